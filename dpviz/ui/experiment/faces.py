@@ -45,17 +45,17 @@ class Page(Protocol):
 
     @property
     def title(self) -> str:
-        """As `FamilyPage`."""
+        """The title of the page in the menu."""
 
     @property
     def family(self) -> str:
-        """As `FamilyPage`."""
+        """The name of the family's package."""
 
     def view(self, experiment: Experiment) -> PlanView:
-        """As `FamilyPage`."""
+        """Return the plans of an experiment with their theory. Raises UserError if no method has a plan."""
 
     def options(self, shown: PlanView, /) -> Options:
-        """As `FamilyPage`."""
+        """Return the options for the curves of a run, among them the theory's bounds, from its plans."""
 
 
 def choose(panel: Panel, shown: PlanView | None, uploaded: bool, mapped: bool, more: Sequence[str]) -> str:

@@ -73,9 +73,12 @@ def readings(plan: Plan, delta: float) -> Readings:
 
 @lru_cache(64)  # the page is drawn again much more often than its plans change
 def _readings(before: tuple[Event, ...], events: tuple[Event, ...], delta: float) -> Readings:
+    """Compute `readings`. before : events of releases from which the plan has facts. events : those of its run."""
     tightest = accountants.tightest(events, delta, before)
-    # After an ε-DP release the false alarms that a test of the run may use have grown by at most e^ε.
-    false_alarms = min(1.0, FALSE_ALARMS * math.exp(min(accountants.total(before, "epsilon"), 700.0)))
+    # After releases before the run at the cost ε, the false alarms that a test of the run itself may use have grown by
+    # at most the factor e^ε; 700 keeps it finite.
+    epsilon_before = min(accountants.total(before, "epsilon"), 700.0)
+    false_alarms = min(1.0, FALSE_ALARMS * math.exp(epsilon_before))
     released = (*before, *events)
     costs = {currency: accountants.total(released, currency) for currency in UNITS}
     return Readings(

@@ -87,23 +87,23 @@ Drawn = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnosti
 Told = Callable[[Run, Trace], Headline | None]  # from a run, and its results that may be seen, to its number
 
 
-def picture(panel: Panel, active: bool, drawn: Drawn, told: Told, frame: Frame) -> None:
+def picture(panel: Panel, active: bool, make_chart: Drawn, make_number: Told, frame: Frame) -> None:
     """Draw the picture of the newest run that has one, with number and sentence of that run above, and its progress.
 
     While a run is under way, all of this is drawn again and again. A picture of earlier settings is pale, and a line on
     it says so.
 
-    active : whether a run is under way. drawn : returns the chart, None if it may not be shown. told : returns the
-    number.
+    active : whether a run is under way. make_chart : returns the chart of a run, None if it may not be shown.
+    make_number : returns its number, None if it has none.
     """
-    draw = partial(_draw, panel, drawn, told, frame)
+    draw = partial(_draw, panel, make_chart, make_number, frame)
     run_panel.live(panel.page, active, draw, whole=panel.key("whole"), hidden=frame.hides)
 
 
-def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> float | None:
+def _draw(panel: Panel, make_chart: Drawn, make_number: Told, frame: Frame) -> float | None:
     """Draw number, line and picture once; return the seconds until a face wants to be drawn again, or None.
 
-    make, told : as `drawn` and `told` of `picture`.
+    The arguments are those of `picture`.
     """
     run, (state, pale) = run_panel.pictured(panel.page), run_panel.state(panel.page)
     if run is None or frame.hides(run):
@@ -115,9 +115,10 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> float | None:
         return None
     diagnostics = results.diagnostics_shown(panel, run.experiment)
     active = run.job.active  # read once: the run may end while this is drawn
-    _number(panel, run, active, diagnostics, told, pale)
+    _draw_number(panel, run, active, diagnostics, make_number, pale)
     newest = run_panel.current(panel.page)
     face = None if frame.other is None else frame.other()
+    # `pale` is about the run, and so about number and sentence; a face in place of its curves may be older or newer.
     is_picture_old = pale if face is None else face.pale
     key = panel.key(f"on_picture{'_pale' * is_picture_old}")
     with st.container(key=key, horizontal=True, vertical_alignment="center"):
@@ -137,7 +138,7 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> float | None:
     subject = run.job, diagnostics, frame.face
     last_subject, chart, was_active = st.session_state.get(panel.key("picture"), (None, None, True))
     if active or was_active or chart is None or last_subject != subject:
-        chart = make(run, diagnostics)
+        chart = make_chart(run, diagnostics)
         st.session_state[panel.key("picture")] = subject, chart, active
     if chart is None:
         st.info(texts.NO_CURVE)
@@ -192,7 +193,7 @@ def _start(panel: Panel, name: str, label: str, title: str, ready: Ready) -> Non
         st.rerun()
 
 
-def _number(panel: Panel, run: Run, active: bool, diagnostics: bool, told: Told, pale: bool) -> None:
+def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_number: Told, pale: bool) -> None:
     """Draw the number of the picture's run and, when the run has ended, a sentence on what the number means.
 
     active : whether the run is under way. diagnostics : whether results that read raw data may be seen. pale : true if
@@ -200,7 +201,7 @@ def _number(panel: Panel, run: Run, active: bool, diagnostics: bool, told: Told,
     """
     with st.container(key=panel.key("number_pale" if pale else "number")):
         number_column, text_column = st.columns([3, 8], gap="small", vertical_alignment="center")
-    headline = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
+    headline = None if run.job.trace is None else make_number(run, run.job.trace.visible(diagnostics))
     if diagnostics and not active and not run.returns and run.has_data:  # on a file, its accuracy tells more
         headline = _computed_once(panel.key("accuracy"), run, lambda: accuracy(run)) or headline
     if headline is not None:

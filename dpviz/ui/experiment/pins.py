@@ -88,13 +88,14 @@ def address(panel: Panel, kept: Sequence[Pinned]) -> None:
         panel.query[ADDRESS] = packed
 
 
-def linked(most: int) -> list[Read]:
+def linked(max_links: int) -> list[Read]:
     """Return functions that read the pins of the address with which the visitor came, each one pin or several.
 
-    An address has a parameter for each pin, or one in which several are packed together. most : the largest number of
-    parameters of either kind that are read.
+    An address has a parameter for each pin, or one in which several are packed together. max_links : the largest
+    number of parameters of either kind that are read.
     """
-    single, together = st.query_params.get_all(ADDRESS)[:most], st.query_params.get_all(links.PINS)[:most]
+    single = st.query_params.get_all(ADDRESS)[:max_links]
+    together = st.query_params.get_all(links.PINS)[:max_links]
     readers: list[Read] = [partial(map, pins.from_link, [packed]) for packed in single]
     return [*readers, *(partial(pins.from_together, packed) for packed in together)]
 
@@ -263,20 +264,20 @@ def keep(page: str, kept: Sequence[Pinned]) -> None:
     st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)
 
 
-def take(found: Sequence[Read], places: Mapping[str, Known], said: str) -> None:
+def take(readers: Sequence[Read], places: Mapping[str, Known], error_page: str) -> None:
     """Read pins from links or files, and add each to the first page that can express it, if that has room.
 
-    found : functions that read pins. places : the pages that may take them, as in `files`. said : prefix of the page
-    that shows the errors of the pins that were left out.
+    readers : functions that read pins. places : the pages that may take them, as in `files`. error_page : prefix of the
+    page that shows the errors of the pins that were left out.
     """
     errors: list[UserError] = []
-    for read in found:
+    for read in readers:
         try:
             for pin in read():
                 _add(pin, places, errors)
         except UserError as error:
             errors.append(error)
-    st.session_state[f"{said}_{_REFUSED}"] = [f"A pin was left out. {plain(str(error))}" for error in errors]
+    st.session_state[f"{error_page}_{_REFUSED}"] = [f"A pin was left out. {plain(str(error))}" for error in errors]
 
 
 def _add(pin: Pin, places: Mapping[str, Known], errors: list[UserError]) -> None:

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
@@ -63,11 +64,11 @@ class PlanView:
 class Views:
     """A cache of the plans that were used last, by the JSON text of their experiment, for several threads.
 
-    most : the largest sum of the sizes of its plans.
+    max_size : the largest sum of the sizes of its plans.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.Lock()
+    def __init__(self, max_size: int) -> None:
+        self._max_size, self._lock = max_size, threading.Lock()
         self._cached: OrderedDict[str, PlanView] = OrderedDict()
 
     @property
@@ -88,7 +89,7 @@ class Views:
         plan_view = PlanView(ready, planned.plans, arm_styles(ready.arms), refused, predict)
         with self._lock:
             plan_view = self._cached.setdefault(text, plan_view)  # another thread may have planned it meanwhile
-            while self.size > self._most:
+            while self.size > self._max_size:
                 self._cached.popitem(last=False)
         return plan_view
 
@@ -155,7 +156,7 @@ def _stops(
     """
     figures: dict[str, list[str]] = {key: [] for key in keys}
     lines: list[str] = []
-    with _ONE:  # visitors who have let go of a slider then wait for one such computation at most
+    with _ONE:  # one such computation at a time: visitors who have let go of a slider then wait for one at most
         for text in texts:
             drawings: Iterator[Chart] = iter(())
             lines.append("")
@@ -170,7 +171,7 @@ def _stops(
     return components.pack_stops(slider, [str(hash(text)) for text in texts], lines, figures)
 
 
-_ONE = threading.Lock()
+_ONE = threading.Lock()  # of the computation of all stops of a slider
 _shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)
 
 
@@ -222,13 +223,13 @@ def notes(plans: Mapping[str, Plan]) -> None:
         st.warning(note, title=", ".join(label for label, plan in plans.items() if note in plan.notes))
 
 
-def advised(told: str, key: str, button: str, **options: Any) -> None:
-    """Draw a piece of advice, `told`, in a line with a button that follows it.
+def advised(advice: str, key: str, button: str, **options: Any) -> None:
+    """Draw a piece of advice in a line with a button that takes it.
 
     key, button : key and label of the button. options : further arguments of `st.button`.
     """
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        st.markdown(f":material/lightbulb: {told}", width="stretch")
+        st.markdown(f":material/lightbulb: {advice}", width="stretch")
         st.button(button, key=key, icon=":material/tune:", **options)
 
 
@@ -249,7 +250,9 @@ def draw(drawings: Sequence[Chart], key: str) -> None:
 
     A chart without any curve is replaced by its own note on why there is nothing to draw.
     """
-    columns = [column for _ in range((len(drawings) + 1) // 2) for column in st.columns(2, gap="medium")]
+    columns: list[DeltaGenerator] = []
+    for _ in range((len(drawings) + 1) // 2):  # rows, of which the last may have a single chart
+        columns += st.columns(2, gap="medium")
     for number, (column, chart) in enumerate(zip(columns, drawings, strict=False)):
         with column:
             if chart.figure.data:

@@ -267,6 +267,7 @@ class ProblemMenu:
                 Settings(cls, completed).build()  # draws the error of values that do not go together
 
         def build() -> ProblemSpecification:
+            # The settings of the data are read again, as a leading one may have been drawn since.
             present = completed if chosen.data is None else {**completed, "data": chosen.data.build()}
             return Settings(cls, present).build()
 

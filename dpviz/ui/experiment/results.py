@@ -22,12 +22,12 @@ from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
-
-if TYPE_CHECKING:
-    from streamlit.elements.lib.column_types import ColumnConfig
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import plain, sentence, show_table
+
+if TYPE_CHECKING:
+    from streamlit.elements.lib.column_types import ColumnConfig
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
 NO_OVERLAY = "none"  # value of the choice of thin lines that draws none
@@ -178,7 +178,8 @@ def _curve(
     figure = draw(bands="panels" if every_band else "best")
     remark = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
     caption = f"{explain.spread(run.experiment.replicates)}{remark} {privacy(metric, trace, run.experiment)}"
-    along = "steps" if axis == "steps" else title.lower() if axis != "spent" else "privacy spent"
+    axis_texts = {"steps": "steps", "spent": "privacy spent"}
+    along = axis_texts.get(axis, title.lower())
     alt = f"{metric.label} against {along}, one line per method"
     private = provenance(trace.statuses(metric).values())
     chart = Chart(figure, metric.label, alt, caption, private, to_download=partial(draw, bands="all"))

@@ -49,7 +49,7 @@ ALONG = "_budget_job"  # after a family's name: key of its sweep along the budge
 class Ready:
     """An experiment that is ready to run, with its plans by label, and the uploaded tables on which it runs by name.
 
-    It is a `Startable`, whose properties are described there.
+    It is a `Startable`, which decides by its properties when it begins by itself.
     """
 
     experiment: Experiment
@@ -63,12 +63,12 @@ class Ready:
 
     @property
     def few(self) -> bool:
-        """As `Startable`."""
+        """True if it has so few repeats that all of them are run at once."""
         return self.experiment.replicates < 2 * freshness.FIRST
 
     @property
     def times(self) -> float:
-        """As `Startable`."""
+        """The ratio of its work to the work of its first repeats."""
         return self.experiment.replicates / freshness.FIRST
 
     @cached_property
@@ -79,7 +79,10 @@ class Ready:
 
     @cached_property
     def first(self) -> "Ready | None":
-        """As `Startable`. It is None on a file, where no run is a part of another: each has noise of its own."""
+        """The same with its first repeats alone; None if it has few.
+
+        It is also None on a file, where no run is a part of another: each has noise of its own.
+        """
         if not self.public or self.few:
             return None
         return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
@@ -90,20 +93,20 @@ class Ready:
 
     @property
     def too_much(self) -> bool:
-        """As `Startable`."""
+        """True if it needs more memory than a run may use."""
         return self.bytes > runner().max_bytes
 
     @property
     def public(self) -> bool:
-        """As `Startable`."""
+        """True if it may start by itself: it reads no file of a visitor."""
         return self.experiment.public
 
     def is_that_of(self, job: Job) -> bool:
-        """As `Startable`."""
+        """Return true if a job is the one that it would start."""
         return job.task == self.experiment
 
     def started(self, page: str, title: str, short: bool) -> "Run":
-        """As `Startable`."""
+        """Queue its run and return it. The arguments are those of `Startable.started`."""
         short = short and self.bytes < SMALL
         job = runner().submit(self.experiment, self.tables, visitor=visitors.here().name, short=short)
         return Run(job, self.plans, page, title, dict(self.tables))
@@ -502,6 +505,7 @@ def start(page: str, title: str, ready: Startable) -> None:
 
 
 def _stop(page: str) -> None:
+    """Stop the page's run, and wait a moment for its end; for the callback of Stop."""
     run = current(page)
     if run is not None:
         run.job.stop()

@@ -261,6 +261,7 @@ def _start(
 
 
 def _stop(page: str) -> None:
+    """Stop the page's sweep; for the callback of Stop."""
     run = current(page)
     if run is not None:
         run.job.stop()
