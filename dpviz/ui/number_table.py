@@ -81,7 +81,7 @@ def split(panel: Panel, control: Control, share: float, names: Sequence[str]) ->
 
     def take(numbers: Numbers, row: int) -> Numbers:
         assert control.low is not None and control.high is not None
-        first = numbers[0] / 100 if row == 0 else 1 - numbers[1] / 100
+        first = numbers[0] / 100 if row == 0 else 1 - numbers[1] / 100  # in the second row, the other share was typed
         first = round(min(control.high, max(control.low, first)), 4)
         panel.write({control.name: first})
         return percent(first)

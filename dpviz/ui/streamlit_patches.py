@@ -162,8 +162,10 @@ def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
     """
     current, now = session._client_state.page_script_hash, time.monotonic()
     if request.fragment_id:
-        page, since = _last_page.get(session, ("", -math.inf))
-        return request.page_script_hash != current or (page == current and now - since < DRAWS)
+        leaving, since = _last_page.get(session, ("", -math.inf))
+        # The page of the last whole request may not have begun: the session's current page is then the one being left.
+        is_leaving_current = leaving == current and now - since < DRAWS
+        return request.page_script_hash != current or is_leaving_current
     if request.page_script_hash != current:
         _last_page[session] = current, now
     else:
@@ -338,7 +340,8 @@ def _page_of(session: "AppSession", request: "ClientState") -> str:
     It is the one in the request, unless that is no page of the menu; then it is that of the page in its address.
     """
     pages = session._pages_manager.get_pages()
-    if request.page_script_hash not in pages or request.page_script_hash == session._pages_manager.main_script_hash:
+    main = session._pages_manager.main_script_hash  # `app.py`, with which a tab begins on any page
+    if request.page_script_hash not in pages or request.page_script_hash == main:
         name = request.page_name or urlsplit(request.context_info.url).path.rpartition("/")[2]
         for key, page in pages.items():
             if name and page.get("url_pathname") == name:

@@ -120,10 +120,9 @@ class _Film:
         twin_points = None
         if twin:
             twin_points = clouds.held(*trace.cloud(twin), steps)
-            if (
-                twin_points == twin_points[:, :1]
-            ).all():  # without noise all repeats may be the same: one dot is enough
-                twin_points = twin_points[:, :1]
+            first_repeat = twin_points[:, :1]
+            if (twin_points == first_repeat).all():  # as without noise and batches: one dot is enough
+                twin_points = first_repeat
         region = self.scenery.region(run, arm)
         if region is not None:
             centres, half_axes = region

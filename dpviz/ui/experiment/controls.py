@@ -296,8 +296,8 @@ def _common(name: str, default: Any, arms: Sequence[Arm], catalogue: Catalogue) 
     if not owners:
         return default
     if name in catalogue.by_name:
-        labels_value = {arm.label: getattr(catalogue.methods[arm.label], name) for arm in owners}
-        if all(getattr(arm.algorithm, name) == labels_value[arm.label] for arm in owners):
+        value_by_label = {arm.label: getattr(catalogue.methods[arm.label], name) for arm in owners}
+        if all(getattr(arm.algorithm, name) == value_by_label[arm.label] for arm in owners):
             return default
     return getattr(owners[0].algorithm, name)
 

@@ -104,7 +104,7 @@ def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Expe
         job = runner().submit(wanted, visitor=visitors.here().name, later=True)
         sweep_run, is_wanted = Run(job, {}, panel.page, f"{page.title}, along the budget"), True
         visitors.here().keep(key, sweep_run)
-    task = wanted if sweep_run is None else sweep_run.job.task
+    task = wanted if sweep_run is None else sweep_run.job.task  # the last sweep stays until the wanted one begins
     pale = sweep_run is not None and not is_wanted
 
     def draw() -> float | None:
@@ -266,5 +266,7 @@ def _bounds(page: Page, sweep: Sweep) -> tuple[Mapping[str, np.ndarray], str]:
             if options.compared == sweep.metric:
                 remark = options.remarks.get(_BOUND, "")
                 for label, curve in options.overlays.get(_BOUND, {}).items():
-                    bounds.setdefault(label, np.full(sweep.places, np.nan))[index] = curve[-1]
+                    if label not in bounds:
+                        bounds[label] = np.full(sweep.places, np.nan)
+                    bounds[label][index] = curve[-1]  # after the last step
     return {label: bound for label, bound in bounds.items() if np.isfinite(bound).any()}, remark

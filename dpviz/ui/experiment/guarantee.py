@@ -193,21 +193,24 @@ def line(
     rests_on = f" {as_text(str(condition))}" if condition else ""  # such as " if nobody learns the seed"
     private_plans = private(plans)
     label = telling(private_plans)
-    read = {name: readings(plan, delta) for name, plan in private_plans.items()}
-    epsilon, detection = worst(read, "epsilon_at_delta"), worst(read, "detection")
-    accountants = ", ".join(dict.fromkeys(item.accountant for item in read.values()))
+    by_label = {name: readings(plan, delta) for name, plan in private_plans.items()}
+    epsilon, detection = worst(by_label, "epsilon_at_delta"), worst(by_label, "detection")
+    accountant_names = ", ".join(dict.fromkeys(item.accountant for item in by_label.values()))
+    budget_notes = [budget.name, unit]
+    if rests_on:
+        budget_notes.append(experiment.privacy.removeprefix("private "))  # such as "if known beforehand"
     cards = (
         (
             "Budget of each method",
             budget.describe(),
-            ", ".join([budget.name, unit, *[experiment.privacy.removeprefix("private ")] * bool(rests_on)]),
+            ", ".join(budget_notes),
             f"The whole run of each method meets this guarantee{rests_on}; protected is {unit}.",
         ),
         (
             f"Reading at δ = {short_up(delta)}",
             f"ε ≤ {short_up(epsilon.value)}",
             epsilon.who,
-            f"{_range(epsilon, short_up)} Of each method by the tightest of our accountants: {accountants}. "
+            f"{_range(epsilon, short_up)} Of each method by the tightest of our accountants: {accountant_names}. "
             "Upper bounds.",
         ),
         noise(label, private_plans[label]),
@@ -222,7 +225,7 @@ def line(
     for name, value, below, help in cards:
         row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
     reservation = [f"**All of this holds{rests_on}.**"] if rests_on else []
-    sentences = [*reservation, consequence(detection, unit), currencies(read), *at_most(private_plans)]
+    sentences = [*reservation, consequence(detection, unit), currencies(by_label), *at_most(private_plans)]
     st.caption(" ".join(sentences))
 
 

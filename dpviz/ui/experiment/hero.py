@@ -263,10 +263,9 @@ def _moved(panel: Panel, run: Run, headline: Headline) -> str:
         return ""
     moved = []
     for label, new_values in values.items():
-        common = min(
-            len(new_values), len(old.values[label])
-        )  # one of the two runs may have had the first repeats alone
-        if not np.array_equal(new_values[:common], old.values[label][:common]):
+        old_values = old.values[label]
+        common = min(len(new_values), len(old_values))  # one of the runs may have had the first repeats alone
+        if not np.array_equal(new_values[:common], old_values[:common]):
             moved.append(label)
     if len(moved) == len(values):
         return ""
@@ -310,7 +309,7 @@ def accuracy(run: Run) -> Headline | None:
     if trace is None or not run.has_data or not isinstance(data, UploadedTable | GroupedUpload):
         return None
     if data.target is None or (isinstance(data, UploadedTable) and data.target_range is not None):
-        return None
+        return None  # losses of strategies, or a target of numbers: no classes
     labels = data.load(run.tables).labels
     shares: dict[str, float] = {}  # of the rows that a method's models predict right: median over the repeats
     for label, arm_trace in trace.lanes.items():

@@ -64,14 +64,16 @@ def applied(panel: Panel) -> None:
 
 def open_with(page: str, experiment: Experiment) -> None:
     """Make an experiment pending on the page with the prefix `page`, which then begins with its settings."""
-    st.session_state[f"{page}_pending"], st.session_state[WHOLE] = experiment, True
+    st.session_state[f"{page}_pending"] = experiment
+    st.session_state[WHOLE] = True  # the controls of the whole page are set, not only of a part of it
 
 
 def _open(panel: Panel, preset: Preset) -> None:
     """Make a preset pending, with the tab of the plan that it is about, if any."""
     open_with(panel.page, preset.experiment)
     if preset.tab:
-        st.session_state[panel.key("section")], st.session_state[panel.key("tabs")] = sections.PLAN, preset.tab
+        st.session_state[panel.key("section")] = sections.PLAN
+        st.session_state[panel.key("tabs")] = preset.tab
 
 
 def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None) -> Preset | None:
@@ -90,7 +92,8 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
     st.selectbox(
         "Preset",
         names,
-        # As with sliders: the value set above is sent once, and may be lost. The first index is sent every time.
+        # Streamlit sends the value that is set above only once, and it may be lost. It sends `index` every time, which
+        # must stay the same as at first.
         index=names.index(st.session_state.setdefault(f"{key}_born", matching)),
         key=key,
         on_change=_pick,

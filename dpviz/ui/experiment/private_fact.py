@@ -1,7 +1,7 @@
-"""A fact about the data, such as a range, that a private release computes before the run for a part of the budget.
+"""A fact about the data, such as the smoothness L, that a private release computes for a part of the budget.
 
-A button computes it once and writes it into a control, which the visitor can also fill by typing a value that is known
-beforehand. The session counts the releases from an uploaded file, since each of them costs budget.
+A button computes it once, before the run, and writes it into a control, which the visitor can also fill by typing a
+value that is known beforehand. The session counts the releases from an uploaded file, since each of them costs budget.
 """
 
 import math
@@ -34,8 +34,8 @@ class Purchase:
     """A value of a control that a private release computes from the data, with the costs of all such releases.
 
     name : name of the control of the value; the control `<name>_cost` has the cost of its release. symbol : of the
-    cost. what : the value in words, such as "the range". about : text of all parts of the problem on which the value
-    depends. file : key of the uploaded file, all of whose releases add up; None for public data, whose do not.
+    cost. what : name of the value in a sentence, such as "the gap". about : text of all parts of the problem on which
+    the value depends. file : key of the uploaded file, all of whose releases add up; None for public data.
     """
 
     panel: Panel

@@ -92,7 +92,8 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
         fields["second"] = Axis(fields=offered[second].fields, values=offered[second].grid(*second_range))
     if data_sets and data_sets > 1:
         seed = experiment.problem.dataset.seed  # type: ignore[union-attr]  # `seed_field` names it, so there is one
-        fields |= {"data_seed": seed_field, "data_seeds": tuple((seed + k) % 2**31 for k in range(int(data_sets)))}
+        seeds = tuple((seed + k) % 2**31 for k in range(int(data_sets)))  # the next ones, below the largest seed
+        fields |= {"data_seed": seed_field, "data_seeds": seeds}
     return Settings(Sweep, fields).build()
 
 

@@ -215,7 +215,8 @@ def _open(lesson: Lesson) -> None:
     family = next((family for family in families.FAMILIES if family.name == lesson.page), None)
     st.session_state[links.LESSON] = lesson.slug
     if family is not None and isinstance(lesson.after, Experiment) and isinstance(lesson.before, Experiment):
-        page, (old, _) = family.page(), lesson.change.texts
+        page = family.page()
+        old, _ = lesson.change.texts  # the value of the changed setting before, and after
         preset_menu.open_with(page.prefix, lesson.after)
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
         pins.take([lambda: [pin]], {page.prefix: page.knows}, page.prefix)

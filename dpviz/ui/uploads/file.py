@@ -449,10 +449,11 @@ def _load(upload: File, data: bytes, reading: Reading, names: tuple[str, ...]) -
     upload.reading, upload.all_names = reading, names
     frame, upload.columns = reader().read(data, upload.name, reading, upload.min_columns)
     size = int(frame.memory_usage(index=False).sum())
-    if sum(list(_held.values())) + size > MAX_HELD:
+    held = sum(list(_held.values()))  # of a copy, as the threads of other visitors change it
+    if held + size > MAX_HELD:
         raise UserError("Try again later, or with fewer rows or columns.", title="This server keeps many files already")
     _held[id(frame)] = size
-    weakref.finalize(frame, _held.pop, id(frame), None)
+    weakref.finalize(frame, _held.pop, id(frame), None)  # until the table is garbage-collected
     upload.frame = frame
 
 

@@ -133,7 +133,7 @@ def _incomplete(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[s
 def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
     """Draw the choice of the target column and, for a target with classes, of its positive class; return both.
 
-    The rows make only suggestions: every column, and each of its classes, can be chosen.
+    Nothing in the rows decides about either: they only lead to suggestions.
 
     kinds : the allowed kinds of target, keys of TARGETS; a control asks for the kind if there are several.
     """
