@@ -2,7 +2,8 @@
 
 import os
 
-# Runs take one thread for products of matrices by themselves; here figures and advice do, too. The libraries read it
-# when NumPy is first imported, which Streamlit does not do before a page asks.
+# Workers of runs compute products of matrices in one thread each. This gives figures and advice, which the server's own
+# process computes, one thread as well. The libraries read the variables when NumPy is first imported; Streamlit itself
+# does not import it before a page does.
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")

@@ -1,4 +1,7 @@
-"""The experiment that a link of an algorithm's page opens, found by drawing the page without a browser."""
+"""The experiment that a link to a family's page restores, read by drawing the page without a browser.
+
+Only the page itself knows how its controls make an experiment, so the shell draws it, too.
+"""
 
 import logging
 from urllib.parse import parse_qs, urlsplit
@@ -14,20 +17,23 @@ MAX_SECONDS = 60  # to draw a page
 
 
 def experiment(address: str) -> Experiment:
-    """Return the experiment of an address such as "http://localhost:8501/accelerated?accel_epsilon=1"; fetch nothing.
+    """Return the experiment of an address such as "http://localhost:8501/accelerated?accel_epsilon=1".
 
-    Raises UserError if it names no algorithm's page, or its settings make no experiment.
+    No server is asked: only the path and the query of the address count. Raises UserError if it names no family's page,
+    or its settings make no experiment.
     """
     parts = urlsplit(address)
-    name = parts.path.strip("/").rpartition("/")[2]
-    family = next((entry for entry in families.FAMILIES if entry.name == name), None)
+    page_name = parts.path.strip("/").rpartition("/")[2]
+    family = next((entry for entry in families.FAMILIES if entry.name == page_name), None)
     if family is None:
         names = ", ".join(entry.name for entry in families.FAMILIES)
         raise UserError(f"Give the address of one of these pages: {names}.", title="This is no algorithm's page")
     prefix = family.page().prefix
     app = AppTest.from_file(str(resources.dashboard() / "app.py"), default_timeout=MAX_SECONDS)
-    for parameter, values in (parse_qs(parts.query, keep_blank_values=True) | {f"{prefix}_follow": ["false"]}).items():
-        app.query_params[parameter] = values
+    parameters = parse_qs(parts.query, keep_blank_values=True)
+    parameters[f"{prefix}_follow"] = ["false"]  # "Run at every change" is off, so that no run begins
+    for name, values in parameters.items():
+        app.query_params[name] = values
     logging.disable(logging.WARNING)  # Streamlit warns that no browser is connected
     try:
         app.switch_page(f"pages/{family.name}.py").run()

@@ -1,5 +1,8 @@
-"""Corrections of the theme by a style sheet: text at a contrast of at least 4.5:1 on light and dark pages, texts of
-buttons that only screen readers get, and tables that are wider than a phone."""
+"""Corrections of Streamlit's theme by a style sheet.
+
+They give texts a contrast of at least 4.5:1 on light and dark pages, hide texts that only screen readers are to read,
+and let tables be wider than a phone.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -9,11 +12,11 @@ import streamlit as st
 
 from dpviz.ui.components import style
 
-# Streamlit's captions have a contrast of 3.9:1 on white. The texts of a chart have the page's colour.
-CAPTION = 0.75  # share of the text's colour
+# Opacity of captions, as a share of that of other texts: Streamlit's own have a contrast of 3.9:1 on white.
+CAPTION = 0.75
 BUTTON: Mapping[str, str] = MappingProxyType({"light": "#005A8C", "dark": "#1F6FAE"})  # below white text
 PRESSED: Mapping[str, str] = MappingProxyType({"light": "#005A8C", "dark": "#8CC4F0"})  # text of the selected option
-CODE: Mapping[str, str] = MappingProxyType({"light": "brightness(0.6)", "dark": "brightness(1.25)"})
+CODE: Mapping[str, str] = MappingProxyType({"light": "brightness(0.6)", "dark": "brightness(1.25)"})  # filter of code
 
 
 def theme() -> Literal["light", "dark"]:

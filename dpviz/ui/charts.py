@@ -1,4 +1,4 @@
-"""A chart on the page: heading, privacy badge, numbers as CSV, text alternative, caption."""
+"""Charts on a page, with heading, privacy badge, a button for the numbers as CSV, text alternative and caption."""
 
 import html
 from collections.abc import Callable
@@ -22,7 +22,10 @@ from dpviz.ui import components, explain, markdown, presenting, screen
 
 
 def show(chart: Chart, key: str) -> Chart:
-    """Draw a chart below its heading, with badge and numbers; return it, for lists of drawn charts."""
+    """Draw a chart below its heading, with its privacy badge and the button for its numbers; return the chart.
+
+    key : of the chart on the page.
+    """
     if conditional(chart.provenance):
         say_condition(chart.figure, chart.provenance)
     with explain.heading(without_markup(chart.heading)):
@@ -31,7 +34,7 @@ def show(chart: Chart, key: str) -> Chart:
 
 
 def beside_heading(chart: Chart, key: str) -> None:
-    """Draw the badge of a chart, and the button for its numbers."""
+    """Draw the privacy badge of a chart, unless it shows settings only, and the button for its numbers."""
     if chart.provenance != "settings":
         explain.privacy_badge(chart.provenance)
     download(f"the chart “{chart.heading}”", partial(_csv, chart), f"dpviz_{key}.csv", f"{key}_csv")
@@ -40,9 +43,9 @@ def beside_heading(chart: Chart, key: str) -> None:
 def picture(
     chart: Chart, key: str, pale: bool = False, group: str = "", leads: components.Leads | None = None
 ) -> Chart:
-    """Draw a chart with its caption, without heading.
+    """Draw a chart with its caption, without heading; return it.
 
-    pale : whether it belongs to earlier settings. group, leads : as in `components.plot`.
+    pale : true if it belongs to earlier settings. group, leads : as in `components.plot`.
     """
     alone(chart, key, pale, group, leads)
     st.caption(without_markup(chart.caption))
@@ -63,19 +66,20 @@ def alone(
 
 
 def beside(*charts: tuple[Chart, str]) -> list[Chart]:
-    """Draw charts with their keys two by two, side by side; return them."""
+    """Draw charts, given with their keys, two by two, side by side; return the charts."""
     result = []
     for start in range(0, len(charts), 2):
-        for column, (chart, key) in zip(st.columns(2, gap="medium"), charts[start : start + 2], strict=False):
+        pair = charts[start : start + 2]  # the last one may have a single chart
+        for column, (chart, key) in zip(st.columns(2, gap="medium"), pair, strict=False):
             with column:
                 result.append(show(chart, key))
     return result
 
 
 def download(content: str, make: Callable[[], bytes], file_name: str, key: str) -> None:
-    """Draw a small button next to a heading for numbers as CSV.
+    """Draw a small button, for the line of a heading, that downloads numbers as CSV.
 
-    content : what the numbers are of, in words. make : returns the file.
+    content : text that names the subject of the numbers. make : returns the bytes of the file, when it is pressed.
     """
     st.download_button(
         f"CSV *of {markdown.plain(content)}*",  # `appearance` hides oblique text from all but screen readers
@@ -91,35 +95,41 @@ def download(content: str, make: Callable[[], bytes], file_name: str, key: str) 
 
 
 def plain(figure: go.Figure, key: str, alt: str) -> None:
-    """Draw only a figure, which moves where its data change; zoom and menu stay.
+    """Draw a figure without heading, caption and badge.
 
-    alt : subject of the figure, the beginning of its text alternative; what it shows now follows.
+    When it is drawn again with other data, its lines move; zoom and menu stay as they are.
+
+    alt : subject of the figure, with which its text alternative begins; a description of its lines follows.
     """
     chart = Chart(figure, "", alt, "")
     components.plot(_sent(chart), key, f"{alt}. {chart.words}")
 
 
 def sent(chart: Chart) -> dict[str, Any]:
-    """Return a chart as this visitor's browser receives it; computed once for each style of the page."""
-    if (style := look()) not in chart.sent:
+    """Return a chart in the form that this visitor's browser receives, computed once for each style of the page."""
+    style = look()
+    if style not in chart.sent:
         chart.sent[style] = _sent(chart)
     drawing: dict[str, Any] = chart.sent[style]
     return drawing
 
 
 def look() -> tuple[bool, bool]:
-    """Return the style of the page: whether the screen is narrow, and whether the page is for a lecture hall."""
+    """Return the style of the page: (the screen is narrow, the page is for a lecture hall)."""
     return screen.narrow(), presenting.on()
 
 
 def _sent(chart: Chart) -> dict[str, Any]:
+    """Compute `sent`. A chart may have its figure as plain values already, which saves time in the usual style."""
     if screen.narrow() or presenting.on():
         return components.drawing(values(as_shown(chart.figure)), chart.handles)
-    return components.drawing(chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn), chart.handles)
+    plain_values = chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn)
+    return components.drawing(plain_values, chart.handles)
 
 
 def as_shown(figure: go.Figure) -> go.Figure:
-    """Return the figure for this visitor: with a legend for labels on a narrow screen, enlarged in a lecture hall."""
+    """Return the figure for this visitor: with a legend in place of labels on a narrow screen, larger in a lecture
+    hall."""
     if screen.narrow():
         figure = compact(figure)
     if presenting.on():
@@ -128,50 +138,51 @@ def as_shown(figure: go.Figure) -> go.Figure:
 
 
 def numbers(figure: go.Figure) -> pd.DataFrame:
-    """Return the curves of a figure as a tidy table: curve, x, y; the columns are named after the axes.
+    """Return the curves of a figure as a table with a row for each point, and the columns curve, x and y.
 
-    Of heat maps, the cells with a value: curve, x, y, value.
+    The columns x and y have the titles of the axes. For heat maps there is a row for each cell with a value, and a
+    fourth column with the values.
     """
     if figure.data and figure.data[0].type == "heatmap":
         return _cells(figure)
     parts = []
     for trace in figure.data:
-        if trace.type == "contour":  # the background of points
+        if trace.type == "contour":  # shades behind the curves
             continue
         x, y = (np.asarray(values) for values in (trace.x, trace.y))
-        if x.ndim and len(x) == len(y) and trace.meta not in (AGAIN, READOUT):
-            for name in trace.meta or [_name(trace)]:  # each of the curves that coincide
+        if x.ndim and len(x) == len(y) and trace.meta not in (AGAIN, READOUT):  # else it repeats another curve
+            for name in trace.meta or [_name(trace)]:  # `meta` has the names of curves that coincide
                 parts.append(pd.DataFrame({"curve": name, _title(figure.layout.xaxis, "x"): x, "y": y}))
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["curve", "x", "y"])
     return table.rename(columns={"y": _title(figure.layout.yaxis, "y")})
 
 
 def _cells(figure: go.Figure) -> pd.DataFrame:
-    both = figure.select_xaxes(), figure.select_yaxes()
-    titles = (next((axis.title.text for axis in axes if axis.title.text), "") for axes in both)
-    names = ("curve", *titles)
-    value = figure.layout.coloraxis.colorbar.title.text
-    rows = [
-        {**dict(zip(names, (_name(trace), x, y), strict=True)), value: cell}
-        for trace in figure.data
-        for y, row in zip(trace.y, trace.customdata, strict=True)
-        for x, cell in zip(trace.x, row, strict=True)
-        if not np.isnan(cell)
-    ]
+    """Return the cells of heat maps that have a value, as `numbers` describes."""
+    # All maps have the same axes, of which only those at the edge of the figure have a title.
+    x_title = next((axis.title.text for axis in figure.select_xaxes() if axis.title.text), "")
+    y_title = next((axis.title.text for axis in figure.select_yaxes() if axis.title.text), "")
+    value_title = figure.layout.coloraxis.colorbar.title.text
+    rows = []
+    for trace in figure.data:
+        for y, row in zip(trace.y, trace.customdata, strict=True):
+            for x, cell in zip(trace.x, row, strict=True):
+                if not np.isnan(cell):
+                    rows.append({"curve": _name(trace), x_title: x, y_title: y, value_title: cell})
     return pd.DataFrame(rows)
 
 
 def _name(trace: go.Scatter) -> str:
-    """Return the name of a curve; an edge of a band has the name of its curve, and which edge it is."""
+    """Return the name of a curve; for an edge of a band, the name of its curve with "upper" or "lower edge"."""
     if trace.name or not trace.legendgroup:
         return html.unescape((trace.name or "").replace("<br>", " "))
     return f"{trace.legendgroup}, {'upper' if trace.fill else 'lower'} edge of the band"
 
 
 def _csv(chart: Chart) -> bytes:
-    """Return the numbers of a chart as CSV, below marks of what is not private or private on a condition.
+    """Return the numbers of a chart as CSV, below lines that say if they are not private, or only on a condition.
 
-    The marks are the annotations in the figure's frame, or else the provenance of the chart.
+    These lines are the notes of that kind in the figure or, without any, the provenance of the chart.
     """
     figure = chart.to_download() if chart.to_download is not None else chart.figure
     notes = [note.text.replace("<br>", " ") for note in figure.layout.annotations if note.name == "not private"]

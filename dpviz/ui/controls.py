@@ -1,7 +1,9 @@
-"""Widgets from declared ranges: a Specification declares what can be set, this module draws it.
+"""The controls of a page, drawn from the settings that a Specification declares: their names, ranges and defaults.
 
-A number is a slider for dragging and an input for the exact value. The input holds the value and is part of the
+A number has a slider for dragging and an input for the exact value. The input holds the value and is part of the
 address; the slider shows the same value, even between the points of its grid, and sets the input.
+
+A few numbers lead: they are drawn above the picture of the page, in the part that is drawn again without the sidebar.
 """
 
 import math
@@ -26,44 +28,49 @@ from dpviz.ui.markdown import sentence
 
 S = TypeVar("S", bound=Specification)
 T = TypeVar("T")
-Bind = Literal["query-params"] | None  # how a control is bound to the address
+Bind = Literal["query-params"] | None  # argument of Streamlit: whether a control is bound to the address
 
-LOG_POINTS = 45  # largest number on a logarithmic slider
-LINEAR_POINTS = 60
-# Round numbers within a decade, from fine to coarse: a slider takes the finest that keeps it short enough.
+LOG_POINTS = 45  # largest number of points of a logarithmic slider
+LINEAR_POINTS = 60  # number of intervals of a linear slider
+# Round numbers within a decade, from fine to coarse: a slider takes the finest with at most LOG_POINTS points.
 MANTISSAS = (
     (1, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9),
     (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8),
     (1, 1.5, 2, 3, 5, 7),
     (1, 2, 5),
 )
-WHOLE = "draw_the_whole_page"  # session key: controls were set from code, maybe outside the part drawn again alone
+# Session key: the whole page has to be drawn, as controls were set from code, also outside the part that was asked for.
+WHOLE = "draw_the_whole_page"
 SECTIONS = "What stands below. The link of the page remembers it."
 SEGMENTS = 5  # largest number of options in a segmented control
-SEGMENTS_LENGTH = 30  # largest number of characters of their labels that fit side by side in the sidebar
+SEGMENTS_LENGTH = 30  # largest number of characters of all their labels, which fit side by side in the sidebar
 
 
 @dataclass(frozen=True)
 class Settings(Generic[S]):
-    """Values for a Specification, built only when all controls have been drawn, so that no mistake hides another."""
+    """The values of the controls of a Specification, which is built only when all controls have been drawn.
+
+    So a mistake in one of them hides none in another.
+    """
 
     cls: type[S]
     values: Mapping[str, Any]
 
     def build(self) -> S:
-        """Return the Specification; raise UserError if the values do not go together."""
+        """Return the Specification with these values. Raises UserError if they do not go together."""
         with sentences(self.cls):
             return self.cls(**self.values)
 
 
 @dataclass(frozen=True)
 class Lead:
-    """A number above the picture: drawn after the other controls, and again without them; or several numbers, which
-    the handles of a chart set.
+    """A leading control: a number that is drawn above the picture, or several numbers that the handles of a chart set.
 
-    position : in the order of these numbers. name : of the control's key. into : gets the value, by the name of its
-        setting.
-    empty : as in `Panel.number`.
+    It is drawn after all other controls, and again without them when the picture is drawn again.
+
+    position : its place in the order of the leading controls. name : name of the control, with which its key ends.
+    into : the values of a specification by setting, among which the control writes its own. empty : as in
+    `Panel.number`.
     """
 
     position: int
@@ -74,19 +81,20 @@ class Lead:
 
     @property
     def value(self) -> Any:
-        """Present value."""
+        """The present value."""
         return self.into[self.control.name]
 
 
 class Panel:
-    """The controls of one page in one rerun.
+    """The controls of a page during one drawing of it.
 
-    page : prefix of all keys, which are also the names in the address.
-    query : settings of the address without defaults; complete after the last control was drawn.
-    titles : the visible labels of the controls drawn so far, by name.
-    mistakes : sentences about numbers out of range, each also shown at its control.
-    unread : titles of the controls whose value in the visitor's first address could not be used.
-    leads : the numbers above the picture. reads_leads : whether another control shows a consequence of one of them.
+    page : prefix of all keys, which are also the names of the controls in the address.
+    query : the values of the controls that differ from their defaults, as texts in the address by key; complete after
+    the last control was drawn.
+    titles : the labels of the controls drawn so far, by name.
+    mistakes : sentences about numbers out of range, each of which is also drawn at its control.
+    unread : labels of the controls whose value in the address with which the visitor came could not be used.
+    leads : the leading controls. reads_leads : true if another control shows a consequence of one of them.
     """
 
     def __init__(self, page: str) -> None:
@@ -97,15 +105,16 @@ class Panel:
         self.unread: list[str] = []
         self.leads: list[Lead] = []
         self.reads_leads = False
+        # By key: a control's values in the address before it was first drawn, and its default in the same form.
         self._given: dict[str, tuple[list[str], list[str]]] = {}
-        self._written: set[str] = set()
+        self._written: set[str] = set()  # keys of the controls that code has set, and that are not drawn yet
 
     def key(self, name: str) -> str:
         """Return the key of a control: `<page>_<name>`."""
         return f"{self.page}_{name}"
 
     def copy(self) -> "Panel":
-        """Return a copy for a part of the page that is drawn again without the controls drawn so far."""
+        """Return a copy for a part of the page that is drawn again, which adds its controls to those drawn so far."""
         panel = copy(self)
         panel.query, panel.titles, panel._given = dict(self.query), dict(self.titles), dict(self._given)
         panel.mistakes, panel.unread = list(self.mistakes), list(self.unread)
@@ -114,14 +123,15 @@ class Panel:
     def lead(
         self, position: int, control: Control, into: dict[str, Any], *, prefix: str = "", empty: str = "by theory"
     ) -> None:
-        """Let a number be drawn above the picture; until then, use the value that it will be drawn with.
+        """Note a control as a leading one, which `draw_leads` draws later; write the value it will have into `into`.
 
-        Arguments as the fields of `Lead`; `into` gets the value under the control's name, without the prefix.
+        The arguments are the fields of `Lead`. `into` gets the value under the name of the control, without `prefix`.
         """
         key = self.key(prefix + control.name)
         value: Any = st.session_state.get(key, control.default)
         if control.count:
-            value = _read_numbers(st.session_state.get(key, st.query_params.get(key, address_text(control.default))))
+            text_in_address = st.query_params.get(key, address_text(control.default))
+            value = _read_numbers(st.session_state.get(key, text_in_address))
             value = control.default if mistake(control, value) else value
         elif key not in st.session_state and key in st.query_params:
             with suppress(ValueError):
@@ -130,46 +140,54 @@ class Panel:
         self.leads.append(Lead(position, control, prefix + control.name, into, empty))
 
     def draw_leads(self) -> None:
-        """Draw the numbers above the picture, and pass their values on."""
+        """Draw the leading controls, and write their values where `lead` was told to."""
         for lead in sorted(self.leads, key=lambda lead: lead.position):
             is_filled = st.session_state.get(self.key(lead.name), lead.value) is not None
             with st.container(key=self.key(f"lead_{lead.name}")):
-                lead.into[lead.control.name] = (
-                    self.numbers(lead.control, lead.name)
-                    if lead.control.count
-                    else self.number(lead.control, lead.name, empty=lead.empty, filled=is_filled, leads=True)
-                )
+                if lead.control.count:
+                    value: Any = self.numbers(lead.control, lead.name)
+                else:
+                    value = self.number(lead.control, lead.name, empty=lead.empty, filled=is_filled, leads=True)
+            lead.into[lead.control.name] = value
 
     def led(self) -> list[Any]:
-        """Return the values of the numbers above the picture."""
+        """Return the values of the leading controls."""
         return [lead.value for lead in self.leads]
 
     def lead_texts(self) -> dict[str, str]:
-        """Return the numbers above the picture in words, such as "ε = 2", by the titles of their controls."""
-        return {lead.control.title: _words(lead) for lead in self.leads}
+        """Return the values of the leading controls as texts, such as "ε = 2", by the labels of these controls."""
+        return {lead.control.title: _lead_text(lead) for lead in self.leads}
 
     def handles(self, key: str) -> components.Handles | None:
-        """Return what the handles of the chart with this key set: the several numbers that lead; None without."""
-        lead = next((lead for lead in self.leads if lead.control.count), None)
-        if lead is None:
+        """Return the handles of the chart with this key, which set the leading control of several numbers.
+
+        Return None if no leading control has several numbers.
+        """
+        with_handles = [lead for lead in self.leads if lead.control.count]
+        if not with_handles:
             return None
-        control, name, turn = lead.control, self.key(lead.name), self.key(f"{lead.name}_turn")
+        lead = with_handles[0]
+        control, control_key, turn_key = lead.control, self.key(lead.name), self.key(f"{lead.name}_turn")
 
         def move() -> None:
-            match st.session_state[key]["handles"]:
-                case {"values": [*values], "turn": int(moved)} if all(isinstance(one, int | float) for one in values):
+            match st.session_state[key]["handles"]:  # the browser's message is not trusted to have any form
+                case {"values": [*values], "turn": int(turn)} if all(isinstance(x, int | float) for x in values):
                     if not mistake(control, tuple(values)):
-                        st.session_state[name], st.session_state[turn] = address_text(tuple(values)), moved
+                        st.session_state[control_key] = address_text(tuple(values))
+                        st.session_state[turn_key] = turn
 
-        return components.Handles(control.title, st.session_state.get(turn, 0), move)
+        return components.Handles(control.title, st.session_state.get(turn_key, 0), move)
 
     def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
-        """Draw the controls `names` of a Specification; return values by field name. Keys: `<page>_<prefix><field>`."""
+        """Draw the controls of the settings `names` of a Specification; return their values by setting.
+
+        Their keys are `<page>_<prefix><setting>`.
+        """
         declared = {control.name: control for control in cls.controls()}
         return {name: self.control(declared[name], prefix + name) for name in names}
 
     def control(self, control: Control, name: str) -> Any:
-        """Draw one control under the given name and return its value."""
+        """Draw a control of any type under the name `name`; return its value."""
         if control.options:
             return self.choice(name, control.title, control.options, control.default, control.help)
         if control.type is bool:
@@ -188,33 +206,37 @@ class Panel:
         leads: bool = False,
         on_change: Callable[[], None] | None = None,
     ) -> float | int | None:
-        """Draw slider and input; only an input for an optional value, a range like a seed's, or without `slider`.
+        """Draw a number with slider and input; return it, None for an optional one that is empty.
 
-        empty : placeholder, the meaning of an optional value without entry. filled : whether an optional value is
-            entered and so has a slider, too. leads : whether the picture below follows the slider. on_change : callback
-            of an input without slider.
+        There is no slider for an optional number, unless it is `filled`, nor for a range so wide that one is of no use.
+
+        empty : text in an empty input, which says what an optional number then means. slider : false to draw only the
+        input. filled : true if an optional number has an entry now. leads : true if the picture follows the slider
+        while it is dragged. disabled, on_change : of an input without slider.
         """
         points = grid(control) if slider and (filled or not control.optional) else ()
         if not points:
             value = self._input(control, name, disabled=disabled, placeholder=empty, on_change=on_change)
         else:
-            # Number first, as the slider shows its value; `shell.css` shows them the other way round.
+            # The input is drawn first, as the slider shows its value; `shell.css` shows them the other way round.
             with st.container(horizontal=True, gap="small", vertical_alignment="bottom", wrap=False):
                 value = self._input(control, name, beside_slider=True, placeholder=empty)
                 if value is not None or not control.optional:
-                    (self._leading_slider if leads else self._slider)(control, name, points, value)
+                    draw_slider = self._leading_slider if leads else self._slider
+                    draw_slider(control, name, points, value)
         self._show_mistake(control, value)
         return value
 
     def numbers(self, control: Control, name: str) -> tuple[float, ...] | None:
-        """Draw several numbers as a text with commas between them; return them, None if the text has other parts.
+        """Draw a control of several numbers, which is a text with commas between them; return the numbers.
 
-        Handles set it: `shell.css` does not show it, and the browser keeps it in the address.
+        Return None if a part of the text is no number. `shell.css` hides the text, as the handles of a chart set it: it
+        is drawn because the browser then keeps it in the address.
         """
         key, default = self.key(name), address_text(control.default)
         given = st.query_params.get(key, default)
         is_unread = key not in st.session_state and bool(mistake(control, _read_numbers(given)))
-        if is_unread:  # nothing on the page could mend it
+        if is_unread:  # the visitor could not correct a text that is hidden
             del st.query_params[key]
             self.unread.append(control.title)
         bind = self._begin(name, control.title, default, str, may_be_empty=True)
@@ -228,6 +250,7 @@ class Panel:
         return value
 
     def _show_mistake(self, control: Control, value: float | int | tuple[float, ...] | None) -> None:
+        """Draw a sentence on what is wrong with the value of a control, and note it; do nothing if it is right."""
         problem = mistake(control, value)
         if problem:
             st.error(problem)
@@ -236,19 +259,24 @@ class Panel:
     def _input(
         self, control: Control, name: str, *, beside_slider: bool = False, placeholder: str = "", **options: Any
     ) -> float | int | None:
+        """Draw the input of a number; return the number, None if it is empty.
+
+        In a control of whole numbers, any other number is returned as a float, so that `mistake` finds it.
+
+        placeholder : text in an empty input. options : further arguments of `st.number_input`.
+        """
         default: Any = None if control.default is None else float(control.default)
         key = self.key(name)
         if beside_slider and key in st.session_state and streamlit_patches.differs(key, st.session_state[key]):
-            st.session_state[key] = st.session_state[key]  # send it again: the value that its slider set may be lost
+            st.session_state[key] = st.session_state[key]  # sent again, as the value that its slider set may be lost
 
         def draw(bind: Bind) -> float | int | None:
             value = st.number_input(
                 f"{control.title}, exact value" if beside_slider else control.title,
                 value=default,
                 step=_step(control),
-                format="%.10g"
-                if control.type is int
-                else "%.4g",  # a whole number is a float here: so 1e400 cannot crash
+                # A whole number is a float for Streamlit, too: as an integer, 1e400 in an address would crash.
+                format="%.10g" if control.type is int else "%.4g",
                 key=self.key(name),
                 help=None if beside_slider else control.help,
                 label_visibility="collapsed" if beside_slider else "visible",
@@ -261,18 +289,22 @@ class Panel:
         return self._bound(name, control.title, default, draw, _number_text, may_be_empty=control.optional)
 
     def again(self, control: Control, value: float) -> None:
-        """Draw the slider of a number a second time; moving it sets the same control."""
+        """Draw the slider of a number a second time, elsewhere on the page; it sets the same control."""
         self._slider(control, control.name, grid(control), value, "again")
 
     def _slider(
         self, control: Control, name: str, points: tuple[float, ...], value: float | None, suffix: str = "slider"
     ) -> None:
+        """Draw the slider of a number, which sets the input when it is moved.
+
+        points : of the grid. value : the number, None if it is empty. suffix : ending of the slider's key.
+        """
         key = self.key(f"{name}_{suffix}")
         points, point = self._points(control, name, points, value)
         if st.session_state.get(key) != point:
             st.session_state[key] = point
-        # A value that is set here is sent once, and lost if the page is drawn again at that moment; the first value of
-        # the slider is sent every time.
+        # Streamlit sends a value that is set in the session only once; it is lost if the page is drawn again just then.
+        # The argument `value` is sent every time, and must stay the same as at first.
         first = st.session_state.setdefault(f"{key}_born", point)
         st.select_slider(
             control.title,
@@ -288,8 +320,11 @@ class Panel:
     def _points(
         self, control: Control, name: str, points: tuple[float, ...], value: float | None
     ) -> tuple[tuple[float, ...], float]:
-        """Return the stops of a slider, with the exact value if it is between those of the grid, and the present
-        stop."""
+        """Return the stops of a slider, and the stop at which it is now.
+
+        The stops are the points of the grid and the number itself, if it is between these. value : the number, None if
+        it is empty: then the slider is at the default.
+        """
         extra_key = self.key(f"{name}_own")
         if value is not None and value not in points and not mistake(control, value):
             st.session_state[extra_key] = value  # stays a stop, because stops must not move while the slider is dragged
@@ -297,25 +332,29 @@ class Panel:
         return points, nearest(points, control.default if value is None else value)
 
     def _leading_slider(self, control: Control, name: str, points: tuple[float, ...], value: float | None) -> None:
-        """Draw a slider whose stops the browser draws while it is dragged."""
-        key, turn = self.key(f"{name}_slider"), self.key(f"{name}_turn")
+        """Draw the slider of a leading number, at whose stops the browser draws the plan while it is dragged.
+
+        The arguments are those of `_slider`.
+        """
+        key, turn_key = self.key(f"{name}_slider"), self.key(f"{name}_turn")
         points, point = self._points(control, name, points, value)
 
         def move() -> None:
-            match st.session_state[key]["move"]:
-                case {"index": int(index), "turn": int(new_turn)} if 0 <= index < len(points):
-                    st.session_state[self.key(name)], st.session_state[turn] = float(points[index]), new_turn
+            match st.session_state[key]["move"]:  # the browser's message is not trusted to have any form
+                case {"index": int(index), "turn": int(turn)} if 0 <= index < len(points):
+                    st.session_state[self.key(name)] = float(points[index])
+                    st.session_state[turn_key] = turn
 
         def press() -> None:
-            st.session_state[self.key("pressed")] = name, points
+            st.session_state[self.key("pressed")] = name, points  # the page then sends the plan at these stops
 
         components.slider(
             key,
             control.title,
             control.help,
-            [*map(point_texts(points).__getitem__, points)],
+            [point_texts(points)[stop] for stop in points],
             points.index(point),
-            turn=st.session_state.get(turn, 0),
+            turn=st.session_state.get(turn_key, 0),
             group=self.page,
             on_press=press,
             on_move=move,
@@ -333,11 +372,12 @@ class Panel:
         bar: bool = False,
         above: bool = False,
     ) -> str:
-        """Draw one of `options` (value -> label): side by side if they are few and short, else a menu; return the
-        value.
+        """Draw a choice of one of `options`, labels by value; return the value.
 
-        bar : side by side in any case, over the whole width, and optional ("" for none).
-        above : side by side above their subject, without the label.
+        The options are side by side if they are few and short, and else a menu.
+
+        bar : true to draw them side by side over the whole width; then none may be chosen, which returns "".
+        above : true to draw them side by side above their subject, without the label of the choice.
         """
         text, values = {"": "", **options}.__getitem__, list(options)
         shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
@@ -346,7 +386,8 @@ class Panel:
             if bar:
                 style: Any = {"label_visibility": "collapsed", "width": "stretch"}
                 return st.segmented_control(label, values, default=default or None, bind=bind, **shared, **style) or ""
-            if above or (len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH):
+            is_short = len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH
+            if above or is_short:
                 style = {"label_visibility": "collapsed" if above else "visible"}
                 return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared, **style)
             return st.selectbox(label, values, index=values.index(default), bind=bind, **shared)
@@ -354,12 +395,12 @@ class Panel:
         return self._bound(name, label, default, draw, text, may_be_empty=bar)
 
     def sections(self, parts: Mapping[str, Callable[[], None]], first: str = "", keeps: bool = False) -> None:
-        """Draw the sections of a page, by their titles: a bar, and the open section; only that one is computed.
+        """Draw the bar of a page's sections, and the open section; no other one is computed.
 
-        first : title of the section that is open at first. keeps : whether the settings of the other sections stay, in
-            the address, too.
+        parts : functions that draw a section, by its title. first : title of the section that is open at first.
+        keeps : true to keep the values of the controls of closed sections, also in the address.
         """
-        outside = set(map(self.key, self.titles))
+        outside = set(map(self.key, self.titles))  # keys of the controls drawn before the sections
         for name in self.opened(parts, first):
             self.heard(name)
             parts[name]()
@@ -367,21 +408,21 @@ class Panel:
             self._keep(outside)
 
     def heard(self, title: str) -> None:
-        """Draw a heading for screen readers only: on the screen, the content below makes it unnecessary."""
+        """Draw a heading that only screen readers read: on the screen, the content below makes it unnecessary."""
         with st.container(key=self.key(f"heard_{title}")):
             st.header(title, anchor=False)
 
     def opened(self, titles: Iterable[str], first: str = "") -> Sequence[str]:
-        """Draw the bar of sections; return the open one, or nothing, as a sequence."""
+        """Draw the bar of sections; return (title of the open one,), () if none is open."""
         section = self.choice("section", "Section", {title: title for title in titles}, first, SECTIONS, bar=True)
         return (section,) if section else ()
 
     def shows(self, section: str) -> bool:
-        """Return whether this section is open, once the bar was drawn."""
+        """Return true if this section is open; it is known once the bar was drawn."""
         return bool(st.session_state.get(self.key("section")) == section)
 
     def peek(self, control: Control, name: str) -> Any:
-        """Return the value of a choice or a number, drawn or not."""
+        """Return the value of a choice or a number: before it is drawn, that of the address, or else its default."""
         key = self.key(name)
         if key in st.session_state:
             value = st.session_state[key]
@@ -390,29 +431,34 @@ class Panel:
         if text is not None and not control.options:
             with suppress(ValueError):
                 return _whole(float(text)) if control.type is int else float(text)
-        return next((value for value, label in (control.options or {}).items() if label == text), control.default)
+        for value, label in (control.options or {}).items():
+            if label == text:  # an address has the label of an option
+                return value
+        return control.default
 
     def _keep(self, outside: Collection[str]) -> None:
-        """Keep in the address the settings of sections that are not drawn now. outside : keys of controls of no
-        section."""
-        drawn_keys, key = set(map(self.key, self.titles)), self.key("kept")
-        if key not in st.session_state:
-            names = (name for name in st.query_params if name.startswith(f"{self.page}_") and name not in outside)
-            st.session_state[key] = {name: st.query_params.get_all(name) for name in names}
-        stored: dict[str, str | list[str]] = st.session_state[key]
-        for name in drawn_keys.difference(outside):
-            stored.pop(name, None)
-            if name in self.query:
-                stored[name] = self.query[name]
-        for name in stored.keys() - drawn_keys:
-            self.query[name] = stored[name]
-            with suppress(StreamlitAPIException):  # a control of the last drawing: Streamlit keeps its value this once
-                st.query_params[name] = stored[name]
+        """Keep the values of the controls of closed sections in the address, from which Streamlit removes them.
+
+        outside : keys of the controls that belong to no section.
+        """
+        drawn, stored_key = set(map(self.key, self.titles)), self.key("kept")
+        if stored_key not in st.session_state:  # at first, all sections have the values of the visitor's address
+            keys = [key for key in st.query_params if key.startswith(f"{self.page}_") and key not in outside]
+            st.session_state[stored_key] = {key: st.query_params.get_all(key) for key in keys}
+        stored: dict[str, str | list[str]] = st.session_state[stored_key]
+        for key in drawn.difference(outside):  # the open section
+            stored.pop(key, None)
+            if key in self.query:
+                stored[key] = self.query[key]
+        for key in stored.keys() - drawn:  # the closed sections
+            self.query[key] = stored[key]
+            with suppress(StreamlitAPIException):  # just closed: Streamlit still binds its control, and keeps the value
+                st.query_params[key] = stored[key]
 
     def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
-        """Draw one of `options` as they are; return it.
+        """Draw a choice of one of `options`, which are their own labels; return the option.
 
-        At first `first`, else the first option, which also replaces a selected option that no longer exists.
+        At first it is `first`, or else the first of the options; so it is if the chosen option no longer exists.
         """
         titles = {option: option for option in options}
         usual = first or next(iter(titles))
@@ -420,7 +466,7 @@ class Panel:
         return selected if selected in titles else usual
 
     def switch(self, name: str, label: str, default: bool, help: str) -> bool:
-        """Draw a switch, whose label says what "on" means; return whether it is on."""
+        """Draw a switch, whose label says what "on" means; return true if it is on."""
 
         def draw(_: Bind) -> bool:
             return st.toggle(label, value=default, key=self.key(name), help=help, bind="query-params")
@@ -428,7 +474,7 @@ class Panel:
         return self._bound(name, label, default, draw, lambda value: str(value).lower())
 
     def text(self, name: str, label: str, default: str, help: str) -> str:
-        """Draw a few lines of text; return them."""
+        """Draw an input for a text of a few lines; return the text."""
 
         def draw(_: Bind) -> str:
             return st.text_area(label, value=default, key=self.key(name), help=help, bind="query-params")
@@ -436,34 +482,43 @@ class Panel:
         return self._bound(name, label, default, draw, str, may_be_empty=True)
 
     def several(self, name: str, label: str, options: Sequence[str], default: Sequence[str], help: str) -> list[str]:
-        """Draw a choice of any number of `options`; return them in their own order."""
-        start, key = [option for option in options if option in default], self.key(name)
+        """Draw a choice of any number of `options`; return the chosen ones in the order of `options`."""
+        default_options = [option for option in options if option in default]
 
         def draw(_: Bind) -> list[str]:
             selected = st.pills(
-                label, options, selection_mode="multi", default=start, key=key, help=help, bind="query-params"
+                label,
+                options,
+                selection_mode="multi",
+                default=default_options,
+                key=self.key(name),
+                help=help,
+                bind="query-params",
             )
             return [option for option in options if option in selected]
 
-        return self._bound(name, label, start, draw, list, may_be_empty=True)
+        return self._bound(name, label, default_options, draw, list, may_be_empty=True)
 
     def check(self) -> None:
-        """Raise UserError if a number drawn so far is out of range."""
-        led = (mistake(lead.control, lead.value) for lead in self.leads)
-        if mistakes := dict.fromkeys(filter(None, (*self.mistakes, *led))):
-            raise UserError(" ".join(mistakes))
+        """Raise UserError if a number that was drawn so far, or a leading one, is out of range."""
+        all_mistakes = [*self.mistakes, *(mistake(lead.control, lead.value) for lead in self.leads)]
+        different_mistakes = list(dict.fromkeys(filter(None, all_mistakes)))
+        if different_mistakes:
+            raise UserError(" ".join(different_mistakes))
 
     def write(self, settings: Mapping[str, Any]) -> None:
-        """Set controls from code, before they are drawn: in a callback, or at the top of a page."""
+        """Set the values of controls, by name, from code; call it before they are drawn, or in a callback."""
         for name, value in settings.items():
-            is_count = isinstance(value, int) and not isinstance(value, bool)
-            value = address_text(value) if isinstance(value, tuple) else value
-            st.session_state[self.key(name)] = float(value) if is_count else value
+            if isinstance(value, tuple):
+                value = address_text(value)  # the control of several numbers is a text
+            elif isinstance(value, int) and not isinstance(value, bool):
+                value = float(value)  # the input of a whole number is one of a float
+            st.session_state[self.key(name)] = value
             self._written.add(self.key(name))
         st.session_state[WHOLE] = True
 
     def say_unread(self) -> None:
-        """Tell a visitor whose address had an unusable part; called when all controls have been drawn."""
+        """Tell the visitor which parts of the address could not be used, if any; call it after all controls."""
         if self.unread:
             *first, last = self.unread
             sentence = f"Part of this link could not be read. Check {', '.join(first)}{' and ' * bool(first)}{last}."
@@ -479,8 +534,11 @@ class Panel:
         *,
         may_be_empty: bool = False,
     ) -> T:
-        """Return the value of a control that the address restores, as drawn by `draw`. text : returns the value's
-        form in the address."""
+        """Draw a control that the address restores; return its value, and note it in `query` if it is not the default.
+
+        draw : draws the control and returns its value, given whether it is bound to the address. text : returns the
+        form of a value in the address. may_be_empty : true if the control can have no value.
+        """
         value = draw(self._begin(name, title, default, text, may_be_empty))
         self._end(name)
         if value != default:
@@ -490,20 +548,21 @@ class Panel:
     def _begin(
         self, name: str, title: str, default: Any, text: Callable[[Any], str | list[str]], may_be_empty: bool = False
     ) -> Bind:
-        """Prepare the drawing of a control: note its title, and put a value set by `write` into the address.
+        """Prepare the drawing of a control, and return whether it is bound to the address.
 
-        Streamlit does the latter only for a control that has been drawn before, and then refuses that we do it.
-        Returns how the control is bound to the address: not bound at first if the address has an empty value for a
-        control that always has one, because Streamlit would draw some of these without any value.
+        It is not bound if the address has an empty value for it, although it always has one: Streamlit would draw some
+        of these controls without any value. The title is noted for messages. The arguments are those of `_bound`.
         """
         self.titles[name] = title
         key = self.key(name)
-        if key in self._written and (value := st.session_state[key]) != default:
+        if key in self._written and st.session_state[key] != default:
+            # Streamlit writes the value into the address if the control has been drawn before, and then refuses this.
             with suppress(StreamlitAPIException):
-                st.query_params[key] = text(value)
+                st.query_params[key] = text(st.session_state[key])
         self._written.discard(key)
         if key not in st.session_state and key in st.query_params:
             given, usual = st.query_params.get_all(key), text(default)
+            # A control of one value takes the last of several in the address.
             self._given[key] = (given, usual) if isinstance(usual, list) else (given[-1:], [usual])
             if not may_be_empty and not given[-1]:
                 del st.query_params[key]
@@ -511,21 +570,25 @@ class Panel:
         return "query-params"
 
     def _end(self, name: str) -> None:
-        """Note a control as unread if Streamlit, having drawn it, has dropped its value from the address."""
+        """Note a control as unread if Streamlit, when it drew it, has changed or removed its value in the address.
+
+        Streamlit also removes a value that is the default; that is no loss.
+        """
         key = self.key(name)
         if key in self._given:
             given, usual = self._given[key]
-            if not _same(given, st.query_params.get_all(key) if key in st.query_params else usual):
+            remaining = st.query_params.get_all(key) if key in st.query_params else usual
+            if not _same(given, remaining):
                 self.unread.append(self.titles[name])
 
 
 @dataclass
 class Part(ABC):
-    """All of a page but its sidebar, which a change of its own controls draws again alone.
+    """All of a page except its sidebar. When one of its own controls changes, only this part is drawn again.
 
-    aside : the controls that the sidebar has drawn. panel : these, and those that are drawn here.
-    led : values of the numbers above the picture when the sidebar was drawn.
-    again : whether it is now drawn without the sidebar.
+    aside : the panel with the controls of the sidebar. panel : a copy that also has the controls of this part.
+    led : the values of the leading controls when the sidebar was drawn.
+    again : true if this part is now drawn without the sidebar.
     """
 
     aside: Panel
@@ -537,17 +600,18 @@ class Part(ABC):
         self.led = self.aside.led()
 
     def show(self) -> None:
-        """Draw it, as a fragment that its own controls draw again."""
+        """Draw this part, as a Streamlit fragment."""
         st.fragment(self._draw_again, key=self.aside.key("whole"))()
 
     @abstractmethod
     def draw(self) -> None:
-        """Draw it once."""
+        """Draw the contents of this part."""
 
     def draw_leads(self, all_read: bool = False) -> None:
-        """Draw the numbers above the picture.
+        """Draw the leading controls.
 
-        If they have changed, the whole page is drawn if the sidebar shows a consequence of them, or with `all_read`.
+        If one has changed and the sidebar shows a consequence of it, the whole page is drawn again. all_read : true if
+        the sidebar shows a consequence of every leading control.
         """
         with st.container(key=self.panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
             self.panel.draw_leads()
@@ -555,7 +619,7 @@ class Part(ABC):
             st.rerun()
 
     def _draw_again(self) -> None:
-        """Draw it, or the whole page if other parts of the page have to change as well."""
+        """Draw this part, or the whole page if a callback has also changed controls of the sidebar."""
         must_draw_whole = st.session_state.get(WHOLE)
         if self.again and must_draw_whole:
             st.rerun()
@@ -569,9 +633,11 @@ class Part(ABC):
 
 @contextmanager
 def in_place(container: DeltaGenerator | None = None, go_on: bool = True) -> Iterator[None]:
-    """Show a UserError raised inside as a message in `container` (or here); go on after the block, or raise it again.
+    """Draw a UserError that is raised in the block as a message; then go on after the block.
 
-    The error may quote names of a link or a file, so all of it is plain text.
+    Its text may quote names of a link or a file, so all of it is drawn as plain text.
+
+    container : of the message; None for the present place. go_on : false to raise the error again.
     """
     try:
         yield
@@ -583,7 +649,7 @@ def in_place(container: DeltaGenerator | None = None, go_on: bool = True) -> Ite
 
 
 def mistake(control: Control, value: float | int | tuple[float, ...] | None) -> str:
-    """Return a sentence on what is wrong with a number, or with several; "" if nothing is."""
+    """Return a sentence on what is wrong with the value of a control, a number or several; "" if it is right."""
     if control.count:
         low, high = control.each
         if isinstance(value, tuple) and len(value) == control.count and all(low <= x <= high for x in value):
@@ -600,9 +666,10 @@ def mistake(control: Control, value: float | int | tuple[float, ...] | None) -> 
 
 
 def grid(control: Control) -> tuple[float, ...]:
-    """Return the slider's points: round numbers, 1-2-5 where they are whole, with both ends and the default.
+    """Return the points of a number's slider, in ascending order: round numbers, both ends, and the default.
 
-    Empty for a range so wide that a slider is of no use (a seed).
+    On a logarithmic scale whole numbers are 1, 2 or 5 times a power of ten. Return () for a number without a range, or
+    with one so wide that a slider is of no use, as that of a seed.
     """
     low, high = control.low, control.high
     if low is None or high is None:
@@ -621,47 +688,66 @@ def grid(control: Control) -> tuple[float, ...]:
 
 
 def with_value(points: tuple[float, ...], value: float | None) -> tuple[float, ...]:
-    """Return the grid points with `value` among them, if there is one."""
+    """Return the points with `value` among them, in ascending order; as they are if it is None."""
     return points if value is None or value in points else tuple(sorted((*points, value)))
 
 
 @lru_cache(maxsize=1000)
 def point_texts(points: tuple[float, ...]) -> Mapping[float, str]:
-    """Return the texts of a slider's points: three digits where these are exact, else enough to tell points apart."""
-    points_by_text: dict[str, float] = {}
-    for point in sorted(points, key=lambda point: float(f"{point:.3g}") != point):
+    """Return the texts of a slider's points, by point; no two are the same.
+
+    They have three digits, or more where another point has that text. Points that three digits give exactly come first,
+    so that they keep their short texts.
+    """
+    point_by_text: dict[str, float] = {}
+    exact_first = sorted(points, key=lambda point: float(f"{point:.3g}") != point)
+    for point in exact_first:
         texts = (short(point, digits) for digits in range(3, 18))
-        points_by_text[next(text for text in texts if text not in points_by_text)] = point
-    return {point: text for text, point in points_by_text.items()}
+        free_text = next(text for text in texts if text not in point_by_text)
+        point_by_text[free_text] = point
+    return {point: text for text, point in point_by_text.items()}
 
 
 def _point_text(points: tuple[float, ...]) -> Callable[[float], str]:
-    """Return a function for the text of a point; also of an old point: Streamlit needs it where one rerun interrupts
-    another."""
+    """Return a function from a point of a slider to its text.
+
+    It also has a text for a point of an earlier grid, which Streamlit may ask for when one rerun interrupts another.
+    """
     texts = point_texts(points)
     return lambda point: texts.get(point) or short(point, 17)
 
 
 def nearest(points: Sequence[float], value: float) -> float:
-    """Return the grid point nearest to a value; by ratio where all points are positive."""
-    if points[0] > 0:
+    """Return the point closest to a value; if all points are positive, the one with the smallest ratio.
+
+    points : in ascending order.
+    """
+    if points[0] > 0:  # a value far below the first point, or not positive, counts as a tenth of that point
         return min(points, key=lambda x: abs(math.log(x / max(value, points[0] / 10))))
     return min(points, key=lambda x: abs(x - value))
 
 
 def _log_points(low: float, high: float) -> list[float]:
-    candidates = [_decades(low, high, mantissas) for mantissas in MANTISSAS]
-    return next((points for points in candidates if len(points) <= LOG_POINTS), candidates[-1])
+    """Return the finest grid of round numbers in [low, high] with at most LOG_POINTS points, else the coarsest."""
+    for mantissas in MANTISSAS:
+        points = _decades(low, high, mantissas)
+        if len(points) <= LOG_POINTS:
+            break
+    return points
 
 
 def _decades(low: float, high: float, mantissas: Sequence[float]) -> list[float]:
+    """Return the numbers in [low, high] that are one of the mantissas times a power of ten, in ascending order."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     points = [float(f"{mantissa}e{power}") for power in powers for mantissa in mantissas]
     return [point for point in points if low <= point <= high]
 
 
 def _step(control: Control) -> float:
-    """Return what one press of the input's plus adds."""
+    """Return the number that one press of the input's plus adds.
+
+    On a logarithmic scale it is a tenth of the power of ten at or below the default.
+    """
     if control.type is int:
         return 1.0
     if control.scale == "log" and control.default:
@@ -673,14 +759,16 @@ def _number_text(value: float | None) -> str:
     return "" if value is None else repr(value)
 
 
-def _words(lead: Lead) -> str:
-    """The value of a number above the picture with its symbol; of several numbers, their shape."""
+def _lead_text(lead: Lead) -> str:
+    """Return the value of a leading control with its symbol, such as "ε = 2"; of several numbers, "shape 1 0.5"."""
     if isinstance(lead.value, tuple):
         return f"shape {' '.join(map(short, lead.value))}"
-    return f"{lead.control.symbol or lead.control.label} = {lead.empty if lead.value is None else short(lead.value)}"
+    value = lead.empty if lead.value is None else short(lead.value)
+    return f"{lead.control.symbol or lead.control.label} = {value}"
 
 
 def _read_numbers(text: str) -> tuple[float, ...] | None:
+    """Return the numbers of a text with commas between them; None if a part of it is no number."""
     try:
         return tuple(map(float, text.split(",")))
     except ValueError:
@@ -688,11 +776,15 @@ def _read_numbers(text: str) -> tuple[float, ...] | None:
 
 
 def _same(given: Sequence[str], remaining: Sequence[str]) -> bool:
-    """Return whether two lists of an address are equal in any order; numbers may be written differently."""
-    return sorted(map(_read, given), key=str) == sorted(map(_read, remaining), key=str)
+    """Return true if two lists of texts in an address have equal values, in any order.
+
+    Numbers may be written differently, and letters in upper or lower case.
+    """
+    return sorted(map(_comparable, given), key=str) == sorted(map(_comparable, remaining), key=str)
 
 
-def _read(text: str) -> float | str:
+def _comparable(text: str) -> float | str:
+    """Return a number for a text that is one, else the text in lower case."""
     try:
         return float(text)
     except ValueError:
@@ -700,8 +792,10 @@ def _read(text: str) -> float | str:
 
 
 def _whole(value: float | None) -> float | int | None:
+    """Return an int for a float that is a whole number; any other value as it is."""
     return int(value) if value is not None and float(value).is_integer() else value
 
 
 def _copy(source: str, target: str) -> None:
+    """Copy the value of the slider with the key `source` to the input with the key `target`; for a callback."""
     st.session_state[target] = float(st.session_state[source])

@@ -1,4 +1,4 @@
-"""Buttons that download data, figures and programs."""
+"""Buttons that download data, figures and programs. A file is made when its button is pressed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -27,20 +27,38 @@ _KINDS = {  # MIME type and icon of files, by the ending of their name
 
 
 def programs(page: str, experiment: Experiment) -> None:
-    """Offer the experiment as a program, a notebook, and settings for the shell; they hold no data and no secret
-    seed."""
-    script, notebook = partial(export.to_script, experiment, page), partial(export.to_notebook, experiment)
-    settings = partial(export.to_settings, experiment)
-    for label, make, ending, name, help in (
-        ("Python script", script, "py", "script", "Prints the same table with the same seed, without a browser."),
-        ("Notebook", notebook, "ipynb", "notebook", "For Jupyter: the same, cell by cell."),
-        ("Settings (JSON)", settings, "json", "settings", "For `python -m dpviz run`, `sweep` or `plan` in the shell."),
-    ):
-        _button(label, make, export.file_name(page, experiment, ending), f"{page}_{name}", help)
+    """Draw buttons for an experiment as a program, as a notebook, and as settings for the shell.
+
+    These files hold no data and no secret seed. page : prefix of the page.
+    """
+    _button(
+        "Python script",
+        partial(export.to_script, experiment, page),
+        export.file_name(page, experiment, "py"),
+        f"{page}_script",
+        "Prints the same table with the same seed, without a browser.",
+    )
+    _button(
+        "Notebook",
+        partial(export.to_notebook, experiment),
+        export.file_name(page, experiment, "ipynb"),
+        f"{page}_notebook",
+        "For Jupyter: the same, cell by cell.",
+    )
+    _button(
+        "Settings (JSON)",
+        partial(export.to_settings, experiment),
+        export.file_name(page, experiment, "json"),
+        f"{page}_settings",
+        "For `python -m dpviz run`, `sweep` or `plan` in the shell.",
+    )
 
 
 def analyses(page: str, plan: Analyses, notebook: Callable[[], str], report: Callable[[], str]) -> None:
-    """Offer the plan of several analyses as a report to print, and as a notebook that computes it."""
+    """Draw buttons for the plan of several analyses: a report to print, and a notebook that computes it again.
+
+    notebook, report : return the text of these files.
+    """
     name = f"dpviz_{page}_{plan.content_hash()[:8]}"
     with st.container(horizontal=True):
         _button(
@@ -50,7 +68,7 @@ def analyses(page: str, plan: Analyses, notebook: Callable[[], str], report: Cal
 
 
 def pins(page: str, pins: Sequence[Pin]) -> None:
-    """Offer the pins of a page: settings with names, without data and results."""
+    """Draw a button for the pins of a page as a file: settings with names, without data and results."""
     _button(
         "Pins (JSON)",
         partial(to_file, pins),
@@ -69,7 +87,11 @@ def run_files(
     *,
     charts: Callable[[], Sequence[Chart]],
 ) -> None:
-    """Offer what may be shown of a run: values as CSV, with ε at `delta`, and the charts as a page."""
+    """Draw buttons for the results of a run: the values as CSV, and the charts as a page.
+
+    trace : the part of the results that may be shown. delta : at which ε is read. charts : returns the charts that the
+    page shows.
+    """
     _button(
         "Data (CSV)",
         partial(export.to_csv, trace, experiment, plans, delta),
@@ -87,7 +109,7 @@ def run_files(
 
 
 def sweep(page: str, sweep: Sweep, result: SweepResult) -> None:
-    """Offer every number of a sweep that may be shown, as CSV."""
+    """Draw a button for the numbers of a sweep as CSV. result : the part of the results that may be shown."""
     _button(
         "Sweep (CSV)",
         partial(export.sweep_to_csv, result, sweep),
@@ -98,7 +120,10 @@ def sweep(page: str, sweep: Sweep, result: SweepResult) -> None:
 
 
 def figures(panel: Panel, charts: Callable[[], Sequence[Chart]]) -> None:
-    """Offer the charts of a page without a run as a page of their own, with the address that restores the settings."""
+    """Draw a button for the charts of a page without runs, with the address that restores the page's settings.
+
+    charts : returns the charts that the page shows.
+    """
     link = address(panel)
     _button(
         "Figures (HTML)",
@@ -110,7 +135,7 @@ def figures(panel: Panel, charts: Callable[[], Sequence[Chart]]) -> None:
 
 
 def _button(label: str, make: Callable[[], str], file_name: str, key: str, help: str) -> None:
-    """Draw a button for a file, which `make` returns when it is pressed."""
+    """Draw a button that downloads a text, which `make` returns when it is pressed."""
     mime, icon = _KINDS[file_name.rpartition(".")[2]]
     st.download_button(
         label, lambda: make().encode(), file_name=file_name, mime=mime, key=key, icon=icon, help=help, on_click="ignore"

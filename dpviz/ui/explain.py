@@ -1,4 +1,4 @@
-"""Texts that pages share: privacy status, assumptions, and captions of charts."""
+"""Texts that pages share: privacy status, assumptions, derivations, and sentences for the captions of charts."""
 
 import re
 from collections.abc import Collection
@@ -23,25 +23,32 @@ REFERENCES = "Methods without privacy release nothing: **no value of theirs is p
 
 
 def readable(table: pd.DataFrame, digits: int = 4) -> Styler:
-    """Return a table with its numbers in the form of all pages; its columns are still sorted by value."""
+    """Return a table whose numbers are drawn with few digits, as on all pages; a visitor still sorts it by value."""
     return table.style.format(lambda cell: short(cell, digits) if isinstance(cell, Real) else str(cell), na_rep="–")
 
 
 def privacy_badge(status: Privacy | Literal["partly private"], help: str | None = None) -> None:
-    """Draw the mark of a privacy status: private, private on a condition, or computed from the raw data."""
-    icon = "lock" if status == "private" else "lock_open" if conditional(status) else "visibility"
+    """Draw the badge of a privacy status: private, private on a condition, or not private.
+
+    help : text that explains it.
+    """
+    icon = "visibility"
+    if status == "private":
+        icon = "lock"
+    elif conditional(status):
+        icon = "lock_open"
     st.badge(status, icon=f":material/{icon}:", color="green" if status == "private" else "orange", help=help)
 
 
 def heading(title: str) -> DeltaGenerator:
-    """Draw a heading; return its row, which puts what is drawn in it at the end of the line."""
+    """Draw a heading; return its row, in which badges and buttons can be drawn, at the end of the line."""
     row = st.container(horizontal=True, vertical_alignment="center", gap="small")
     row.subheader(title, anchor=False, width="stretch")
     return row
 
 
 def read_off(text: str) -> None:
-    """Show a number computed from the raw data, in words, with the mark “not private” behind it."""
+    """Draw a sentence with a number that was computed from the raw data, and the badge “not private” after it."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(text, width="content")
         privacy_badge("not private")
@@ -55,19 +62,22 @@ KNEW_HELP = (
 
 
 def taken_badge(subject: str) -> None:
-    """Draw the mark of a declaration taken from the data. subject : what was declared, in words."""
+    """Draw the badge of a declaration that was taken from the data. subject : names the declaration, as "ranges"."""
     st.badge(f"{subject} taken from the data: not private", icon=":material/visibility:", color="orange")
 
 
 def spread(replicates: int) -> str:
-    """Return the caption for the curves of R runs."""
+    """Return the sentence on what curves show of a number of runs, `replicates`."""
     if replicates == 1:
         return "One run; results vary."
     return f"Median of {replicates} runs, 10-90 % band."
 
 
 def diagnostic(replicates: int, public: bool) -> str:
-    """Return the privacy status of a curve that reads the raw data."""
+    """Return a sentence on the privacy of a curve that reads the raw data.
+
+    replicates : the number of runs that it shows. public : whether the data are public.
+    """
     if public:
         return "**Not private**: it reads the raw data, which are public here."
     suffix = f", and {replicates} runs compose" if replicates > 1 else ""
@@ -75,7 +85,7 @@ def diagnostic(replicates: int, public: bool) -> str:
 
 
 def released(experiment: Experiment, replicates: int) -> str:
-    """Return the privacy status of a curve that follows from the releases of R runs; see `Experiment.guarantee`."""
+    """Return a sentence on the privacy of a curve that follows from the releases of a number of runs, `replicates`."""
     unit = experiment.problem.unit
     if experiment.condition:
         several = f" Publishing all {replicates} runs would compose." if replicates > 1 else ""
@@ -91,13 +101,13 @@ def only_if(status: Privacy) -> str:
 
 
 def taken(read: Collection[str]) -> str:
-    """Return a sentence about the facts, by name, that were read from the data instead of being declared."""
+    """Return a sentence on the facts, given by name, that were read from the data instead of being declared."""
     names = sentence("; ".join(read))
     return f"Not declared, but read from the data, which **no budget pays for**: {names}."
 
 
 def protects(unit: str) -> str:
-    """Return who is protected, in a sentence, from a problem's unit of protection."""
+    """Return a sentence on who is protected. unit : the unit of protection, such as "one row replaced"."""
     return (
         f"{unit[0].upper()}{unit[1:]}: that is how neighbouring data sets differ. If one person has several rows, each "
         "row is protected, not the person."
@@ -109,8 +119,8 @@ def assumptions(
 ) -> None:
     """Draw the box of assumptions that every page has.
 
-    read : names of the facts that were read from the data instead of being declared. The other arguments are its
-        sentences.
+    protected, batches, composition, constants, screen : the texts of its rows. read : names of the facts that were read
+    from the data instead of being declared.
     """
     with st.container(border=True):
         st.subheader("Assumptions")
@@ -130,9 +140,10 @@ def document(package: ModuleType, name: str) -> str:
 
 
 def theory(page: str, package: ModuleType) -> None:
-    """Draw a package's THEORY.md: definitions, derivations and errata with sources; sent only while the box is open.
+    """Draw the box with a package's THEORY.md: definitions, derivations, and errata, with sources.
 
-    Its headings are two levels smaller than in the file, because they are inside a section of the page.
+    The text is sent only while the box is open. Its headings are two levels lower than in the file, because they are
+    inside a section of the page.
     """
     box = st.expander("Derivations and sources", key=f"{page}_theory", icon=":material/functions:", on_change="rerun")
     if box.open:
@@ -142,7 +153,9 @@ def theory(page: str, package: ModuleType) -> None:
 
 @cache
 def errata(package: ModuleType) -> str:
-    """Return the section "Errata" of a package's THEORY.md, where the tool and the publication differ, without
-    heading."""
+    """Return the section "Errata" of a package's THEORY.md without its heading; "" if there is none.
+
+    It lists where the tool and the publication differ.
+    """
     section = re.search(r"\n## [0-9. ]*Errata[^\n]*\n(.*?)(?=\n## |$)", document(package, "THEORY.md"), re.DOTALL)
     return section[1].strip() if section else ""

@@ -1,8 +1,7 @@
-"""The only list of family pages, from `families.toml`: their texts in the menu and on the start page, and their pages;
-and the doors and cards of the start page.
+"""The list of the families' pages, from `families.toml`, and the parts of the start page that lead to pages.
 
-A page is imported only when it is opened or its presets are needed, so that the first page of a visit waits for no
-other page, and the menu for none.
+A page's module is imported only when it is opened or its presets are needed, so that neither the menu nor the first
+page of a visit waits for the others.
 """
 
 from contextlib import suppress
@@ -20,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """Introduction of a family's page in the menu and on the start page.
+    """The entry of a family's page in the menu and on the start page.
 
-    name : of the family's packages in `dpviz.families` and `dpviz.ui`. question : text of its card on the start page.
+    name : name of the family's packages in `dpviz.families` and `dpviz.ui`. icon, title : in the menu. question : text
+    of its card on the start page.
     """
 
     name: str
@@ -45,11 +45,16 @@ FAMILIES = tuple(Entry(**family) for family in resources.data(__package__, "fami
 
 def named(name: str) -> Entry:
     """Return the family with this name."""
-    return next(family for family in FAMILIES if family.name == name)
+    (match,) = (family for family in FAMILIES if family.name == name)
+    return match
 
 
 def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry | str) -> None:
-    """Draw one way into the tool: its purpose, and a button that opens the page, a family's with its first preset."""
+    """Draw a box of the start page: a way into the tool, its purpose, and a button that opens a page.
+
+    key : in the key of the button, whose label is `label`. page : a family, whose page opens with its first preset, or
+    the file of another page.
+    """
     with st.container(border=True, height="stretch"):
         st.subheader(f"{icon} {title}", anchor=False)
         st.markdown(text)
@@ -57,10 +62,10 @@ def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry 
 
 
 def card(family: Entry) -> None:
-    """Draw the subject of a family of methods below the picture of its first preset."""
+    """Draw a family's card on the start page: the picture of its first preset, its title and its question."""
     with st.container(border=True, height="stretch", gap="small", key=f"home_about_{family.name}"):
         theme = import_module("dpviz.ui.appearance").theme()
-        with suppress(FileNotFoundError):  # a new family lacks one until the pictures are built again
+        with suppress(FileNotFoundError):  # a new family has no picture until the pictures are built again
             picture = resources.content(__package__, f"components/cards/{family.name}_{theme}.png")
             st.image(picture, width="stretch", alt=f"The picture of a run of {family.title.lower()}")
         st.subheader(family.title, anchor=False)
@@ -69,9 +74,11 @@ def card(family: Entry) -> None:
 
 
 def _open(key: str, label: str, page: Entry | str) -> None:
-    if st.button(label, key=f"home_{key}", icon=":material/arrow_forward:"):
-        if isinstance(page, Entry):
-            presets, family_page = import_module("dpviz.ui.experiment.presets"), page.page()
-            presets.open_with(family_page.prefix, family_page.presets[0].experiment)
-        # Without the parameters of bound controls.
-        st.switch_page(page.address if isinstance(page, Entry) else page, query_params={})
+    """Draw a button that opens a page. The arguments are those of `door`."""
+    if not st.button(label, key=f"home_{key}", icon=":material/arrow_forward:"):
+        return
+    if isinstance(page, Entry):
+        presets, family_page = import_module("dpviz.ui.experiment.presets"), page.page()
+        presets.open_with(family_page.prefix, family_page.presets[0].experiment)
+        page = page.address
+    st.switch_page(page, query_params={})  # without the parameters of controls that are bound to the address

@@ -1,4 +1,4 @@
-"""The glossary on the pages: terms are explained in place, on request, and all of them in one list."""
+"""The glossary: terms are marked and explained on every page, and a tab of the page of lessons lists all of them."""
 
 import streamlit as st
 
@@ -7,24 +7,27 @@ from dpviz.ui.terms import GROUPS, Term
 
 PAGE, TAB = "pages/learn.py", "Glossary"
 TABS = "learn_tabs"  # key, and name in the address, of the tabs of lessons and glossary
-LIST = "glossary"  # key of the list, in which no term is marked
+LIST = "glossary"  # key of the list's container, by which the browser knows not to mark terms in it
 
 
 def words(key: str, here: bool = False) -> None:
-    """Mark the terms that the page uses, and draw a button with all of them; once per page.
+    """Mark the terms that the page uses, and draw a button with their meanings; call it once per page.
 
-    here : whether the list of all terms is a tab of this very page.
+    The button leads on to the list of all terms. here : true if that list is a tab of this very page.
     """
-    if components.words(key, _open_tab if here else lambda: None) and not here:
+    before_opening = _open_tab if here else lambda: None
+    is_list_wanted = components.words(key, before_opening)
+    if is_list_wanted and not here:
         st.switch_page(PAGE, query_params={TABS: TAB})
 
 
 def _open_tab() -> None:
+    """Open the tab of the glossary; for a callback."""
     st.session_state[TABS] = TAB
 
 
 def listed() -> None:
-    """Draw all terms, in groups."""
+    """Draw the list of all terms, in groups."""
     with st.container(key=LIST):
         for group, terms in GROUPS.items():
             st.header(group, anchor=False)
@@ -32,4 +35,5 @@ def listed() -> None:
 
 
 def _line(term: Term) -> str:
+    """Return an item of a list in Markdown with a term, its sentence, its formula and its name in Python."""
     return f"- **{term.name}.** {term.sentence}  \n  `{term.formula}`  \n  In Python: `dpviz.{term.code}`"

@@ -1,4 +1,8 @@
-"""Links that restore a page: in full, short enough for a slide, for a lecture hall, or for another web page."""
+"""Links that restore the settings of a page.
+
+There is a full link, with every setting that is not the default, and a short one for a slide, in which the settings are
+packed or replaced by the name of a preset. Both can open the page as it is, for a lecture hall, or in another web page.
+"""
 
 import re
 from collections.abc import Collection, Mapping
@@ -16,9 +20,10 @@ from dpviz.ui.controls import Panel
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
-EMBED = "embed"  # a query parameter of Streamlit
-PACKED, PRESET, PIN, PINS = "s", "preset", "pin", "pins"  # names in an address; PINS holds several pins as one text
-LESSON = "from_lesson"  # session key: address of the lesson that opened the page
+EMBED = "embed"  # query parameter of Streamlit
+# Query parameters: all settings as one compressed text, a preset by its name, a pin, and several pins as one text.
+PACKED, PRESET, PIN, PINS = "s", "preset", "pin", "pins"
+LESSON = "from_lesson"  # session key: name in addresses of the lesson that opened the page
 AS_IT_IS = "As it is"
 USES: Mapping[str, Mapping[str, str]] = {
     AS_IT_IS: {},
@@ -30,33 +35,35 @@ USE_HELP = (
     "For a lecture hall: larger type, no sidebar. In another web page: without menus, for an iframe; the picture with "
     "its number fits into 700 × 500."
 )
-MAX_SETTINGS = 300  # in a packed link
-WORTH = 0.9  # share of the full link's length above which a short link is of no use
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")
-_OTHERS = {PACKED, PRESET, PIN, PINS, presenting.NAME, presenting.ONLY, EMBED}  # never packed
+MAX_SETTINGS = 300  # largest number of settings in a packed link
+WORTH = 0.9  # a short link is offered if it is shorter than this share of the full one
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")  # of a setting
+_OTHERS = {PACKED, PRESET, PIN, PINS, presenting.NAME, presenting.ONLY, EMBED}  # parameters that are no settings
 
 Query = Mapping[str, str | list[str]]
 
 
 @dataclass(frozen=True)
 class Named:
-    """A preset: its name in a link, and the query parameters that it sets."""
+    """A preset in a link. slug : its name there. sets : the query parameters that it stands for."""
 
     slug: str
     sets: Collection[str]
 
 
 def back_to_lesson() -> None:
-    """Draw the way back to the lesson, on a page that a lesson has opened."""
-    if slug := st.session_state.get(LESSON):
+    """Draw a link back to the lesson, on a page that a lesson has opened."""
+    slug = st.session_state.get(LESSON)
+    if slug:
         address = {"lesson": slug, "step": "4"}
         st.page_link("pages/learn.py", label="Back to the lesson", icon=":material/arrow_back:", query_params=address)
 
 
 def show(panel: Panel, preset: Named | None = None, read: Collection[str] = ()) -> None:
-    """Draw the address that restores the controls, to copy; call it when all controls have been drawn.
+    """Draw the menu with the links that restore the controls, to copy; call it when all controls have been drawn.
 
-    preset : the preset whose settings the page has, if any. read : settings that were read from the data, in words.
+    preset : the preset whose settings the page has, None if it has those of none. read : names of the facts that the
+    settings hold and that were read from the data.
     """
     with st.popover("Copy link", icon=":material/link:", key=panel.key("link"), type="tertiary"):
         contents = f"**Not private**: read from the data was {'; '.join(read)}." if read else "It holds no data."
@@ -76,27 +83,35 @@ def show(panel: Panel, preset: Named | None = None, read: Collection[str] = ()) 
 
 
 def address(panel: Panel) -> str:
-    """Return the page's address with all settings that are not the default."""
+    """Return the full link to a page, with all settings that are not the default."""
     return _address(panel.query)
 
 
 def short(query: Query, preset: Named | None) -> str:
-    """Return the shortest equivalent address: with the name of a preset, or packed settings; several pins as one."""
+    """Return the shortest link with the meaning of these query parameters.
+
+    Several pins become one text. The settings may be packed, or replaced by the name of `preset`, if that is not None.
+    """
     pins = query.get(PIN, ())
     if len(pins) > 1 and not isinstance(pins, str):
-        query = {name: query[name] for name in query if name != PIN} | {PINS: together(pins)}
+        without_pins = {name: value for name, value in query.items() if name != PIN}
+        query = without_pins | {PINS: together(pins)}
     others = {name: value for name, value in query.items() if name in _OTHERS}
     settings = {name: value for name, value in query.items() if name not in _OTHERS}
     queries: list[Query] = [query]
     if settings:
         queries.append({PACKED: pack(urlencode(settings, doseq=True)), **others})
     if preset is not None:
-        queries.append({PRESET: preset.slug, **{name: query[name] for name in query if name not in preset.sets}})
+        not_in_preset = {name: value for name, value in query.items() if name not in preset.sets}
+        queries.append({PRESET: preset.slug, **not_in_preset})
     return min(map(_address, queries), key=len)
 
 
 def expand(page: "StreamlitPage") -> None:
-    """Open the page with the settings of a packed link in place of the link; say so if it cannot be read."""
+    """Replace a packed link by the full one, by opening `page` again; draw a warning if it cannot be read.
+
+    Does nothing for other addresses.
+    """
     packed = st.query_params.get(PACKED)
     if packed is None:
         return
@@ -111,7 +126,7 @@ def expand(page: "StreamlitPage") -> None:
 
 
 def _settings(text: str) -> dict[str, list[str]]:
-    """Return names and values of a packed link. Raises UserError for any other text."""
+    """Return the values of the settings in the text of a packed link, by name. Raises UserError for any other text."""
     try:
         settings = parse_qs(text, keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_SETTINGS)
     except ValueError:
@@ -122,5 +137,6 @@ def _settings(text: str) -> dict[str, list[str]]:
 
 
 def _address(query: Query) -> str:
+    """Return the address of the present page with other query parameters."""
     base = (st.context.url or "").split("?")[0].split("#")[0]
     return base + ("?" + urlencode(query, doseq=True) if query else "")

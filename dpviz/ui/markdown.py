@@ -1,4 +1,8 @@
-"""Texts of files, links and visitors, escaped so that Markdown shows them literally; and tables."""
+"""Texts of files, links and visitors, escaped so that Markdown shows them literally; and tables, made safe likewise.
+
+Cells of a table are also made safe for a spreadsheet: Streamlit offers each table as CSV, and a text that begins like a
+formula would be run.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,20 +14,21 @@ import streamlit as st
 from dpviz.exports.spreadsheets import as_text, neutral
 
 NONE: Mapping[str, Any] = {}
-_HARMLESS = r"[+-][\w ]+|-[\d.]+ ± [\d.]+"
+_HARMLESS = r"[+-][\w ]+|-[\d.]+ ± [\d.]+"  # texts that begin like a formula, and that no spreadsheet runs
 
 
 def columns(declared: Mapping[str, Mapping[str, Any]], **more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Streamlit's configuration of a table's columns, declared in a page's data.
+    """Return Streamlit's configuration of a table's columns from declarations in TOML.
 
-    declared : by column, its kind ("Number" or another one that Streamlit has) and options.
-    more : options that are known only now, by column.
+    declared : by column, its options, and under "kind" the beginning of the name of Streamlit's class, such as "Number"
+    for `NumberColumn`. more : further options, by column.
     """
-    all_options = {name: dict(options) | dict(more.get(name, {})) for name, options in declared.items()}
-    return {
-        name: getattr(st.column_config, f"{options.pop('kind')}Column")(**options)
-        for name, options in all_options.items()
-    }
+    configuration = {}
+    for name, declared_options in declared.items():
+        options = {**declared_options, **more.get(name, {})}
+        column_class = getattr(st.column_config, f"{options.pop('kind')}Column")
+        configuration[name] = column_class(**options)
+    return configuration
 
 
 def show_table(
@@ -36,41 +41,49 @@ def show_table(
     index: bool = False,
     style: Callable[[pd.DataFrame], Any] = lambda frame: frame,
 ) -> None:
-    """Draw a table, given as any argument of `DataFrame`, with a text alternative.
+    """Draw a table, whose texts do nothing in a spreadsheet.
 
-    help : meaning of columns without a configuration. index : whether the index is drawn. style : formats the cells.
+    table : any argument of `pandas.DataFrame`. alt : text alternative. column_config : Streamlit's configuration, by
+    column. help : texts that explain columns without a configuration, by column. placeholder : text in empty cells.
+    index : true to draw the index. style : formats the cells.
     """
-    helps = {name: st.column_config.Column(help=text) for name, text in help.items()}
-    configs = {_safe(name): config for name, config in (helps | dict(column_config)).items()}
+    all_configs = {name: st.column_config.Column(help=text) for name, text in help.items()} | dict(column_config)
+    safe_configs = {_safe(name): config for name, config in all_configs.items()}
     options: Any = {} if placeholder is None else {"placeholder": placeholder}
     frame = style(neutral(pd.DataFrame(table), _safe))
-    st.dataframe(frame, hide_index=not index, column_config=configs, alt=alt, **options)
+    st.dataframe(frame, hide_index=not index, column_config=safe_configs, alt=alt, **options)
 
 
 def _safe(value: Any) -> Any:
-    """Return a cell as `as_text` does, but unchanged if it is a name with a sign or a number with its margin: our
-    own tables have these, and no spreadsheet runs them."""
-    return value if isinstance(value, str) and re.fullmatch(_HARMLESS, value) else as_text(value)
+    """Return a cell in a form that a spreadsheet does not run as a formula.
+
+    A name with a sign, and a number with its margin, stay as they are: our own tables have these.
+    """
+    is_harmless = isinstance(value, str) and re.fullmatch(_HARMLESS, value)
+    return value if is_harmless else as_text(value)
 
 
-_ADDRESSES = re.compile(r"(?<=\w)(?=\.[^\W\d])|(?<=//)(?=\d)")  # the first dot of a host, or its first number
+_ADDRESSES = re.compile(r"(?<=\w)(?=\.[^\W\d])|(?<=//)(?=\d)")  # places in an address: before a dot, or a first digit
 _LINKED = re.compile(r"www\.|@|//", re.IGNORECASE)  # a text without any of these has no link
-_SIGNS = re.compile(r"([!-/:-@\[-`{-~])")  # a backslash before any other character would be visible
-_MARKS = re.compile(r"([\\`*_\[\]<>$~#|!]|:(?=\S))")
-_JOINER = "\u2060"  # has no width
+_SIGNS = re.compile(r"([!-/:-@\[-`{-~])")  # all signs of ASCII: a backslash before any other character would be visible
+_MARKS = re.compile(r"([\\`*_\[\]<>$~#|!]|:(?=\S))")  # the signs that mean something within a sentence
+_JOINER = "\u2060"  # a character without width, which makes an address one no longer
 
 
 def plain(text: str) -> str:
-    """Return a name in Markdown: without emphasis, formula, picture, emoji or link."""
+    """Return Markdown that shows a name literally: without emphasis, formula, picture, emoji or link."""
     return _SIGNS.sub(r"\\\1", _unlinked(text))
 
 
 def sentence(text: str) -> str:
-    """Return a sentence in Markdown; in it quotes, and colons before a blank, need no escape."""
+    """Return Markdown that shows a sentence literally, with fewer escapes than `plain` needs for a name.
+
+    Quotes, full stops, and colons before a blank mean nothing there.
+    """
     return _MARKS.sub(r"\\\1", _unlinked(text))
 
 
 def _unlinked(text: str) -> str:
-    """Return a text on one line, without anything that becomes a link by itself, escaped or not."""
+    """Return a text on one line, in which no address becomes a link by itself; escapes would not prevent that."""
     text = " ".join(text.split())
     return _ADDRESSES.sub(_JOINER, text) if _LINKED.search(text) else text

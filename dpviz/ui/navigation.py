@@ -1,6 +1,6 @@
-"""The menu of pages, and the guard at the beginning of every page.
+"""The menu of pages, and the function with which every page begins.
 
-A fresh server shows the menu first, and then imports the modules that pages compute and draw with.
+This module imports little, so that a fresh server shows the menu before it imports the modules that pages need.
 """
 
 from importlib import import_module
@@ -14,23 +14,23 @@ from dpviz.ui import families, streamlit_patches
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
-# Process-wide on purpose: it is the server's state, not a visitor's.
+# Whether the menu has been built. It belongs to the server, not to a visitor: process-wide on purpose.
 _built = False
 
 
 def configure() -> None:
-    """Set title, icon and layout of the browser page.
+    """Set title, icon and layout of the page in the browser.
 
-    The sidebar is wide enough for a slider next to its number, and closed in a frame of another page.
+    The sidebar is wide enough for a slider next to its number. In a frame of another web page it is closed.
     """
     st.set_option("client.showSidebarNavigation", True)  # the server's settings hide Streamlit's own menu
-    # A falling, noisy curve of our own: Streamlit fetches its icons for a browser tab from a third party.
+    # The icon is a file of ours, because the browser would fetch Streamlit's icons from a third party.
     width: Literal["collapsed"] | int = "collapsed" if st.context.is_embedded else 350
     st.set_page_config(page_title="dpviz", page_icon=_picture("icon"), layout="wide", initial_sidebar_state=width)
 
 
 def build() -> "StreamlitPage":
-    """Draw the menu and return the page to run."""
+    """Draw the menu, and everything else around a page; return the page to run."""
     global _built
     streamlit_patches.apply()
     page = st.navigation(
@@ -55,10 +55,10 @@ def build() -> "StreamlitPage":
 
 
 def ensure_shell() -> None:
-    """Build the menu if it is missing: the first line of every page.
+    """Build the menu if it is missing; every page begins with this.
 
-    On a fresh server the address of a page runs that page without `app.py`, for every visitor until one opens the start
-    page.
+    On a fresh server the address of a page runs the file of that page without `app.py`, which builds the menu, until a
+    visitor opens the start page.
     """
     if not _built:
         configure()
@@ -67,7 +67,7 @@ def ensure_shell() -> None:
 
 
 def show(name: str) -> None:
-    """Draw the whole page whose package in `dpviz.ui` has this name."""
+    """Draw the page whose package in `dpviz.ui` has this name, a family's or another one."""
     ensure_shell()
     page = import_module(f"dpviz.ui.{name}.page")
     if any(family.name == name for family in families.FAMILIES):
@@ -77,4 +77,5 @@ def show(name: str) -> None:
 
 
 def _picture(name: str) -> str:
+    """Return the SVG text of a picture of this package."""
     return resources.text("dpviz.ui", f"components/{name}.svg")  # `dpviz.ui.components` itself would import plotly

@@ -1,7 +1,8 @@
-"""The numbers of a control once more, in a table to type in, which keeps its own state.
+"""A table in which a visitor types the numbers of a control, drawn in addition to the control itself.
 
-It is drawn with the numbers that it began with, and knows itself what a visitor has done since. It has to begin anew
-when the numbers have changed otherwise, and only then: what is drawn anew forgets what was done meanwhile.
+The inputs of the table keep their own state from the numbers with which they were first drawn. They are replaced by new
+inputs when the numbers have changed in another way than by typing, and only then: new inputs would lose a number that
+is being typed meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,25 +27,28 @@ def table(
     limits: tuple[float, float],
     help: str,
 ) -> None:
-    """Draw a table of the numbers to type in, one in each row.
+    """Draw a table with an input for each of the numbers.
 
-    Each is an input of its own, because Streamlit's editor loses what is typed while a rerun arrives.
+    The inputs are separate controls, because Streamlit's editor of a table loses a number that is typed while a rerun
+    arrives.
 
-    names : of the rows. heading : above the numbers. limits, help : of each number.
-    take : called with the numbers and the row in which one was typed, before the page is drawn; sets the control, and
-        returns the numbers that the control then has. So the control is drawn with them: what the browser says of the
-        control may be older than what was typed.
+    part : prefix of the keys. names : of the rows. heading : above the numbers. limits : (lowest, highest) of each
+    number. help : of the table.
+    take : is called in a callback with the numbers and the row in which one was typed. It sets the control and returns
+    the numbers that the control then has, which may differ from the typed ones. Set from code, the control is drawn
+    with them, although the browser may still report its older value.
     """
-    state = f"{part}_state"
-    seen, edition = st.session_state.get(state, (numbers, 0))
-    edition += seen != numbers
-    st.session_state[state] = numbers, edition
+    state_key = f"{part}_state"
+    last_numbers, edition = st.session_state.get(state_key, (numbers, 0))
+    if last_numbers != numbers:
+        edition += 1  # new keys, and so new inputs
+    st.session_state[state_key] = numbers, edition
     keys = [f"{part}_{edition}_{row}" for row in range(len(numbers))]
 
-    def typed(row: int) -> None:
-        wanted = tuple(float(st.session_state[key]) for key in keys)
-        if take(wanted, row) == wanted:
-            st.session_state[state] = wanted, edition  # else the table has to take what was made of them
+    def set_control(row: int) -> None:
+        typed_numbers = tuple(float(st.session_state[key]) for key in keys)
+        if take(typed_numbers, row) == typed_numbers:
+            st.session_state[state_key] = typed_numbers, edition  # else new inputs have to show the control's numbers
 
     st.caption(heading, help=help)
     for row, (name, key, number) in enumerate(zip(names, keys, numbers, strict=True)):
@@ -57,27 +61,27 @@ def table(
             step=0.01,
             key=key,
             label_visibility="collapsed",
-            on_change=typed,
+            on_change=set_control,
             args=(row,),
         )
 
 
 def starts(panel: Panel, splits: Mapping[str, Mapping[str, Any]]) -> None:
-    """Draw buttons for splits to start from. splits : settings by name."""
+    """Draw a button for each of several splits, which sets it. splits : values of the page's controls, by name."""
     with st.container(horizontal=True, gap="small"):
         for name, settings in splits.items():
             st.button(name, key=panel.key(f"split_{name}"), on_click=panel.write, args=(settings,))
 
 
 def split(panel: Panel, control: Control, share: float, names: Sequence[str]) -> None:
-    """Draw inputs for a share and its complement; typing one sets the other.
+    """Draw inputs in percent for a share and its complement; to type one sets the other.
 
-    control : the share of the first part. share : its value. names : of both parts.
+    control : the control of the share of the first part, in [0, 1]. share : its value. names : names of both parts.
     """
 
     def take(numbers: Numbers, row: int) -> Numbers:
         assert control.low is not None and control.high is not None
-        first = numbers[0] / 100 if row == 0 else 1 - numbers[1] / 100
+        first = numbers[0] / 100 if row == 0 else 1 - numbers[1] / 100  # in the second row, the other share was typed
         first = round(min(control.high, max(control.low, first)), 4)
         panel.write({control.name: first})
         return percent(first)
@@ -96,5 +100,5 @@ def split(panel: Panel, control: Control, share: float, names: Sequence[str]) ->
 
 
 def percent(share: float) -> tuple[float, float]:
-    """Return a share and its complement, in percent."""
+    """Return a share in [0, 1] and its complement, both in percent."""
     return round(100 * share, 2), round(100 * (1 - share), 2)

@@ -1,37 +1,41 @@
-"""A page for a lecture hall: larger type and charts, no sidebar and no header, until the visitor ends it; and the chart
-of a page alone, for a frame of another web page."""
+"""Two other forms of a page, which its address asks for.
+
+A presentation, for a lecture hall, has larger type and charts, no sidebar and no header, until the visitor ends it. The
+picture alone is for a frame of another web page.
+"""
 
 import streamlit as st
 
 from dpviz.ui.components import style
 
-NAME = "present"  # in the address and in the session
-ONLY, PICTURE = "only", "picture"  # in the address
-FACTOR = 22 / 16  # of all type
+NAME = "present"  # query parameter and session key: the visitor presents
+ONLY, PICTURE = "only", "picture"  # query parameter and its value: only the picture is drawn
+FACTOR = 22 / 16  # by which all type is larger in a presentation
 
 
 def begin() -> None:
-    """Start a presentation if the address says so, or go on with one; called once per page."""
+    """Apply the form that the address asks for, and go on with a presentation; call it once per page."""
     if st.query_params.get(NAME) == "1":
         st.session_state[NAME] = True
     if st.query_params.get(ONLY) == PICTURE:
         style("only.css")
     if on():
-        st.query_params[NAME] = "1"  # also after a change of pages, for a reload
+        st.query_params[NAME] = "1"  # also on the next page, so that a reload of it presents, too
         style("presenting.css", size=f"{16 * FACTOR:g}")
         st.button("End presentation", key="present_end", type="tertiary", on_click=_end)
 
 
 def on() -> bool:
-    """Return whether this visitor presents."""
+    """Return true if this visitor presents."""
     return bool(st.session_state.get(NAME))
 
 
 def scale() -> float:
-    """Return the factor of type sizes in our own components."""
+    """Return the factor by which type is larger than usual, for components that set its size themselves."""
     return FACTOR if on() else 1.0
 
 
 def _end() -> None:
+    """End the presentation; for a callback."""
     st.session_state[NAME] = False
     st.query_params.pop(NAME, None)

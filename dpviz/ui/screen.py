@@ -1,5 +1,8 @@
-"""Width of this visitor's charts, and theme of the page: figures are built on the server, which cannot see them. Each
-page opens at its top, because Streamlit keeps the position of the previous page."""
+"""The width and the theme of this visitor's screen, which a script in the browser reports.
+
+Charts are built on the server, and depend on both. The script also scrolls each page to its top when it is opened,
+because Streamlit keeps the position of the previous page.
+"""
 
 from typing import Any
 
@@ -8,7 +11,9 @@ import streamlit as st
 from dpviz.ui.components import source
 
 KEY = "screen"
-NARROWEST = 400  # pixels of a chart with labels at the ends of its lines; two side by side have 430 on a screen of 1400
+# Smallest width in pixels of a chart with labels at the ends of its lines. On a screen of 1400 pixels, two charts side
+# by side have 430 each.
+NARROWEST = 400
 
 
 @st.cache_resource
@@ -17,10 +22,11 @@ def _watcher() -> Any:
 
 
 def watch(theme: str, page: str) -> None:
-    """Keep `narrow` up to date, and draw the page again when its theme changes; called once per page, before the
-    charts.
+    """Draw the script that reports width and theme; call it once per page, before the charts.
 
-    theme : of the page now. page : its address.
+    The page is drawn again when either changes.
+
+    theme : theme with which the page is drawn now. page : address of the page.
     """
     _watcher()(
         key=KEY,
@@ -32,6 +38,5 @@ def watch(theme: str, page: str) -> None:
 
 
 def narrow() -> bool:
-    """Return whether charts are too narrow for labels at the ends of lines; False until the browser has measured
-    them."""
+    """Return true if charts are too narrow for labels at the ends of lines; false until the browser has reported."""
     return bool((st.session_state.get(KEY) or {}).get("narrow"))

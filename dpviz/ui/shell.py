@@ -1,4 +1,4 @@
-"""The surroundings of every page, without the menu: styles, watchers, the state of runs."""
+"""Everything around a page except the menu: style sheets, scripts in the browser, and the state of runs."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def draw(page: "StreamlitPage") -> None:
-    """Draw the surroundings, before the page itself."""
+    """Draw everything around `page`, before the page itself."""
     links.expand(page)
     style("shell.css")
     appearance.readable()

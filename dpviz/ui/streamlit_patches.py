@@ -1,27 +1,32 @@
 """Workarounds for Streamlit bugs, most of them about requests that arrive at the wrong moment.
 
-1. After the script of a page has ended, and before its last messages have left, a request starts another run and drops
-   those messages: the page stays half drawn, or a control keeps a value that a preset has replaced. Polls of a running
-   run are such requests, too. Here a request waits until the messages have left, in order.
+A request is a message of the browser that asks for the script of a page, or of one of its fragments, to run. It carries
+the values of all controls.
+
+1. If a request arrives after the script of a page has ended, and before its last messages have been sent, Streamlit
+   starts the script again and drops those messages: the page stays half drawn, or a control keeps a value that a preset
+   has replaced. The regular requests of a page that shows a run under way are such requests, too. Here a request waits
+   until the messages have been sent, in the order of arrival.
 2. The first request of a tab names its page by the address. If it is repeated while the first page is drawn, Streamlit
-   takes it for a request of another page and drops the settings of a link. Here it is a request of the page it names.
-3. A request that a visitor's change has caused carries the old values of all other controls, too. Where the browser has
-   not drawn a value set by the server yet (a slider sets its number, a preset sets all), this looks like a change back.
-   Here a value that is only repeated does not count as a change next to one that does, nor does a value that the server
-   had set meanwhile, and the newest value is sent again (see `alone` for controls of which the browser has said nothing
-   yet). After the time that a browser needs to draw, every value counts as the visitor's.
-4. Of two waiting requests Streamlit drops the first. Here each one is served before the next. A fragment's request that
-   follows the change to another page would lead back to the page that has been left. Here it is dropped.
+   takes it for a request of another page and drops the settings of a link. Here it asks for the page that it names.
+3. A request after a visitor's change of one control also carries the browser's values of all others. If the server has
+   set another control (a slider sets its number, a preset sets all) and the browser has not drawn that yet, its old
+   value looks like a change back. Here the old value is ignored, and the newest one is sent again, if the browser only
+   repeats its last value, or has one that the server had set meanwhile, while another control has really changed. After
+   the time that a browser needs to draw, every value counts as the visitor's. For controls of which the browser has
+   sent no value yet, see `alone`.
+4. Of two waiting requests Streamlit drops the first. Here each one is served before the next. A request of a fragment
+   that arrives after the visitor has gone to another page would lead back to the page that was left: it is dropped.
 5. For each connection from another web site, also one of `server.corsAllowedOrigins`, Streamlit asks a server elsewhere
    for the address of this one, and meanwhile answers no request. Here it does not ask. Connections that are not allowed
    are refused earlier, by `server.origins`.
-6. Before it draws a number or a menu, Streamlit collects the values of all controls to read one. Here it reads that
-   one only.
-7. Streamlit tells the browser the settings of a new page, and that the old one has none, before the browser is at the
-   new address: Back then leads to an old page without settings. Here the new page tells its own, with its name, by
-   which `screen.js` adds one entry to the browser's history for each page.
+6. To read the value of one number or menu, Streamlit collects the values of all controls. Here it reads that one only.
+7. When a visitor goes to another page, Streamlit tells the browser the settings of the new page, and that the old one
+   has none, before the browser is at the new address: Back then leads to an old page without settings. Here only the
+   new page sends its settings, with its name, by which `screen.js` adds one entry to the browser's history for each
+   page.
 
-The patches need private names of Streamlit. Where one of them is missing, Streamlit stays as it is, and the log of the
+The patches need private names of Streamlit. If one of them is missing, Streamlit stays as it is, and the log of the
 server says so once: see `guarded`.
 """
 
@@ -49,24 +54,24 @@ if TYPE_CHECKING:
     from streamlit.runtime.state.session_state import SessionState
 
 T = TypeVar("T")
-SOON, POLLS = 0.01, 200  # seconds between two checks whether the messages have left, and largest number of checks
-DRAWS = 2.0  # seconds in which even a busy browser draws what was sent to it
-_SAID = "streamlit_patches_said"  # session key: the last message about every control, and values set since
+SOON, POLLS = 0.01, 200  # seconds between two checks whether the messages have been sent, and largest number of checks
+DRAWS = 2.0  # seconds in which even a busy browser draws a message
+_SAID = "streamlit_patches_said"  # session key: the browser's last report of every control, by Streamlit's name of it
 _DRAWN = "streamlit_patches_drawn"  # session key: time when its page was fully drawn; infinity while it is drawn
 _PAGE = "streamlit_patches_page"  # session key: address of its page
 OF_PAGE = "of_page"  # query parameter in messages to the browser: the page that the settings belong to
 _SETTABLE = {"bool_value", "double_value", "int_value", "string_array_value"}  # kinds of values that the server can set
 _log = logging.getLogger(__name__)
-_reported: set[str] = set()
-_waiting: "WeakKeyDictionary[AppSession, list[ClientState | None]]" = WeakKeyDictionary()
-_last_page: "WeakKeyDictionary[AppSession, tuple[str, float]]" = WeakKeyDictionary()  # left last, and the time
-_original: dict[str, Callable[..., None]] = {}
+_reported: set[str] = set()  # the missing names that the log has
+_waiting: "WeakKeyDictionary[AppSession, list[ClientState | None]]" = WeakKeyDictionary()  # requests, first come first
+_last_page: "WeakKeyDictionary[AppSession, tuple[str, float]]" = WeakKeyDictionary()  # the page left last, and when
+_original: dict[str, Callable[..., None]] = {}  # Streamlit's own functions in place of which ours are called
 
 
 def guarded(work: Callable[[], T], otherwise: T) -> T:
-    """Return the result of `work`, which reads private names of Streamlit; `otherwise` where such a name is missing.
+    """Return the result of `work`, which reads private names of Streamlit; `otherwise` if such a name is missing.
 
-    A missing name is reported to the log once per process.
+    A missing name is written to the log, once per process.
     """
     try:
         return work()
@@ -78,7 +83,7 @@ def guarded(work: Callable[[], T], otherwise: T) -> T:
 
 
 def script_context() -> "ScriptRunContext | None":
-    """Return Streamlit's context of the script that calls; None outside a script."""
+    """Return Streamlit's context of the running script; None outside a script."""
     return guarded(lambda: import_module("streamlit.runtime.scriptrunner").get_script_run_ctx(), None)
 
 
@@ -89,6 +94,7 @@ def apply() -> None:
 
 
 def _apply() -> None:
+    """Replace Streamlit's functions by those of this module."""
     sessions = import_module("streamlit.runtime.app_session").AppSession
     states = import_module("streamlit.runtime.state.session_state").SessionState
     _original.update(request=sessions.request_rerun, set_widgets=states.set_widgets_from_proto)
@@ -109,7 +115,10 @@ def _apply() -> None:
 
 @dataclass(frozen=True)
 class _Values(Mapping[str, Any]):
-    """Replacement of `SafeSessionState.filtered_state`: values by name, collected only in a loop over all of them."""
+    """Replacement of `SafeSessionState.filtered_state`: the values of all controls by name, read one at a time.
+
+    state : the values. every : Streamlit's own function, which collects all of them.
+    """
 
     state: "SafeSessionState"
     every: Callable[["SafeSessionState"], dict[str, Any]]
@@ -125,13 +134,13 @@ class _Values(Mapping[str, Any]):
 
 
 def _request(session: "AppSession", request: "ClientState | None") -> None:
-    """Replace `AppSession.request_rerun`; called in the session's event loop."""
+    """Serve a request, if it is due; replaces `AppSession.request_rerun`, which is called in the event loop."""
     if guarded(lambda: _is_due(session, request), True):
         _original["request"](session, request)
 
 
 def _is_due(session: "AppSession", request: "ClientState | None") -> bool:
-    """Return whether to serve a request now. Others wait, or are dropped."""
+    """Return true if a request is to be served now. Otherwise it waits from now on, or is dropped."""
     if request is not None:
         request.page_script_hash = _page_of(session, request)
         if _is_of_page_left(session, request):
@@ -142,16 +151,21 @@ def _is_due(session: "AppSession", request: "ClientState | None") -> bool:
     if not _is_busy(session):
         return True
     _waiting[session] = [request]
-    asyncio.get_running_loop().call_later(SOON, _later, session, POLLS)
+    asyncio.get_running_loop().call_later(SOON, _serve_waiting, session, POLLS)
     return False
 
 
 def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
-    """Return whether a fragment requests a page that the visitor has left, or leaves by the previous request."""
+    """Return true if a fragment's request is for a page that the visitor has left, or is leaving.
+
+    A request of a whole page only notes which page is left by it, if any.
+    """
     current, now = session._client_state.page_script_hash, time.monotonic()
     if request.fragment_id:
-        page, since = _last_page.get(session, ("", -math.inf))
-        return request.page_script_hash != current or (page == current and now - since < DRAWS)
+        leaving, since = _last_page.get(session, ("", -math.inf))
+        # The page of the last whole request may not have begun: the session's current page is then the one being left.
+        is_leaving_current = leaving == current and now - since < DRAWS
+        return request.page_script_hash != current or is_leaving_current
     if request.page_script_hash != current:
         _last_page[session] = current, now
     else:
@@ -160,23 +174,32 @@ def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
 
 
 def _set_widgets(state: "SessionState", message: "WidgetStates") -> None:
-    """Replace `SessionState.set_widgets_from_proto`, which is called before the controls' callbacks."""
+    """Take the browser's values of all controls, without those that are out of date.
+
+    It replaces `SessionState.set_widgets_from_proto`, which is called before the callbacks of controls.
+    """
     _original["set_widgets"](state, message)
     guarded(lambda: _keep_newer(state, message), None)
 
 
 def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
-    """Undo the browser's message about controls whose newest value it had not drawn."""
+    """Restore the values of controls of which the browser sent old ones, as it had not drawn the newest ones yet.
+
+    message : the browser's values of all controls, which Streamlit has taken already.
+    """
     last: dict[str, _Said] = state._old_state.setdefault(_SAID, {})
     keys = state._key_id_mapper.id_key_mapping
     new_widgets, new_values = state._new_widget_state, state._new_session_state
     changed = [control for control in message.widgets if state._widget_changed(control.id)]
+    # `changed` differ from the server's values. `behind` are those of them whose value may be an old one.
     behind = [control for control in changed if control.id in last and last[control.id].may_be_older(state, control)]
-    if len(behind) == len(changed) or time.monotonic() - state._old_state.get(_DRAWN, math.inf) > DRAWS:
-        behind = []  # the visitor has gone back to the value that the server had replaced
-    # A number is up to date where its slider, which is drawn after it, has the value that the server set.
-    news = {control.id for control in message.widgets if control.id in last and last[control.id].control != control}
-    up_to_date = {keys.get(name) for name in news.difference(control.id for control in changed)}
+    seconds_since_drawn = time.monotonic() - state._old_state.get(_DRAWN, math.inf)
+    if len(behind) == len(changed) or seconds_since_drawn > DRAWS:
+        behind = []  # nothing else has changed, so the visitor has gone back to the value that the server had replaced
+    # If the browser's value of a slider is new to it and equals the server's, the browser has drawn that value, and
+    # with it the number of the slider, which is drawn earlier: a number that differs is then the visitor's.
+    is_new = {control.id for control in message.widgets if control.id in last and last[control.id].control != control}
+    up_to_date = {keys.get(name) for name in is_new.difference(control.id for control in changed)}
     behind = [control for control in behind if f"{keys.get(control.id)}_slider" not in up_to_date]
     state._old_state[_DRAWN] = math.inf
     current = {control.id: _Said(control) for control in message.widgets}
@@ -192,27 +215,32 @@ def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
 
 @dataclass
 class _Said:
-    """A browser's last message about a control, and the values set by the server that it had not drawn then."""
+    """The browser's last report of a control, and the values that the server had set but the browser not drawn then."""
 
     control: "WidgetState"
     set_since: list[Any] = field(default_factory=list)
 
     def may_be_older(self, state: "SessionState", control: "WidgetState") -> bool:
-        """Return whether the browser's new message may be a value that it drew before the newest value came."""
-        if _kind(control).endswith("trigger_value"):
+        """Return true if the browser's new report, `control`, may have a value from before the server's newest one.
+
+        That is so if it repeats the last report, or has a value that the server had set earlier.
+        """
+        if _kind(control).endswith("trigger_value"):  # a press of a button, which has no earlier value
             return False
         return self.control == control or state._new_widget_state.get(control.id) in self.set_since
 
 
 def _send_settings(params: "QueryParams") -> None:
-    """Replace `QueryParams._send_query_param_msg`: send the settings of the address and, last, the page that they
-    belong to."""
+    """Send the browser the settings of the address and, last, the name of the page that they belong to.
+
+    It replaces `QueryParams._send_query_param_msg`.
+    """
     if not guarded(lambda: _tell_settings(params), False):
         _original["send"](params)
 
 
 def _tell_settings(params: "QueryParams") -> bool:
-    """Send the settings to the browser; return False outside a script."""
+    """Send the browser the settings with the name of the page, and return true; do nothing outside a script."""
     context = script_context()
     if context is None:
         return False
@@ -227,19 +255,20 @@ def _tell_settings(params: "QueryParams") -> bool:
 
 
 def _silent(change: Callable[..., None]) -> Callable[..., None]:
-    """Return `change`, a change of settings for a page that is not open yet, without its message: `page_begun` sends
-    that.
+    """Return a function that does the same as `change`, but sends the browser nothing.
 
-    change : its first argument holds the settings.
+    change : a function of Streamlit that changes the settings of a page which is not open yet, as its first argument.
+    `page_begun` sends them when the page is open.
     """
 
     @wraps(change)
     def wrapper(params: Any, *args: Any) -> None:
         def note() -> None:
-            if context := script_context():
+            context = script_context()
+            if context is not None:
                 context.query_string = urlencode(params._query_params, doseq=True)
 
-        params._send_query_param_msg = lambda: guarded(note, None)
+        params._send_query_param_msg = lambda: guarded(note, None)  # for this object alone, until it is deleted below
         try:
             change(params, *args)
             guarded(lambda: params._query_params.pop(OF_PAGE, None), None)
@@ -250,10 +279,11 @@ def _silent(change: Callable[..., None]) -> Callable[..., None]:
 
 
 def page_begun(path: str) -> None:
-    """Tell the browser the settings of the page with this address, if the previous page was another one."""
+    """Send the browser the settings of the page with the address `path`, if the previous page was another one."""
 
     def tell() -> None:
-        if context := script_context():
+        context = script_context()
+        if context is not None:
             with context.session_state.query_params() as params:
                 params._send_query_param_msg()
 
@@ -263,19 +293,20 @@ def page_begun(path: str) -> None:
 
 
 def page_drawn() -> None:
-    """Note that the page has been drawn to its end."""
+    """Note the time at which the page has been drawn to its end."""
     st.session_state[_DRAWN] = time.monotonic()
 
 
 def _kind(control: "WidgetState") -> str:
-    """Return the kind of a control's value; "None" of an empty one."""
+    """Return Streamlit's name for the type of a control's value, such as "double_value"; "None" for an empty one."""
     return str(control.WhichOneof("value"))
 
 
 def alone(key: str) -> bool:
-    """Return, in a callback of the control with this key, whether it is the only change of the visitor.
+    """Return true, in a callback of the control with this key, if no other control has changed at the same time.
 
-    If not, the browser has not drawn yet what it shows.
+    A visitor changes one control at a time. If several differ from the server's values, the browser may not have drawn
+    the newest value of this one, and reports an old one as a change.
     """
 
     def is_alone() -> bool:
@@ -290,7 +321,7 @@ def alone(key: str) -> bool:
 
 
 def differs(key: str, value: float | None) -> bool:
-    """Return whether the browser's last message has another number than `value` for the control with this key."""
+    """Return true if the browser's last report of the control with this key has another number than `value`."""
 
     def number_differs() -> bool:
         context = script_context()
@@ -304,10 +335,13 @@ def differs(key: str, value: float | None) -> bool:
 
 
 def _page_of(session: "AppSession", request: "ClientState") -> str:
-    """Return Streamlit's name of the page that a request is for: the request's own or, where that is no page of the
-    menu, the page named in its address."""
+    """Return Streamlit's identifier of the page that a request is for.
+
+    It is the one in the request, unless that is no page of the menu; then it is that of the page in its address.
+    """
     pages = session._pages_manager.get_pages()
-    if request.page_script_hash not in pages or request.page_script_hash == session._pages_manager.main_script_hash:
+    main = session._pages_manager.main_script_hash  # `app.py`, with which a tab begins on any page
+    if request.page_script_hash not in pages or request.page_script_hash == main:
         name = request.page_name or urlsplit(request.context_info.url).path.rpartition("/")[2]
         for key, page in pages.items():
             if name and page.get("url_pathname") == name:
@@ -315,31 +349,38 @@ def _page_of(session: "AppSession", request: "ClientState") -> str:
     return request.page_script_hash
 
 
-def _later(session: "AppSession", polls: int) -> None:
+def _serve_waiting(session: "AppSession", polls: int) -> None:
+    """Serve the first waiting request of a session, or check again later, at most `polls` times.
+
+    The others then wait until that one has been served.
+    """
     loop, waiting = asyncio.get_running_loop(), _waiting[session]
     if polls and guarded(lambda: _is_busy(session), False):
-        loop.call_later(SOON, _later, session, polls - 1)
+        loop.call_later(SOON, _serve_waiting, session, polls - 1)
         return
     request = waiting.pop(0)
     if waiting:
-        loop.call_later(SOON, _later, session, POLLS)
+        loop.call_later(SOON, _serve_waiting, session, POLLS)
     else:
         del _waiting[session]
     _original["request"](session, request)
 
 
 def _is_busy(session: "AppSession") -> bool:
-    """Return whether the session's script has messages left to send after its end, or is to run as a whole for a
-    change that it has not read yet."""
+    """Return true if a request must wait: a new run of the script would now drop messages, or a visitor's change.
+
+    The script has ended and its last messages are not sent yet, or it is about to run as a whole for a change that it
+    has not read yet.
+    """
     runner = session._scriptrunner
     if runner is None:
         return False
     has_ended = runner._requests._state.name == "STOP"
-    return has_ended or (_has_unheard_change(session) and not runner._requests._rerun_data.fragment_id_queue)
+    return has_ended or (_has_unread_change(session) and not runner._requests._rerun_data.fragment_id_queue)
 
 
-def _has_unheard_change(session: "AppSession") -> bool:
-    """Return whether the session's script has not read yet what the visitor changed last."""
+def _has_unread_change(session: "AppSession") -> bool:
+    """Return true if the session's script has not read the visitor's last change of a control yet."""
     runner = session._scriptrunner
     if runner is None or runner._requests._state.name != "RERUN":
         return False

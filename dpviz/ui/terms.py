@@ -1,4 +1,4 @@
-"""The terms of the field that pages use, from `terms.toml`: each with one sentence and one formula."""
+"""The terms of differential privacy that pages use, from `terms.toml`, each with one sentence and one formula."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,12 @@ from dpviz import resources
 
 @dataclass(frozen=True)
 class Term:
-    """A term of the field.
+    """A term of differential privacy.
 
-    slug : its name in the code. name : as it is written, with its symbol. sentence, formula : its meaning, in one of
-        each; D and D′ are neighbouring data sets, M is an algorithm, S a set of outcomes. code : name of what computes
-        it, below dpviz. said : its forms on the pages, in lower or upper case.
+    slug : its name in the code. name : its name on the pages, with its symbol. sentence, formula : its meaning in one
+    sentence and in one formula, in which D and D′ are neighbouring data sets, M is an algorithm, and S a set of
+    outcomes. code : the name, within the package dpviz, of the function or class that computes it. said : the forms in
+    which pages use it, regardless of case.
     """
 
     slug: str
@@ -26,9 +27,9 @@ def _load() -> dict[str, tuple[Term, ...]]:
     """Return the terms of `terms.toml` by group, in the order of the file."""
     groups: dict[str, tuple[Term, ...]] = {}
     for entry in resources.data(__package__, "terms.toml")["term"]:
-        parts = {name: value for name, value in entry.items() if name != "group"}
-        term = Term(**parts | {"said": tuple(entry["said"])})
-        groups[entry["group"]] = (*groups.get(entry["group"], ()), term)
+        fields = {name: value for name, value in entry.items() if name != "group"}
+        fields["said"] = tuple(entry["said"])
+        groups[entry["group"]] = (*groups.get(entry["group"], ()), Term(**fields))
     return groups
 
 

@@ -1,7 +1,10 @@
-"""Visitors: each is one open tab, whose runs end soon after it was closed.
+"""Visitors: each is one open tab of a browser, whose runs are stopped soon after it was closed.
 
-Streamlit says when a connection ends, and keeps the session for a while in case the tab connects again. The session's
-objects would stay in memory until the next visitor arrives, so it is closed here when its time is over.
+Streamlit reports the end of a tab's connection, and keeps its session for a while in case the tab connects again. It
+would keep the objects of an old session in memory until the next visitor arrives, so the session is closed here.
+
+A tab that is loaded again gets a new session. It keeps the name of its visitor, by which the new one takes over runs
+and notes of the old one.
 """
 
 import asyncio
@@ -21,19 +24,20 @@ from dpviz.ui.streamlit_patches import guarded, script_context
 
 GRACE = 10.0  # seconds without a connection after which a visitor has left; a reload takes two or three
 BEAT = 1.0  # seconds between two checks of a visitor without a connection
-KEPT = 0.9  # share of Streamlit's time to live of a session; after all of it Streamlit would no longer find the session
-KEY = "visitor"
+# Share of the time for which Streamlit keeps a session, after which it is closed here: later, Streamlit has lost it.
+KEPT = 0.9
+KEY = "visitor"  # session key of the visitor
 
 
 class Kept(Protocol):
-    """Something that goes on without its page: a run."""
+    """A run, as far as visitors know it: it goes on while its page is not drawn."""
 
     @property
     def returns(self) -> bool:
-        """Whether a tab that is loaded again may have it back; not with rows of a file, which is gone then."""
+        """True if a tab that is loaded again may have it back; a run on a file may not, as the file is gone then."""
 
     def abandon(self) -> None:
-        """End it: no page will show more of it."""
+        """Stop it, because no page will show it any more."""
 
     def let_go(self, tables: Collection[str]) -> None:
         """Forget the uploaded tables of these names."""
@@ -43,10 +47,10 @@ class Kept(Protocol):
 class Visitor:
     """One open tab.
 
-    session : Streamlit's name of it. name : our name of it in the queue of runs, a secret of the tab.
-    runs : the last run of every panel, by its key in the session. notes : small values that pages keep, by name.
-    lost : reasons for what the tab had earlier and has no more, by key. old_name : the name of the tab before it was
-        loaded again.
+    session : Streamlit's name of its session. name : our name of it, also in the queue of runs; a secret of the tab.
+    runs : the last run of each panel, by its key in the session. notes : small values that pages keep, by name.
+    lost : sentences on why the tab no longer has a run, by the key of the run. old_name : the name that the tab had
+    before it was loaded again.
     """
 
     session: str
@@ -55,33 +59,35 @@ class Visitor:
     notes: dict[str, object] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     old_name: str = ""
-    _all: "WeakSet[Kept]" = field(default_factory=WeakSet)  # runs, with older ones that pages still show
-    _connection: object = None  # of the last page that was drawn
+    _all: "WeakSet[Kept]" = field(default_factory=WeakSet)  # these runs, and older ones that pages still show
+    _connection: object = None  # the connection over which the last page was drawn
 
     def keep(self, key: str, run: Kept) -> None:
-        """Remember a run, in place of the last one with the same key."""
+        """Remember a run, also in the session, in place of the last one with the same key."""
         st.session_state[key] = self.runs[key] = run
         self.lost.pop(key, None)
         self._all.add(run)
 
     def drop(self, key: str) -> None:
-        """Remember a run no longer."""
+        """Forget the run with this key."""
         self.runs.pop(key, None)
         st.session_state.pop(key, None)
 
     def forget(self, tables: Collection[str]) -> None:
-        """Let go of the tables, by name, of a file that the visitor has removed."""
+        """Have all runs forget the tables of a file that the visitor has removed. tables : their names."""
         for run in self._all:
             run.let_go(tables)
 
     def leave(self) -> None:
-        """End all runs."""
+        """Stop the last run of every panel."""
         for run in tuple(self.runs.values()):
             run.abandon()
 
     def take_back(self, name: str) -> bool:
-        """Take over runs and notes of the tab's old visitor; return False if that one is still active: this tab is
-        its copy."""
+        """Take over the runs and notes of the visitor with the name `name`, as whom this tab was before.
+
+        Return false, and take over nothing, if that visitor is still active: this tab is then a copy of the other's.
+        """
         old = _by_name.get(name)
         if old is None or old is self:
             return True
@@ -97,14 +103,17 @@ class Visitor:
         return True
 
     def drawn(self) -> None:
-        """Note that a page is being drawn for this visitor, who therefore has a connection."""
+        """Note that a page is being drawn for this visitor, so that the end of the connection will be noticed."""
         self._connection = _connection(self)
 
     def look(self, connection: object, since: float | None = None) -> None:
-        """Check a visitor without a connection, until a page is drawn over a new one, or the session is over.
+        """Check a visitor whose connection has ended, every BEAT seconds, until a page is drawn over a new one.
 
-        since : time of the first check without a connection, by the clock of Streamlit's event loop, in which this
-            runs.
+        The runs are stopped after GRACE seconds without a connection. The session is closed, and the checks end, after
+        the share KEPT of the time for which Streamlit would keep it.
+
+        connection : the one that has ended. since : time of the first check without a connection, None if there is one;
+        by the clock of Streamlit's event loop, in which this runs.
         """
         if self._connection is not connection:
             return
@@ -120,20 +129,21 @@ class Visitor:
         if is_over:
             self.runs = {}
             _close(server, self.session)
-            loop.call_soon(gc.collect)  # a session is full of cycles
+            loop.call_soon(gc.collect)  # the objects of a session refer to one another in cycles
         else:
             loop.call_later(BEAT, self.look, connection, since)
 
 
 def _close(server: runtime.Runtime, session: str) -> None:
-    """Close a session and forget its state, because Streamlit's loop holds on to the last session that it served."""
+    """Close a session and clear its values: Streamlit's loop keeps a reference to the last session that it served."""
     information = guarded(lambda: server._session_mgr.get_session_info(session), None)
     server.close_session(session)
     if information is not None:
         information.session.session_state.clear()
 
 
-# Process-wide on purpose, but no longer than the sessions: a tab that is loaded again finds its old visitor here.
+# The visitors by name, as long as their sessions exist. Process-wide on purpose: a tab that is loaded again, in a new
+# session, finds its old visitor here.
 _by_name: "WeakValueDictionary[str, Visitor]" = WeakValueDictionary()
 
 
@@ -149,22 +159,24 @@ def here() -> Visitor:
 
 @dataclass(eq=False)
 class _Connection:
-    """Object that lives as long as the connection of a tab."""
+    """An object in Streamlit's cache of a session, which is released when the connection of the tab ends."""
 
     visitor: Visitor
 
 
 def _on_end(connection: _Connection) -> None:
+    """Begin the checks of a visitor whose connection has ended."""
     with suppress(RuntimeError):  # no event loop: the cache was cleared by hand
         connection.visitor.look(connection)
 
 
 @st.cache_resource(scope="session", on_release=_on_end, show_spinner=False)
 def _connection(_visitor: Visitor) -> _Connection:
+    """Return the object of the present connection, the same one until the connection ends."""
     return _Connection(_visitor)
 
 
-TAB = "tab"
+TAB = "tab"  # key of the script in the browser that keeps the tab's names
 RESTARTED = "The server was restarted."
 LOADED = "The page was loaded again, or without a connection for too long."
 _SERVER = uuid4().hex  # identifies this process: after a restart, nothing of an old tab is left
@@ -176,7 +188,10 @@ def _component() -> Any:
 
 
 def remember() -> None:
-    """Tell the tab its name and keys, and read its old name; called once per page, before the page."""
+    """Tell the script in the tab the visitor's name and the keys of its runs, and read those it had before.
+
+    The script keeps them when the tab is loaded again. Call this once per page, before the page.
+    """
     visitor = here()
     _hear(visitor)
     files = [str(key) for key in st.session_state if str(key).endswith("_upload")]
@@ -191,14 +206,14 @@ def remember() -> None:
 
 
 def _hear(visitor: Visitor) -> None:
-    """Take back the runs and notes of the tab's old visitor, and note what is lost."""
+    """Take back the runs and notes of the tab's old visitor, if the tab reports one, and note which runs are lost."""
     message = (st.session_state.get(TAB) or {}).get("before")
-    name, server, old_keys = (
-        (message.get(key) for key in ("visitor", "server", "has")) if isinstance(message, Mapping) else [None] * 3
-    )
+    if not isinstance(message, Mapping):
+        return
+    name, server, old_keys = message.get("visitor"), message.get("server"), message.get("has")
     if not isinstance(name, str) or name == visitor.old_name or not isinstance(old_keys, Sequence):
         return
     visitor.old_name = name
     if visitor.take_back(name):
-        why = LOADED if server == _SERVER else RESTARTED
-        visitor.lost = {key: why for key in old_keys if isinstance(key, str) and key not in visitor.runs}
+        reason = LOADED if server == _SERVER else RESTARTED
+        visitor.lost = {key: reason for key in old_keys if isinstance(key, str) and key not in visitor.runs}

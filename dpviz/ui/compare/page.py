@@ -1,11 +1,14 @@
-"""Pinned runs of any page side by side: curves on common axes, final numbers, settings, and what they cost together."""
+"""The page that compares pinned runs of any family: curves on common axes, final numbers, settings, and total cost.
+
+Without pins it shows an example. A run of the comparison is called a side, in `dpviz.compare.comparison` as well.
+"""
 
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, count
+from itertools import count
 
 import pandas as pd
 import streamlit as st
@@ -33,17 +36,17 @@ from dpviz.ui.experiment.run import Run, until_ended
 from dpviz.ui.families import Entry
 from dpviz.ui.markdown import plain, sentence, show_table
 
-PREFIX = "compare"
+PREFIX = "compare"  # of the keys of this page
 SHARE_TITLE = "Share of the start that is left"
-EXAMPLE = "compare_example"  # in place of a page's prefix: the example's runs are pins of no page
+EXAMPLE = "compare_example"  # prefix, like that of a page, under which the example's runs are kept as pins
 DELTA = Control("delta", "ε is read at δ", "At which every ε here is read.", 1e-6, float, 1e-12, 0.1, scale="log")
-BEST, EVERY = "best", "all"
+BEST, EVERY = "best", "all"  # values of the choice of methods: of each run the best one, or all
 SETTING = "Setting"  # title of the column of settings
 
 
 @dataclass(frozen=True, eq=False)
 class _PinnedRun:
-    """A pin, its page, and its name on this page: the pin's own, unless another pin has the same."""
+    """A pin with the page that made it. name : its name on this page, which no other pin has."""
 
     pinned: Pinned
     entry: Entry
@@ -52,7 +55,7 @@ class _PinnedRun:
 
 
 def show() -> None:
-    """Draw the page."""
+    """Draw the page that compares pinned runs."""
     panel = Panel(PREFIX)
     pages = {entry: entry.page() for entry in families.FAMILIES}
     known_settings = {page.prefix: page.knows for page in pages.values()}
@@ -64,14 +67,14 @@ def show() -> None:
     with st.container(key=panel.key("tools"), horizontal=True):
         glossary.words(panel.key("words"))
     pinned_runs = _pinned_runs(pages)
-    pins.address(panel, [one.pinned for one in pinned_runs[:MOST]])
+    pins.address(panel, [run.pinned for run in pinned_runs[:MOST]])
     pins.refusals(PREFIX)
     if pinned_runs:
         selected = _select(panel, pinned_runs)
         _list(pinned_runs)
     else:
         selected = _example(pages)
-    sides = [side for one in selected if (side := _side(one)) is not None]
+    sides = [side for side in map(_side, selected) if side is not None]
     if sides:
         _compare(panel, sides)
     if not pinned_runs:
@@ -82,46 +85,49 @@ def show() -> None:
         else:
             for entry in families.FAMILIES:
                 st.page_link(entry.address, label=entry.title, icon=entry.icon)
-        pins.files(PREFIX, [one.pinned for one in pinned_runs], known_settings)
+        pins.files(PREFIX, [run.pinned for run in pinned_runs], known_settings)
 
 
 def _pinned_runs(pages: Mapping[Entry, FamilyPage]) -> list[_PinnedRun]:
-    """Return all pins, in the order of the pages."""
+    """Return the pins of all pages, in the order of the pages."""
     all_pins = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.of(page.prefix)]
     names = _distinct([pinned.pin.name for pinned, _, _ in all_pins])
-    return [_PinnedRun(*one, name) for one, name in zip(all_pins, names, strict=True)]
+    return [_PinnedRun(pinned, entry, page, name) for (pinned, entry, page), name in zip(all_pins, names, strict=True)]
 
 
 def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
-    """Run the first presets of the first two families; return them as pinned runs."""
+    """Return the first presets of the first two families as pinned runs, and compute them if that is not done yet."""
     panel, two_pages = Panel(EXAMPLE), list(pages.items())[:2]
     if not pins.of(EXAMPLE):
-        first = [Pin(clean(entry.title), page.presets[0].experiment) for entry, page in two_pages]
-        pins.keep(EXAMPLE, [Pinned(pin, key=f"preset_{number}") for number, pin in enumerate(first)])
-    runs = [
-        _PinnedRun(pinned, entry, page, pinned.pin.name)
-        for pinned, (entry, page) in zip(pins.of(EXAMPLE), two_pages, strict=True)
-    ]
-    missing = [one for one in runs if one.pinned.summary is None]
-    computing = (pins.computed(panel, "Example", one.pinned, one.page.picture, one.page.ready) for one in missing)
-    until_ended("compare_example_look", list(chain(*computing)))
-    return runs
+        first_presets = [Pin(clean(entry.title), page.presets[0].experiment) for entry, page in two_pages]
+        pins.keep(EXAMPLE, [Pinned(pin, key=f"preset_{number}") for number, pin in enumerate(first_presets)])
+    pinned_runs = []
+    under_way: list[Run] = []
+    for pinned, (entry, page) in zip(pins.of(EXAMPLE), two_pages, strict=True):
+        pinned_runs.append(_PinnedRun(pinned, entry, page, pinned.pin.name))
+        if pinned.summary is None:
+            under_way += pins.computed(panel, "Example", pinned, page.picture, page.ready)
+    until_ended("compare_example_look", under_way)
+    return pinned_runs
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Return the names, with a number where several are alike, also as the titles of a table's columns."""
+    """Return the names, with a number after those that occur more than once, so that all differ.
+
+    They also differ as titles of the columns of a table, next to the column SETTING.
+    """
     titles, distinct = Counter(map(as_text, (SETTING, *names))), list(names)
     for index, name in enumerate(names):
         if titles[as_text(name)] > 1:
             numbered = (f"{name} {number}" for number in count(index + 1))
             distinct[index] = next(candidate for candidate in numbered if as_text(candidate) not in titles)
-            titles[as_text(distinct[index])] = 1
+            titles[as_text(distinct[index])] = 1  # used from now on
     return distinct
 
 
 def _select(panel: Panel, pinned_runs: Sequence[_PinnedRun]) -> Sequence[_PinnedRun]:
-    """Ask which runs are compared, at most MOST; return them."""
-    names = {one.pinned.key: plain(one.name) for one in pinned_runs}
+    """Draw the choice of the runs to compare; return the chosen ones, at most MOST. A single run needs no choice."""
+    names = {run.pinned.key: plain(run.name) for run in pinned_runs}
     if len(pinned_runs) <= 1:
         return pinned_runs
     selected = st.pills(
@@ -135,60 +141,63 @@ def _select(panel: Panel, pinned_runs: Sequence[_PinnedRun]) -> Sequence[_Pinned
     )
     if not selected:
         st.info("Choose at least one run.", icon=":material/keep:")
-    return [one for one in pinned_runs if one.pinned.key in selected][:MOST]
+    return [run for run in pinned_runs if run.pinned.key in selected][:MOST]
 
 
 def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
-    """Draw a row for every pin with its page; compute the curves of pins that came without any."""
+    """Draw a row for every pin, with a button that opens it on its page; compute the results of pins without any."""
     under_way: list[Run] = []
-    for one in pinned_runs:
-        page = one.page
-        row = pins.row(page.prefix, one.pinned, one.name, f"{one.entry.title}: {plain(_about(one))}.")
-        if row.button(f"Open {plain(one.name)}", key=f"compare_open_{one.pinned.key}", type="tertiary"):
-            _open(one)
-        if one.pinned.summary is None:
-            under_way += pins.computed(Panel(page.prefix), one.entry.title, one.pinned, page.picture, page.ready)
+    for pinned_run in pinned_runs:
+        pinned, entry, page = pinned_run.pinned, pinned_run.entry, pinned_run.page
+        row = pins.row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {plain(_about(pinned_run))}.")
+        if row.button(f"Open {plain(pinned_run.name)}", key=f"compare_open_{pinned.key}", type="tertiary"):
+            _open(pinned_run)
+        if pinned.summary is None:
+            under_way += pins.computed(Panel(page.prefix), entry.title, pinned, page.picture, page.ready)
     until_ended("compare_look", under_way)
 
 
-def _about(one: _PinnedRun) -> str:
-    """Return a run in a few words."""
-    experiment = one.pinned.pin.experiment
+def _about(pinned_run: _PinnedRun) -> str:
+    """Return the number of private methods of a run and its guarantee, as text."""
+    experiment = pinned_run.pinned.pin.experiment
     methods = sum(not arm.reference for arm in experiment.arms)
     return f"{methods} method{'s' if methods != 1 else ''} at {experiment.guarantee}"
 
 
-def _open(one: _PinnedRun) -> None:
-    """Go to the page of a pin, with its settings, if the page has controls for all of them."""
+def _open(pinned_run: _PinnedRun) -> None:
+    """Go to the page of a pin, with the settings of the pin; draw a notice if the page has no controls for them."""
+    page, experiment = pinned_run.page, pinned_run.pinned.pin.experiment
     try:
-        one.page.settings(one.pinned.pin.experiment)
+        page.settings(experiment)
     except ValueError:
         st.info(texts.NO_CONTROLS)
         return
-    preset_menu.open_with(one.page.prefix, one.pinned.pin.experiment)
-    st.switch_page(one.entry.address, query_params={})
+    preset_menu.open_with(page.prefix, experiment)
+    st.switch_page(pinned_run.entry.address, query_params={})
 
 
-def _side(one: _PinnedRun) -> Side | None:
-    """Return what may be shown of a pin; None while it is computed, or if nothing may be."""
-    pinned = one.pinned
+def _side(pinned_run: _PinnedRun) -> Side | None:
+    """Return a run with the part of its results that may be shown; None while it is computed, or if none may be."""
+    page, pinned = pinned_run.page, pinned_run.pinned
     if pinned.summary is None:
         return None
-    summary = pinned.summary.visible(results.diagnostics_shown(Panel(one.page.prefix), pinned.pin.experiment))
-    plans = one.page.view(pinned.pin.experiment).plans
-    return Side(one.name, pinned.pin.experiment, plans, summary) if summary.metrics else None
+    experiment = pinned.pin.experiment
+    summary = pinned.summary.visible(results.diagnostics_shown(Panel(page.prefix), experiment))
+    return Side(pinned_run.name, experiment, page.view(experiment).plans, summary) if summary.metrics else None
 
 
 # ---------------------------------------------------------------------------------------------------------- the picture
 
 
 def _compare(panel: Panel, sides: Sequence[Side]) -> None:
+    """Draw the controls of the comparison, its chart, and the sections with its tables."""
     panel.heard("Side by side")
     labels = {SHARE: SHARE_TITLE, **comparison.metrics(sides)}
     with st.container(key=panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
         metric = panel.choice("metric", "What is shown", labels, SHARE, texts.WHAT_SHARE)
         axes = comparison.axes(sides)
-        axis = panel.choice("axis", "Along", axes, next(iter(axes)), texts.ALONG_HELP)
+        default_axis, *_ = axes
+        axis = panel.choice("axis", "Along", axes, default_axis, texts.ALONG_HELP)
         options = {BEST: "Best", EVERY: "All"}
         all_methods = panel.choice("methods", "Methods", options, BEST, texts.METHODS_HELP) == EVERY
         delta = panel.number(DELTA, "delta", slider=False)
@@ -199,39 +208,42 @@ def _compare(panel: Panel, sides: Sequence[Side]) -> None:
     _show_chart(
         panel, sides, metric=metric, title=title, axis=axis, all_methods=all_methods, currency=currency, delta=delta
     )
-    parts: dict[str, Callable[[], None]] = {
+    sections: dict[str, Callable[[], None]] = {
         "Final numbers": partial(_show_ends, sides, metric, all_methods, delta),
         "What is set differently": partial(_show_settings, sides),
         "What they cost together": partial(_show_total, panel, sides, delta),
     }
-    panel.sections(parts)
+    panel.sections(sections)
 
 
 def _show_best(sides: Sequence[Side], metric: str) -> None:
-    """Show which run ends best, and where the others end."""
+    """Draw the best final value of the metric with the run that has it, and the final values of the other runs."""
     ranking = comparison.ranking(sides, metric)
     if ranking is None:
         return
-    (side, method, best), *others = ranking.ends
-    then = "; ".join(f"{_with_guarantee(side)} {short(end)}" for side, _, end in others)
-    st.metric(
-        f"{'Highest' if ranking.higher else 'Lowest'} in the end", short(best), help=texts.BEST_HELP, width="content"
-    )
-    text = f"**{_with_guarantee(side)}**, by {plain(method)}.{f' Then {then}.' if then else ''}"
-    st.markdown(text, width="stretch")
+    (best_side, method, best), *others = ranking.ends
+    label = f"{'Highest' if ranking.higher else 'Lowest'} in the end"
+    st.metric(label, short(best), help=texts.BEST_HELP, width="content")
+    listed = "; ".join(f"{_with_guarantee(side)} {short(end)}" for side, _, end in others)
+    rest = f" Then {listed}." if listed else ""
+    st.markdown(f"**{_with_guarantee(best_side)}**, by {plain(method)}.{rest}", width="stretch")
 
 
 def _with_guarantee(side: Side) -> str:
-    """Return the name of a run with its guarantee: runs under different guarantees are not like for like."""
+    """Return the name of a run with its guarantee, since runs with different guarantees are not comparable without."""
     return f"{plain(side.name)} ({plain(side.experiment.guarantee)})"
 
 
 def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | None:
-    """Ask for the currency, among those of all runs, that counts the privacy used; None for ε at δ."""
+    """Draw the choice of the currency in which the horizontal axis counts privacy; return it, None for ε at `delta`.
+
+    The choice has the currencies in which every run has a finite cost.
+    """
     common = comparison.currencies(sides)
     options: dict[str, str] = {currency: UNITS[currency].label for currency in common}
     options |= {"at_delta": f"ε at δ = {short(delta)}"}
-    selected = panel.choice("currency", "Privacy is counted in", options, next(iter(options)), texts.CURRENCY_HELP)
+    default, *_ = options
+    selected = panel.choice("currency", "Privacy is counted in", options, default, texts.CURRENCY_HELP)
     return next((currency for currency in common if currency == selected), None)
 
 
@@ -246,6 +258,11 @@ def _show_chart(
     currency: Currency | None,
     delta: float,
 ) -> None:
+    """Draw the curves of all runs in one chart, and the best final value above it.
+
+    metric, title : name and label of the vertical axis. axis : name of the horizontal one. all_methods : false to draw
+    only the best method of each run. currency : in which the axis of privacy counts; None for ε at `delta`.
+    """
     curves = comparison.curves(sides, metric, axis, all_methods, currency, delta)
     along, converted = comparison.axes(sides)[axis], ""
     if axis == PRIVACY:
@@ -277,13 +294,13 @@ def _show_chart(
 
 
 def _rests_on(sides: Sequence[Side]) -> str:
-    """Return the conditions that the guarantees of these runs rest on, run by run."""
+    """Return a text with the conditions on which the guarantees of these runs rest, run by run; "" without any."""
     conditions = [(side.name, side.experiment.condition) for side in sides]
     return "; ".join(f"{name}{condition}" for name, condition in conditions if condition)
 
 
 def _missing(sides: Sequence[Side], metric: str, all_methods: bool, curves: Sequence[Curve]) -> list[str]:
-    """Return the runs without a curve, and the methods without one of the other runs."""
+    """Return texts that name the runs without any curve, and the methods of the other runs that have none."""
     missing = []
     for side in sides:
         methods = {curve.method for curve in curves if curve.side == side.name}
@@ -296,13 +313,15 @@ def _missing(sides: Sequence[Side], metric: str, all_methods: bool, curves: Sequ
 
 
 def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: float) -> None:
-    """Draw the table of final numbers, with what the guarantee of each run says at a common δ."""
+    """Draw the table of final numbers of all methods, with ε of each at the common `delta`."""
     numbers = comparison.ends(sides, metric, all_methods)
     if numbers.empty:
         return
-    if (status := worst(numbers["status"])) != "private":
+    status = worst(numbers["status"])
+    if status != "private":
         explain.privacy_badge(status)
     readings = {side.name: _readings(side.experiment.to_json(), delta, side) for side in sides}
+    epsilons = [readings[run].get(method) for run, method in zip(numbers["run"], numbers["method"], strict=True)]
     has_guess = numbers["guess"].notna().any()
     columns = {
         "Run": numbers["run"],
@@ -316,9 +335,7 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
         "Steps": numbers["steps"],
         "Repeats": numbers["repeats"],
         "Guarantee": numbers["budget"],
-        f"ε at δ = {short_up(delta)}": [
-            readings[run].get(method) for run, method in zip(numbers["run"], numbers["method"], strict=True)
-        ],
+        f"ε at δ = {short_up(delta)}": epsilons,
     }
     alt = "Final numbers of every method of every run"
     show_table(pd.DataFrame(columns), alt, placeholder="–", style=explain.readable)
@@ -326,11 +343,14 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
 
 
 def _range(low: float, high: float) -> str | None:
-    """Return two ends in words; None for unknown ones (NaN)."""
-    return None if math.isnan(low) else " to ".join(short(end).replace("-", "−") for end in (low, high))
+    """Return a text with both ends of an interval, such as "0.1 to 0.3"; None if they are unknown (NaN)."""
+    if math.isnan(low):
+        return None
+    return " to ".join(short(end).replace("-", "−") for end in (low, high))
 
 
 def _show_settings(sides: Sequence[Side]) -> None:
+    """Draw the table of the settings in which the runs differ."""
     rows = changes.table([side.experiment for side in sides])
     if not rows:
         st.caption("Nothing: these are the same settings.")
@@ -342,7 +362,7 @@ def _show_settings(sides: Sequence[Side]) -> None:
 
 
 def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
-    """Show what publishing all runs costs; all, because to pick the best one needs to see the others."""
+    """Draw the privacy cost of publishing all runs: of all, because to pick the best one needs the others."""
     methods, runs = comparison.publishable(sides)
     if not methods:
         return
@@ -358,11 +378,16 @@ def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
 
 @st.cache_data(max_entries=64, scope="session", show_spinner=False)
 def _readings(text: str, delta: float, _side: Side) -> dict[str, float]:  # noqa: ARG001 (`text` is the key of the cache)
+    """Return ε at `delta` of each method of a run, by label, rounded up. text : JSON text of the run's experiment."""
     return {label: rounded_up(epsilon) for label, epsilon in comparison.readings(_side, delta).items()}
 
 
 @st.cache_data(max_entries=16, scope="session", show_spinner=False)
 def _costs(texts: tuple[str, ...], delta: float, is_fixed: bool, _sides: Sequence[Side]) -> tuple[Cost, Cost]:  # noqa: ARG001 (`texts` is the key of the cache)
-    one, all_repeats = (comparison.together(_sides, delta, repeats, is_fixed) for repeats in (False, True))
-    assert one is not None and all_repeats is not None
-    return one, all_repeats
+    """Return the cost of publishing one repeat of each method, and that of all repeats, with ε at `delta`.
+
+    texts : JSON texts of the experiments. is_fixed : true if all settings were chosen before any of these runs.
+    """
+    one_repeat, all_repeats = (comparison.together(_sides, delta, repeats, is_fixed) for repeats in (False, True))
+    assert one_repeat is not None and all_repeats is not None
+    return one_repeat, all_repeats

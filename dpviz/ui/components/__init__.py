@@ -1,9 +1,13 @@
-"""Parts of pages drawn in the browser by our own code: charts that move in place, a button that copies, terms that
-explain themselves.
+"""Parts of pages that our own code draws in the browser: charts that move in place, sliders, a button that copies, and
+terms with their meaning.
 
-`st.plotly_chart` takes a chart away and draws a new one, two or three times, whenever its data change: the live picture
-must not blink, and a slider with five charts must not lag. The library is the part of plotly.js that our charts need, a
-third of what the installed plotly package ships, from npm's plotly.js-cartesian-dist-min; a tab fetches it once.
+`st.plotly_chart` removes a chart and draws a new one, two or three times, whenever its data change. But the picture of
+a run must not blink, and a slider with five charts must not lag. The library is the part of plotly.js that our charts
+need, a third of what the installed plotly package ships, from npm's plotly.js-cartesian-dist-min; a tab fetches it
+once.
+
+The browser reports a move of a control with a turn, which is the number of that move. The server sends back the turn of
+the last move that it knows, so that the browser can tell an old value from a new one.
 """
 
 import hashlib
@@ -36,13 +40,15 @@ def source(name: str) -> str:
 
 
 def style(name: str, **values: object) -> None:
-    """Apply a style sheet of this folder to the page. values : by name, replace `$name` in the sheet."""
+    """Apply a style sheet of this folder to the page. values : the value of `name` replaces `$name` in the sheet."""
     st.html(f"<style>\n{Template(source(name)).substitute(values)}</style>")
 
 
 def part(name: str, html: str, **options: Any) -> Any:
-    """Declare a part of a page, from the script and style sheet called `name` in this folder; call it once per
-    process."""
+    """Declare a part of pages to Streamlit, from the script and style sheet called `name` in this folder; return it.
+
+    Call this once per process. html : of the part. options : further arguments of Streamlit's `component`.
+    """
     return st.components.v2.component(
         f"dpviz_{name}", **{"html": html, "css": source(f"{name}.css"), "js": source(f"{name}.js"), **options}
     )
@@ -50,9 +56,11 @@ def part(name: str, html: str, **options: Any) -> Any:
 
 @cache
 def _served(name: str, html: str) -> tuple[Any, str]:
-    """Declare a part whose code, `name`.js in the folder `_SERVED`, a tab fetches once; return it, and the code's
-    address."""
-    declare_component(_SERVED, path=Path(__file__).parent / _SERVED)  # never drawn: it serves the folder
+    """Declare a part of pages whose script, `name`.js in the folder `_SERVED`, a tab fetches once.
+
+    Return the part, and the address of its script, which changes with the script.
+    """
+    declare_component(_SERVED, path=Path(__file__).parent / _SERVED)  # never drawn: it has Streamlit serve the folder
     version = hashlib.sha256(source(f"{_SERVED}/{name}.js").encode()).hexdigest()[:8]
     component = st.components.v2.component(f"dpviz_{name}", html=html, js=source("loader.js"), isolate_styles=False)
     return component, f"component/{__name__}.{_SERVED}/{name}.js?{version}"
@@ -61,14 +69,17 @@ def _served(name: str, html: str) -> tuple[Any, str]:
 def _plot(
     key: str, height: int, *, callbacks: Mapping[str, Callable[[], None]] = MappingProxyType({}), **data: Any
 ) -> None:
+    """Draw the part for figures. height : in pixels. data, callbacks : of the part, beyond those of all figures."""
     component, module = _served("plot", '<div class="dpviz-plot" role="figure"></div>')
     fixed = {"height": height, "module": module, "library": _LIBRARY, "dark": NOT_PRIVATE["dark"]}
     component(key=key, data={**data, **fixed}, height=height, **callbacks)
 
 
 def drawing(figure: dict[str, Any], handles: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the browser needs of a figure, given as plain values: its JSON, and its height in pixels. handles :
-    as of a `Chart`."""
+    """Return the data with which the browser draws a figure: its JSON, and its height in pixels.
+
+    figure : as plain values. handles : those of its `Chart`.
+    """
     result = printed(figure) | ({"handles": handles} if handles else {})
     result["layout"].pop("template", None)  # plotly's own style, 7 kB; the browser uses the page's instead
     return {"figure": to_json_plotly(result), "height": int(result["layout"]["height"])}
@@ -82,8 +93,11 @@ class Leads(NamedTuple):
 
 
 class Handles(NamedTuple):
-    """What the handles of a figure set: its title, the last turn that was heard of, and what is called when they are
-    let go; `st.session_state[key]["handles"]` is {"values", "turn"} then."""
+    """The handles of a figure, with which a visitor sets a control of several numbers.
+
+    title : of the control. turn : number of the last move that the server knows of. on_move : is called when a handle
+    is released; `st.session_state[key of the figure]["handles"]` is then {"values": …, "turn": …}.
+    """
 
     title: str
     turn: int
@@ -99,14 +113,12 @@ def plot(
     leads: Leads | None = None,
     handles: Handles | None = None,
 ) -> None:
-    """Draw a figure, or move the figure of this key to the new data; zoom and hidden lines stay.
+    """Draw a figure, or move the lines of the figure with this key to the new data; zoom and hidden lines stay.
 
-    alt : text alternative.
-    pale : whether it is drawn faint.
-    group : of figures that share a pointer, as far as their horizontal axes have the same title.
-    leads : the settings of the figure: when one of these controls is moved, the old lines stay, pale, and the vertical
-        axis holds both.
-    handles : of its lines, if it has some.
+    drawing : result of `drawing`. alt : text alternative. pale : true to draw it faint.
+    group : name of a group of figures in which a pointer marks the same value on all horizontal axes of the same title.
+    leads : the values of the leading controls; when one of them has moved, the old lines stay, pale, and the vertical
+    axis has room for both. handles : of its lines, None if it has none.
     """
     data: dict[str, Any] = {} if leads is None or pale else {"leads": leads.values, "settings": leads.settings}
     callbacks = {}
@@ -117,9 +129,9 @@ def plot(
 
 
 def awaited(key: str) -> None:
-    """Hold the place of the figure of this key before there is one.
+    """Draw an empty part in the place of the figure with this key, before there is one.
 
-    Meanwhile the tab fetches the plotting library, which would take longer than the first chart.
+    Meanwhile the tab fetches the plotting library, which may take longer than the computation of the first figure.
     """
     _plot(key, 1)
 
@@ -136,11 +148,13 @@ def slider(
     on_press: Callable[[], None],
     on_move: Callable[[], None],
 ) -> None:
-    """Draw a slider over stops with these texts, at stop `index`, whose charts the browser draws while it is dragged.
+    """Draw a slider; while it is dragged, the browser draws the charts that the page has sent for each stop.
 
-    on_press : called when it is pressed and the browser lacks its stops, which the page then sends by `stops`.
-    on_move : called when it is released at another stop; `st.session_state[key]["move"]` is {"index", "turn"}.
-    turn : number of the last move that the server knows of. group : of the charts that the stops draw.
+    title, help : of the slider. texts : of its stops. index : number of the stop at which it is.
+    turn : number of the last move that the server knows of. group : name of the group of the charts.
+    on_press : is called when the slider is pressed and the browser lacks the charts; the page then sends them by
+    `stops`. on_move : is called when it is released at another stop; `st.session_state[key]["move"]` is then
+    {"index": …, "turn": …}.
     """
     component, module = _served(
         "slider",
@@ -153,27 +167,27 @@ def slider(
 
 
 def stops(key: str, group: str, settings: str, packed: str = "") -> None:
-    """Tell the browser which settings the page has, and send it the stops of a slider, if any.
+    """Tell the browser which settings the page has, and send it the charts at the stops of a slider, if there are any.
 
-    settings : text that identifies the page's settings. packed : result of `pack_stops`. The browser draws stops only
-        while the settings are those of one of them.
+    group : name of the group of the charts. settings : text that identifies the page's settings; the browser uses the
+    charts only while it is the text of one of the stops. packed : result of `pack_stops`, "" for none.
     """
     component, module = _served("stops", "<i></i>")
     component(key=key, data={"packed": packed, "group": group, "settings": settings, "module": module}, height=1)
 
 
 def pack_stops(slider: str, settings: Sequence[str], lines: Sequence[str], charts: Mapping[str, Sequence[str]]) -> str:
-    """Return the guarantee and the charts of a page at every stop of a slider, compressed, as text.
+    """Return the guarantee and the charts of a page at every stop of a slider as one compressed text.
 
-    slider : key of the slider. settings : (stops,) texts that identify the page's settings.
-    lines : (stops,) the guarantee in words. charts : (stops,) figures as JSON, by the key that they are drawn with.
+    slider : key of the slider. settings : for each stop, the text that identifies the page's settings there.
+    lines : for each stop, the guarantee as text. charts : by key of a chart, the figure at each stop as JSON.
     """
     text = json.dumps({"slider": slider, "settings": settings, "lines": lines, "charts": charts})
     return b64encode(zlib.compress(text.encode())).decode()
 
 
 def look(key: str, seconds: float, on_look: Callable[[], None]) -> None:
-    """Have the surrounding part of the page drawn again after `seconds`; call `on_look` before that."""
+    """Have the surrounding fragment of the page drawn again after `seconds`, and `on_look` called before that."""
     component, module = _served("look", "<i></i>")
     component(
         key=key, data={"wait": seconds, "turn": time.monotonic(), "module": module}, height=1, on_look_change=on_look
@@ -192,7 +206,9 @@ def copy(text: str, key: str, label: str) -> None:
 
 @cache
 def _words() -> Any:
-    terms = [{name: getattr(term, name) for name in ("name", "sentence", "formula", "said")} for term in TERMS.values()]
+    """Declare the part that marks the terms of the glossary; its script has all terms."""
+    fields = ("name", "sentence", "formula", "said")
+    terms = [{field: getattr(term, field) for field in fields} for term in TERMS.values()]
     return part(
         "words",
         '<button type="button" class="open" popovertarget="panel">Words</button>'
@@ -203,8 +219,8 @@ def _words() -> Any:
 
 
 def words(key: str, on_all: Callable[[], None]) -> bool:
-    """Mark the terms of the glossary on the page, each with its meaning, and draw a button with all that the page uses.
+    """Mark the terms of the glossary on the page, and draw a button that shows those the page uses with their meanings.
 
-    Return True when the visitor asks for the whole list; before that, `on_all` is called.
+    Return true when the visitor asks for the list of all terms; `on_all` is called before the page is drawn for that.
     """
     return bool(_words()(key=key, data={}, on_all_change=on_all).all)

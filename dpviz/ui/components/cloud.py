@@ -1,4 +1,7 @@
-"""Runs that move in a plane, in a panel for each method: play, pause, step by step, without asking the server."""
+"""An animation of dots that move in a plane, with a panel for each method.
+
+The browser has all of it: a visitor plays, pauses and steps through it without a request to the server.
+"""
 
 from functools import cache
 from typing import Any
@@ -12,5 +15,5 @@ def _component() -> Any:
 
 
 def draw(key: str, animation: bytes) -> None:
-    """Draw an animation, a result of `plots.clouds.packed`; an animation with the same key keeps its step."""
+    """Draw an animation, a result of `plots.clouds.packed`; a new one with the same key goes on at the same step."""
     _component()(key=key, data=animation)

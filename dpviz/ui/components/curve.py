@@ -1,4 +1,4 @@
-"""A curve that a visitor draws with handles, by pointer or by keyboard, on a sheet with axes."""
+"""A sheet with axes on which a visitor draws a curve by moving its handles, with a pointer or the keyboard."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,10 +17,11 @@ def _component() -> Any:
 
 
 def draw(key: str, sheet: Sheet, values: Sequence[float], label: str, moved: Callable[[], None]) -> None:
-    """Draw the sheet with its handles at `values`, shares of its height, when the browser first draws it.
+    """Draw the sheet. At first its handles are at the heights `values`, which are shares of its height from 0 to 1.
 
-    label : text alternative. moved : called when a handle has moved; `values(key, …)` has the result. The handles stay
-    where the visitor moved them, because the browser may know of moves that this server does not know yet.
+    Later they are where the visitor moved them, as the browser may know of moves that have not reached the server.
+
+    label : text alternative. moved : is called when a handle has moved; `values(key, …)` then returns the heights.
     """
     data = {
         "height": sheet.height,
@@ -38,8 +39,10 @@ def draw(key: str, sheet: Sheet, values: Sequence[float], label: str, moved: Cal
 
 
 def values(key: str, count: int) -> tuple[float, ...] | None:
-    """Return the heights of the handles, shares from 0 to 1; None if the browser has not sent `count` finite
-    numbers."""
+    """Return the heights of the `count` handles of the sheet with this key, as shares of its height from 0 to 1.
+
+    Return None if the browser has not sent as many finite numbers.
+    """
     heights = (st.session_state.get(key) or {}).get("values")
     if not isinstance(heights, Sequence) or isinstance(heights, str) or len(heights) != count:
         return None

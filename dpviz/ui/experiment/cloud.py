@@ -1,4 +1,7 @@
-"""All runs of a run's methods as dots that move in a plane, step by step, for problems on public data that have one."""
+"""The face "Cloud" of a page's picture: the repeats of each method as dots that move in a plane, step by step.
+
+It exists only for problems on public data that define such a plane.
+"""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +29,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment.run import Run
 
-PANELS = 3
+PANELS = 3  # methods in the picture, each in a panel of its own
 
 
 class Page(Protocol):
@@ -40,19 +43,26 @@ class Page(Protocol):
 
 
 def show(panel: Panel, run: Run, trace: Trace, currency: Currency, page: Page) -> bool:
-    """Draw the runs of at most PANELS methods; return False where there is no plane, as for a user's file."""
+    """Draw the repeats of at most PANELS private methods as an animation, with a caption.
+
+    Draws nothing and returns False if the problem has no plane, as on a user's file, or no method has moved yet.
+    The run keeps the finished film, because packing it takes long and the page is drawn again often.
+
+    trace : the part of the run's results that may be shown. currency : in which the panels state the privacy spent.
+    """
     plane = run.experiment.problem.plane
-    labels = [label for label, arm_trace in trace.lanes.items() if arm_trace.private and len(arm_trace.cloud) > 1]
-    if plane is None or not labels:
+    moving = [label for label, arm_trace in trace.lanes.items() if arm_trace.private and len(arm_trace.cloud) > 1]
+    if plane is None or not moving:
         return False
     appearance = style.NOT_PRIVATE[theme()], presenting.scale()
     if appearance not in run.films:
-        metric = next(iter(results.metrics(trace).values()), None)
-        methods = _select_methods(trace, labels, metric)
+        metrics = list(results.metrics(trace).values())
+        metric = metrics[0] if metrics else None
+        methods = _select_methods(trace, moving, metric)
         animation = _Film(run, trace, metric, currency, page).animation(plane, methods)
         sentences = [
             *_describe(run, animation),
-            *[texts.CLOUD_LEFT_OUT] * (len(methods) < len(labels)),
+            *[texts.CLOUD_LEFT_OUT] * (len(methods) < len(moving)),
             _privacy(run, trace, animation, metric),
         ]
         run.films[appearance] = clouds.packed(animation, *appearance), " ".join(sentences)
@@ -63,7 +73,7 @@ def show(panel: Panel, run: Run, trace: Trace, currency: Currency, page: Page) -
 
 
 def _select_methods(trace: Trace, labels: Sequence[str], metric: Metric | None) -> Sequence[str]:
-    """Return the methods that have a panel: those that end lowest."""
+    """Return at most PANELS of the methods `labels`: those that end lowest in the metric, or without one the first."""
     if len(labels) <= PANELS:
         return labels
     lowest = () if metric is None else pictured(trace.only(labels), metric.name, PANELS)
@@ -72,7 +82,10 @@ def _select_methods(trace: Trace, labels: Sequence[str], metric: Metric | None) 
 
 @dataclass(frozen=True)
 class _Film:
-    """A run, with the metric and the currency in the captions of its panels."""
+    """The maker of a run's animation.
+
+    metric, currency : the quantities that the caption of each panel states at each step; no metric if None.
+    """
 
     run: Run
     trace: Trace
@@ -81,7 +94,7 @@ class _Film:
     page: Page
 
     def animation(self, plane: Plane, labels: Sequence[str]) -> Animation:
-        """Return the animation of the runs of methods in a plane."""
+        """Return the animation of the repeats of the methods `labels` in a plane, all on the same axes."""
         steps = clouds.timeline(self.trace.cloud(label)[0] for label in labels)
         walks = [self.walk(label, steps) for label in labels]
         x, y = clouds.frame(plane.titles, [walk.places for walk in walks], plane.corners)
@@ -92,59 +105,70 @@ class _Film:
         return Animation(steps, walks, x, y, metric, ground, plane.corners)
 
     def walk(self, label: str, steps: np.ndarray) -> Trajectories:
-        """Return the runs of a method at `steps`."""
+        """Return the positions of a method's repeats at `steps`, those without privacy, and the method's captions."""
         run, trace = self.run, self.trace
-        arm = next(arm for arm in run.experiment.arms if arm.label == label)
-        without, region = _without(trace, run.experiment.arms, arm), self.page.region(run, arm)
+        (arm,) = (arm for arm in run.experiment.arms if arm.label == label)
+        twin = _label_without_privacy(trace, run.experiment.arms, arm)
+        twin_points = None
+        if twin:
+            twin_points = clouds.held(*trace.cloud(twin), steps)
+            first_repeat = twin_points[:, :1]
+            if (twin_points == first_repeat).all():  # as without noise and batches: one dot is enough
+                twin_points = first_repeat
+        region = self.page.region(run, arm)
+        if region is not None:
+            centres, half_axes = region
+            region = _at_steps(centres, steps), _at_steps(half_axes, steps)
         return Trajectories(
             label,
             style.arm_styles(run.experiment.arms)[label].color,
             clouds.held(*trace.cloud(label), steps),
             trace.lanes[label].iterations[-1],
-            plainly=_once(clouds.held(*trace.cloud(without), steps)) if without else None,
-            without=without,
-            region=None if region is None else (_until_its_end(region[0], steps), _until_its_end(region[1], steps)),
+            plainly=twin_points,
+            without=twin,
+            region=region,
             median=self.medians(label, steps),
             spent=self.spent(label, steps),
         )
 
     def medians(self, label: str, steps: np.ndarray) -> list[str]:
-        """Return medians of the metric over the runs at `steps`, as texts; empty if the method does not record it."""
+        """Return the median of the metric over the repeats at each of `steps`, as text; [] if it is not recorded."""
         if self.metric is None:
             return []
         iterations, values = self.trace.series(label, self.metric.name)
         if not len(iterations):
             return []
-        return [short(median) for median in clouds.held(iterations, quantiles(values)[:, 1], steps)]
+        medians = quantiles(values)[:, 1]
+        return [short(median) for median in clouds.held(iterations, medians, steps)]
 
     def spent(self, label: str, steps: np.ndarray) -> list[str]:
-        """Return the privacy spent at `steps`, as texts, in the currency of the curves; empty if not finite."""
+        """Return the privacy that a method has spent at each of `steps`, such as "ε = 0.5 spent"; [] if not finite."""
         used = spent_curve(self.trace, label, self.run.plans[label], self.currency)
         if not np.isfinite(used).all():
             return []
-        symbol = f"{UNITS[self.currency].symbol}\u00a0="  # no line ends before the number
-        return [
-            f"{symbol}\u00a0{short_up(value)} spent"
-            for value in used[np.minimum(steps, self.trace.lanes[label].iterations[-1])]
-        ]
+        last_step = self.trace.lanes[label].iterations[-1]
+        symbol = f"{UNITS[self.currency].symbol}\u00a0="  # no-break spaces: no line ends before the number
+        return [f"{symbol}\u00a0{short_up(value)} spent" for value in used[np.minimum(steps, last_step)]]
 
 
-def _once(points: np.ndarray) -> np.ndarray:
-    """Return a single run in place of all runs (k, R', 2) if they are the same."""
-    return points[:, :1] if (points == points[:, :1]).all() else points
-
-
-def _until_its_end(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return entries (T+1, ...) of a method at `steps`; after its last step T, its last entry."""
+def _at_steps(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return the entries of `values` (T+1, ...), one for each step 0..T, at `steps`; after step T, the last entry."""
     return np.asarray(values[np.minimum(steps, len(values) - 1)])
 
 
-def _without(trace: Trace, arms: Sequence[Arm], arm: Arm) -> str:
-    """Return the label of the same update rule without privacy, of the same class and colour; "" if it was not run."""
-    styles, rule = style.arm_styles(arms), type(arm.algorithm)
-    labels = [other.label for other in arms if other.reference and type(other.algorithm) is rule]
-    labels = [label for label in labels if label in trace.lanes and trace.lanes[label].cloud]
-    return next((label for label in labels if styles[label].color == styles[arm.label].color), "")
+def _label_without_privacy(trace: Trace, arms: Sequence[Arm], arm: Arm) -> str:
+    """Return the label of the reference with the update rule of `arm` but no noise; "" if it has recorded no positions.
+
+    Several references may share the class of an algorithm; the one of the same rule is drawn in the arm's colour.
+    """
+    styles = style.arm_styles(arms)
+    for other in arms:
+        is_same_rule = (
+            type(other.algorithm) is type(arm.algorithm) and styles[other.label].color == styles[arm.label].color
+        )
+        if other.reference and is_same_rule and other.label in trace.lanes and trace.lanes[other.label].cloud:
+            return other.label
+    return ""
 
 
 def _lower(metric: Metric) -> str:
@@ -154,7 +178,7 @@ def _lower(metric: Metric) -> str:
 
 
 def _describe(run: Run, animation: Animation) -> list[str]:
-    """Return sentences that explain the picture."""
+    """Return the sentences of the caption that explain dots, axes, ellipses and shades, as far as these are drawn."""
     shades = texts.CLOUD_SECTION if run.experiment.problem.facts().d > 2 else texts.CLOUD_GROUND
     return [
         texts.CLOUD_MOVES,
@@ -165,15 +189,17 @@ def _describe(run: Run, animation: Animation) -> list[str]:
 
 
 def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None) -> str:
-    """Say which parts of the picture may be published."""
+    """Return sentences that name the guarantee of the picture, and its parts that no guarantee covers.
+
+    metric : the quantity in the captions of the panels, None if they have none.
+    """
     experiment = run.experiment
     raw = ["the grey dots"] * any(walk.plainly is not None for walk in animation.walks)
     raw += ["the shades"] * animation.raw
-    if (
-        metric is not None
-        and "not private" in trace.only([walk.label for walk in animation.walks]).statuses(metric).values()
-    ):
-        raw.append(f"the {animation.metric}")
+    if metric is not None:
+        in_panels = trace.only([walk.label for walk in animation.walks])
+        if "not private" in in_panels.statuses(metric).values():
+            raw.append(f"the {animation.metric}")
     released = explain.released(experiment, experiment.replicates)
     if not raw:
         return released

@@ -1,4 +1,5 @@
-"""From controls to an Experiment and back: problem, budget, methods and the settings that they share."""
+"""The controls for methods, their shared settings, budget, repeats and seed, and the inverse: from an Experiment to the
+values of these controls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,17 +23,19 @@ CURRENCIES: dict[str, type[Budget]] = {
     "concentrated": ZeroConcentratedDP,
     "gaussian": GaussianDP,
 }
+# The option, or the text of an empty number, with which each method's label determines the value of a setting.
 BY_NAME, BY_LABEL = "method", "by method name"
-USUAL: Mapping[str, float] = MappingProxyType({})
+USUAL: Mapping[str, float] = MappingProxyType({})  # no first values of a page's own: those that the classes declare
 
 
 @dataclass(frozen=True)
 class Catalogue:
     """The methods that a page offers for comparison.
 
-    methods : the algorithms by label. arms : `(labels, references=..., **settings)` to arms. default : labels.
-    by_name : the settings that a label stands for; a control for them has the option "by method name", or is empty.
-    words : what a label means, spelled out.
+    methods : the algorithms by label. arms : the function `(labels, references=..., **settings)` that returns arms.
+    default : the labels chosen at first. words : the full name of a method, by label, where the label abbreviates it.
+    by_name : the names of settings whose value a label can determine, as when two labels are the same algorithm with
+    two values of a setting. Their controls have the option "By method name", or, for a number, may be empty.
     """
 
     methods: Mapping[str, AnyAlgorithm]
@@ -42,7 +45,7 @@ class Catalogue:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def controls(self) -> dict[str, Control]:
-        """Return the settings that the methods share, by name, as the first method declares them."""
+        """Return the controls of all settings of the methods, by name, each as its first method declares it."""
         controls: dict[str, Control] = {}
         for method in self.methods.values():
             for control in type(method).controls():
@@ -50,7 +53,7 @@ class Catalogue:
         return controls
 
     def nested(self) -> dict[str, type[Specification]]:
-        """Return the classes of the settings that have settings of their own, by name."""
+        """Return the classes of those settings of the methods whose value is itself a specification, by name."""
         return {
             name: type(field.default)
             for method in self.methods.values()
@@ -59,21 +62,23 @@ class Catalogue:
         }
 
     def _by_name(self, control: Control) -> Control:
+        """Return the control of a setting with the choice, at first, to let each method's label determine its value."""
         if not control.options:
             return replace(control, optional=True, default=None)
         return replace(control, options={BY_NAME: "By method name", **control.options}, default=BY_NAME)
 
     def left_to_names(self, settings: Mapping[str, Any]) -> set[str]:
-        """Return the names of those settings whose value each method's label determines."""
+        """Return the names of those `settings` (values by name) whose value is left to each method's label."""
         return {name for name in self.by_name if settings.get(name) in (BY_NAME, None)}
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The methods for a kind of problem.
+    """The methods of the catalogue that a page offers for one kind of problem.
 
     methods : their labels; if empty, all. default : those chosen at first; if empty, the catalogue's.
-    name : of the control, one for every group of problems with the same methods.
+    name : name of the control that chooses among them. Kinds of problem with other methods have a control of another
+    name, so that each remembers its own choice.
     """
 
     methods: Sequence[str] = ()
@@ -88,11 +93,11 @@ EVERY = Offer()
 class Group:
     """Settings of the methods that are drawn together.
 
-    title : of the expander that holds them; empty for none. names : of the settings, in their order; that of a nested
-    one includes all that it holds.
-    only : settings that are drawn while another one of the group has a value: {name: (other, value)}. leads : those
-    drawn above the picture, as far as the methods have them and there is room. without : a sentence that explains why
-    steps or batches are not among them.
+    title : title of the expander that holds them; empty to draw them without one. names : names of the settings, in
+    the order of their controls; the name of a nested setting includes all settings in it.
+    only : {name: (other, value)}, settings that are drawn only while the setting `other` of the group has this value.
+    leads : names of settings that are drawn above the picture, as far as the methods have them and there is room.
+    without : a sentence that explains why steps or batches are not among the leading settings.
     """
 
     title: str
@@ -116,15 +121,15 @@ class Chosen:
     settings: Mapping[str, Any]
 
     def arms(self, catalogue: Catalogue) -> tuple[Arm, ...]:
-        """Return the chosen methods as arms.
+        """Return the chosen methods as arms, each with the shared settings except those that are left to its label.
 
-        Raises UserError if none is chosen, or for settings that do not go together.
+        Raises UserError if no method is chosen, or for settings that do not go together.
         """
         if not self.labels:
             raise UserError("Choose at least one under “Methods”.", title="No method is chosen")
         built = {name: value.build() if isinstance(value, Settings) else value for name, value in self.settings.items()}
-        by_name = catalogue.left_to_names(built)
-        settings = {name: value for name, value in built.items() if name not in by_name}
+        left_to_names = catalogue.left_to_names(built)
+        settings = {name: value for name, value in built.items() if name not in left_to_names}
         return catalogue.arms(self.labels, references=self.references, **settings)
 
 
@@ -146,30 +151,26 @@ def methods(panel: Panel, catalogue: Catalogue, offer: Offer = EVERY) -> tuple[s
 
 
 def references(panel: Panel, help: str) -> bool:
-    """Draw the switch for references without privacy; return its value. help : what the references are."""
+    """Draw the switch that adds references without privacy; return its value. help : says what the references are."""
     return panel.switch("references", "Add non-private references", True, help)
 
 
 def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> dict[str, Any]:
-    """Draw the shared settings `names` that one of `methods` (if empty, of all) has; return their values."""
+    """Draw those of the settings `names` that one of `methods` (if empty, of all) has; return their values by name."""
     controls, nested = catalogue.controls(), catalogue.nested()
-    return {
-        name: _draw_nested(panel, nested[name], name)
-        if name in nested
-        else _draw_setting(panel, controls[name], name in catalogue.by_name)
-        for name in applicable(catalogue, names, methods)
-    }
-
-
-def _draw_setting(panel: Panel, control: Control, by_name: bool) -> Any:
-    """Draw one setting; a number that a method's label determines says so while it is empty."""
-    if by_name and not control.options:
-        return panel.number(control, control.name, empty=BY_LABEL)
-    return panel.control(control, control.name)
+    values: dict[str, Any] = {}
+    for name in applicable(catalogue, names, methods):
+        if name in nested:
+            values[name] = _draw_nested(panel, nested[name], name)
+        elif name in catalogue.by_name and not controls[name].options:  # an empty number is left to the labels
+            values[name] = panel.number(controls[name], name, empty=BY_LABEL)
+        else:
+            values[name] = panel.control(controls[name], name)
+    return values
 
 
 def _draw_nested(panel: Panel, cls: type[Specification], name: str) -> Settings[Specification]:
-    """Draw all settings of a nested setting, and below an error if their values do not go together."""
+    """Draw the controls of a setting whose value is a specification `cls`; below them, its error if it has one."""
     mistake_count = len(panel.mistakes)
     controls = [control.name for control in cls.controls()]
     nested = Settings(cls, panel.specification(cls, controls, prefix=f"{name}_"))
@@ -187,15 +188,19 @@ def grouped(
     applicable_names: Callable[[Sequence[str]], Sequence[str]],
     leads: Sequence[int],
 ) -> dict[str, Any]:
-    """Draw the settings group by group, as far as one of the methods has them; return their values.
+    """Draw the settings group by group, as far as one of `methods` has them; return their values by name.
 
-    leads : columns above the picture for the leading settings; these are drawn later, into the returned values.
+    applicable_names : returns those of some names that mean something for the page's problem and budget.
+    leads : numbers of the free columns above the picture, for the leading settings of each group. These are drawn
+    later than this function returns, and then write their values into the returned dictionary.
     """
     values: dict[str, Any] = {}
     controls = catalogue.controls()
     for group in groups:
-        names = applicable(catalogue, applicable_names([n for n in group.names if n not in group.only]), methods)
-        leading = dict(zip((name for name in group.leads if name in names), leads, strict=False))
+        unconditional = [name for name in group.names if name not in group.only]
+        names = applicable(catalogue, applicable_names(unconditional), methods)
+        leading_names = [name for name in group.leads if name in names]
+        leading = dict(zip(leading_names, leads, strict=False))  # those without a column are drawn in the group
         for name, column in leading.items():
             owners = [label for label in methods if name in type(catalogue.methods[label]).model_fields]
             whose = f" Of {', '.join(owners)}." * (len(owners) < len(methods))
@@ -205,10 +210,11 @@ def grouped(
         if names:
             with st.expander(group.title) if group.title else st.container():
                 values |= settings(panel, catalogue, names, methods)
-                also = [name for name, (other, value) in group.only.items() if values.get(other) == value]
-                values |= settings(panel, catalogue, [name for name in also if not controls[name].count], methods)
-                for name in also:
-                    if controls[name].count:
+                conditional = [name for name, (other, value) in group.only.items() if values.get(other) == value]
+                plain_names = [name for name in conditional if not controls[name].count]
+                values |= settings(panel, catalogue, plain_names, methods)
+                for name in conditional:
+                    if controls[name].count:  # a series, such as a schedule drawn by hand, needs room above the picture
                         panel.lead(len(panel.leads), controls[name], values)
     return values
 
@@ -226,10 +232,11 @@ def budget(
     currencies: Mapping[str, type[Budget]] = CURRENCIES,
     leads: bool = False,
 ) -> Settings[Budget]:
-    """Draw the choice of currency and size of the budget; return them. default : the currency at first on this page.
+    """Draw the choice of a privacy budget, its currency and its size; return its class with the values.
 
-    at_first : "epsilon", "delta" at first, where these are not the budget's own defaults. leads : true to draw the
-    budget's size above the picture, first.
+    default : name of the currency that is chosen at first, a key of `currencies`. at_first : first values of "epsilon"
+    or "delta", where they differ from the defaults of the budget's class. leads : true to draw the budget's size in
+    the first column above the picture; its value then arrives later in the returned settings.
     """
     currency = panel.choice(
         "currency",
@@ -251,10 +258,11 @@ def budget(
 
 
 def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "methods") -> dict[str, Any]:
-    """Return the controls that rebuild an experiment's arms, budget, replicates and seed: the inverse of the functions
-    above.
+    """Return the values of the controls, by name, that rebuild an experiment's arms, budget, repeats and seed.
 
-    name : of the control of the methods. Raises ValueError for arms that the catalogue cannot express.
+    This is the inverse of `methods`, `references`, `settings`, `budget` and `replicates_and_seed`.
+
+    name : name of the control of the methods. Raises ValueError for arms that these controls cannot express.
     """
     private = [arm for arm in experiment.arms if not arm.reference]
     labels = [arm.label for arm in private]
@@ -262,9 +270,9 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
         raise ValueError(texts.UNEXPRESSED)
     values: dict[str, Any] = {name: labels}
     values["references"] = len(private) < len(experiment.arms)
-    defaults: dict[str, Any] = {shared: control.default for shared, control in catalogue.controls().items()}
-    defaults |= {shared: cls() for shared, cls in catalogue.nested().items()}
-    shared = {shared: _common(shared, default, private, catalogue) for shared, default in defaults.items()}
+    defaults: dict[str, Any] = {setting: control.default for setting, control in catalogue.controls().items()}
+    defaults |= {setting: cls() for setting, cls in catalogue.nested().items()}
+    shared = {setting: _common(setting, default, private, catalogue) for setting, default in defaults.items()}
     for setting, value in shared.items():
         values |= fields_of(value, f"{setting}_") if isinstance(value, Specification) else {setting: value}
     for currency, cls in CURRENCIES.items():
@@ -272,6 +280,7 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
             values["currency"] = currency
             values |= {control.name: getattr(experiment.budget, control.name) for control in cls.controls()}
     values |= {_repeats_name(experiment.public): experiment.replicates, "seed": experiment.seed}
+    # An arm may differ from the others in a setting that all share; then no values of the controls lead to it.
     rebuilt = Chosen(tuple(labels), values["references"], shared)
     if rebuilt.arms(catalogue) != experiment.arms:
         raise ValueError(texts.UNEXPRESSED)
@@ -279,24 +288,26 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
 
 
 def _common(name: str, default: Any, arms: Sequence[Arm], catalogue: Catalogue) -> Any:
-    """Return the value of a shared setting in the arms; the default where none has it, or where labels determine it."""
+    """Return the value of the shared setting `name` in the first arm that has it.
+
+    Return `default` if no arm has it, or if every arm has the value that its label determines.
+    """
     owners = [arm for arm in arms if name in type(arm.algorithm).model_fields]
     if not owners:
         return default
-    if name in catalogue.by_name and all(
-        getattr(arm.algorithm, name) == getattr(catalogue.methods[arm.label], name) for arm in owners
-    ):
-        return default
+    if name in catalogue.by_name:
+        value_by_label = {arm.label: getattr(catalogue.methods[arm.label], name) for arm in owners}
+        if all(getattr(arm.algorithm, name) == value_by_label[arm.label] for arm in owners):
+            return default
     return getattr(owners[0].algorithm, name)
 
 
 def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float] = USUAL) -> dict[str, Any]:
-    """Draw the number of runs, hypothetical ones on public data, and the seed of their noise; return both.
+    """Draw the number of repeats and the seed of their noise; return both by the names of the experiment's fields.
 
-    On data that are not public every run is a release: at first there is one, independently of the setting for public
-    data, and no seed unless the visitor switches it on.
-
-    at_first : as in `budget`.
+    public : whether the data are public, so that no repeat is a release. On other data every repeat is one: at first
+    there is a single one, with a control of its own, and the seed is None unless the visitor switches it on.
+    at_first : the first number of "replicates" on public data, where it is not the experiment's default.
     """
     declared = {control.name: control for control in Experiment.controls()}
     repeats = declared["replicates"]
@@ -311,10 +322,10 @@ def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float
 
 
 def _repeats_name(public: bool) -> str:
-    """Return the name of the control of the repeats: a separate one for data that are not public."""
+    """Return the name of the control of the repeats: data that are not public have one of their own."""
     return "replicates" if public else "file_replicates"
 
 
 def fields_of(specification: Specification, prefix: str = "") -> dict[str, Any]:
-    """Return the controls of one specification: the inverse of `Panel.specification`."""
+    """Return the values of a specification's controls, by prefix and name: the inverse of `Panel.specification`."""
     return {prefix + control.name: getattr(specification, control.name) for control in specification.controls()}

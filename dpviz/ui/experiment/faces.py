@@ -1,5 +1,9 @@
-"""The faces of a page's picture, one of which is chosen above it: along the steps, along the budget, a cloud of runs,
-and the map that a family has."""
+"""The faces of a page's picture, that is, its views of the same settings, one of which is chosen above it.
+
+A page has the curves along the steps, the final values along the budget, a cloud of moving dots, a family's map, and a
+family's further faces, as far as the problem allows. This file holds the choice among them and the face along the
+budget.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,9 +35,9 @@ from dpviz.ui.experiment.results import Options
 from dpviz.ui.experiment.run import Ready, Run, runner
 
 STEPS, BUDGET, CLOUD, MAP = "Along the steps", "Along the budget", "Cloud", "Map"
-FIRST = "first"  # the map or the steps, with which a page begins
-BUDGETS = 7  # of a sweep, at most
-_BOUND = "bound"  # the overlay of that name, among a page's options
+FIRST = "first"  # value of the choice with which a page begins: the map if the family has one, else the steps
+BUDGETS = 7  # largest number of budgets in a sweep along the budget
+_BOUND = "bound"  # name of the overlay with the theory's upper bound, among a page's options
 
 
 class Page(Protocol):
@@ -41,26 +45,28 @@ class Page(Protocol):
 
     @property
     def title(self) -> str:
-        """As `FamilyPage`."""
+        """The title of the page in the menu."""
 
     @property
     def family(self) -> str:
-        """As `FamilyPage`."""
+        """The name of the family's package."""
 
     def view(self, experiment: Experiment) -> PlanView:
-        """As `FamilyPage`."""
+        """Return the plans of an experiment with their theory. Raises UserError if no method has a plan."""
 
     def curve_options(self, view: PlanView, /) -> Options:
-        """As `FamilyPage`."""
+        """Return the options for the curves of a run, among them the theory's bounds, from its plans."""
 
 
 def choose(panel: Panel, shown: PlanView | None, uploaded: bool, mapped: bool, more: Sequence[str]) -> str:
-    """Draw the choice of the face above a picture, and return the face.
+    """Draw the choice of the face above a picture; return the title of the chosen face.
 
-    shown : None while the settings make no plan, and the choice stays as it is. mapped : true if the family has a map.
-    uploaded : true if the data are a visitor's own: then no face needs other runs, or the position of each run.
-    more : titles of the family's further faces.
+    shown : the plan of the page's settings; None while they make no plan, and the choice offers the same faces as
+    before. uploaded : true if the data are a visitor's own file: then only the steps and the further faces are offered,
+    since the others need runs at other budgets, which would be releases too, or the position of each run.
+    mapped : true if the family has a map. more : titles of the family's further faces.
     """
+    # From the value of the choice to the title of its face.
     faces: dict[str, str] = st.session_state.get(panel.key("faces"), {FIRST: STEPS})
     if uploaded:
         faces = {FIRST: STEPS} | {title: title for title in more}
@@ -75,40 +81,50 @@ def choose(panel: Panel, shown: PlanView | None, uploaded: bool, mapped: bool, m
 
 
 def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Experiment | None) -> Face:
-    """Return the face with the final values of the methods at other budgets, from a sweep.
+    """Return the face with the final values of the methods at several budgets, from a sweep in the background.
 
-    The sweep begins when the run of the picture has ended, and a move of the budget does not change it.
+    The sweep begins when the page's own run has ended, so that it does not delay it. Its budgets do not depend on the
+    present one: a visitor who moves the budget sees another point of the same curves.
 
-    ready, experiment : the settings of the page, and their experiment, also with methods that have no plan now.
+    ready : the settings of the page, None while they make no run. experiment : the experiment of these settings,
+    including methods that have no plan at the present budget; None while the controls make none.
     """
     key = page.family + run_panel.ALONG
-    wanted, ended = None if experiment is None else along(experiment), run_panel.shown(panel.page)
-    own = ended if ended is not None and freshness.belongs(ready, ended.job) else None
-    swept: Run | None = st.session_state.get(key)
-    if swept is not None and swept.job.task != wanted:
-        swept.job.stop()
-    same = swept is not None and swept.job.task == wanted and swept.job.state != "stopped"
-    free = own is not None and own is run_panel.current(panel.page) and ready is not None and not ready.too_much
-    if wanted is not None and free and not same:
+    wanted = None if experiment is None else along(experiment)
+    # The run at the present budget, if it has ended and has the present settings.
+    ended = run_panel.shown(panel.page)
+    present_run = ended if ended is not None and freshness.belongs(ready, ended.job) else None
+    sweep_run: Run | None = st.session_state.get(key)
+    if sweep_run is not None and sweep_run.job.task != wanted:
+        sweep_run.job.stop()
+    is_wanted = sweep_run is not None and sweep_run.job.task == wanted and sweep_run.job.state != "stopped"
+    has_newest_ended = present_run is not None and present_run is run_panel.current(panel.page)
+    may_start = has_newest_ended and ready is not None and not ready.too_much
+    if wanted is not None and may_start and not is_wanted:
         job = runner().submit(wanted, visitor=visitors.here().name, later=True)
-        swept, same = Run(job, {}, panel.page, f"{page.title}, along the budget"), True
-        visitors.here().keep(key, swept)
-    task = wanted if swept is None else swept.job.task
-    pale = swept is not None and not same
+        sweep_run, is_wanted = Run(job, {}, panel.page, f"{page.title}, along the budget"), True
+        visitors.here().keep(key, sweep_run)
+    task = wanted if sweep_run is None else sweep_run.job.task  # the last sweep stays until the wanted one begins
+    pale = sweep_run is not None and not is_wanted
 
     def draw() -> float | None:
         if not isinstance(task, Sweep):
             st.caption(texts.UNSET)
             return None
-        made = _chart(panel, page, task, None if swept is None else swept.job, None if pale else own, experiment)
-        charts.picture(made, panel.key("hero_budget"), pale, panel.page)
-        return swept.look() if swept is not None and swept.job.active else None
+        job = None if sweep_run is None else sweep_run.job
+        chart = _chart(panel, page, task, job, None if pale else present_run, experiment)
+        charts.picture(chart, panel.key("hero_budget"), pale, panel.page)
+        return sweep_run.look() if sweep_run is not None and sweep_run.job.active else None
 
     return Face(pale, draw)
 
 
 def along(experiment: Experiment) -> Sweep | None:
-    """Return the sweep of the private methods over budgets that do not depend on the present one; None for a file."""
+    """Return the sweep of an experiment's private methods over fixed budgets of the same currency.
+
+    The present size of the budget plays no part in it, so that the sweep is the same wherever the slider is. Return
+    None if there is nothing to sweep: data of a visitor, no private method, or an experiment that cannot be built.
+    """
     arms = tuple(arm for arm in experiment.arms if not arm.reference)
     if not experiment.public or not arms:
         return None
@@ -117,111 +133,131 @@ def along(experiment: Experiment) -> Sweep | None:
         budget = experiment.budget.replaced(**{control.name: control.default})
         usual = experiment.replaced(arms=arms, replicates=repeats, budget=budget)
         metrics = usual.metrics()
-        lower = (name for name, metric in metrics.items() if metric.better == "lower" and not metric.axis)
-        metric = next(lower, next(iter(metrics), ""))
-        return Sweep(usual, fields=(f"budget.{control.name}",), values=_budgets(control), metric=metric)
+        lower_is_better = [name for name, metric in metrics.items() if metric.better == "lower" and not metric.axis]
+        candidates = [*lower_is_better, *metrics, ""]  # the first is taken; "" if nothing is recorded
+        return Sweep(usual, fields=(f"budget.{control.name}",), values=_budgets(control), metric=candidates[0])
     return None
 
 
 def _size(experiment: Experiment) -> Control:
-    """Return the control of the size of a budget, which is drawn above the picture."""
+    """Return the control of the size of an experiment's budget, such as ε; a budget's class declares it first."""
     return type(experiment.budget).controls()[0]
 
 
 def _budgets(control: Control) -> tuple[float, ...]:
-    """Return the numbers 1 and 3 times a power of ten in the slider's range, those closest to its default."""
+    """Return at most BUDGETS sizes of a budget in the range of its control, in ascending order.
+
+    They are 1 or 3 times a power of ten, and closest to the control's default on a logarithmic scale.
+    """
     low, high, usual = control.low or 0.0, control.high or math.inf, float(control.default)
-    points = (float(f"{mantissa}e{power}") for power in range(-9, 9) for mantissa in (1, 3))
-    inside = [point for point in points if low <= point <= high]
-    return tuple(sorted(sorted(inside, key=lambda point: abs(math.log(point / usual)))[:BUDGETS]))
+    round_numbers = [float(f"{mantissa}e{power}") for power in range(-9, 9) for mantissa in (1, 3)]
+    in_range = [size for size in round_numbers if low <= size <= high]
+    closest = sorted(in_range, key=lambda size: abs(math.log(size / usual)))[:BUDGETS]
+    return tuple(sorted(closest))
 
 
-def _chart(panel: Panel, page: Page, sweep: Sweep, job: Job | None, own: Run | None, now: Experiment | None) -> Chart:
-    """Return the picture of the results so far. own : the run at the present budget, which is that of `now`."""
-    metric, control = sweep.experiment.metrics()[sweep.metric], _size(sweep.experiment)
-    arms, alike = sweep.experiment.arms, now is not None and type(now.budget) is type(sweep.experiment.budget)
-    found = SweepResult(arms, sweep.metric, sweep.places) if job is None or job.result is None else job.result
-    seen, here = found.visible(True), float(getattr(now.budget, control.name)) if now is not None and alike else None
-    seen.metric, trace = metric, None if own is None else own.job.trace
-    level = None if trace is None else _level(trace, sweep.metric)
-    for arm in arms:
-        ends = np.empty(0) if trace is None or arm.label not in trace.lanes else trace.last(arm.label, sweep.metric)
-        if here is not None and trace is not None and len(ends) and np.isfinite(ends).all():
-            curve = seen.curves[arm.label]
-            curve.ends = tuple(end for end in curve.ends if end.place.value != here)
-            curve.status = trace.lanes[arm.label].status_of(metric)
-            curve.add(Ended(Place(sweep.places, here), ends, 0))
+def _chart(
+    panel: Panel, page: Page, sweep: Sweep, job: Job | None, present_run: Run | None, now: Experiment | None
+) -> Chart:
+    """Return the chart of the results that a sweep over budgets has so far, with the present budget as one more point.
+
+    job : the job of the sweep, None before it has begun. now : the page's experiment, None while its controls make
+    none. present_run : the ended run of `now`, whose final values are drawn at its budget; None without one.
+    """
+    metric, control, arms = sweep.experiment.metrics()[sweep.metric], _size(sweep.experiment), sweep.experiment.arms
+    result = SweepResult(arms, sweep.metric, sweep.places) if job is None or job.result is None else job.result
+    drawn_result = result.visible(True)  # a copy: the present run is added to it
+    drawn_result.metric = metric
+    here: float | None = None  # size of the present budget, if it has the currency of the sweep
+    if now is not None and type(now.budget) is type(sweep.experiment.budget):
+        here = float(getattr(now.budget, control.name))
+    trace = None if present_run is None else present_run.job.trace
+    if trace is not None and here is not None:
+        for arm in arms:
+            ends = trace.last(arm.label, sweep.metric) if arm.label in trace.lanes else np.empty(0)
+            if len(ends) and np.isfinite(ends).all():
+                curve = drawn_result.curves[arm.label]
+                curve.ends = tuple(end for end in curve.ends if end.place.value != here)
+                curve.status = trace.lanes[arm.label].status_of(metric)
+                curve.add(Ended(Place(sweep.places, here), ends, 0))
     bound, remark = _bound(panel, page, sweep, here)
-    low, high = (end(sweep.values if here is None else (*sweep.values, here)) for end in (min, max))
+    budgets = sweep.values if here is None else (*sweep.values, here)
+    low, high = min(budgets), max(budgets)
     turns = []
     if here is not None:
-        side = here**2 < low * high  # which has more room for the words
-        turns = [Turn(here, f"you are here<br>{control.symbol} = {short(here)}", "left" if side else "right")]
+        is_left_half = here**2 < low * high  # of the logarithmic axis: then the text has more room on the right
+        turns = [Turn(here, f"you are here<br>{control.symbol} = {short(here)}", "left" if is_left_half else "right")]
     figure = sweep_figures.along_budget(
-        seen,
-        arm_styles(arms) | ({} if own is None else arm_styles(own.experiment.arms)),
+        drawn_result,
+        arm_styles(arms) | ({} if present_run is None else arm_styles(present_run.experiment.arms)),
         control.title,
         turns,
         (low, high),
-        level=level,
+        level=None if trace is None else _level(trace, sweep.metric),
         bound=bound,
         height=hero.HEIGHT,
     )
-    status, privacy = sweep_tab.status(sweep, seen)
-    few = sweep.experiment.replicates
-    runs = f"Median of {few} run{'s' * (few != 1)} at each budget{', 10-90 % band' * (few > 1)}"
-    if own is not None:
-        runs += f"; at yours, of {own.experiment.replicates}"
-    words = [_progress(job, found), f"{metric.label} in the end, by budget.", f"{runs}.", remark]
-    words += [f"Left out: {arms}: {reason}" for reason, arms in by_reason(found.left_out, sweep.places).items()]
+    status, privacy = sweep_tab.status(sweep, drawn_result)
+    repeats = sweep.experiment.replicates
+    runs = f"Median of {repeats} run{'s' * (repeats != 1)} at each budget{', 10-90 % band' * (repeats > 1)}"
+    if present_run is not None:
+        runs += f"; at yours, of {present_run.experiment.replicates}"
+    sentences = [_progress(job, result), f"{metric.label} in the end, by budget.", f"{runs}.", remark]
+    for reason, methods in by_reason(result.left_out, sweep.places).items():
+        sentences.append(f"Left out: {methods}: {reason}")
     at = "" if here is None else f"; you are at {short(here)}"
     alt = f"{metric.label} in the end against {control.title}, one line per method{at}"
-    return Chart(figure, metric.label, alt, " ".join(filter(None, [*words, privacy])), status)
+    return Chart(figure, metric.label, alt, " ".join(filter(None, [*sentences, privacy])), status)
 
 
-def _progress(job: Job | None, found: SweepResult) -> str:
-    """Say how many budgets have results, while some have none."""
+def _progress(job: Job | None, result: SweepResult) -> str:
+    """Return a sentence on how many budgets have results, and why the others have none; "" if all have."""
     if job is not None and job.state == "failed":
         return f"**Other budgets failed:** {job.message}"
-    if found.finished == found.points:
+    if result.finished == result.points:
         return ""
     why = ""
-    if job is not None:
-        why = (
-            ": the others took too long"
-            if job.state == "timeout"
-            else ", after the runs of others" * bool(job.position)
-        )
-    return f"**{found.finished} of {found.points} budgets{why}.**"
+    if job is not None and job.state == "timeout":
+        why = ": the others took too long"
+    elif job is not None and job.position:
+        why = ", after the runs of others"
+    return f"**{result.finished} of {result.points} budgets{why}.**"
 
 
 def _level(trace: Trace, metric: str) -> tuple[str, float] | None:
-    """Return label and final value of the best method without privacy; None without one."""
+    """Return label and median final value of the best method without privacy; None if there is no such method."""
     sign = -1.0 if trace.metrics[metric].better == "higher" else 1.0
-    without = [label for label, lane in trace.lanes.items() if not lane.private and len(lane.last(metric))]
-    ends = {label: float(np.median(trace.last(label, metric))) for label in without}
-    return min(ends.items(), key=lambda end: sign * end[1], default=None)
+    without_privacy = [label for label, lane in trace.lanes.items() if not lane.private and len(lane.last(metric))]
+    medians = {label: float(np.median(trace.last(label, metric))) for label in without_privacy}
+    return min(medians.items(), key=lambda item: sign * item[1], default=None)
 
 
 def _bound(
     panel: Panel, page: Page, sweep: Sweep, here: float | None
 ) -> tuple[tuple[str, np.ndarray, np.ndarray] | None, str]:
-    """Return the bound of the method whose bound is lowest near the present budget, and a sentence about it.
+    """Return the theory's bound of one method at the k budgets of a sweep, and a sentence about it.
 
-    The bound is the label, budgets (k,) and the bound at each (k,); None and "" if the metric has no bound.
+    The method is the one whose bound is lowest at the budget closest to the present one, `here`, or without one at the
+    largest budget. The bound is (label, budgets (k,), bounds (k,)). Returns None and "" if no method has a bound.
     """
-    last, bounds, remark = st.session_state.get(panel.key("bounds"), (None, {}, ""))
-    if last != sweep:
+    of_sweep, bounds, remark = st.session_state.get(panel.key("bounds"), (None, {}, ""))
+    if of_sweep != sweep:  # a page is drawn again much more often than its sweep changes
         bounds, remark = _bounds(page, sweep)
         st.session_state[panel.key("bounds")] = sweep, bounds, remark
-    values = np.array(sweep.values)
-    near = -1 if here is None else int(np.abs(np.log(values / here)).argmin())
-    label = min(bounds, key=lambda label: np.nan_to_num(bounds[label][near], nan=np.inf), default="")
-    return ((label, values, bounds[label]), remark) if label else (None, "")
+    if not bounds:
+        return None, ""
+    budgets = np.array(sweep.values)
+    closest = -1 if here is None else int(np.abs(np.log(budgets / here)).argmin())
+    label = min(bounds, key=lambda label: np.nan_to_num(bounds[label][closest], nan=np.inf))
+    return (label, budgets, bounds[label]), remark
 
 
 def _bounds(page: Page, sweep: Sweep) -> tuple[Mapping[str, np.ndarray], str]:
-    """Return the bounds (k,) of all methods that have one, at every budget, and a sentence about them."""
+    """Return the theory's bound of each method that has one, by label, and the page's sentence about these bounds.
+
+    A bound is an array (k,) over the k budgets of the sweep, of the final value of its metric; nan at budgets at which
+    the method has no plan.
+    """
     bounds: dict[str, np.ndarray] = {}
     remark = ""
     for index, point in enumerate(sweep.points()):
@@ -230,5 +266,7 @@ def _bounds(page: Page, sweep: Sweep) -> tuple[Mapping[str, np.ndarray], str]:
             if options.compared == sweep.metric:
                 remark = options.remarks.get(_BOUND, "")
                 for label, curve in options.overlays.get(_BOUND, {}).items():
-                    bounds.setdefault(label, np.full(sweep.places, np.nan))[index] = curve[-1]
+                    if label not in bounds:
+                        bounds[label] = np.full(sweep.places, np.nan)
+                    bounds[label][index] = curve[-1]  # after the last step
     return {label: bound for label, bound in bounds.items() if np.isfinite(bound).any()}, remark

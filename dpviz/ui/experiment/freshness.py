@@ -1,4 +1,8 @@
-"""Freshness of a page's picture: does it belong to the settings, and which run begins by itself? See CONTRIBUTING."""
+"""Freshness of a page's picture: whether it belongs to the present settings, and which run begins by itself.
+
+On public data a change of a setting starts a run of the first few repeats, and all repeats follow if they are quick.
+CONTRIBUTING has the table of states.
+"""
 
 from typing import Literal, Optional, Protocol
 
@@ -6,8 +10,9 @@ from dpviz.execution.runner import Job
 from dpviz.ui.visitors import Kept
 
 State = Literal["idle", "queued", "first repeats", "all repeats", "old", "failed", "stopped"]
-FIRST = 4  # repeats that are run first
-SOON, FOLLOW = 2.0, 5.0  # seconds of a short run, and that all repeats may take to follow the first by themselves
+FIRST = 4  # number of repeats that are run first
+SOON = 2.0  # seconds of computing below which a run counts as short
+FOLLOW = 5.0  # seconds of computing below which all repeats follow the first ones by themselves
 
 
 class Startable(Protocol):
@@ -19,15 +24,15 @@ class Startable(Protocol):
 
     @property
     def first(self) -> Optional["Startable"]:
-        """Its first repeats, if all are more than twice as many; else None."""
+        """The same with its first repeats alone; None if it has too few repeats for a part of them to pay."""
 
     @property
     def few(self) -> bool:
-        """True if it has few repeats, about as many as first repeats, and is not itself a part of more."""
+        """True if it has so few repeats that all of them are run at once."""
 
     @property
     def times(self) -> float:
-        """Its work in multiples of the work of its first repeats."""
+        """The ratio of its work to the work of its first repeats."""
 
     @property
     def too_much(self) -> bool:
@@ -37,11 +42,15 @@ class Startable(Protocol):
         """Return true if a job is the one that it would start."""
 
     def started(self, page: str, title: str, short: bool) -> Kept:
-        """Queue the run and return it. short : true if it is known to be short."""
+        """Queue the run and return it.
+
+        page : prefix of the keys of its page. title : name of the run in the sidebar. short : true if it is known to
+        take less than SOON.
+        """
 
 
 def belongs(ready: Startable | None, job: Job | None) -> bool:
-    """Return true if a job has these settings: all repeats, or the first ones."""
+    """Return true if a job runs these settings, with all repeats or only the first ones."""
     if ready is None or job is None:
         return False
     return ready.is_that_of(job) or (ready.first is not None and ready.first.is_that_of(job))
@@ -50,9 +59,9 @@ def belongs(ready: Startable | None, job: Job | None) -> bool:
 def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> State:
     """Return the state of a page.
 
-    ready : its settings; None while they make no run. newest : its last job. pictured : the job of its picture, number
-    and sentence. In the states "queued", "old", "failed" and "stopped" the picture is of these settings, or pale: see
-    `belongs`.
+    ready : its present settings; None while they make no run. newest : the job that began last. pictured : the job
+    whose results its picture, number and sentence show. In the states "queued", "old", "failed" and "stopped" the
+    picture may be of earlier settings: `belongs(ready, pictured)` tells, and if it does not, the picture is pale.
     """
     job = next((job for job in (newest, pictured) if belongs(ready, job)), None)
     if ready is None or job is None:
@@ -67,10 +76,11 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
 
 
 def due(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | None:
-    """Return the run that begins by itself now; None if none may, or if the newest job needs no successor.
+    """Return the run that is to begin by itself now; None if there is none.
 
-    The first repeats begin at once. All repeats follow if the time of the first ones shows that they are quick, and no
-    other visitor waits.
+    The first repeats of new settings begin at once. All repeats follow if the computing time of the first ones shows
+    that all take less than FOLLOW, and no other visitor waits. Nothing begins by itself on a visitor's file, as each
+    run there is a release, or if memory would not suffice.
     """
     if not ready.public or ready.too_much:
         return None
@@ -81,9 +91,10 @@ def due(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | 
 
 
 def is_short(ready: Startable, newest: Job | None) -> bool:
-    """Return true if the run after a page's newest job is known to be short.
+    """Return true if the run that follows a page's newest job is known to be short.
 
-    The time of its first repeats shows it, or it has few repeats.
+    If the newest job had the first repeats of the same settings, their computing time shows it. Otherwise a run counts
+    as short if it has few repeats.
     """
     if newest is not None and newest.state == "done" and belongs(ready, newest):
         return newest.computing * ready.times < SOON

@@ -1,4 +1,8 @@
-"""The guarantee line: the budget, its readings in other currencies, and the power of an attacker."""
+"""The guarantee line of a page: the budget, its readings in other currencies, and the power of an attacker.
+
+A reading is an upper bound on the privacy cost of a whole run, computed from the events of its plan: the accesses to
+the raw data, each with the noise that hides it.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -20,16 +24,18 @@ from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.markdown import sentence as as_text
 
-DELTA = ApproximateDP().delta  # of readings, by default
-FALSE_ALARMS = 0.01  # the attacker's rate of wrong accusations for the attack reading
+DELTA = ApproximateDP().delta  # the δ at which ε is read by default
+FALSE_ALARMS = 0.01  # the rate of false alarms that the attack reading allows the attacker
 
 
 @dataclass(frozen=True)
 class Readings:
-    """Readings of the events of one plan: infinite where they have no finite cost in a currency.
+    """The readings of one plan. A currency in which its events have no finite cost reads infinity.
 
-    epsilon_at_delta, accountant : the smallest ε at δ that any accountant proves, and its name.
-    detection : largest rate at which an attacker tells a replaced row from the real one, at 1 % false alarms.
+    pure, rho, mu : costs as ε of pure DP, ρ of zero-concentrated DP and μ of Gaussian DP.
+    epsilon_at_delta, accountant : the smallest ε at δ that any accountant proves, and the name of that accountant.
+    detection : the largest rate at which an attacker notices that a row was replaced, with false alarms at the rate
+    FALSE_ALARMS.
     """
 
     pure: float
@@ -42,7 +48,10 @@ class Readings:
 
 @dataclass(frozen=True)
 class Worst:
-    """The largest value of one reading over several methods, the methods that have it, and the smallest value."""
+    """The range of one reading over several methods.
+
+    value, least : the largest and the smallest value. who : text that names the methods with the largest.
+    """
 
     value: float
     who: str
@@ -55,15 +64,21 @@ class Worst:
 
 
 def readings(plan: Plan, delta: float) -> Readings:
-    """Compute all readings of a run: upper bounds, except that Gaussian noise on all rows is exact. Cached."""
+    """Compute all readings of a run by a plan, with the releases that it depends on. Cached.
+
+    They are upper bounds; for Gaussian noise on all rows they are exact.
+    """
     return _readings(tuple(plan.facts.released), plan.events, delta)
 
 
-@lru_cache(64)
+@lru_cache(64)  # the page is drawn again much more often than its plans change
 def _readings(before: tuple[Event, ...], events: tuple[Event, ...], delta: float) -> Readings:
+    """Compute `readings`. before : events of releases from which the plan has facts. events : those of its run."""
     tightest = accountants.tightest(events, delta, before)
-    # After an ε-DP release the false alarms that a test of the run may use have grown by at most e^ε.
-    false_alarms = min(1.0, FALSE_ALARMS * math.exp(min(accountants.total(before, "epsilon"), 700.0)))
+    # After releases before the run at the cost ε, the false alarms that a test of the run itself may use have grown by
+    # at most the factor e^ε; 700 keeps it finite.
+    epsilon_before = min(accountants.total(before, "epsilon"), 700.0)
+    false_alarms = min(1.0, FALSE_ALARMS * math.exp(epsilon_before))
     released = (*before, *events)
     costs = {currency: accountants.total(released, currency) for currency in UNITS}
     return Readings(
@@ -77,39 +92,46 @@ def _readings(before: tuple[Event, ...], events: tuple[Event, ...], delta: float
 
 
 def worst(read: Mapping[str, Readings], name: str) -> Worst:
-    """Return the largest of the readings called `name`, which holds for each of the methods.
+    """Return the largest value of one reading over several methods, which is an upper bound for each of them.
 
-    read : readings by label of the method.
+    read : readings by label of the method; at least one. name : of the reading, a field of `Readings`.
     """
     values = {label: float(getattr(item, name)) for label, item in read.items()}
     largest = max(values.values())
-    who = [label for label, value in values.items() if _equal(value, largest)]
-    if len(who) == len(values) > 1:
+    labels = [label for label, value in values.items() if _equal(value, largest)]
+    if len(labels) == len(values) > 1:
         methods = "every method"
     else:
-        methods = who[0] + (f" and {len(who) - 1} more" if len(who) > 1 else "")
+        methods = labels[0] + (f" and {len(labels) - 1} more" if len(labels) > 1 else "")
     return Worst(largest, methods, min(values.values()))
 
 
 def private(plans: Mapping[str, Plan]) -> dict[str, Plan]:
-    """Return the private plans."""
+    """Return those of the plans, by label, whose method is private; the others are references."""
     return {label: plan for label, plan in plans.items() if plan.private}
 
 
 def telling(plans: Mapping[str, Plan]) -> str:
-    """Return the label of the method whose noise is shown: one whose noise changes over the steps, if there is one."""
-    changing = (label for label, plan in plans.items() if any(np.ptp(scale) > 0 for scale in plan.noise.values()))
-    return next(changing, next(iter(plans)))
+    """Return the label of the method whose noise the page shows in a card: the first whose noise changes over the
+    steps, as this tells most; the first of all if the noise of none changes."""
+    for label, plan in plans.items():
+        if any(np.ptp(scale) > 0 for scale in plan.noise.values()):
+            return label
+    return next(iter(plans))
 
 
 def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> float:
-    """Return the δ of the readings: that of the budget; for a budget without δ, the value of a control.
+    """Return the δ at which the page reads ε.
 
-    under_pure : true to draw the control under pure ε, too.
+    It is the budget's own δ if it has one, and else the value of a control that is drawn here, except under pure ε,
+    where it is DELTA unless `under_pure`. A δ out of range is moved to the nearest end of its range.
+
+    budget : the class of the budget, with the values of its controls. under_pure : true to draw the control under
+    pure ε, too.
     """
     if budget.cls is PureDP and not under_pure:
         return DELTA
-    (_, control) = ApproximateDP.controls()
+    (_, control) = ApproximateDP.controls()  # those of ε and δ
     assert control.low is not None and control.high is not None
     if control.name in budget.values:
         value = budget.values[control.name]
@@ -119,11 +141,14 @@ def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> f
     return min(max(value or control.default, control.low), control.high)
 
 
-Card = tuple[str, str, str, str]  # name, value, line below, help
+Card = tuple[str, str, str, str]  # of a number in a frame: its name, its value, the line below, and the help
 
 
 def noise_card(label: str, plan: Plan) -> Card:
-    """Return the card with the scale of a method's first kind of noise, in the first and last step that add any."""
+    """Return the card with the scale of a method's noise, in the first and in the last step that adds any.
+
+    A method may add noise to several quantities, such as gradients and function values; the first that has any counts.
+    """
     steps = f"{label}, {plan.iterations:,} steps"
     for name, scale in plan.noise.items():
         added = scale[scale > 0]
@@ -134,24 +159,24 @@ def noise_card(label: str, plan: Plan) -> Card:
 
 
 def first_to_last(values: np.ndarray) -> str:
-    """Return both ends of a series (k,) as text, or a single value if they are equal."""
+    """Return the first and the last of `values` (k,) as text, such as "2 → 0.5"; one number if they are equal."""
     return short(values[0]) if values[0] == values[-1] else f"{short(values[0])} → {short(values[-1])}"
 
 
 def in_words(experiment: Experiment, plans: Mapping[str, Plan]) -> str:
-    """Describe the guarantee in one line."""
+    """Return the guarantee that each private method of an experiment has, in one line."""
     several = "each method" if len(private(plans)) > 1 else "the method"
     return f"Guarantee of {several}: {experiment.promise}."
 
 
 def sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -> None:
-    """Draw the guarantee in one line, in a container with this key.
+    """Draw the guarantee of an experiment in one line, in a container with the key `key`.
 
-    While a slider is dragged, the browser shows the line of its stop there.
+    While a slider is dragged, the browser replaces the line in this container by that of the slider's position.
     """
-    what, _, promise = in_words(experiment, plans).partition(": ")
+    subject, _, promise = in_words(experiment, plans).partition(": ")
     with st.container(key=key, width="content"):
-        st.markdown(f"**{what}:** {as_text(promise)}", width="content")
+        st.markdown(f"**{subject}:** {as_text(promise)}", width="content")
     if experiment.condition:
         explain.privacy_badge(experiment.privacy)
 
@@ -159,25 +184,33 @@ def sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -> Non
 def line(
     experiment: Experiment, plans: Mapping[str, Plan], delta: float, noise: Callable[[str, Plan], Card] = noise_card
 ) -> None:
-    """Draw budget, reading at δ, noise and attack reading, side by side; the readings hold for every method."""
-    budget, unit, rests_on = experiment.budget, experiment.problem.unit, _rests_on(experiment)
+    """Draw four cards side by side: the budget, ε at `delta`, the noise of one method, and the attack reading.
+
+    The readings are the largest over the private methods, so they hold for each. A caption below has them in sentences.
+    noise : returns the card of the noise, given the method that is shown.
+    """
+    budget, unit, condition = experiment.budget, experiment.problem.unit, experiment.condition
+    rests_on = f" {as_text(str(condition))}" if condition else ""  # such as " if nobody learns the seed"
     private_plans = private(plans)
     label = telling(private_plans)
-    read = {name: readings(plan, delta) for name, plan in private_plans.items()}
-    epsilon, detection = worst(read, "epsilon_at_delta"), worst(read, "detection")
-    accountants = ", ".join(dict.fromkeys(item.accountant for item in read.values()))
+    by_label = {name: readings(plan, delta) for name, plan in private_plans.items()}
+    epsilon, detection = worst(by_label, "epsilon_at_delta"), worst(by_label, "detection")
+    accountant_names = ", ".join(dict.fromkeys(item.accountant for item in by_label.values()))
+    budget_notes = [budget.name, unit]
+    if rests_on:
+        budget_notes.append(experiment.privacy.removeprefix("private "))  # such as "if known beforehand"
     cards = (
         (
             "Budget of each method",
             budget.describe(),
-            ", ".join([budget.name, unit, *[experiment.privacy.removeprefix("private ")] * bool(rests_on)]),
+            ", ".join(budget_notes),
             f"The whole run of each method meets this guarantee{rests_on}; protected is {unit}.",
         ),
         (
             f"Reading at δ = {short_up(delta)}",
             f"ε ≤ {short_up(epsilon.value)}",
             epsilon.who,
-            f"{_range(epsilon, short_up)} Of each method by the tightest of our accountants: {accountants}. "
+            f"{_range(epsilon, short_up)} Of each method by the tightest of our accountants: {accountant_names}. "
             "Upper bounds.",
         ),
         noise(label, private_plans[label]),
@@ -191,24 +224,22 @@ def line(
     row = st.container(horizontal=True, gap="small")
     for name, value, below, help in cards:
         row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
-    condition = [f"**All of this holds{rests_on}.**"] if rests_on else []
-    sentences = [*condition, consequence(detection, unit), currencies(read), *at_most(private_plans)]
+    reservation = [f"**All of this holds{rests_on}.**"] if rests_on else []
+    sentences = [*reservation, consequence(detection, unit), currencies(by_label), *at_most(private_plans)]
     st.caption(" ".join(sentences))
 
 
-def _rests_on(experiment: Experiment) -> str:
-    condition = experiment.condition
-    return f" {as_text(str(condition))}" if condition else ""  # blanks at its ends go
-
-
 def at_most(plans: Mapping[str, Plan]) -> list[str]:
-    """Return a sentence on the methods that stop by themselves, whose guarantee is an upper limit, if any."""
+    """Return [sentence] that names the methods that stop by themselves and so may spend less; [] if none does."""
     stopping = [label for label, plan in plans.items() if plan.stops]
     return [f"Stops by itself, so at most this much is spent: {', '.join(stopping)}."] if stopping else []
 
 
 def consequence(detection: Worst, unit: str) -> str:
-    """Describe the attack reading in a sentence. unit : of protection, "one row replaced"."""
+    """Return the attack reading as a sentence.
+
+    detection : the largest `detection` of the methods. unit : the unit of protection, such as "one row replaced".
+    """
     replaced = unit.removeprefix("one ").removesuffix(" replaced")
     others = "" if detection.same else f" ({detection.who}; less often with the other methods)"
     return (
@@ -218,25 +249,28 @@ def consequence(detection: Worst, unit: str) -> str:
 
 
 def currencies(read: Mapping[str, Readings]) -> str:
-    """Describe the cost of the runs in every currency that adds up; "none" where a method has no finite cost."""
-    parts = []
+    """Return sentences with the largest cost of the methods in each currency in which costs add up.
+
+    read : readings by label of the method. A currency reads "none" if some method has no finite cost in it.
+    """
+    sentences = []
     for name, title, sign in (("pure", "Pure ε", "="), ("rho", "zCDP ρ", "≤"), ("mu", "GDP μ", "≤")):
         reading = worst(read, name)
         if math.isfinite(reading.value):
-            parts.append(f"{title} {sign} {short_up(reading.value)} ({reading.who}).")
+            sentences.append(f"{title} {sign} {short_up(reading.value)} ({reading.who}).")
         else:
             some = "" if reading.same else f" ({reading.who})"
-            parts.append(f"{title}: none{some}.")
-    return " ".join(parts)
+            sentences.append(f"{title}: none{some}.")
+    return " ".join(sentences)
 
 
 def _equal(value: float, largest: float) -> bool:
-    """Return true if two readings are the same in the digits that are shown."""
+    """Return true if a reading is the same as the largest in the digits that are shown, about three."""
     return value == largest or math.isclose(value, largest, rel_tol=1e-3)
 
 
 def _range(reading: Worst, text: Callable[[float], str]) -> str:
-    """Describe the range of a reading over the methods in a sentence. text : formats a value."""
+    """Return a sentence with the range of a reading over the methods. text : formats one value."""
     if reading.same:
         return f"{reading.who[0].upper()}{reading.who[1:]}."
     low, high = text(reading.least), text(reading.value)
@@ -244,4 +278,5 @@ def _range(reading: Worst, text: Callable[[float], str]) -> str:
 
 
 def _percent(share: float) -> str:
+    """Return a share in [0, 1] as percent, rounded up, since it is an upper bound."""
     return f"{short_up(100 * share)} %"

@@ -1,7 +1,11 @@
-"""What a visitor sees first: the picture of the run, moving, and beside it the one number that it comes to."""
+"""The part of a family's page that a visitor sees first: the picture of a run, and above it one number with a sentence.
+
+The picture grows while its run is under way. When settings have changed, it stays until the next run has curves, and is
+pale meanwhile.
+"""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -11,6 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.datasets import GroupedUpload, UploadedTable
 from dpviz.experiments.changes import differences
+from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.summary import PRIVATE, Outcome, outcome, pictured
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import about, short
@@ -27,14 +32,15 @@ from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.markdown import plain
 
 T = TypeVar("T")
-HEIGHT = 334  # pixels
-NAMED = 2  # changes of settings that the line on a picture names
-_ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
+HEIGHT = 334  # of the picture, in pixels
+NAMED = 2  # largest number of changed settings that the line on a pale picture names
+_ALIKE = 1.05  # largest ratio of two final values that the sentence calls about the same
+_FAR = 1_000.0  # smallest ratio of two final values that the sentence no longer gives as a number
 _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
 
 
 class Headline(NamedTuple):
-    """The one number of a run, what it is, and what it means in a sentence or two."""
+    """The one number of a run: its label, its value and its help, and a sentence or two on what it means."""
 
     label: str
     value: str
@@ -43,17 +49,25 @@ class Headline(NamedTuple):
 
 
 class Face(NamedTuple):
-    """Another picture of a page than that of its run: whether it is of earlier settings, and what draws it, which
-    returns after how many seconds it is to be drawn again, if it is."""
+    """A picture of a page that takes the place of its run's curves, such as the values along the budget.
+
+    pale : true if it belongs to earlier settings. draw : draws it, and returns the seconds until it is to be drawn
+    again, or None if it does not change by itself.
+    """
 
     pale: bool
     draw: Callable[[], float | None]
 
 
 class Frame(NamedTuple):
-    """What a picture stands in: the settings of the page, None while they make no run; whether they are about a
-    visitor's own file; the page's title; what is missing until the file can be used; what is set; the title of the
-    face, and whether it is one of the family's further ones; and what makes a face that is no picture of the run."""
+    """Everything that a page says about the place in which its picture is drawn.
+
+    ready : the present settings, None while they make no run. uploaded : true if they are about a visitor's own file;
+    lacks : texts that name what is missing until that file can be used. title : of the page.
+    leads : values of the controls above the picture, with which the browser may keep former pictures.
+    face : title of the chosen face. further : true if it is one of the family's further faces. other : returns the
+    `Face` that is drawn in place of the run's curves; None if the curves, or a further face, are drawn.
+    """
 
     ready: Ready | None
     uploaded: bool
@@ -65,77 +79,89 @@ class Frame(NamedTuple):
     other: Callable[[], Face] | None = None
 
     def hides(self, run: Run) -> bool:
-        """Whether a run is of the demonstration, and the page is about a file."""
+        """Return true if a run on public data must not be shown, because the page is about a visitor's file now."""
         return self.uploaded and run.returns
 
 
-Drawn = Callable[[Run, bool], Chart | None]
-Told = Callable[[Run, Trace], Headline | None]
+Drawn = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its chart
+Told = Callable[[Run, Trace], Headline | None]  # from a run, and its results that may be seen, to its number
 
 
-def picture(panel: Panel, active: bool, drawn: Drawn, told: Told, frame: Frame) -> None:
-    """The picture of the newest run that has one, above it number and sentence of the same run, and its progress. It
-    follows a run that is under way; where it belongs to earlier settings it is pale, which a line on it says.
+def picture(panel: Panel, active: bool, make_chart: Drawn, make_number: Told, frame: Frame) -> None:
+    """Draw the picture of the newest run that has one, with number and sentence of that run above, and its progress.
 
-    drawn : makes it, given whether diagnostics may be seen; None if nothing may be shown.
+    While a run is under way, all of this is drawn again and again. A picture of earlier settings is pale, and a line on
+    it says so.
+
+    active : whether a run is under way. make_chart : returns the chart of a run, None if it may not be shown.
+    make_number : returns its number, None if it has none.
     """
-    draw = partial(_draw, panel, drawn, told, frame)
+    draw = partial(_draw, panel, make_chart, make_number, frame)
     run_panel.live(panel.page, active, draw, whole=panel.key("whole"), hidden=frame.hides)
 
 
-def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> float | None:
+def _draw(panel: Panel, make_chart: Drawn, make_number: Told, frame: Frame) -> float | None:
+    """Draw number, line and picture once; return the seconds until a face wants to be drawn again, or None.
+
+    The arguments are those of `picture`.
+    """
     run, (state, pale) = run_panel.pictured(panel.page), run_panel.state(panel.page)
     if run is None or frame.hides(run):
-        # Under a key of its own, so that the chart of the data before is gone.
+        # A file has a key of its own, so that the browser removes the chart of the previous data.
         components.awaited(panel.key("hero_own" if frame.uploaded else "hero"))
         with blank():
             st.markdown(_before_run(frame) if frame.uploaded else texts.NOTHING_YET)
             _offer(panel, frame, state)
         return None
-    visible, active = results.diagnostics_shown(panel, run.experiment), run.job.active  # it may end meanwhile
-    _number(panel, run, (active, visible), told, pale)
-    newest, face = run_panel.current(panel.page), None if frame.other is None else frame.other()
-    old = pale if face is None else face.pale
-    with st.container(key=panel.key(f"on_picture{'_pale' * old}"), horizontal=True, vertical_alignment="center"):
-        if pale or old:
+    diagnostics = results.diagnostics_shown(panel, run.experiment)
+    active = run.job.active  # read once: the run may end while this is drawn
+    _draw_number(panel, run, active, diagnostics, make_number, pale)
+    newest = run_panel.current(panel.page)
+    face = None if frame.other is None else frame.other()
+    # `pale` is about the run, and so about number and sentence; a face in place of its curves may be older or newer.
+    is_picture_old = pale if face is None else face.pale
+    key = panel.key(f"on_picture{'_pale' * is_picture_old}")
+    with st.container(key=key, horizontal=True, vertical_alignment="center"):
+        if pale or is_picture_old:
             waits = f" {newest.waiting}" if newest is not None and state == "queued" else ""
-            if old:
+            if is_picture_old:
                 st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
             if pale:
                 _offer(panel, frame, state)
         elif run_panel.only_first(panel.page, run) and not (newest or run).job.active and frame.ready is not None:
-            took = about(run.job.computing * frame.ready.times)  # the first repeats: all others follow by click only
-            _start(panel, "run_all", f"Run all ({took})", frame.title, frame.ready)
+            # The run had the first repeats alone, and all of them would take too long to begin by themselves.
+            duration = about(run.job.computing * frame.ready.times)
+            _start(panel, "run_all", f"Run all ({duration})", frame.title, frame.ready)
     if face is not None:
         return face.draw()
-    of = run.job, visible, frame.face
-    last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
-    # A picture that stands still is of the same run, shows no more than may be seen now, and the end.
-    if active or growing or drawn is None or last != of:
-        drawn = make(run, visible)
-        st.session_state[panel.key("picture")] = of, drawn, active
-    if drawn is None:
+    # The last chart is used again if it shows the end of the same run, with as much as may be seen now.
+    subject = run.job, diagnostics, frame.face
+    last_subject, chart, was_active = st.session_state.get(panel.key("picture"), (None, None, True))
+    if active or was_active or chart is None or last_subject != subject:
+        chart = make_chart(run, diagnostics)
+        st.session_state[panel.key("picture")] = subject, chart, active
+    if chart is None:
         st.info(texts.NO_CURVE)
         return None
-    leads = frame.leads if run.experiment.public else None  # of a file, no former picture stays in the browser
-    charts.picture(drawn, panel.key("hero_further" if frame.further else "hero"), pale, panel.page, leads)
+    leads = frame.leads if run.experiment.public else None  # no former picture of a file stays in the browser
+    charts.picture(chart, panel.key("hero_further" if frame.further else "hero"), pale, panel.page, leads)
     return None
 
 
 def blank() -> DeltaGenerator:
-    """The frame of a picture that is not there yet, for words in its middle."""
+    """Return an empty frame of the size of a picture, for a text in its middle while there is no picture."""
     return st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center")
 
 
 def _before_run(frame: Frame) -> str:
-    """What is missing until a file can be used, or what a run on it releases."""
+    """Return a sentence on what is missing until a visitor's file can be used, or else on what a run on it releases."""
     if frame.lacks:
         return f"Before Run: {'; '.join(frame.lacks)}."
     return texts.UNSET if frame.ready is None else f"Press Run: {frame.ready.releases}."
 
 
 def _offer(panel: Panel, frame: Frame, state: State) -> None:
-    """Run, on the picture, where the settings have none and none is on its way."""
+    """Draw a button on the picture that runs the present settings, unless they make no run or it is in the queue."""
     ready = frame.ready
     if ready is None or ready.too_much or state == "queued":
         return
@@ -143,70 +169,105 @@ def _offer(panel: Panel, frame: Frame, state: State) -> None:
 
 
 def _changes(run: Run, ready: Ready | None) -> str:
-    """What has been changed since a run, in a sentence."""
+    """Return a sentence, after a blank, on the settings that have changed since a run; "" if none has.
+
+    ready : the present settings, None while they make no run.
+    """
     if ready is None:
         return f" {texts.UNSET}"
-    before, now = run.experiment, ready.experiment
-    if before.replicates == freshness.FIRST:  # of all repeats, perhaps
-        before = before.replaced(replicates=now.replicates)
-    changes = [plain(part.describe()) for part in differences(before, now)]
+    old, new = run.experiment, ready.experiment
+    if old.replicates == freshness.FIRST:  # a run of the first repeats may be a part of one with all repeats
+        old = old.replaced(replicates=new.replicates)
+    changes = [plain(change.describe()) for change in differences(old, new)]
     more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
     return f" {'; '.join(changes[:NAMED])}{more}." if changes else ""
 
 
 def _start(panel: Panel, name: str, label: str, title: str, ready: Ready) -> None:
-    """A button that starts a run. No callback: Streamlit would keep that, and with it the rows of a file."""
+    """Draw a button that starts the run of `ready`.
+
+    It has no callback, since Streamlit would keep it in memory, and with it the rows of a file.
+    """
     if st.button(label, key=panel.key(name), icon=":material/play_arrow:"):
         run_panel.start(panel.page, title, ready)
         st.rerun()
 
 
-def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bool) -> None:
-    """What the run of the picture comes to, in a number and a sentence. now : whether it is under way, and whether
-    diagnostics may be seen."""
-    active, diagnostics = now
+def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_number: Told, pale: bool) -> None:
+    """Draw the number of the picture's run and, when the run has ended, a sentence on what the number means.
+
+    active : whether the run is under way. diagnostics : whether results that read raw data may be seen. pale : true if
+    the run had earlier settings.
+    """
     with st.container(key=panel.key("number_pale" if pale else "number")):
-        number, words = st.columns([3, 8], gap="small", vertical_alignment="center")
-    found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
-    if diagnostics and not active and not run.returns and run.has_data:
-        found = _once(panel.key("accuracy"), run, lambda: accuracy(run)) or found  # a pass over the rows
-    if found is not None:
-        number.metric(f"{'Old settings: ' * pale}{found.label}", found.value, help=found.help)
+        number_column, text_column = st.columns([3, 8], gap="small", vertical_alignment="center")
+    headline = None if run.job.trace is None else make_number(run, run.job.trace.visible(diagnostics))
+    if diagnostics and not active and not run.returns and run.has_data:  # on a file, its accuracy tells more
+        headline = _computed_once(panel.key("accuracy"), run, lambda: accuracy(run)) or headline
+    if headline is not None:
+        number_column.metric(f"{'Old settings: ' * pale}{headline.label}", headline.value, help=headline.help)
     if active:
         return
-    few = run_panel.only_first(panel.page, run)
-    first = f"**First {few[0]} of {few[1]} runs.** " if few else ""
-    if found is None:
-        words.markdown(first + texts.ENDED)
+    counts = run_panel.only_first(panel.page, run)
+    first = f"**First {counts[0]} of {counts[1]} runs.** " if counts else ""
+    if headline is None:
+        text_column.markdown(first + texts.ENDED)
     else:
-        moved = _once(panel.key("moved"), run, partial(_moved, panel, run, found))
-        words.markdown(f"{first}{found.sentence} {moved}")
+        moved = _computed_once(panel.key("moved"), run, partial(_moved, panel, run, headline))
+        text_column.markdown(f"{first}{headline.sentence} {moved}")
 
 
-def _once(key: str, run: Run, make: Callable[[], T]) -> T:
-    """What `make` says of a run that has ended, made once: the page is drawn again and again."""
-    job, made = st.session_state.get(key, (None, None))
+def _computed_once(key: str, run: Run, compute: Callable[[], T]) -> T:
+    """Return the result of `compute` for a run that has ended, from the session if this run's was computed before.
+
+    key : in the session, of the last result and its job.
+    """
+    job, result = st.session_state.get(key, (None, None))
     if job is not run.job:
-        made = make()
-        st.session_state[key] = run.job, made
-    return made
+        result = compute()
+        st.session_state[key] = run.job, result
+    return result
 
 
-def _moved(panel: Panel, run: Run, found: Headline) -> str:
-    """Which methods with privacy the last change of a setting has moved, where it left the number as it was."""
-    ended = outcome(run.job.trace) if run.job.trace is not None and run.experiment.public else None
-    if ended is None:  # each run on a file has noise of its own
+class _End(NamedTuple):
+    """The end of a run on public data.
+
+    experiment : with one repeat, so that runs of the first and of all repeats are of the same settings.
+    number : label and value of the page's number. values : (R,) last values of the R repeats of each private method.
+    """
+
+    experiment: Experiment
+    number: tuple[str, str]
+    values: Mapping[str, np.ndarray]
+
+
+def _moved(panel: Panel, run: Run, headline: Headline) -> str:
+    """Return a sentence that names the private methods whose results the last change of one setting has moved.
+
+    It explains why the page's number is as before although a setting has changed. Return "" if the number differs, if
+    all methods moved, if more than one setting changed, or on a file, where each run has noise of its own.
+    """
+    result = outcome(run.job.trace) if run.job.trace is not None and run.experiment.public else None
+    if result is None:
         return ""
-    ends = {label: ended.runs[label] for label in (ended.best, *dict(ended.others))}
-    now, key = (run.experiment.replaced(replicates=1), found[:2], ends), panel.key("ended")
-    last, before = st.session_state.get(key, (now, now))
-    before = before if last[0] == now[0] else last
-    st.session_state[key] = now, before
-    changes, old = differences(before[0], now[0]), before[2]
-    if len(changes) != 1 or before[1] != now[1] or old.keys() != ends.keys():
+    private_methods = (result.best, *dict(result.others))
+    values = {label: result.runs[label] for label in private_methods}
+    new = _End(run.experiment.replaced(replicates=1), headline[:2], values)
+    # The session holds the newest end, and the newest one of other settings than those.
+    last, old = st.session_state.get(panel.key("ended"), (new, new))
+    if last.experiment != new.experiment:
+        old = last
+    st.session_state[panel.key("ended")] = new, old
+    changes = differences(old.experiment, new.experiment)
+    if len(changes) != 1 or old.number != new.number or old.values.keys() != values.keys():
         return ""
-    moved = [label for label, new in ends.items() if not np.array_equal(new[: len(old[label])], old[label][: len(new)])]
-    if len(moved) == len(ends):
+    moved = []
+    for label, new_values in values.items():
+        old_values = old.values[label]
+        common = min(len(new_values), len(old_values))  # one of the runs may have had the first repeats alone
+        if not np.array_equal(new_values[:common], old_values[:common]):
+            moved.append(label)
+    if len(moved) == len(values):
         return ""
     return f"{changes[0].label} moved {'only ' * bool(moved)}{', '.join(moved) or 'none of the methods'}."
 
@@ -214,137 +275,157 @@ def _moved(panel: Panel, run: Run, found: Headline) -> str:
 def curves(
     run: Run, diagnostics: bool, name: str = "", limits: Sequence[Limit] = (), most: int = PRIVATE
 ) -> Chart | None:
-    """The curves of the most telling metric, or of that of this name; None if none may be shown.
+    """Return the chart with the curves of a run in one metric; None if no metric may be shown.
 
-    most : private methods that are drawn, those that end lowest.
+    name : of the metric; if empty or not recorded, the most telling one is drawn. diagnostics : whether metrics that
+    read raw data may be shown. most : the largest number of private methods that are drawn, those that end lowest.
     """
     if run.job.trace is None:
         return None
     trace = run.job.trace.visible(diagnostics)
-    found = results.metrics(trace)
-    metric = found.get(name) or next(iter(found.values()), None)
-    if metric is None:
+    metrics = results.metrics(trace)
+    if not metrics:
         return None
-    few = trace.only(pictured(trace, metric.name, most))
-    looks = arm_styles(run.experiment.arms)
-    figure = run_figures.convergence(few, metric.name, looks, limits=limits, height=HEIGHT)
-    privacy = results.privacy(metric, few, run.experiment)
-    left_out = len(trace.lanes) - len(few.lanes)
+    metric = metrics.get(name) or next(iter(metrics.values()))  # the first is the most telling one
+    selection = trace.only(pictured(trace, metric.name, most))
+    styles = arm_styles(run.experiment.arms)
+    figure = run_figures.convergence(selection, metric.name, styles, limits=limits, height=HEIGHT)
+    privacy = results.privacy(metric, selection, run.experiment)
+    left_out = len(trace.lanes) - len(selection.lanes)
     others = f" {left_out} more under Results." if left_out > 0 else ""
     caption = f"{metric.label}. {explain.spread(run.experiment.replicates)}{others} {privacy}"
     alt = f"{metric.label} by step, one line per method"
-    return Chart(figure, metric.label, alt, caption, provenance(few.statuses(metric).values()))
+    return Chart(figure, metric.label, alt, caption, provenance(selection.statuses(metric).values()))
 
 
 def accuracy(run: Run) -> Headline | None:
-    """The share of a visitor's own rows that the best private model predicts right, next to that of the more frequent
-    class. Reads the raw rows. None for models that predict no classes, and once the file is gone."""
+    """Return the share of a visitor's own rows whose class the best private model predicts, with a sentence about it.
+
+    The sentence compares it with always answering the more frequent class. Both read the raw rows, so the headline is a
+    diagnostic. Return None for models that predict no classes, and once the file is removed.
+    """
     problem, trace = run.experiment.problem, run.job.trace
     data = problem.dataset
     if trace is None or not run.has_data or not isinstance(data, UploadedTable | GroupedUpload):
         return None
     if data.target is None or (isinstance(data, UploadedTable) and data.target_range is not None):
-        return None
+        return None  # losses of strategies, or a target of numbers: no classes
     labels = data.load(run.tables).labels
-    shares = {
-        label: float(np.median(right))
-        for label, lane in trace.lanes.items()
-        if "x" in lane.output and (right := run.problem.correct(lane.output["x"])) is not None
-    }
+    shares: dict[str, float] = {}  # of the rows that a method's models predict right: median over the repeats
+    for label, arm_trace in trace.lanes.items():
+        correct = run.problem.correct(arm_trace.output["x"]) if "x" in arm_trace.output else None
+        if correct is not None:
+            shares[label] = float(np.median(correct))
     private = {label: share for label, share in shares.items() if trace.lanes[label].private}
     if not private:
         return None
     best = max(private, key=private.__getitem__)
-    yes = float((labels > 0).mean())
-    guess = max(yes, 1 - yes)
-    answer = f"{'always' if yes >= 0.5 else 'never'} answering {plain(data.positive)}"
+    positive_share = float((labels > 0).mean())
+    guess = max(positive_share, 1 - positive_share)  # accuracy of a constant answer
+    answer = f"{'always' if positive_share >= 0.5 else 'never'} answering {plain(data.positive)}"
     gain = private[best] - guess
+    standard_error = math.sqrt(guess * (1 - guess) / len(labels))  # of the share `guess` of len(labels) rows
     if gain <= 0:
-        words = f"**No better than {answer}**, {_percent(guess)}."
-    elif gain <= math.sqrt(guess * (1 - guess) / len(labels)):  # one standard error of a share of so many rows
-        words = f"**Hardly better than {answer}**, {_percent(guess)}."
+        comparison = f"**No better than {answer}**, {_percent(guess)}."
+    elif gain <= standard_error:
+        comparison = f"**Hardly better than {answer}**, {_percent(guess)}."
     else:
-        words = f"**{short(100 * gain)} points better than {answer}**, {_percent(guess)}."
-    floor = max((share for label, share in shares.items() if label not in private), default=None)
-    words += "" if floor is None else f" Without privacy: {_percent(floor)}."
+        comparison = f"**{short(100 * gain)} points better than {answer}**, {_percent(guess)}."
+    best_reference = max((share for label, share in shares.items() if label not in private), default=None)
+    comparison += "" if best_reference is None else f" Without privacy: {_percent(best_reference)}."
     help = "Share of your rows whose class its model predicts: median over the repeats, of the method best at it."
-    return Headline(f"Accuracy of {best}", _percent(private[best]), help, f"{words} {explain.diagnostic(1, False)}")
+    return Headline(
+        f"Accuracy of {best}", _percent(private[best]), help, f"{comparison} {explain.diagnostic(1, False)}"
+    )
 
 
 def _percent(share: float) -> str:
+    """Return a share in [0, 1] as percent."""
     return f"{short(100 * share)} %"
 
 
 def lowest(run: Run, trace: Trace) -> Headline | None:
-    """Where the method ends, or is, that ends lowest; None if there is no number of which less is better."""
-    found = outcome(trace)
-    if found is None:
+    """Return the final, or while the run goes on the latest, value of the private method that has the lowest.
+
+    Return None if the run has recorded no metric of which less is better.
+    """
+    result = outcome(trace)
+    if result is None:
         return None
-    help = f"{found.metric.label}: median over the repeats."
+    help = f"{result.metric.label}: median over the repeats."
     verb = "is" if run.job.active else "ends"
-    return Headline(f"{found.best} {verb} at", _value(found, found.end), help, sentence(found))
+    return Headline(f"{result.best} {verb} at", _value(result, result.end), help, sentence(result))
 
 
-def _value(found: Outcome, value: float) -> str:
-    """A value of the metric; of a gap, what may be rounding is about 0."""
-    return "≈ 0" if found.metric.gap and abs(value) < _TINY else short(value)
+def _value(result: Outcome, value: float) -> str:
+    """Return a value of the metric as text; a gap so small that it may be rounding reads "≈ 0"."""
+    return "≈ 0" if result.metric.gap and abs(value) < _TINY else short(value)
 
 
-def sentence(found: Outcome) -> str:
-    """Return sentences that compare the best end with the start, the next method and no privacy. Only gaps, whose
-    smallest value is 0, have ratios; a difference that may be chance between the repeats is called that."""
-    parts = [_since(found)]
-    if found.others:
-        parts.append(_beside(found, *found.others[0]))
-    if found.floor is not None:
-        parts.append(_above(found, found.floor))
-    return " ".join(filter(None, parts))
+def sentence(result: Outcome) -> str:
+    """Return sentences that compare the lowest final value of a private method with three others.
+
+    These are the value at the start, the final value of the next method, and the lowest without privacy. A ratio is
+    given only for gaps, whose smallest value is 0. A difference that may be chance between the repeats is called that.
+    """
+    sentences = [_against_start(result)]
+    if result.others:
+        sentences.append(_against_next(result, *result.others[0]))
+    if result.floor is not None:
+        sentences.append(_against_reference(result, result.floor))
+    return " ".join(filter(None, sentences))
 
 
-def _since(found: Outcome) -> str:
-    """Return a sentence that compares the best end with the start."""
-    if found.end >= found.start and (found.start > 0 or not found.metric.gap):
+def _against_start(result: Outcome) -> str:
+    """Return a sentence that compares the lowest final value with the value at the start."""
+    if result.end >= result.start and (result.start > 0 or not result.metric.gap):
         return "**No lower than where it started**: at this budget the noise wins."
-    if not found.metric.gap:
-        return f"Down from {short(found.start)}, where it started."
-    return f"**{short(100 * max(found.share, 0.0))} %** of where it started." if found.start > 0 else ""
+    if not result.metric.gap:
+        return f"Down from {short(result.start)}, where it started."
+    return f"**{short(100 * max(result.share, 0.0))} %** of where it started." if result.start > 0 else ""
 
 
-def _beside(found: Outcome, label: str, other: float) -> str:
-    """Return a sentence that compares the best end with `other`, that of the method `label`."""
-    if _alike(found, other):
-        return f"About as close as {label}." if found.metric.gap else f"{label} ends as low."
-    if not found.metric.gap:
-        said = f"{label} ends at {short(other)}"
-    elif found.end <= 0 or other > _FAR * found.end:
-        said = f"{label} ends far above, at {short(other)}"
+def _against_next(result: Outcome, label: str, other: float) -> str:
+    """Return a sentence that compares the lowest final value with `other`, the final value of the method `label`."""
+    if _alike(result, other):
+        return f"About as close as {label}." if result.metric.gap else f"{label} ends as low."
+    if not result.metric.gap:
+        comparison = f"{label} ends at {short(other)}"
+    elif result.end <= 0 or other > _FAR * result.end:
+        comparison = f"{label} ends far above, at {short(other)}"
     else:
-        said = f"{short(other / found.end)} times closer than {label}"
-    return f"{said}{_doubt(found, label)}."
+        comparison = f"{short(other / result.end)} times closer than {label}"
+    return f"{comparison}{_doubt(result, label)}."
 
 
-def _above(found: Outcome, floor: float) -> str:
-    """Return a sentence that compares the best end with `floor`, the best end without privacy."""
-    without = _value(found, floor)
-    if _alike(found, floor):
-        return f"As low as without privacy, {without}."
-    if doubt := _doubt(found, found.reference):
-        return f"Without privacy: {without}{doubt}."
-    if found.end < floor:
-        return f"Lower than without privacy, {without}."
-    return f"Without privacy, at best: {without}."
+def _against_reference(result: Outcome, floor: float) -> str:
+    """Return a sentence that compares the lowest final value with `floor`, the lowest one without privacy."""
+    reference = _value(result, floor)
+    if _alike(result, floor):
+        return f"As low as without privacy, {reference}."
+    doubt = _doubt(result, result.reference)
+    if doubt:
+        return f"Without privacy: {reference}{doubt}."
+    if result.end < floor:
+        return f"Lower than without privacy, {reference}."
+    return f"Without privacy, at best: {reference}."
 
 
-def _alike(found: Outcome, other: float) -> bool:
-    """Return whether the best end and another one count as equal: gaps nearly so, losses to the last digit shown."""
-    if not found.metric.gap:
-        return short(found.end) == short(other)
-    least, most = sorted((found.end, other))
-    return most <= max(_ALIKE * least, least + _TINY)
+def _alike(result: Outcome, other: float) -> bool:
+    """Return true if the lowest final value and another one count as equal.
+
+    Gaps do if their ratio is at most _ALIKE or their difference may be rounding; losses, if they read the same.
+    """
+    if not result.metric.gap:
+        return short(result.end) == short(other)
+    lower, upper = sorted((result.end, other))
+    return upper <= max(_ALIKE * lower, lower + _TINY)
 
 
-def _doubt(found: Outcome, label: str) -> str:
-    """That the difference to an arm may be chance, if it may."""
-    repeats = min(len(found.runs[arm]) for arm in (found.best, label))
-    many = "one repeat" if repeats == 1 else f"{repeats} repeats"
-    return f"; with {many} the difference may be chance" if found.chance(found.best, label) else ""
+def _doubt(result: Outcome, label: str) -> str:
+    """Return the end of a sentence which says that the difference to the method `label` may be chance; "" if not."""
+    if not result.chance(result.best, label):
+        return ""
+    repeats = min(len(result.runs[arm]) for arm in (result.best, label))
+    count = "one repeat" if repeats == 1 else f"{repeats} repeats"
+    return f"; with {count} the difference may be chance"

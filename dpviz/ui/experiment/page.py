@@ -338,9 +338,10 @@ class _Screen(Part):
 
     tools : container next to the title. experiment : the experiment without the methods that have no plan; None while
     the settings make none. every : the same with all methods. preset : the preset that was opened last.
-    settings : a name of all settings, by which the browser tells old from new. packed : the plan's charts at the stops of
-    the slider that was pressed, if any. ready : the experiment with plans and data, to be run. small, drawings : the first two charts of the plan, and an iterator over the others.
-    comparing : container for the state of the run that a preset compares with.
+    settings : a name of all settings, by which the browser tells old from new. packed : the plan's charts at the stops
+    of the slider that was pressed, if any. ready : the experiment with plans and data, to be run.
+    small, drawings : the first two charts of the plan, and an iterator over the others. comparing : container for
+    the state of the run that a preset compares with.
     """
 
     page: FamilyPage

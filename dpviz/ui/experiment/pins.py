@@ -1,9 +1,13 @@
-"""Pins of a page: runs that stay in its picture as faint lines while the settings move on, with what has changed."""
+"""Pins of a page: runs with a name, which stay in its picture as faint lines while the settings change.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+A list below the picture says how the present settings differ from each pin's. A pin is only settings and a name, so
+links and files can hold it; its lines are then computed again, by an ordinary run. A preset may come with other
+settings to compare it with: their lines are kept like those of pins, under a page prefix of their own.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from uuid import uuid4
 
 import streamlit as st
@@ -26,23 +30,24 @@ from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.markdown import plain
 
-ADDRESS = links.PIN  # name of a pin in the address, once for each
-NOTHING = Drawn(("", ""), (), False)
-_PINS, _REFUSED = "pins", "pins_refused"
-_BESIDE = "_beside"  # behind a page's prefix: what its preset is compared with
+ADDRESS = links.PIN  # name of the query parameter of a pin, which an address has once for each pin
+NOTHING = Drawn(("", ""), (), False)  # lines of a pin whose run has no picture that may be seen
+_PINS, _REFUSED = "pins", "pins_refused"  # after a page's prefix: keys of its pins, and of the errors of refused ones
+_BESIDE = "_beside"  # after a page's prefix: the prefix of the lines that its preset is compared with
 
-Draw = Callable[[Run, bool], Chart | None]
-View = Callable[[Experiment], Ready]
-Known = Callable[[Experiment], bool]  # whether a page could have made a run
-Read = Callable[[], Iterable[Pin]]  # raises UserError
+Draw = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its picture
+View = Callable[[Experiment], Ready]  # from an experiment to the same one ready to run; raises UserError
+Known = Callable[[Experiment], bool]  # whether a page's controls can express an experiment
+Read = Callable[[], Iterable[Pin]]  # reads pins from a link or a file; raises UserError
 
 
 @dataclass(frozen=True, eq=False)
 class Pinned:
     """A pin on a page.
 
-    drawn, summary : what is kept of its picture and of its series; None while that has to be computed. raw : whether
-    that was of a file with the diagnostics shown, and is seen only while they are. key : its own, for its controls.
+    drawn, summary : the lines of its run's picture and the summary of its results; None until they are computed.
+    raw : true if these read the rows of a visitor's file, and so may be seen only while diagnostics are shown.
+    key : text in the keys of its controls, different for each pin.
     """
 
     pin: Pin
@@ -53,16 +58,16 @@ class Pinned:
 
 
 def of(page: str) -> tuple[Pinned, ...]:
-    """Return the pins of the page with this prefix; in a reloaded tab, those that it had before."""
+    """Return the pins of the page with the prefix `page`; in a reloaded tab, those that it had before."""
     key = f"{page}_{_PINS}"
-    found: tuple[Pinned, ...] = st.session_state.get(key, visitors.here().notes.get(key, ()))
-    return found
+    pinned: tuple[Pinned, ...] = st.session_state.get(key, visitors.here().notes.get(key, ()))
+    return pinned
 
 
 def arrive(panel: Panel, known: Known) -> None:
-    """Add the pins of the address with which the visitor came, and keep the address up to date.
+    """Add the pins of the address with which the visitor came, once, and write the page's pins into the address.
 
-    known : whether the page could have made a run.
+    known : tells whether the page's controls can express an experiment; a pin of any other is refused.
     """
     if panel.key(_PINS) not in st.session_state:
         st.session_state[panel.key(_PINS)] = of(panel.page)
@@ -71,79 +76,101 @@ def arrive(panel: Panel, known: Known) -> None:
 
 
 def address(panel: Panel, kept: Sequence[Pinned]) -> None:
-    """Write the pins that a link may contain into the page's address and into the link on the screen."""
-    written = [pinned.pin.to_link() for pinned in kept if pinned.pin.travels]
-    if written != st.query_params.get_all(ADDRESS):
-        st.query_params[ADDRESS] = written
+    """Write the pins `kept`, except those about a visitor's file, into the page's address and the link on the screen.
+
+    Without any pin the link on the screen has no parameter for them.
+    """
+    packed = [pinned.pin.to_link() for pinned in kept if pinned.pin.travels]
+    if packed != st.query_params.get_all(ADDRESS):
+        st.query_params[ADDRESS] = packed
     st.query_params.pop(links.PINS, None)
-    if written:
-        panel.query[ADDRESS] = written
+    if packed:
+        panel.query[ADDRESS] = packed
 
 
-def linked(most: int) -> list[Read]:
-    """What reads the pins of the address that the visitor came with, so many at most."""
-    alone, as_one = (st.query_params.get_all(name)[:most] for name in (ADDRESS, links.PINS))
-    found: list[Read] = [partial(map, pins.from_link, [link]) for link in alone]
-    return [*found, *(partial(pins.from_together, link) for link in as_one)]
+def linked(max_links: int) -> list[Read]:
+    """Return functions that read the pins of the address with which the visitor came, each one pin or several.
+
+    An address has a parameter for each pin, or one in which several are packed together. max_links : the largest
+    number of parameters of either kind that are read.
+    """
+    single = st.query_params.get_all(ADDRESS)[:max_links]
+    together = st.query_params.get_all(links.PINS)[:max_links]
+    readers: list[Read] = [partial(map, pins.from_link, [packed]) for packed in single]
+    return [*readers, *(partial(pins.from_together, packed) for packed in together)]
 
 
 def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
-    """What draws a run's picture, with the faint lines of the page's pins in it; in a preset's, also of what it is
-    compared with."""
+    """Return a function that draws a run's picture as `draw` does, with the faint lines of the page's pins in it.
 
-    def haunted(run: Run, diagnostics: bool) -> Chart | None:
+    If the run has the settings of `preset`, the lines that the preset is compared with are drawn too. The caption names
+    the pins that do not fit the picture.
+    """
+
+    def draw_with_pins(run: Run, diagnostics: bool) -> Chart | None:
         picture = draw(run, diagnostics)
         if picture is None:
             return None
-        ground = any(trace.type == "contour" for trace in picture.figure.data)
-        seen, others = [], []
-        own = preset is not None and preset.beside and _is_of(run, preset)
-        for pinned in (*of(panel.page), *(of(panel.page + _BESIDE) if own else ())):
+        pinned_here = list(of(panel.page))
+        if preset is not None and preset.beside and _is_of(run, preset):
+            pinned_here += of(panel.page + _BESIDE)
+        has_ground = any(trace.type == "contour" for trace in picture.figure.data)  # the objective, of one problem only
+        drawable, other_names = [], []
+        for pinned in pinned_here:
             if pinned.drawn is None or (pinned.raw and not results.diagnostics_shown(panel, pinned.pin.experiment)):
                 continue
-            here = not ground or pinned.pin.experiment.problem == run.experiment.problem
-            if here and pinned_overlay.same_axes(picture.figure, pinned.drawn):
-                seen.append((pinned.pin.name, pinned.drawn))
+            fits_ground = not has_ground or pinned.pin.experiment.problem == run.experiment.problem
+            if fits_ground and pinned_overlay.same_axes(picture.figure, pinned.drawn):
+                drawable.append((pinned.pin.name, pinned.drawn))
             else:
-                others.append(plain(pinned.pin.name))
-        figure = pinned_overlay.over(picture.figure, seen)
-        said = [texts.PINNED] if figure is not picture.figure else []
-        if others:
-            said.append(f"Pinned, and not drawn, as the axes differ: {', '.join(others)}.")
-        return replace(picture, drawn=figure, caption=" ".join([*said, picture.caption]))
+                other_names.append(plain(pinned.pin.name))
+        figure = pinned_overlay.over(picture.figure, drawable)
+        sentences = [texts.PINNED] if figure is not picture.figure else []
+        if other_names:
+            sentences.append(f"Pinned, and not drawn, as the axes differ: {', '.join(other_names)}.")
+        return replace(picture, drawn=figure, caption=" ".join([*sentences, picture.caption]))
 
-    return haunted
+    return draw_with_pins
 
 
 def compare(panel: Panel, title: str, preset: Preset, draw: Draw, view: View) -> None:
-    """Compute what a preset is compared with, behind its own run: lines that come and go with it, unlike a pin."""
+    """Compute the lines that a preset is compared with, once the run of the preset itself has ended.
+
+    Unlike pins they are not in the list, and they go when another preset is picked. title : of the page, in the names
+    of these runs in the sidebar.
+    """
     run, page = run_panel.shown(panel.page), panel.page + _BESIDE
     if not preset.beside or run is None or run.job.active or not _is_of(run, preset):
         return
     wanted = [Pin(name, experiment) for name, experiment in preset.beside.items()]
     if [pinned.pin for pinned in of(page)] != wanted:
         keep(page, [Pinned(pin, key=uuid4().hex[:8]) for pin in wanted])
-    missing = [pinned for pinned in of(page) if pinned.drawn is None]
-    under_way = (computed(Panel(page), title, pinned, draw, view) for pinned in missing)
-    run_panel.until_ended(f"{page}_look", [run for found in under_way for run in found])
+    under_way: list[Run] = []
+    for pinned in of(page):
+        if pinned.drawn is None:
+            under_way += computed(Panel(page), title, pinned, draw, view)
+    run_panel.until_ended(f"{page}_look", under_way)
 
 
 def _is_of(run: Run, preset: Preset) -> bool:
-    """Return true if a run has a preset's settings, or the first of its repeats."""
+    """Return true if a run has a preset's settings, with any number of repeats: it may have the first alone."""
     return run.experiment.replaced(replicates=preset.experiment.replicates) == preset.experiment
 
 
 def button(panel: Panel, draw: Draw, known: Known) -> None:
-    """Draw the buttons that pin the run whose results are shown, and that save or read pins as a file."""
+    """Draw the button that pins the run whose results are shown, and the menu that saves and reads pins as a file.
+
+    draw : draws the picture from which the pin takes its lines. known : as in `arrive`.
+    """
     run = run_panel.shown(panel.page)
     kept = of(panel.page)
-    again = run is not None and run.returns and any(run.experiment == pinned.pin.experiment for pinned in kept)
+    is_pinned = run is not None and run.returns and any(run.experiment == pinned.pin.experiment for pinned in kept)
     st.button(
         "Pin this run",
         key=panel.key("pin"),
         type="tertiary",
         icon=":material/keep:",
-        disabled=run is None or again or len(kept) >= MOST,
+        disabled=run is None or is_pinned or len(kept) >= MOST,
         on_click=_pin,
         args=(panel, draw),
         help=texts.PIN_HELP.format(most=MOST),
@@ -152,9 +179,12 @@ def button(panel: Panel, draw: Draw, known: Known) -> None:
 
 
 def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, view: View) -> None:
-    """Draw the list of pins, with the changes since; compute the lines of pins that came without.
+    """Draw the list of a page's pins, each with its difference to the present settings.
 
-    experiment : of the present settings. view : returns a pinned experiment, ready to run; raises UserError.
+    Computes the lines of pins that have none yet, as those from a link, and draws the page again when they are ready.
+
+    experiment : the experiment of the present settings, None while they make none. view : returns a pinned experiment
+    ready to run; raises UserError.
     """
     refusals(panel.page)
     if len(of(panel.page)) == MOST:
@@ -168,30 +198,35 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, vi
 
 
 def refusals(page: str) -> None:
-    """Draw the errors of pins that came from outside."""
+    """Draw the errors of pins in links and files that could not be added to the page with the prefix `page`."""
     for sentence in st.session_state.get(f"{page}_{_REFUSED}", ()):
         st.warning(sentence, icon=":material/link_off:")
 
 
 def row(page: str, pinned: Pinned, name: str, words: str) -> DeltaGenerator:
-    """A pin with what it is called here and what is said of it, and what can be done with it; the place for more."""
-    key = f"{page}_pinned_{pinned.key}"  # in which `words.js` takes what is bold for a name
-    place = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
-    with place:
+    """Draw a pin in a row: its name, the text `words` about it, and its menu; return the row, to add more to it.
+
+    name : the name under which the row shows the pin; another page may have a pin of the same name.
+    """
+    key = f"{page}_pinned_{pinned.key}"  # by this key `words.js` knows that bold text in the row is a name
+    container = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
+    with container:
         stays = "" if pinned.pin.travels else f" {texts.PIN_STAYS}"
         st.markdown(f":small[**{plain(name)}.** {words}{stays}]", width="stretch")
         _menu(page, pinned, name)
-    return place
+    return container
 
 
 def _changed(pinned: Pinned, experiment: Experiment | None) -> str:
-    """Describe the changes from the pin to the present settings."""
-    changed = () if experiment is None else differences(pinned.pin.experiment, experiment)
-    changes = "; ".join(plain(part.describe()) for part in changed)
-    return f"Changed since the pin: {changes}." if changed else "The same settings as now." if experiment else ""
+    """Return a sentence on the changes from a pin's settings to the present ones; "" while these make none."""
+    if experiment is None:
+        return ""
+    changes = [plain(change.describe()) for change in differences(pinned.pin.experiment, experiment)]
+    return f"Changed since the pin: {'; '.join(changes)}." if changes else "The same settings as now."
 
 
 def _menu(page: str, pinned: Pinned, name: str) -> None:
+    """Draw the menu in which a pin, called `name` on the screen, is renamed or removed."""
     key = f"{page}_pin_{pinned.key}"
     with st.popover(f"Edit {plain(name)}", key=f"{key}_menu", type="tertiary"):
         st.text_input(
@@ -201,7 +236,11 @@ def _menu(page: str, pinned: Pinned, name: str) -> None:
 
 
 def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> None:
-    """Draw the controls that save and read pins as a file. places : the pages whose pins are read, by prefix."""
+    """Draw the menu that saves the pins `kept` as a file, except those about a visitor's file, and reads pins from one.
+
+    page : prefix of the page with the menu. places : for each page that can take pins, by prefix, the function that
+    tells whether its controls can express an experiment.
+    """
     with st.popover("Pins", key=f"{page}_pin_files", type="tertiary"):
         travelling = [pinned.pin for pinned in kept if pinned.pin.travels]
         if travelling:
@@ -215,55 +254,69 @@ def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> Non
 
 
 def keep(page: str, kept: Sequence[Pinned]) -> None:
-    """Set the pins of a page and have its picture drawn again. The tab remembers the pins that are not about a file."""
+    """Replace the pins of the page with the prefix `page`, and have its picture drawn again.
+
+    The pins that are not about a visitor's file are also noted with the visitor, for the case that the tab is reloaded.
+    """
     key = f"{page}_{_PINS}"
     st.session_state[key] = tuple(kept)
-    visitors.here().notes[key] = tuple(one for one in kept if one.pin.travels)
+    visitors.here().notes[key] = tuple(pinned for pinned in kept if pinned.pin.travels)
     st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)
 
 
-def take(found: Sequence[Read], places: Mapping[str, Known], said: str) -> None:
-    """Add pins that came from outside to the pages that know them, as far as there is room.
+def take(readers: Sequence[Read], places: Mapping[str, Known], error_page: str) -> None:
+    """Read pins from links or files, and add each to the first page that can express it, if that has room.
 
-    places : the pages by prefix. said : the page that shows the errors of the others.
+    readers : functions that read pins. places : the pages that may take them, as in `files`. error_page : prefix of the
+    page that shows the errors of the pins that were left out.
     """
-    refused: list[UserError] = []
-    for read in found:
+    errors: list[UserError] = []
+    for read in readers:
         try:
             for pin in read():
-                refused += _taken(pin, places)
+                _add(pin, places, errors)
         except UserError as error:
-            refused.append(error)
-    st.session_state[f"{said}_{_REFUSED}"] = [f"A pin was left out. {plain(str(error))}" for error in refused]
+            errors.append(error)
+    st.session_state[f"{error_page}_{_REFUSED}"] = [f"A pin was left out. {plain(str(error))}" for error in errors]
 
 
-def _taken(pin: Pin, places: Mapping[str, Known]) -> Sequence[UserError]:
-    """Add a pin to the page that knows it; return the error that prevents it, if any."""
-    page = next((page for page, known in places.items() if known(pin.experiment)), None)
-    if page is None:
-        return [UserError("It belongs to another page.")]
+def _add(pin: Pin, places: Mapping[str, Known], errors: list[UserError]) -> None:
+    """Add a pin to the first of the pages `places` that can express it; if that fails, append why to `errors`."""
+    pages = [page for page, known in places.items() if known(pin.experiment)]
+    if not pages:
+        errors.append(UserError("It belongs to another page."))
+        return
+    page = pages[0]
     if any(pin == pinned.pin for pinned in of(page)):  # as when its page has written it into the address
-        return ()
+        return
     if len(of(page)) >= MOST:
-        return [UserError(texts.PINS_FULL.format(most=MOST))]
+        errors.append(UserError(texts.PINS_FULL.format(most=MOST)))
+        return
     keep(page, (*of(page), Pinned(pin, key=uuid4().hex[:8])))
-    return ()
 
 
 def _pin(panel: Panel, draw: Draw) -> None:
+    """Pin the run whose results the page shows, under the first free name "Pin 1", "Pin 2", …; for a callback."""
     run, page = run_panel.shown(panel.page), panel.page
     if run is None:
         return
-    pages = (str(key).removesuffix(f"_{_PINS}") for key in st.session_state if str(key).endswith(f"_{_PINS}"))
+    pages = [str(key).removesuffix(f"_{_PINS}") for key in st.session_state if str(key).endswith(f"_{_PINS}")]
     names = {pinned.pin.name for other in pages for pinned in of(other)}  # of all pages: they can be compared
-    name = next(name for number in count(1) if (name := f"Pin {number}") not in names)
-    pinned = Pinned(Pin(name, run.experiment), key=uuid4().hex[:8])
+    pinned = Pinned(Pin(_free("Pin", 1, names), run.experiment), key=uuid4().hex[:8])
     keep(page, (*of(page), _filled(panel, pinned, run, draw)))
     st.session_state[panel.key(_REFUSED)] = []
 
 
+def _free(stem: str, first: int, names: Collection[str]) -> str:
+    """Return the first of "<stem> <first>", "<stem> <first + 1>", … that is not among `names`."""
+    number = first
+    while f"{stem} {number}" in names:
+        number += 1
+    return f"{stem} {number}"
+
+
 def _filled(panel: Panel, pinned: Pinned, run: Run, draw: Draw) -> Pinned:
-    """Return the pin with the part of its run that may be seen now."""
+    """Return a pin with the lines and the summary of its run, as far as these may be seen now."""
     diagnostics = results.diagnostics_shown(panel, run.experiment)
     picture, trace = draw(run, diagnostics), run.job.trace
     assert trace is not None
@@ -277,23 +330,33 @@ def _filled(panel: Panel, pinned: Pinned, run: Run, draw: Draw) -> Pinned:
 
 
 def _rename(page: str, key: str, widget: str) -> None:
-    """Take the name that was typed, as far as it can stand in a chart, and show it so; an empty one changes nothing."""
+    """Give the pin with the key `key` the name that was typed into the control with the key `widget`; for a callback.
+
+    The name loses what a chart cannot show, and gets a number if another pin of the page has it; the control then shows
+    the result. An empty name changes nothing.
+    """
     kept = of(page)
-    (before,) = (one.pin.name for one in kept if one.key == key)
-    name = pins.clean(st.session_state[widget]) or before
-    if any(one.pin.name == name for one in kept if one.key != key):
-        taken = {one.pin.name for one in kept}
-        name = next(free for number in count(2) if (free := f"{name[: MOST_NAME - 2]} {number}") not in taken)
+    (old_name,) = (pinned.pin.name for pinned in kept if pinned.key == key)
+    name = pins.clean(st.session_state[widget]) or old_name
+    if any(pinned.pin.name == name for pinned in kept if pinned.key != key):
+        name = _free(name[: MOST_NAME - 2], 2, {pinned.pin.name for pinned in kept})  # " 2" needs two characters
     st.session_state[widget] = name
-    keep(page, [replace(one, pin=replace(one.pin, name=name)) if one.key == key else one for one in kept])
+    _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
+
+
+def _replace(page: str, key: str, new: Callable[[Pinned], Pinned]) -> None:
+    """Replace the pin of a page with the key `key` by the one that `new` makes of it."""
+    keep(page, [new(pinned) if pinned.key == key else pinned for pinned in of(page)])
 
 
 def _remove(page: str, key: str) -> None:
-    keep(page, [one for one in of(page) if one.key != key])
+    """Remove the pin with the key `key`, and the errors of refused pins, as there is room again; for a callback."""
+    keep(page, [pinned for pinned in of(page) if pinned.key != key])
     st.session_state[f"{page}_{_REFUSED}"] = []
 
 
 def _load(page: str, widget: str, places: Mapping[str, Known]) -> None:
+    """Add the pins of the file in the control with the key `widget`; for its callback. places : as in `files`."""
     file = st.session_state[widget]
     if file is not None:
         take([lambda: pins.from_file(file.getvalue())], places, page)
@@ -303,7 +366,11 @@ def _load(page: str, widget: str, places: Mapping[str, Known]) -> None:
 
 
 def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -> Sequence[Run]:
-    """Compute the lines of a pin that came without, by an ordinary run; return the run while it is under way."""
+    """Compute the lines of a pin that has none, by an ordinary run; return [the run] while it is under way, else [].
+
+    When the run has ended, the pin gets its lines and the page is drawn again. If it cannot run, a caption says why.
+    title : of the page, in the name of the run. view : returns the pin's experiment ready to run; raises UserError.
+    """
     key = panel.key(f"pin_{pinned.key}_job")
     run: Run | None = st.session_state.get(key)
     if run is None:
@@ -321,13 +388,13 @@ def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -
     if run.job.active:
         st.caption(":material/hourglass_top: Its lines are being computed.")
         return (run,)
-    if run.job.state == "stopped":  # as when its tab was loaded again; what there is of its lines ends anywhere
+    if run.job.state == "stopped":  # as when its tab was loaded again: its lines are incomplete, so it runs again
         visitors.here().drop(key)
         st.rerun()
     if run.job.trace is None:
         st.caption(f"No lines: {run.job.message or 'the run ended before it began.'}")
         return ()
     filled = _filled(panel, pinned, run, draw)
-    keep(panel.page, [filled if one.key == pinned.key else one for one in of(panel.page)])
+    _replace(panel.page, pinned.key, lambda _: filled)
     visitors.here().drop(key)
     st.rerun()

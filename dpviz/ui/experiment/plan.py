@@ -1,4 +1,8 @@
-"""The plan of an experiment on its page: which arms have one, what theory says of them, and its figures."""
+"""The plan of an experiment on its page: which arms have one, the theory of these arms, and the plan's charts.
+
+Plans follow from settings alone and read no data. They are cached by the JSON text of the experiment, for all visitors
+if the data are public, and else in the session of the visitor.
+"""
 
 import threading
 from collections import OrderedDict
@@ -10,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
@@ -21,20 +26,21 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.ui import charts, components
 from dpviz.ui.experiment import guarantee
 
-MOST, OWN = 2_000_000, 250_000  # steps of the plans that are kept for all visitors, about 100 MB; and for one
-CHARTS = 5_000  # steps that take as much room as the charts of a plan
+# Largest number of steps in the cached plans of all visitors together, about 100 MB; and of one visitor on a file.
+MOST, OWN = 2_000_000, 250_000
+CHARTS = 5_000  # number of steps of a plan that take as much memory as the charts of a plan
 
-Shown = list[Chart]
-Predict = Callable[[Experiment, Mapping[str, Plan]], Any]
+Shown = list[Chart]  # charts that a page has drawn
+Predict = Callable[[Experiment, Mapping[str, Plan]], Any]  # a family's theory of the plans of an experiment, by label
 
 
 @dataclass(frozen=True)
 class PlanView:
-    """Everything that the plan's figures show.
+    """An experiment with its plans, and everything else that the charts of the plan show.
 
-    experiment : with the arms that have a plan. plans, styles : of these, by label. refused : why the others have none.
-    predict : what the family's theory says of these plans, in the family's own terms, is computed when it is read.
-    charts : those of the plan that have been made, by their place; each look of the page is sent its own.
+    experiment : only with the arms that have a plan. plans, styles : the plan and the style of each of them, by label.
+    refused : the error for which an arm has no plan, by label. predict : computes `theory` when it is first read.
+    charts : the charts of the plan that have been made so far, by their position in the family's order.
     """
 
     experiment: Experiment
@@ -46,73 +52,71 @@ class PlanView:
 
     @cached_property
     def theory(self) -> Any:
-        """What the family's theory says of the plans."""
+        """The predictions of the family's theory for these plans, in a type of the family's own."""
         return self.predict(self.experiment, self.plans)
 
     @cached_property
     def size(self) -> int:
-        """How much room it takes, in steps of a plan."""
+        """Its size in memory, counted in steps of a plan."""
         return sum(plan.iterations for plan in self.plans.values()) + CHARTS
 
 
 class Views:
-    """The plans that were asked for last. They hold nothing but what follows from an experiment's JSON text.
+    """A cache of the plans that were used last, by the JSON text of their experiment, for several threads.
 
-    most : their sizes together, at most.
+    max_size : the largest sum of the sizes of its plans.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.Lock()
-        self._kept: OrderedDict[str, PlanView] = OrderedDict()
+    def __init__(self, max_size: int) -> None:
+        self._max_size, self._lock = max_size, threading.Lock()
+        self._cached: OrderedDict[str, PlanView] = OrderedDict()
 
     @property
     def size(self) -> int:
-        """Of all that are kept."""
-        return sum(shown.size for shown in self._kept.values())
+        """The sum of the sizes of the cached plans."""
+        return sum(plan_view.size for plan_view in self._cached.values())
 
     def of(self, text: str, predict: Predict) -> PlanView:
-        """The plans of an experiment, given as its text. Raises UserError if no arm has a plan."""
+        """Return the plans of the experiment with the JSON text `text`. Raises UserError if no arm has a plan."""
         with self._lock:
-            if text in self._kept:
-                self._kept.move_to_end(text)
-                return self._kept[text]
-        made = _view(text, predict)
+            if text in self._cached:
+                self._cached.move_to_end(text)
+                return self._cached[text]
+        planned = Experiment.from_json(text).planned()  # takes long, so other threads are not kept waiting meanwhile
+        ready = planned.ready()
+        # Errors without their tracebacks, which would keep the page of the first visitor with all that is drawn on it.
+        refused = {label: UserError(str(error), title=error.title) for label, error in planned.refused.items()}
+        plan_view = PlanView(ready, planned.plans, arm_styles(ready.arms), refused, predict)
         with self._lock:
-            made = self._kept.setdefault(text, made)  # another visitor may have asked for it meanwhile
-            while self.size > self._most:
-                self._kept.popitem(last=False)
-        return made
+            plan_view = self._cached.setdefault(text, plan_view)  # another thread may have planned it meanwhile
+            while self.size > self._max_size:
+                self._cached.popitem(last=False)
+        return plan_view
 
 
 @st.cache_resource(show_spinner=False)
 def shared() -> Views:
-    """The plans of experiments on public data, for all visitors."""
+    """Return the one cache of plans of experiments on public data, for all visitors."""
     return Views(MOST)
 
 
 @st.cache_resource(scope="session", show_spinner=False)
 def _own() -> Views:
-    """Those on a visitor's own file."""
+    """Return the cache of plans of experiments on this visitor's file, which ends with the session."""
     return Views(OWN)
 
 
 def view(experiment: Experiment, predict: Predict) -> PlanView:
-    """The plans of an experiment and their theory; made once for all visitors where its data are public. Raises
-    UserError if no arm has a plan."""
+    """Return the plans of an experiment with their theory, cached. Raises UserError if no arm has a plan."""
     views = shared() if experiment.public else _own()
     return views.of(experiment.to_json(), predict)
 
 
-def _view(text: str, predict: Predict) -> PlanView:
-    planned = Experiment.from_json(text).planned()
-    ready = planned.ready()
-    # Without their tracebacks, which would keep the page of whoever has come first, with all that is drawn on it.
-    refused = {label: UserError(str(error), title=error.title) for label, error in planned.refused.items()}
-    return PlanView(ready, planned.plans, arm_styles(ready.arms), refused, predict)
-
-
 def name(experiment: Experiment | None) -> str:
-    """A name for settings, by which a browser knows them again; it means nothing to another process."""
+    """Return a text by which the browser recognises the settings of an experiment; "" without an experiment.
+
+    It is a hash that differs between processes.
+    """
     return "" if experiment is None else str(hash(experiment.to_json()))
 
 
@@ -123,10 +127,13 @@ def stops(
     predict: Predict,
     drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
-    """The guarantee and the plan's first charts at every stop of a slider, as `components.stops` takes them.
+    """Return the guarantee and the plan's first charts at every stop of a slider, packed for `components.stops`.
 
-    experiments : (stops,) what is compared at each; None where the settings do not go together, and nothing is drawn.
-    keys : that the charts are drawn with. On public data they are made once for all visitors.
+    With them the browser shows the plan at each stop while the slider is dragged. On public data they are computed once
+    for all visitors.
+
+    slider : key of the slider. experiments : the experiment at each stop, None where the settings do not go together.
+    keys : keys of the charts on the page, which are the first of `drawings`; as many charts are packed.
     """
     texts = tuple("" if experiment is None else experiment.to_json() for experiment in experiments)
     public = all(experiment is None or experiment.public for experiment in experiments)
@@ -138,81 +145,100 @@ def _stops(
     slider: str,
     texts: Sequence[str],
     keys: Sequence[str],
-    look: tuple[bool, bool],  # noqa: ARG001 (names what is cached, as the charts are for this look of the page)
+    look: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: charts differ between looks of the page)
     _views: Views,
     _predict: Predict,
     _drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
+    """Compute `stops`. texts : the JSON text of the experiment at each stop, "" for none. look : from `charts.look`.
+
+    Streamlit leaves parameters with an underscore out of the cache key.
+    """
     figures: dict[str, list[str]] = {key: [] for key in keys}
     lines: list[str] = []
-    with _ONE:  # visitors who have let go of a slider then wait for one such computation at most
+    with _ONE:  # one such computation at a time: visitors who have let go of a slider then wait for one at most
         for text in texts:
-            made: Iterator[Chart] = iter(())
+            drawings: Iterator[Chart] = iter(())
             lines.append("")
             if text:
                 with suppress(UserError):  # no method has a plan there
-                    shown = _views.of(text, _predict)
-                    made, lines[-1] = kept(shown, _drawings(shown)), guarantee.in_words(shown.experiment, shown.plans)
+                    plan_view = _views.of(text, _predict)
+                    drawings = kept(plan_view, _drawings(plan_view))
+                    lines[-1] = guarantee.in_words(plan_view.experiment, plan_view.plans)
             for key in keys:
-                chart = next(made, None)
+                chart = next(drawings, None)
                 figures[key].append("" if chart is None else charts.sent(chart)["figure"])
     return components.pack_stops(slider, [str(hash(text)) for text in texts], lines, figures)
 
 
-_ONE = threading.Lock()
+_ONE = threading.Lock()  # of the computation of all stops of a slider
 _shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)
 
 
 def drawings(shown: PlanView) -> Iterator[Chart]:
-    """The scale of the noise in each step, and the privacy spent."""
+    """Yield the chart of the noise's scale in each step, and that of the privacy spent."""
     yield plan_figures.noise_schedule(shown.plans, shown.styles)
     yield privacy_spent(shown)
 
 
 def privacy_spent(shown: PlanView, after: str = "step") -> Chart:
-    """What has been spent after each step, in the currency of the budget, or as ε at its δ."""
-    budget, words = shown.experiment.budget, {"remark": shown.experiment.budget.remark, "after": after}
+    """Return the chart of the privacy spent after each step, in the currency of the budget, or as ε at its δ.
+
+    after : name of a step, as the family counts them.
+    """
+    budget, texts = shown.experiment.budget, {"remark": shown.experiment.budget.remark, "after": after}
     if isinstance(budget, ApproximateDP):
-        return plan_figures.epsilon_spent(shown.plans, shown.styles, budget.delta, budget.epsilon, **words)
+        return plan_figures.epsilon_spent(shown.plans, shown.styles, budget.delta, budget.epsilon, **texts)
     limit = None if budget.currency is None else budget.limit
-    return plan_figures.privacy_spent(shown.plans, shown.styles, budget.currency or "rho", limit, **words)
+    return plan_figures.privacy_spent(shown.plans, shown.styles, budget.currency or "rho", limit, **texts)
 
 
 def kept(shown: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
-    """The charts that `drawings` makes, each made once: the page of a plan is drawn again and again."""
-    known = [shown.charts[place] for place in range(len(shown.charts))]
-    yield from known
-    for place, chart in islice(enumerate(drawings), len(known), None):
-        yield shown.charts.setdefault(place, chart)  # another visitor may have made it meanwhile
+    """Yield the charts of `drawings`, those that `shown.charts` has from there, and store the others in it.
+
+    Each is then made once, while the page of a plan is drawn again and again.
+    """
+    cached = [shown.charts[index] for index in range(len(shown.charts))]
+    yield from cached
+    for index, chart in islice(enumerate(drawings), len(cached), None):
+        yield shown.charts.setdefault(index, chart)  # another visitor may have made it meanwhile
 
 
 def size(shown: PlanView) -> str:
-    """The number of rows, in a line."""
+    """Return the number of rows of the data, which is the same for all plans, as a text."""
     return f"n = {next(iter(shown.plans.values())).facts.n:,} rows."
 
 
 def refusals(refused: Mapping[str, UserError]) -> None:
-    """Say which of the chosen methods have no plan, and why, once per reason."""
+    """Draw a warning for each reason why methods have no plan, with their labels. refused : the errors, by label."""
     for reason in dict.fromkeys(str(error) for error in refused.values()):
         labels = [label for label, error in refused.items() if str(error) == reason]
         st.warning(reason, title=f"Left out: {', '.join(labels)}")
 
 
 def notes(plans: Mapping[str, Plan]) -> None:
-    """What the plans warn of, once per sentence, with the methods that it is about."""
-    for note in dict.fromkeys(note for plan in plans.values() for note in plan.notes):
+    """Draw each different note of the plans as a warning, with the labels of the methods whose plan has it."""
+    different_notes = dict.fromkeys(note for plan in plans.values() for note in plan.notes)
+    for note in different_notes:
         st.warning(note, title=", ".join(label for label, plan in plans.items() if note in plan.notes))
 
 
-def advised(told: str, key: str, button: str, **options: Any) -> None:
-    """What is advised, in a line with a button that takes it; options : of the button."""
+def advised(advice: str, key: str, button: str, **options: Any) -> None:
+    """Draw a piece of advice in a line with a button that takes it.
+
+    key, button : key and label of the button. options : further arguments of `st.button`.
+    """
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        st.markdown(f":material/lightbulb: {told}", width="stretch")
+        st.markdown(f":material/lightbulb: {advice}", width="stretch")
         st.button(button, key=key, icon=":material/tune:", **options)
 
 
 def tabs(small: Sequence[Chart], drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
-    """The charts of a plan in two tabs: what it comes to; and those that stand small above, with the rest."""
+    """Return functions that draw the charts of a plan in two tabs, by the title of the tab.
+
+    drawings : the charts that are not drawn small next to the picture; "Plan" has the first two of them, and
+    "More charts" the others, after those of `small`, in full size. key : prefix of the charts' keys.
+    """
     return {
         "Plan": lambda: draw(list(islice(drawings, 2)), key),
         "More charts": lambda: draw([*small, *islice(drawings, 2, None)], f"{key}_more"),
@@ -220,9 +246,13 @@ def tabs(small: Sequence[Chart], drawings: Iterator[Chart], key: str) -> dict[st
 
 
 def draw(drawings: Sequence[Chart], key: str) -> None:
-    """Charts, two side by side; their keys are `<key>_<number>`. In place of one that has nothing to draw stands the
-    sentence that says why."""
-    columns = [column for _ in range((len(drawings) + 1) // 2) for column in st.columns(2, gap="medium")]
+    """Draw charts two by two, side by side, with the keys `<key>_<number>`.
+
+    A chart without any curve is replaced by its own note on why there is nothing to draw.
+    """
+    columns: list[DeltaGenerator] = []
+    for _ in range((len(drawings) + 1) // 2):  # rows, of which the last may have a single chart
+        columns += st.columns(2, gap="medium")
     for number, (column, chart) in enumerate(zip(columns, drawings, strict=False)):
         with column:
             if chart.figure.data:

@@ -1,4 +1,8 @@
-"""The menu of presets: it shows the preset that the settings equal, and writes all settings of another one."""
+"""The menu of presets, that is, of named experiments.
+
+It shows the preset whose settings the page has now. To pick another one writes all settings of the page: as Streamlit
+allows that only before their controls are drawn, the experiment is noted as pending, and written at the next draw.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,11 +15,11 @@ from dpviz.ui import links, streamlit_patches
 from dpviz.ui.controls import WHOLE, Panel
 from dpviz.ui.experiment import sections, texts
 
-SettingsOf = Callable[[Preset], Mapping[str, Any]]
+SettingsOf = Callable[[Preset], Mapping[str, Any]]  # from a preset to the values of the page's controls, by name
 
 
 def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
-    """Apply the preset that the address names, and replace its name in the address by its settings."""
+    """Make the preset that the address names pending, and remove its name: the page then writes its settings there."""
     slug = st.query_params.get(links.PRESET)
     if slug is None:
         return
@@ -28,7 +32,10 @@ def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
 
 
 def restoring(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> links.Named | None:
-    """Return the preset that the settings equal, by its name in links, with the keys that it sets; None if none is."""
+    """Return the name in links of the preset that the menu shows, with the keys of the controls that it sets.
+
+    Return None if the menu shows none, as the visitor's settings are those of no preset.
+    """
     name = st.session_state.get(panel.key("preset"))
     preset = next((preset for preset in presets if preset.name == name), None)
     if preset is None:
@@ -37,35 +44,43 @@ def restoring(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) 
 
 
 def apply_pending(panel: Panel, settings_of: Callable[[Experiment], Mapping[str, Any]]) -> None:
-    """Write the settings of the pending experiment, from this or another page; before any control is drawn."""
+    """Write the settings of the pending experiment, if there is one, into the page's controls; call it before these.
+
+    settings_of : returns the values of the page's controls, by name.
+    """
     experiment = st.session_state.get(panel.key("pending"))
     if experiment is not None:
         panel.write(settings_of(experiment))
 
 
 def applied(panel: Panel) -> None:
-    """Forget the pending experiment; after all controls have been drawn.
+    """Forget the pending experiment; call it after all controls have been drawn.
 
-    A script run that is interrupted before that has sent the browser no values, and the browser's own would win.
+    If it were forgotten earlier and the script interrupted, the browser would never get the new values, and would send
+    back its old ones.
     """
     st.session_state.pop(panel.key("pending"), None)
 
 
 def open_with(page: str, experiment: Experiment) -> None:
-    """Ask the page with this prefix to begin with the settings of an experiment."""
-    st.session_state[f"{page}_pending"], st.session_state[WHOLE] = experiment, True
+    """Make an experiment pending on the page with the prefix `page`, which then begins with its settings."""
+    st.session_state[f"{page}_pending"] = experiment
+    st.session_state[WHOLE] = True  # the controls of the whole page are set, not only of a part of it
 
 
 def _open(panel: Panel, preset: Preset) -> None:
+    """Make a preset pending, with the tab of the plan that it is about, if any."""
     open_with(panel.page, preset.experiment)
     if preset.tab:
-        st.session_state[panel.key("section")], st.session_state[panel.key("tabs")] = sections.PLAN, preset.tab
+        st.session_state[panel.key("section")] = sections.PLAN
+        st.session_state[panel.key("tabs")] = preset.tab
 
 
 def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None) -> Preset | None:
-    """Draw the menu, when the experiment is known; return the preset that was picked last, if any.
+    """Draw the menu; return the last preset whose settings the page had, None if there was none.
 
-    The menu follows the settings: after a change it shows "Your own settings", and the preset can be picked again.
+    The menu shows the preset that equals the experiment of the present settings, and "Your own settings" if none does.
+    So after a change of a setting the preset can be picked again.
     """
     key = panel.key("preset")
     matching = next((preset.name for preset in presets if preset.experiment == experiment), texts.OWN_SETTINGS)
@@ -77,7 +92,8 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
     st.selectbox(
         "Preset",
         names,
-        # As with sliders: the value set above is sent once, and may be lost. The first index is sent every time.
+        # Streamlit sends the value that is set above only once, and it may be lost. It sends `index` every time, which
+        # must stay the same as at first.
         index=names.index(st.session_state.setdefault(f"{key}_born", matching)),
         key=key,
         on_change=_pick,
@@ -88,15 +104,15 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
 
 
 def _last(panel: Panel, presets: Sequence[Preset]) -> Preset | None:
-    """Return the preset that was picked last, None if there is none."""
-    last = st.session_state.get(panel.key("last_preset"))
-    return next((preset for preset in presets if preset.name == last), None)
+    """Return the last preset whose settings the page had, None if there was none."""
+    name = st.session_state.get(panel.key("last_preset"))
+    return next((preset for preset in presets if preset.name == name), None)
 
 
 def text(panel: Panel, preset: Preset | None, experiment: Experiment | None, settings_of: SettingsOf) -> None:
-    """Draw what to look for in the preset, which is true at its own settings; at others, the changes since.
+    """Draw a preset's advice on what to look for, which is true at its own settings; at others, their changes.
 
-    Draws nothing for another kind of problem or data.
+    Draws nothing if the present experiment has another kind of problem or data than the preset.
     """
     if preset is None or experiment is None or _about(preset.experiment) != _about(experiment):
         return
@@ -105,8 +121,9 @@ def text(panel: Panel, preset: Preset | None, experiment: Experiment | None, set
 
 
 def story(panel: Panel, presets: Sequence[Preset]) -> None:
-    """Draw published results for the preset that was picked last, with their source."""
-    if (preset := _last(panel, presets)) is not None:
+    """Draw the published results that the last preset repeats, with their source."""
+    preset = _last(panel, presets)
+    if preset is not None:
         st.caption(f"**{preset.name}.** {preset.reported} *Source: {preset.source}.*")
 
 
@@ -117,7 +134,10 @@ def _about(experiment: Experiment) -> tuple[str, str]:
 
 
 def _changed(panel: Panel, preset_values: Mapping[str, Any]) -> str:
-    """Say which of the controls have other values than the preset's; "" if none has."""
+    """Return a sentence that names the controls with other values than the preset's; "" if there are none.
+
+    preset_values : the values of the controls at the preset's settings, by name.
+    """
     titles = [
         title
         for name, title in panel.titles.items()
@@ -127,9 +147,10 @@ def _changed(panel: Panel, preset_values: Mapping[str, Any]) -> str:
 
 
 def _pick(panel: Panel, presets: Sequence[Preset]) -> None:
+    """Make the preset that was picked in the menu pending; for its callback."""
     key = panel.key("preset")
     if not streamlit_patches.alone(key):
-        return  # a quick second change: what the menu showed before the first one is no choice
+        return  # another control changed at once, so the menu may report what it showed before: that is no choice
     picked = st.session_state[key]
     for preset in presets:
         if preset.name == picked:

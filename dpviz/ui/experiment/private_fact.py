@@ -1,4 +1,8 @@
-"""A fact that a private release buys before the run: computed by a button, once, and counted."""
+"""A fact about the data, such as the smoothness L, that a private release computes for a part of the budget.
+
+A button computes it once, before the run, and writes it into a control, which the visitor can also fill by typing a
+value that is known beforehand. The session counts the releases from an uploaded file, since each of them costs budget.
+"""
 
 import math
 from collections.abc import Callable, Hashable
@@ -13,22 +17,25 @@ from dpviz.ui.experiment import texts
 
 
 def typed(panel: Panel, name: str) -> None:
-    """Note that the value of a control was typed; for its callback."""
+    """Note that the visitor typed the present value of the control `name`; for the callback of this control."""
     st.session_state[panel.key(f"{name}_typed")] = st.session_state[panel.key(name)]
 
 
 def say_typed(symbol: str) -> None:
-    """Say that the value in use was typed, and the consequence."""
+    """Draw a caption that the value in use was typed, so it costs no budget but counts as declared.
+
+    symbol : of the value.
+    """
     st.caption(texts.TYPED.format(symbol=symbol))
 
 
 @dataclass(frozen=True)
 class Purchase:
-    """A value of a control that a private release computes from the data, and the costs of its releases.
+    """A value of a control that a private release computes from the data, with the costs of all such releases.
 
-    name : of the control that takes the value; `<name>_cost` takes what a release spends. symbol : of that cost.
-    what : the value in words. about : all parts of the problem on which the value depends, as text. file : key of an
-        uploaded file, whose releases all count; None for public data.
+    name : name of the control of the value; the control `<name>_cost` has the cost of its release. symbol : of the
+    cost. what : name of the value in a sentence, such as "the gap". about : text of all parts of the problem on which
+    the value depends. file : key of the uploaded file, all of whose releases add up; None for public data.
     """
 
     panel: Panel
@@ -40,7 +47,7 @@ class Purchase:
 
     @property
     def paid(self) -> list[float]:
-        """The costs of all releases of this value from a file in this session."""
+        """The costs of all releases of this value from the file in this session, as a list that grows with them."""
         if self.file is None:
             return []
         costs: list[float] = st.session_state.setdefault(f"released_{self.name}", {}).setdefault(self.file, [])
@@ -53,7 +60,10 @@ class Purchase:
 
     @property
     def _origins(self) -> dict[float | None, tuple[str, float | None]]:
-        """For every computed value: `about` of its problem, and its cost; cost None if it was no release."""
+        """From every value that was computed in this session to `about` of its problem, and its cost.
+
+        The cost is None for a value that was computed from the data without noise, which is no release.
+        """
         origins: dict[float | None, tuple[str, float | None]]
         origins = st.session_state.setdefault(self.panel.key(f"{self.name}_for"), {})
         return origins
@@ -63,26 +73,27 @@ class Purchase:
         return self._origins.get(value, (None, None))[0]
 
     def computed(self, value: float | None) -> bool:
-        """Return true if this value was computed from the data, and no budget paid for it."""
+        """Return true if a value was computed from the data without noise, so that no budget paid for it."""
         return value in self._origins and self._origins[value][1] is None
 
     def cost_of(self, value: float | None) -> float | None:
-        """Return the cost of releasing this value, with all others from the same file; None if it was not released."""
-        cost = self._origins.get(value, (None, None))[1]
+        """Return the cost of a value: of all releases from the same file together; None if it was not released."""
+        _, cost = self._origins.get(value, (None, None))
         return self.total if cost is not None and self.paid else cost
 
     def typed(self, value: float) -> None:
-        """Note that this value, which was not computed, is used as a declaration."""
+        """Note that a value is used as declared by the visitor, as if it had been typed."""
         st.session_state[self.panel.key(f"{self.name}_typed")] = value
 
     def is_typed(self, value: float | None) -> bool:
-        """Return true if this value is the last declared one: typed, or used as a declaration."""
+        """Return true if a value is the last one that was typed or used as declared."""
         return bool(st.session_state.get(self.panel.key(f"{self.name}_typed")) == value)
 
     def elsewhere(self, value: float | None, cost: float | None) -> None:
-        """Note the origin of a value in settings from elsewhere, such as a link: an estimate, cost None, or a release.
+        """Note the origin of a value that came with settings from elsewhere, such as a link.
 
-        Does nothing for a value that was computed or declared here before.
+        cost : the cost of its release; None if it was computed without noise. Does nothing for a value whose origin is
+        known, since it was computed or declared in this session.
         """
         if value is None or value in self._origins or self.is_typed(value):
             return
@@ -91,11 +102,15 @@ class Purchase:
             self.paid.append(cost)
 
     def known(self, value: float) -> None:
-        """Note that the value was known beforehand, as its owner declares; for callbacks."""
+        """Note that a computed value was known beforehand, as its owner declares; for callbacks."""
         self._origins.pop(value, None)
 
     def offer_release(self, value: float | None, spends: float, compute: Callable[[], float]) -> None:
-        """Draw the button that computes the value at the cost `spends`, with the costs of earlier releases."""
+        """Draw the button that computes the value by a release, with a caption on its cost or on the costs paid so far.
+
+        value : present value of the control; the button is disabled if it is a release for the present problem.
+        spends : cost of a release. compute : returns the released value; raises UserError.
+        """
         self.panel.reads_leads = True
         paid = " + ".join(short(cost) for cost in self.paid)
         cost = f"Spent {self.symbol} = {paid}" if paid else f"Spends {self.symbol} = {short(spends)}"
@@ -110,7 +125,11 @@ class Purchase:
         )
 
     def keep(self, cost: float | None, compute: Callable[[], float]) -> None:
-        """Compute the value and write it into its control, with its cost, None if it is no release; for callbacks."""
+        """Compute the value and write it into its control, and its cost into the other; for callbacks.
+
+        cost : of the release; None if `compute` adds no noise. If `compute` raises UserError, nothing is written, and
+        `say_error` draws the error.
+        """
         try:
             value = compute()
             self.panel.write({self.name: value, f"{self.name}_cost": cost})
@@ -128,9 +147,10 @@ class Purchase:
             st.error(str(error), title=error.title)
 
     def warn(self, counted: bool, where: str, value: float | None) -> None:
-        """Warn of releases that the plan does not count, and of a value that was computed for another problem.
+        """Draw warnings of releases that the plan does not count, and of a value computed for another problem.
 
-        counted : true if the plan counts them. where : the setting with which it would.
+        counted : true if the plan counts the releases. where : text on the setting with which it would. value : the
+        present value of the control.
         """
         if self.paid and not counted:
             st.warning(

@@ -1,4 +1,8 @@
-"""The menu of problems and data: one declaration per page, from which the controls and their inverse follow."""
+"""The menu of problems and data of a page.
+
+Each page declares its problems, and the sources of their rows, in one `ProblemMenu`. It draws the controls, builds the
+problem from them, and finds the values of the controls from a problem.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,22 +23,24 @@ from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment.controls import fields_of
 from dpviz.ui.uploads import file
 
-ANY = ""  # in place of the name of a problem: the same data sets go with all of them
-UPLOAD = "upload"
+ANY = ""  # key of the sources, in place of the name of a problem, where the same data sets go with all problems
+UPLOAD = "upload"  # name of the source that is a visitor's own file
 Generator = type[DataSpecification[Any, Any]] | type[LatentGame]
+# From the prefix of a page to the data set of a visitor's file, None until it is ready, and the file's arrays by name.
 Upload = Callable[[str], tuple[Specification | None, Mapping[str, np.ndarray]]]
 
 
 def settings(cls: type[Specification], without: Collection[str] = ()) -> list[str]:
-    """Return the names of the settings of a class of specification, but those in `without`."""
+    """Return the names of the settings of a class of specifications, except those in `without`."""
     return [control.name for control in cls.controls() if control.name not in without]
 
 
 @dataclass(frozen=True)
 class Menu:
-    """A choice of one among options (value -> label). One option alone is no choice: then only `help` is shown.
+    """A control that chooses one of several problems.
 
-    name : of the control, which is part of the address.
+    options : the labels by value; if there is only one, the control is replaced by the text `help`. name : name of the
+    control, which links contain.
     """
 
     name: str
@@ -53,10 +59,11 @@ class Menu:
 
 @dataclass(frozen=True)
 class Problem:
-    """A kind of problem, and the keys and positions of its controls.
+    """A kind of problem, with the names of its controls and where they are drawn.
 
-    prefix : of the keys of its controls, but of those that are `shared` with other problems of the page.
-    first : settings that are drawn with those of the data. groups : others, by the title of their expander.
+    shared : settings whose control other problems of the page have too, under the same name. prefix : beginning of the
+    names of all other controls. first : settings that are drawn together with those of the data.
+    groups : the other settings, by the title of the expander in which they are drawn.
     """
 
     cls: type[ProblemSpecification]
@@ -70,18 +77,26 @@ class Problem:
         return name if name in self.shared else self.prefix + name
 
     def draw(self, panel: Panel, names: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """Draw the controls of the settings `names`; return their values. defaults : in place of the declared ones."""
+        """Draw the controls of the settings `names`; return their values by name.
+
+        defaults : default values, by name, in place of those that the class declares.
+        """
         controls = {control.name: control for control in self.cls.controls()}
-        drawn = {name: replace(controls[name], default=defaults.get(name, controls[name].default)) for name in names}
-        return {name: panel.control(control, self.key(name)) for name, control in drawn.items()}
+        values = {}
+        for name in names:
+            control = replace(controls[name], default=defaults.get(name, controls[name].default))
+            values[name] = panel.control(control, self.key(name))
+        return values
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source of rows; with a title alone, it selects a problem of the same name that has no data set.
+    """A source of the rows of a problem, in the choice of the data set.
 
-    cls : a generator; the keys of its controls begin with `prefix`. upload : `(page)` to the data set of a visitor's
-    own file, None until it is ready, and its arrays.
+    A source with neither `cls` nor `upload` stands for a problem without data, which has the name of the source.
+
+    cls : class of the settings of a generated data set; the names of their controls begin with `prefix`.
+    upload : draws the panel for a visitor's own file and returns the data set.
     """
 
     title: str
@@ -91,19 +106,22 @@ class Source:
 
 
 def generators(classes: Mapping[str, Generator], prefix: str = "") -> dict[str, Source]:
-    """Return sources for generators by their names in the address; the keys of their controls begin with `prefix` and
-    this name."""
+    """Return a source for each generator, by its name in the address.
+
+    The names of its controls begin with `prefix` and the generator's name.
+    """
     return {name: Source(cls.title, cls, f"{prefix}{name}_") for name, cls in classes.items()}
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The choices of the data controls.
+    """The values of the controls of the data, with the problem if it is chosen before the data.
 
-    source : its name. name, kind : of the problem; empty, and of any kind, while it is chosen later.
-    values : settings of the problem that were drawn with the data. data : a generator and its settings. upload : the
-    data set of a file, None until it is ready. uploaded : true if the data are the visitor's own file. tables : the
-    file's arrays. leads : true if one of the data controls replaces the steps above the picture.
+    source : name of the source. name, kind : name and class of the problem; "" and the base class if it is chosen
+    later. values : values of the problem's settings that were drawn with the data. data : a generator with its
+    settings, None for other sources. uploaded : true if the data are the visitor's own file. upload : the data set of
+    that file, None until it is ready. tables : the arrays of that file. leads : true if a control of the data is above
+    the picture, in the place of the number of steps.
     """
 
     source: str = ""
@@ -119,7 +137,11 @@ class Selection:
 
 @dataclass(frozen=True)
 class Draft:
-    """A problem that is about to be built, with the data, budget and seed for the release of a private fact."""
+    """A problem that is about to be built, with everything that the private release of a fact about its data needs.
+
+    values : the values of its settings. tables : the arrays of an uploaded file. budget, seed : from which the release
+    takes its cost and its noise.
+    """
 
     panel: Panel
     cls: type[ProblemSpecification]
@@ -130,12 +152,12 @@ class Draft:
 
 
 def _nothing(*_: Any) -> dict[str, Any]:
-    """Return no further controls or values."""
+    """Return {}: a page without further controls."""
     return {}
 
 
 def _values(draft: Draft) -> Mapping[str, Any]:
-    """Return the values as they were set."""
+    """Return the values of a draft as they were set: a page that completes none."""
     return draft.values
 
 
@@ -143,17 +165,22 @@ def _values(draft: Draft) -> Mapping[str, Any]:
 class ProblemMenu:
     """The choice of problem and data on a page.
 
-    problems : by their names in the address. menu : the choice among them. sources : by the name of a problem, the
-    sources of its rows, the first by default; under `ANY` those of all problems, and then the source is chosen first.
-    source_name : of the control of the source, "{}" being the problem; label, help : of that control.
-    expanders : titles of the expanders of the problem's settings, below the data; "" is a container without one. The
-    problem is built in the last of them. data_settings, expanded : the expander of the settings of the data.
-    leading : a setting of the data that takes the place of the steps above the picture.
-    upload_defaults : settings whose default is another one for the visitor's own file: the usual one, and that one.
+    problems : the problems by their names in the address. menu : the control that chooses among them, or a function
+    that returns it for the data chosen before; None if the first problem is the only choice.
+    sources : for each problem, by name, the sources of its rows by name, of which the first is chosen at first. With
+    the single key `ANY` instead, the source is chosen first, and goes with every problem.
+    source_name, label, help : name, label and help of the control of the source; "{}" in its name is replaced by the
+    name of the problem.
+    data_settings, expanded : title of the expander with the settings of the data, and whether it is open.
+    expanders : titles of the expanders with the other settings of the problem, below the data; "" draws them without an
+    expander. Errors of the problem are drawn in the last one.
+    leading : a setting of the data that is drawn above the picture, in the place of the number of steps.
+    upload_defaults : settings that have another default on a visitor's own file, as {name: (usual default, that one)}.
 
-    Hooks: more : `(panel, kind of problem, values)`, draws controls below the last settings and returns their
-    values. complete : returns the values from which a draft is built. more_of : the inverse of `more`, for values
-    that no control declares.
+    Three functions let a page add to this.
+    more : `(panel, kind of problem, values)`, draws controls below the last settings and returns their values by name.
+    complete : returns, from a draft, the values from which the problem is built.
+    more_of : the inverse of `more`: returns, from a problem, the values of the controls that `more` drew.
     """
 
     problems: Mapping[str, Problem]
@@ -172,43 +199,49 @@ class ProblemMenu:
     more_of: Callable[[ProblemSpecification], Mapping[str, Any]] = _nothing
 
     def choose(self, panel: Panel, main: DeltaGenerator, lead: int) -> Selection:
-        """Draw the choice of the data, and of the problem where that comes first. An upload is drawn in `main`.
+        """Draw the choice of the data with their settings, and of the problem if that comes first; return the choices.
 
-        lead : the column above the picture of the setting that leads.
+        main : the part of the page in which the panel for a visitor's file is drawn. lead : number of the column above
+        the picture for the leading setting.
         """
         if file.removed():
             self._go_back(panel)
         name = "" if ANY in self.sources else self._problem(panel, Selection())
-        source = self._source(panel, name)
-        name = source if source in self.problems else name
+        source_name = self._source(panel, name)
+        name = source_name if source_name in self.problems else name  # a source that is a problem without data
         problem = self.problems.get(name, Problem(Selection.kind))
-        origin, upload, tables = self._sources(name).get(source, Source("")), None, NO_TABLES
-        if origin.upload is not None:
+        source = self._sources(name).get(source_name, Source(""))
+        upload, tables = None, NO_TABLES
+        if source.upload is not None:
             with main:
-                upload, tables = origin.upload(panel.page)
-        names = [] if origin.cls is None else settings(origin.cls)
-        data, plain = None, [setting for setting in names if setting != self.leading]
+                upload, tables = source.upload(panel.page)
+        names = [] if source.cls is None else settings(source.cls)
+        below = [setting for setting in names if setting != self.leading]  # all but the one above the picture
+        has_leading = names != below
+        data = None
         with st.expander(self.data_settings, expanded=self.expanded) if problem.first or names else st.container():
             values = problem.draw(panel, problem.first, {})
-            if origin.cls is not None:
-                fields = panel.specification(origin.cls, plain, prefix=origin.prefix)
-                if names != plain:
-                    (leading,) = (control for control in origin.cls.controls() if control.name == self.leading)
-                    panel.lead(lead, leading, fields, prefix=origin.prefix)
-                data = Settings(origin.cls, fields)
+            if source.cls is not None:
+                fields = panel.specification(source.cls, below, prefix=source.prefix)
+                if has_leading:
+                    (leading,) = (control for control in source.cls.controls() if control.name == self.leading)
+                    panel.lead(lead, leading, fields, prefix=source.prefix)
+                data = Settings(source.cls, fields)
             if name and not self.expanders:
                 values |= self.more(panel, problem.cls, values)
-        uploaded = origin.upload is not None
-        return Selection(source, name, problem.cls, values, data, upload, uploaded, tables, leads=names != plain)
+        uploaded = source.upload is not None
+        return Selection(source_name, name, problem.cls, values, data, upload, uploaded, tables, leads=has_leading)
 
     def build(
         self, panel: Panel, chosen: Selection, budget: Settings[Budget], seed: int | None
     ) -> Callable[[], ProblemSpecification] | None:
-        """Draw the problem's controls in their expanders; return a function that builds the problem, None without data.
+        """Draw the problem's controls in their expanders; return a function that builds the problem.
 
-        The function uses the present values of leading settings.
+        Return None while a visitor's file is not ready. A function is returned, since leading settings are drawn later:
+        it uses the values that these have when it is called. These controls are the last ones of an experiment, so this
+        raises UserError for a mistake in any of them.
 
-        The last of the controls that make an experiment: raises UserError for any mistake in them.
+        chosen : the values that `choose` returned. budget, seed : for private releases of facts about the data.
         """
         name, values = chosen.name, dict(chosen.values)
         uploaded_defaults = {name: default for name, (_, default) in self.upload_defaults.items()}
@@ -234,15 +267,16 @@ class ProblemMenu:
                 Settings(cls, completed).build()  # draws the error of values that do not go together
 
         def build() -> ProblemSpecification:
+            # The settings of the data are read again, as a leading one may have been drawn since.
             present = completed if chosen.data is None else {**completed, "data": chosen.data.build()}
             return Settings(cls, present).build()
 
         return build
 
     def settings_of(self, problem: ProblemSpecification) -> dict[str, Any]:
-        """Return the controls that rebuild a problem: the inverse of `choose` and `build`.
+        """Return the values of the controls, by name, that rebuild a problem: the inverse of `choose` and `build`.
 
-        Raises ValueError for a problem that the page cannot express, such as one on an uploaded table.
+        Raises ValueError for a problem that these controls cannot express, such as one on an uploaded table.
         """
         data = problem.dataset
         for name, declared in self.problems.items():
@@ -252,30 +286,36 @@ class ProblemMenu:
             fields |= self.more_of(problem)
             if data is None:
                 return self._choices(name, name) | fields
-            for source, origin in self._sources(name).items():
-                if type(data) is origin.cls:
-                    return self._choices(name, source) | fields | fields_of(data, origin.prefix)
+            for source_name, source in self._sources(name).items():
+                if type(data) is source.cls:
+                    return self._choices(name, source_name) | fields | fields_of(data, source.prefix)
         raise ValueError(f"the page has no controls for {problem.kind if data is None else data.kind}")
 
     @property
     def own_file(self) -> Mapping[str, str]:
-        """The values of the controls that lead to a visitor's own file."""
-        files = ((name, key) for name, sources in self.sources.items() for key in sources if sources[key].upload)
-        name, source = next(files, ("", ""))
-        if not source:
-            return {}
-        return {self.source_name.format(name): source} if name == ANY else self._choices(name, source)
+        """The values of the controls, by name, that choose a visitor's own file; empty if the page takes no file."""
+        for name, sources in self.sources.items():
+            for source_name, source in sources.items():
+                if source.upload is not None:  # the first problem that takes a file is chosen with it
+                    is_for_all = name == ANY
+                    control = self.source_name.format(name)
+                    return {control: source_name} if is_for_all else self._choices(name, source_name)
+        return {}
 
     def _go_back(self, panel: Panel) -> None:
-        """Select the first source of the page in place of a file that was removed."""
+        """Choose the first source, for each problem whose chosen source is a file that the visitor has removed."""
         for name, sources in self.sources.items():
-            key = self.source_name.format(name)
-            source = sources.get(st.session_state.get(panel.key(key), ""))
+            control = self.source_name.format(name)
+            source = sources.get(st.session_state.get(panel.key(control), ""))
             if source is not None and source.upload is not None:
-                panel.write({key: next(iter(sources))})
+                first, *_ = sources
+                panel.write({control: first})
 
     def _choices(self, name: str, source: str) -> dict[str, Any]:
-        """Return the values of the menus that choose a problem and a source."""
+        """Return the values of the controls, by name, that choose the problem `name` and its source.
+
+        A choice with a single option has no control.
+        """
         choices = {}
         if self.menu is not None and (ANY not in self.sources or name != source):
             choices[self._menu(Selection(source)).name] = name
@@ -284,20 +324,24 @@ class ProblemMenu:
         return choices
 
     def _sources(self, name: str) -> Mapping[str, Source]:
+        """Return the sources, by name, of the rows of the problem `name`."""
         return self.sources.get(ANY) or self.sources.get(name, {})
 
     def _menu(self, chosen: Selection) -> Menu:
+        """Return the control that chooses the problem, which may depend on the data chosen before."""
         assert self.menu is not None
         return self.menu if isinstance(self.menu, Menu) else self.menu(chosen)
 
     def _problem(self, panel: Panel, chosen: Selection) -> str:
-        return next(iter(self.problems)) if self.menu is None else self._menu(chosen).draw(panel)
+        """Draw the choice of the problem, if there is one; return the name of the problem."""
+        first, *_ = self.problems
+        return first if self.menu is None else self._menu(chosen).draw(panel)
 
     def _source(self, panel: Panel, name: str) -> str:
-        """Draw the choice of the source of the rows; return its name, "" for a problem without data."""
-        titles = {source: origin.title for source, origin in self._sources(name).items()}
-        first = next(iter(titles), "")
-        if len(titles) < 2:
+        """Draw the choice of the source of the rows of the problem `name`; return its name, "" if it has no data."""
+        titles = {source_name: source.title for source_name, source in self._sources(name).items()}
+        first, *others = titles or [""]
+        if not others:
             return first
         control = self.source_name.format(name)
         if not self.upload_defaults:
@@ -308,10 +352,15 @@ class ProblemMenu:
         return source
 
     def _swap(self, panel: Panel, control: str) -> None:
-        """Give settings at the default of the previous kind of source the default of the new one; for a callback."""
-        was_upload, is_upload = (
-            st.session_state.get(panel.key(key)) == UPLOAD for key in (f"{control}_drawn", control)
-        )
-        for name, defaults in self.upload_defaults.items():
-            if was_upload != is_upload and st.session_state.get(panel.key(name)) == defaults[was_upload]:
-                st.session_state[panel.key(name)] = defaults[is_upload]
+        """Move settings from their usual default to that on a file, or back, when the source changes; for a callback.
+
+        A setting that the visitor has changed stays as it is. control : name of the control of the source.
+        """
+        was_upload = st.session_state.get(panel.key(f"{control}_drawn")) == UPLOAD
+        is_upload = st.session_state.get(panel.key(control)) == UPLOAD
+        if was_upload == is_upload:
+            return
+        for name, (usual, on_file) in self.upload_defaults.items():
+            old_default, new_default = (on_file, usual) if was_upload else (usual, on_file)
+            if st.session_state.get(panel.key(name)) == old_default:
+                st.session_state[panel.key(name)] = new_default

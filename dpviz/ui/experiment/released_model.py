@@ -1,4 +1,4 @@
-"""The release of one run of every method, in sentences and as a table to download; reads no raw data."""
+"""The model that one run of every method releases, in sentences and as a table to download; reads no raw data."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,19 +18,19 @@ from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import plain, show_table
 
-CONSTANT = "(constant)"
-NAMED = 3  # coefficients in a sentence
+CONSTANT = "(constant)"  # name of the constant term in the column of coefficients
+NAMED = 3  # largest number of coefficients that a sentence names
 
 
 def of_each(trace: Trace) -> dict[str, ArmTrace]:
     """Return the traces of the private methods that have released something, by label."""
-    return {label: lane for label, lane in trace.lanes.items() if lane.private and lane.output}
+    return {label: arm_trace for label, arm_trace in trace.lanes.items() if arm_trace.private and arm_trace.output}
 
 
 def coefficients(facts: DatasetFacts | GroupedFacts, constant: bool = False) -> pd.DataFrame:
-    """Return a table with a row for each coefficient: its column and the declared range of that column.
+    """Return a table with a row for each coefficient: the column that it multiplies, and the column's declared range.
 
-    constant : true to append a row for the constant term.
+    constant : true to append a row for the constant term, which multiplies no column.
     """
     low, high = np.array(facts.bounds).T
     table = pd.DataFrame({"column": facts.names, "lowest": low, "highest": high})
@@ -40,7 +40,7 @@ def coefficients(facts: DatasetFacts | GroupedFacts, constant: bool = False) -> 
 
 
 def heaviest(x: np.ndarray, names: Sequence[str]) -> str:
-    """Describe the largest of the coefficients x (d,) with their names."""
+    """Return text with the NAMED coefficients of x (d,) that are largest in absolute value, and their names (d,)."""
     largest = np.argsort(-np.abs(x), kind="stable")[:NAMED]
     return ", ".join(f"{plain(names[j])} {x[j]:+.3g}" for j in largest)
 
@@ -54,11 +54,12 @@ def show(
     weights: pd.DataFrame | None = None,
     digits: str = "%.3f",
 ) -> None:
-    """Draw the models of the first run of each private method.
+    """Draw the models that the first run of each private method releases, and a button that saves them as a file.
 
-    words : a sentence for each method, as Markdown. model : a row for each coefficient, a column for each method, and
-    columns that describe the coefficient; meaning : how to read it. weights : such a table of the other player, if any.
-    digits : how numbers are shown; the file has all of them.
+    words : a sentence about the model of each method, in Markdown, by label. model : the table of the coefficients,
+    with a row for each, a column for each method, and columns that describe the coefficient. meaning : a sentence on
+    how to read it. weights : in a game, the table of the other player's weights. digits : format of the numbers on the
+    screen; the file has all digits.
     """
     about, guarantee = f"First run of each method. {meaning}", run.experiment.promise
     with explain.heading("What one run releases"):

@@ -1,4 +1,4 @@
-"""Results of a run: curves over steps or privacy spent, and the table of final numbers."""
+"""Results of a run that has ended: its curves over steps or privacy spent, and the table of final numbers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,25 +22,27 @@ from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
-
-if TYPE_CHECKING:
-    from streamlit.elements.lib.column_types import ColumnConfig
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import plain, sentence, show_table
 
+if TYPE_CHECKING:
+    from streamlit.elements.lib.column_types import ColumnConfig
+
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
-NO_OVERLAY = "none"
-MAX_CHARTS = 12  # cached charts of a run
+NO_OVERLAY = "none"  # value of the choice of thin lines that draws none
+MAX_CHARTS = 12  # largest number of cached charts of a run
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options for drawing the curves of a run.
+    """A family's options for drawing the curves of a run.
 
-    second : metric of the second chart at first.
-    overlays : further curves (T+1,) by name and arm, of the metric `compared`. remarks : a sentence about them.
-    conditions : the conditions under which they hold, shown behind their names.
+    currency, currency_title : of the horizontal axis "Privacy spent". second : name of the metric that the second chart
+    shows at first.
+    overlays : curves of theory, one of which can be drawn as thin lines, by name and label of the method: the values
+    (T+1,) after each of T steps of the metric named `compared`. remarks, conditions : for each overlay, by name, a
+    sentence about it, and the condition under which it holds, which is drawn after its name.
     """
 
     currency: Currency
@@ -53,18 +55,18 @@ class Options:
 
 
 def plain_options(shown: PlanView) -> Options:
-    """Return options for curves without theory to compare them with."""
+    """Return the options of a family that has no theory to compare the curves with."""
     currency: Currency = shown.experiment.budget.currency or "rho"
     return Options(currency, f"Privacy spent, {UNITS[currency].label}")
 
 
 def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
-    """Return true if raw-data curves are shown: always for public data; for a user's file if the switch is on."""
+    """Return true if results that read raw data may be shown: on public data always, on a file if the switch is on."""
     return experiment.problem.public or bool(st.session_state.get(panel.key("diagnostics")))
 
 
 def diagnostics_switch(panel: Panel) -> None:
-    """Draw the switch for raw-data curves of a user's file."""
+    """Draw the switch that shows results which read the raw data of a visitor's file."""
     st.toggle(
         "Accuracy on my data (not private)",
         key=panel.key("diagnostics"),
@@ -74,22 +76,24 @@ def diagnostics_switch(panel: Panel) -> None:
 
 
 def hidden(panel: Panel, experiment: Experiment) -> None:
-    """Say that curves and numbers are hidden, if they are."""
+    """Draw a caption that results which read raw data are hidden, if they are."""
     if not diagnostics_shown(panel, experiment):
         st.caption(texts.HIDDEN)
 
 
 def metrics(trace: Trace) -> dict[str, Metric]:
-    """Return the recorded metrics: first the headline, last those that serve as horizontal axes."""
+    """Return the metrics that a trace records, by name: the most telling first, those for horizontal axes last."""
     by_name = {name: metric for name, metric in trace.metrics.items() if not metric.beside}
     ordered = [*results.headlined(trace)[:1], *sorted(by_name, key=lambda name: by_name[name].axis)]
     return {name: by_name[name] for name in dict.fromkeys(ordered)}
 
 
 def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
-    """Draw two charts side by side: the first metric, and one of the others, if there are any; return the charts.
+    """Draw two charts side by side, with the controls above them; return the charts.
 
-    trace : the part of the run that may be shown.
+    The first has the most telling metric, the second another one of the visitor's choice, if there are others.
+
+    trace : the part of the run's results that may be shown.
     """
     available = metrics(trace)
     if not available:
@@ -106,17 +110,22 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
             overlay = panel.choice(
                 "overlay", "Thin lines", named, NO_OVERLAY, "Theory to compare the first chart with."
             )
-        every = len(trace.lanes) > 2 and run.experiment.replicates > 1
-        every = every and panel.switch("all_bands", "All bands", False, texts.ALL_BANDS)
-    drawn = {first: options.overlays.get(overlay, {}), **({second: {}} if second else {})}
-    curve = partial(_curve, run, trace, axis=axis, options=options, overlay_name=overlay, every_band=every)
-    return charts.beside(
-        *((curve(available[name], overlays=lines), panel.key(f"chart_{name}")) for name, lines in drawn.items())
-    )
+        every_band = False
+        if len(trace.lanes) > 2 and run.experiment.replicates > 1:
+            every_band = panel.switch("all_bands", "All bands", False, texts.ALL_BANDS)
+    curve = partial(_curve, run, trace, axis=axis, options=options, overlay_name=overlay, every_band=every_band)
+    first_chart = curve(available[first], overlays=options.overlays.get(overlay, {}))
+    pairs = [(first_chart, panel.key(f"chart_{first}"))]
+    if second:
+        pairs.append((curve(available[second], overlays={}), panel.key(f"chart_{second}")))
+    return charts.beside(*pairs)
 
 
 def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str], default: str) -> str:
-    """Draw the choice of the metric of the second chart; return its name."""
+    """Draw the choice of the metric of the second chart; return the name of the metric.
+
+    others : names of the metrics to choose from. default : name of the one at first, the first of them if it is none.
+    """
     return panel.choice(
         "second",
         "Second chart",
@@ -137,29 +146,40 @@ def _curve(
     overlay_name: str,
     every_band: bool,
 ) -> Chart:
-    # All that the chart depends on besides the run, which has ended: visible arms and metrics, and the controls.
+    """Return the chart of a metric, from the run's cache if it has been made before.
+
+    axis : name of the horizontal axis: "steps", "spent", or a metric. overlays : thin lines (T+1,), by label of the
+    method; overlay_name : their name among `options.overlays`. every_band : true for a panel with the 10-90 % band of
+    each method, false for one panel with the band of the best.
+    """
+    # The key has everything that the chart depends on, except the run: visible arms and metrics, and the controls.
     key = (*trace.lanes, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
     if key in run.charts:
         return run.charts[key]
     if len(run.charts) >= MAX_CHARTS:
         run.charts.clear()
-    over, title, ceilings = _over(run, trace, axis, options)
+    x_values, title, ceilings = _horizontal_axis(run, trace, axis, options)
+    # With an axis other than the steps, a method that has stopped early has fewer values than its theory has steps.
+    overlays_on_axis = {
+        label: values[: len(x_values[label])] if label in x_values else values for label, values in overlays.items()
+    }
     draw = partial(
         run_figures.convergence,
         trace,
         metric.name,
         arm_styles(run.experiment.arms),
         x="iteration" if axis == "steps" else "spent",
-        spent=over,
+        spent=x_values,
         spent_title=title,
         ceilings=ceilings,
-        overlays={label: curve[: len(over[label])] if label in over else curve for label, curve in overlays.items()},
+        overlays=overlays_on_axis,
         overlay_name=f"{overlay_name}{options.conditions.get(overlay_name, '')}",
     )
     figure = draw(bands="panels" if every_band else "best")
-    compared = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
-    caption = f"{explain.spread(run.experiment.replicates)}{compared} {privacy(metric, trace, run.experiment)}"
-    along = "steps" if axis == "steps" else title.lower() if axis != "spent" else "privacy spent"
+    remark = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
+    caption = f"{explain.spread(run.experiment.replicates)}{remark} {privacy(metric, trace, run.experiment)}"
+    axis_texts = {"steps": "steps", "spent": "privacy spent"}
+    along = axis_texts.get(axis, title.lower())
     alt = f"{metric.label} against {along}, one line per method"
     private = provenance(trace.statuses(metric).values())
     chart = Chart(figure, metric.label, alt, caption, private, to_download=partial(draw, bands="all"))
@@ -167,10 +187,13 @@ def _curve(
     return chart
 
 
-def _over(
+def _horizontal_axis(
     run: Run, trace: Trace, axis: str, options: Options
 ) -> tuple[Mapping[str, np.ndarray], str, Mapping[str, float]]:
-    """Return the horizontal axis, if not steps: values (t+1,) per method, its title, and upper limits per method."""
+    """Return the horizontal axis: values, title, and upper limits; {}, "" and {} for the axis of steps.
+
+    The values (t+1,) after each of the t steps, and the limit, are by label of the method.
+    """
     if axis == "steps":
         return {}, "", {}
     others = results.axes(trace, run.plans)
@@ -185,7 +208,7 @@ def _over(
 
 
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
-    """Say what may be published of a chart of a metric."""
+    """Return a sentence on which curves of a metric's chart may be published, and under which guarantee."""
     statuses = set(trace.statuses(metric).values())
     if statuses == {"not private"}:
         return explain.diagnostic(experiment.replicates, experiment.problem.public)
@@ -194,7 +217,10 @@ def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
 
 
 def table(run: Run, trace: Trace, delta: float) -> None:
-    """Draw the table of final numbers that may be shown; say which of them read the raw data."""
+    """Draw the table of final numbers, with captions on what they mean and which of them read the raw data.
+
+    trace : the part of the run's results that may be shown. delta : at which ε is read.
+    """
     numbers = results.final_table(trace, run.plans, delta=delta)
     if numbers.empty:
         return
@@ -202,50 +228,56 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":  # then the reading equals the privacy spent
         columns.pop("epsilon_at_delta", None)
     labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
-    read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
-    # How long a run takes follows from its data.
-    read = [labels[name] for name in read if name != "seconds" or not run.experiment.public]
-    if not run.experiment.public:  # a visitor may save the table, and then no badge stands beside it
+    raw_labels = []  # of columns that no guarantee covers; a band, of two columns, has no label of its own
+    for name, column in columns.items():
+        is_band = name.endswith(("_low", "_high"))
+        is_public_time = name == "seconds" and run.experiment.public  # else the time tells something about the rows
+        if not column.released and not is_band and not is_public_time:
+            raw_labels.append(labels[name])
+    if not run.experiment.public:  # a visitor may save the table, and then no badge is next to it
         numbers["algorithm"] = results.marked(numbers, trace)["algorithm"]
         labels |= {name: labels[name] + results.NOT_PRIVATE for name in columns if not columns[name].released}
-    shown = _readable(numbers[list(columns)]).rename(columns=labels)
+    view = _readable(numbers[list(columns)]).rename(columns=labels)
     help = {labels[name]: column.help for name, column in columns.items()}
     with explain.heading("Final numbers"):
-        if read or run.experiment.condition:
-            explain.privacy_badge("not private" if read else run.experiment.privacy)
+        if raw_labels or run.experiment.condition:
+            explain.privacy_badge("not private" if raw_labels else run.experiment.privacy)
     show_table(
-        shown,
+        view,
         style=explain.readable,
         placeholder="–",
-        column_config={name: _format(shown[name], help.get(name)) for name in shown},
+        column_config={name: _format(view[name], help.get(name)) for name in view},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
     if run.experiment.condition:
         st.caption(explain.released(run.experiment, run.experiment.replicates))
-    ended = {label: results.endings(lane) for label, lane in trace.lanes.items()}
-    stopping = [f"{label}: {found.describe()} ({found.reasons()})" for label, found in ended.items() if found]
+    stopping = []
+    unfinished = []
+    for label, arm_trace in trace.lanes.items():
+        endings = results.endings(arm_trace)
+        if endings:
+            stopping.append(f"{label}: {endings.describe()} ({endings.reasons()})")
+        plan = run.plans[label]
+        if arm_trace.private and not plan.stops and plan.iterations not in arm_trace.iterations:
+            unfinished.append(label)
     if stopping:
         st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")
-    fixed = {label: run.plans[label].iterations for label in trace.lanes if not run.plans[label].stops}
-    unfinished = [
-        label
-        for label, steps in fixed.items()
-        if trace.lanes[label].private and steps not in trace.lanes[label].iterations
-    ]
     if unfinished:
         st.caption(texts.UNFINISHED.format(methods=", ".join(map(plain, unfinished))))
-    said = [f"Medians of {run.experiment.replicates} runs."]
-    said += [f"**Not private**, because read off the raw data: {', '.join(read)}."] * bool(read)
-    said += [explain.REFERENCES] * any(not lane.private for lane in trace.lanes.values())
-    if said[1:]:
-        st.caption(" ".join(said))
+    notes = [f"**Not private**, because read off the raw data: {', '.join(raw_labels)}."] * bool(raw_labels)
+    notes += [explain.REFERENCES] * any(not arm_trace.private for arm_trace in trace.lanes.values())
+    if notes:
+        st.caption(" ".join([f"Medians of {run.experiment.replicates} runs.", *notes]))
 
 
 def publishing_line(run: Run, trace: Trace, delta: float) -> None:
-    """Draw the cost of publishing more than one of these results, in one line."""
+    """Draw a line on the privacy cost of publishing several of the results; nothing if there is only one.
+
+    delta : at which ε is read.
+    """
     experiment = run.experiment
-    found = results.costs(run.plans, trace.lanes, experiment.budget, experiment.replicates, delta)
-    several = [cost for cost in found if cost.methods * cost.repeats > 1]
+    costs_of_publishing = results.costs(run.plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    several = [cost for cost in costs_of_publishing if cost.methods * cost.repeats > 1]
     if several:
         costs = "; publishing ".join(results.sentences(several, conditions=False))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -259,26 +291,36 @@ def publishing_line(run: Run, trace: Trace, delta: float) -> None:
 
 
 def _readable(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Return the table without columns that repeat, and with both ends of a band in one column."""
-    shown = numbers.drop(columns=["currency", "accountant"], errors="ignore")
-    if "diverged" in shown and not shown["diverged"].any():
-        shown = shown.drop(columns="diverged")
-    for name in [name for name in shown if name in results.UPPER]:
-        shown[name] = shown[name].map(rounded_up)
-    for name in [name for name in shown if name.endswith("_low")]:
-        high = name.removesuffix("_low") + "_high"
-        band = [f"{_signed(low)} - {_signed(high)}" for low, high in zip(shown[name], shown[high], strict=True)]
-        shown = shown.drop(columns=high).assign(**{name: band})
-    return shown.map(lambda value: None if isinstance(value, float) and not np.isfinite(value) else value)
+    """Return the table of final numbers as the screen shows it.
+
+    Columns that say nothing new are dropped, upper bounds are rounded up, both ends of a 10-90 % band are joined in the
+    column of its lower end, and numbers that are not finite become None.
+    """
+    view = numbers.drop(columns=["currency", "accountant"], errors="ignore")
+    if "diverged" in view and not view["diverged"].any():
+        view = view.drop(columns="diverged")
+    for name in [name for name in view if name in results.UPPER]:
+        view[name] = view[name].map(rounded_up)
+    for low_name in [name for name in view if name.endswith("_low")]:
+        high_name = low_name.removesuffix("_low") + "_high"
+        ends = zip(view[low_name], view[high_name], strict=True)
+        band = [f"{_signed(low)} - {_signed(high)}" for low, high in ends]
+        view = view.drop(columns=high_name).assign(**{low_name: band})
+    return view.map(lambda value: None if isinstance(value, float) and not np.isfinite(value) else value)
 
 
 def _signed(x: float) -> str:
-    """Format an end of a band, with a minus sign for the hyphen, which a spreadsheet could take for a formula."""
+    """Format an end of a band with a minus sign, since a spreadsheet may take a text with a hyphen for a formula."""
     return short(x, 2).replace("-", "−")
 
 
 def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: float) -> str:
-    """Return a short heading: the label of a metric without its formula, or the currency of the privacy spent."""
+    """Return the heading of a column of the table of final numbers, short enough for the screen.
+
+    A metric is headed by its label without its formula.
+
+    name, column : name and description of the column. numbers : the table. delta : at which ε is read.
+    """
     if name == "spent":
         return f"Spent {numbers['currency'].iloc[0]}"
     if name == "epsilon_at_delta":
@@ -289,6 +331,7 @@ def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: fl
 
 
 def _format(values: pd.Series, help: str | None) -> "ColumnConfig":
+    """Return Streamlit's description of a column with these values: numbers are aligned otherwise than texts."""
     if pd.api.types.is_numeric_dtype(values):
         return st.column_config.NumberColumn(help=help or None)
     return st.column_config.TextColumn(help=help or None)

@@ -1,4 +1,8 @@
-"""Run, Stop, progress and live charts of a background job; the state of the jobs of all pages."""
+"""Runs of a page in the background: the buttons Run and Stop, progress, and parts of the page that follow a run.
+
+A page is known by its prefix, with which all its keys in the session begin. Its newest run is under `<prefix>_job`. An
+older one may still be in the picture or under Results, until the newest has curves or has ended.
+"""
 
 import os
 import time
@@ -24,24 +28,29 @@ from dpviz.ui.experiment import freshness, texts
 from dpviz.ui.experiment.freshness import Startable
 from dpviz.ui.uploads import file
 
-POLL = 0.25  # seconds between two looks at a running job
-PATIENT = 1.0, 5.0  # at least and at most between two at one that waits in line: each look costs its browser 0.2 s
-TIMES = 4.0  # a look took, that pass until the next; and the part of a run's time that does
-LOOKS = 7.0  # in a second, at most about, of all tabs that have runs in line
-STATUS = 2.0  # seconds at least between two looks at the state of all runs
-AT_ONCE = 0.05  # seconds until the next, where the run has ended while the page was drawn
-FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
-PRESSED = 0.3  # and for one that was asked for by Run
+# A poll is one drawing of the parts of a page that show a run; the following are about the seconds between two polls.
+POLL = 0.25  # lower limit for a run that computes
+PATIENT = 1.0, 5.0  # limits for a run that waits in line, as each poll costs its browser 0.2 s
+TIMES = 4.0  # lower limit as a multiple of the time that the last poll took; 1/TIMES: as a share of the run's time
+LOOKS = 7.0  # upper limit of the polls in a second of all tabs with runs in line, roughly
+STATUS = 2.0  # lower limit for the state of all runs in the sidebar
+AT_ONCE = 0.05  # for a run that has ended while the page was drawn
+FIRST_PICTURE = 0.12  # seconds that a page waits for the first curves of a run that began by itself
+PRESSED = 0.3  # seconds that it waits for those of a run that Run began
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
-SMALL = 300e6  # bytes of memory of a run that counts as short: it may be run beside the pages
-WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
+SMALL = 300e6  # upper limit of the bytes of memory of a run that counts as short, and may compute beside the pages
+WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # environment variable of the number of runs at the same time, and its default
+# After a page's prefix: keys of its newest run, of the runs under Results and in the picture, and of its settings.
 _SUFFIX, _SHOWN, _PICTURED, _SETTLED = "_job", "_shown", "_pictured", "_settled"
-ALONG = "_budget_job"  # behind a family's name: its sweep along the budget; ends like the names of other runs
+ALONG = "_budget_job"  # after a family's name: key of its sweep along the budget, with the ending of all keys of runs
 
 
 @dataclass(frozen=True)
 class Ready:
-    """An experiment that is ready to run, with its plans and the uploaded tables on which it runs."""
+    """An experiment that is ready to run, with its plans by label, and the uploaded tables on which it runs by name.
+
+    It is a `Startable`, which decides by its properties when it begins by itself.
+    """
 
     experiment: Experiment
     plans: Mapping[str, Plan]
@@ -49,52 +58,55 @@ class Ready:
 
     @cached_property
     def bytes(self) -> float:
-        """Estimated bytes of memory that it needs."""
+        """An estimate of the bytes of memory that its run needs."""
         return self.experiment.estimated_bytes(self.plans)
 
     @property
     def few(self) -> bool:
-        """As `Startable`."""
+        """True if it has so few repeats that all of them are run at once."""
         return self.experiment.replicates < 2 * freshness.FIRST
 
     @property
     def times(self) -> float:
-        """As `Startable`."""
+        """The ratio of its work to the work of its first repeats."""
         return self.experiment.replicates / freshness.FIRST
 
     @cached_property
     def releases(self) -> str:
-        """The number of its releases, and their sum."""
+        """A text with the number of releases of its run, and their cost together."""
         runs = [(plan, self.experiment.replicates) for plan in self.plans.values()]
         return results.releases(runs, self.experiment.budget)
 
     @cached_property
     def first(self) -> "Ready | None":
-        """As `Startable`. No run on a file is part of another one: each has noise of its own."""
+        """The same with its first repeats alone; None if it has few.
+
+        It is also None on a file, where no run is a part of another: each has noise of its own.
+        """
         if not self.public or self.few:
             return None
         return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
 
     def without_tables(self) -> "Ready":
-        """Return the same settings without tables, for a page to remember."""
+        """Return the same without tables, for the session to remember: it must not hold the rows of a removed file."""
         return replace(self, tables={}) if self.tables else self
 
     @property
     def too_much(self) -> bool:
-        """As `Startable`."""
+        """True if it needs more memory than a run may use."""
         return self.bytes > runner().max_bytes
 
     @property
     def public(self) -> bool:
-        """As `Startable`."""
+        """True if it may start by itself: it reads no file of a visitor."""
         return self.experiment.public
 
     def is_that_of(self, job: Job) -> bool:
-        """As `Startable`."""
+        """Return true if a job is the one that it would start."""
         return job.task == self.experiment
 
     def started(self, page: str, title: str, short: bool) -> "Run":
-        """As `Startable`."""
+        """Queue its run and return it. The arguments are those of `Startable.started`."""
         short = short and self.bytes < SMALL
         job = runner().submit(self.experiment, self.tables, visitor=visitors.here().name, short=short)
         return Run(job, self.plans, page, title, dict(self.tables))
@@ -102,16 +114,17 @@ class Ready:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A job with the plans that it executes, kept until the next one replaces it.
+    """A job of a page with the plans that it executes, kept in the session until the next one replaces it.
 
-    tables : the uploaded tables that it ran on, which its results may need; they leave with it, or with the file.
-    charts : of its results, by what they show: a page is drawn again much more often than they change.
-    films : its cloud with the caption, by the colour of marks and the size of type.
+    page : prefix of the page. title : name in the sidebar.
+    tables : the uploaded tables that it ran on, by name, which its results may need; empty after the file was removed.
+    charts : cached charts of its results, by all that they depend on.
+    films : cached animations of its moving dots with their caption, by the colour of marks and the size of type.
     """
 
     job: Job
     plans: Mapping[str, Plan]
-    page: str  # prefix of its keys
+    page: str
     title: str
     tables: dict[str, np.ndarray] = field(default_factory=dict)
     charts: dict[Hashable, Chart] = field(default_factory=dict, repr=False)
@@ -128,23 +141,27 @@ class Run:
 
     @property
     def waiting(self) -> str:
-        """A sentence on why it has no curves yet."""
+        """A sentence on why the run has no curves yet."""
         return progress.waiting(self.job) if self.job.state == "queued" else "The new run has no curves yet."
 
     def look(self, took: float = 0.0) -> float:
-        """Seconds from one look at it to the next: in line, longer the more come before it; else longer the longer it
-        goes on, and the longer the last one took, as on a server that many are looking at."""
+        """Return the seconds until a page polls the run again.
+
+        In line, these are as many as there are runs before it. While it computes, they grow with its duration and with
+        `took`, the seconds that the last poll took, which are many on a busy server. Both are within limits.
+        """
         if self.waits:
             return float(np.clip(self.job.position or 0, *PATIENT))
-        return float(np.clip(max(TIMES * took, self.job.seconds / TIMES), POLL, PATIENT[0]))
+        seconds = max(TIMES * took, self.job.seconds / TIMES)
+        return float(np.clip(seconds, POLL, PATIENT[0]))
 
     @property
     def returns(self) -> bool:
-        """True if a reloaded tab may have it back: a run on public data."""
+        """True for a run on public data: a tab that is loaded again may have it back."""
         return self.job.experiment.public
 
     def let_go(self, tables: Collection[str]) -> None:
-        """Forget the uploaded tables of these names; end computations that still use one of them."""
+        """Forget the uploaded tables of these names, and end computations that still use one of them."""
         self.job.let_go(tables)
         for name in tables:
             if self.tables.pop(name, None) is not None:
@@ -158,17 +175,17 @@ class Run:
 
     @property
     def problem(self) -> Problem:
-        """The problem with its data, for diagnostics after the run; only while it `has_data`."""
+        """The problem with its data, for diagnostics after the run; it exists only while the run `has_data`."""
         return _built(self.experiment.problem.to_json(), self.tables)
 
     @property
     def has_data(self) -> bool:
-        """True while its data exist: those of a removed file do not."""
+        """True for public data, and for those of a file until it is removed."""
         return self.experiment.public or bool(self.tables)
 
     @property
     def done(self) -> str:
-        """A text with the finished steps of all methods together, or the finished points of a sweep."""
+        """A text with the finished steps of all methods together, such as "120 of 400 steps", or points of a sweep."""
         if isinstance(self.job.task, Sweep):
             result = self.job.result
             return f"{result.finished} of {result.points} points" if result is not None else "the first point"
@@ -179,29 +196,36 @@ class Run:
 
 @st.cache_resource(max_entries=4, scope="session", show_spinner=False)
 def _built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
+    """Return the problem of a JSON text, with its data from uploaded tables or generated; cached by the text alone."""
     return ProblemSpecification.from_json(text).build(_tables)
 
 
 def about_problem(run: Run) -> str:
-    """Return the cache key of a run for results that depend on its problem alone."""
+    """Return a text that identifies the problem of a run, as key for cached results that depend on it alone."""
     return run.experiment.problem.to_json()
 
 
 @st.cache_resource(show_spinner=False)
 def runner() -> Runner:
-    """Return the one runner of this server, for all visitors: with DPVIZ_WORKERS processes, or threads if that is 0."""
-    chosen = os.environ.get(WORKERS, "")
-    count = int(chosen) if chosen.isdecimal() else SLOTS
+    """Return the one runner of this server, which computes the runs of all visitors.
+
+    The environment variable DPVIZ_WORKERS is its number of processes. If it is 0, the runner has SLOTS threads instead.
+    """
+    text = os.environ.get(WORKERS, "")
+    count = int(text) if text.isdecimal() else SLOTS
     return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual(), short=count > 0)
 
 
 def current(page: str) -> Run | None:
-    """Return the newest run of a page, None before the first."""
+    """Return the newest run of the page with the prefix `page`, None before the first."""
     return st.session_state.get(page + _SUFFIX)
 
 
 def shown(page: str) -> Run | None:
-    """Return the run whose results a page shows: the last that has ended, also while the next one is under way."""
+    """Return the run whose results a page shows: the last one that has ended with any, None before the first.
+
+    It stays while the next run is under way.
+    """
     run = current(page)
     if run is not None and not run.job.active and run.job.trace is not None:
         st.session_state[page + _SHOWN] = run
@@ -209,23 +233,27 @@ def shown(page: str) -> Run | None:
 
 
 def pictured(page: str) -> Run | None:
-    """Return the newest run with a curve of every method: the last picture stays until the next one has lines."""
-    run, before = current(page), st.session_state.get(page + _PICTURED)
+    """Return the run in a page's picture: the newest one with a curve of every method, None before the first.
+
+    A run of all repeats takes the place of one of the first repeats only when it has ended, as its curves would have to
+    begin again.
+    """
+    run, last = current(page), st.session_state.get(page + _PICTURED)
     trace = None if run is None else run.job.trace
-    if run is None or trace is None or not all(lane.iterations for lane in trace.lanes.values()):
-        return before
-    if run.job.active and before is not None and _first_of(before.job, run.job):
-        return before  # the curves of the first repeats stay until all have theirs to the end
+    if run is None or trace is None or not all(arm_trace.iterations for arm_trace in trace.lanes.values()):
+        return last
+    if run.job.active and last is not None and _first_of(last.job, run.job):
+        return last
     st.session_state[page + _PICTURED] = run
     return run
 
 
 def _first_of(before: Job, job: Job) -> bool:
-    """Return true if a job has exactly the first repeats of another one."""
-    whole = job.task
-    first = isinstance(whole, Experiment) and whole.public  # on a file each run has noise of its own
-    first = first and before.task == whole.replaced(replicates=freshness.FIRST)
-    return first and before.task != whole
+    """Return true if the job `before` had exactly the first repeats of `job`, which has more."""
+    experiment = job.task
+    if not isinstance(experiment, Experiment) or not experiment.public:  # on a file each run has noise of its own
+        return False
+    return before.task != experiment and before.task == experiment.replaced(replicates=freshness.FIRST)
 
 
 def settled(page: str, ready: Startable | None) -> None:
@@ -234,14 +262,16 @@ def settled(page: str, ready: Startable | None) -> None:
 
 
 def state(page: str) -> tuple[freshness.State, bool]:
-    """Return the state of a page, and true if its picture, number and sentence are pale, being of earlier settings."""
-    ready, run, seen = st.session_state.get(page + _SETTLED), current(page), pictured(page)
-    newest, of = (None if each is None else each.job for each in (run, seen))
-    return freshness.state(ready, newest, of), not freshness.belongs(ready, of)
+    """Return the state of a page, and true if its picture is of earlier settings, and therefore pale."""
+    ready = st.session_state.get(page + _SETTLED)
+    newest, picture = current(page), pictured(page)
+    newest_job = None if newest is None else newest.job
+    picture_job = None if picture is None else picture.job
+    return freshness.state(ready, newest_job, picture_job), not freshness.belongs(ready, picture_job)
 
 
 def only_first(page: str, run: Run) -> tuple[int, int] | None:
-    """Return the repeats of a run, and those of the page's settings, if the run has only the first of them."""
+    """Return (repeats of a run, repeats of the page's settings) if the run has only the first ones, else None."""
     ready = st.session_state.get(page + _SETTLED)
     if not isinstance(ready, Ready) or ready.is_that_of(run.job) or not freshness.belongs(ready, run.job):
         return None
@@ -249,12 +279,14 @@ def only_first(page: str, run: Run) -> tuple[int, int] | None:
 
 
 def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, own: str = "") -> bool:
-    """Draw Run and Stop, and start runs that start by themselves. Call it outside any fragment, so that Run polls.
+    """Draw Run and Stop, start the run that begins by itself, if one does, and return whether a run is under way.
 
-    switch : the place of the switch that lets them. ready : None while the settings do not
-    make something to run; a run that is under way can still be stopped. own : what is said instead of the switch on a
-    page that is about a visitor's own file.
-    Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
+    The returned value is that of the buttons; the run may end while the rest of the page is drawn. Call this outside
+    any fragment, so that a press of a button draws the whole page.
+
+    title : of the page, as name of its runs. ready : the present settings, None while they make no run; a run that is
+    under way can still be stopped then. switch : the container of the switch that lets runs begin by themselves.
+    own : on a page about a visitor's own file, the text in the place of the switch.
     """
     page = panel.page
     if own:
@@ -264,9 +296,9 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)
         if at_once and ready is not None:
             _follow(page, title, ready)
-    run, pressed = current(page), bool(st.session_state.get(f"{page}_run"))
-    if pressed and run is not None and ready is not None and not freshness.belongs(ready, run.job):
-        # A number that was typed just before Run was pressed: the button began what it was drawn with.
+    run, is_pressed = current(page), bool(st.session_state.get(f"{page}_run"))
+    if is_pressed and run is not None and ready is not None and not freshness.belongs(ready, run.job):
+        # A number was typed just before Run was pressed, and the button's callback began the settings without it.
         run.job.stop()
         if not ready.too_much:
             start(page, title, ready)
@@ -286,10 +318,17 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
 
 
 def _follow(page: str, title: str, ready: Startable) -> None:
-    """Start the run of new settings in place of that of older ones; in the queue, the visitor keeps the position."""
+    """Start the run that begins by itself at the settings `ready`, and the next one if the first ends at once.
+
+    It replaces the run of earlier settings; in the queue, the visitor keeps the position.
+    """
     run = current(page)
-    waiting = runner().waiting - (run is not None and run.job.state == "queued")  # others', as this one is replaced
-    while (due := freshness.due(ready, None if run is None else run.job, waiting > 0)) is not None:
+    is_queued = run is not None and run.job.state == "queued"
+    others_wait = runner().waiting - is_queued > 0
+    while True:
+        due = freshness.due(ready, None if run is None else run.job, others_wait)
+        if due is None:
+            return
         start(page, title, due)
         run = current(page)
         assert run is not None
@@ -304,27 +343,33 @@ def live(
     whole: str = "app",
     hidden: Callable[[Run], bool] = lambda _: False,
 ) -> None:
-    """What `draw` draws, again and again while the page's run is under way, and its progress; without a run that is,
-    again after as many seconds as `draw` returns, if it returns any.
+    """Draw a part of the page, and the progress of its run below, again and again while the run is under way.
 
-    active : what `bar` returned; when the run has ended since, Run is to be enabled. none : what is said before the
-    first run. whole : the key of the fragment that is drawn again then, and when a run is at the head of the line.
-    hidden : whether the progress of a run is not shown.
+    When the run has ended, or its turn in the queue has come, the fragment with the key `whole` is drawn again instead,
+    so that the buttons change.
+
+    active : the value that `bar` returned. draw : draws the part; if no run is under way, it is drawn again after as
+    many seconds as `draw` returns, unless that is None. none : a text for the time before the first run.
+    hidden : returns true for a run whose progress is not shown.
     """
-    now = current(page)
-    pressed = bool(st.session_state.get(f"{page}_run"))
-    waits = now is not None and now.waits
-    if active and now is not None and not waits and (pressed or pictured(page) is None):
-        now.job.wait_for_curves(PRESSED if pressed else FIRST_PICTURE)  # it computes meanwhile; the next look is far
+    newest = current(page)
+    is_pressed = bool(st.session_state.get(f"{page}_run"))
+    was_waiting = newest is not None and newest.waits
+    if active and newest is not None and not was_waiting and (is_pressed or pictured(page) is None):
+        # A short wait shows the first curves at once; without it they come with the next poll.
+        newest.job.wait_for_curves(PRESSED if is_pressed else FIRST_PICTURE)
 
-    def look() -> None:
+    def before_poll() -> None:
         run = current(page)
-        if run is not None and ((active and not run.job.active) or (waits and not run.waits)):
+        if run is None:
+            return
+        has_ended, has_its_turn = active and not run.job.active, was_waiting and not run.waits
+        if has_ended or has_its_turn:
             st.rerun(whole)
 
     def poll() -> float | None:
         began = time.perf_counter()
-        soon = draw()
+        seconds = draw()
         took = time.perf_counter() - began
         run = current(page)
         if run is None:
@@ -332,16 +377,20 @@ def live(
             return None
         if not hidden(run):
             _progress(run)
-        if not active:
-            return None if soon is None else max(soon, runner().waiting / LOOKS)
-        return max(run.look(took), runner().waiting / LOOKS) if run.job.active else AT_ONCE
+        shared_interval = runner().waiting / LOOKS  # the tabs of all runs in line share the polls of a second
+        if active:
+            return max(run.look(took), shared_interval) if run.job.active else AT_ONCE
+        return None if seconds is None else max(seconds, shared_interval)
 
-    watch(f"{page}_look", poll, look)
+    watch(f"{page}_look", poll, before_poll)
 
 
 def watch(key: str, draw: Callable[[], float | None], on_look: Callable[[], None]) -> None:
-    """A part of a page that is drawn again after as many seconds as `draw` returns, if it returns any; `on_look` is
-    called before, and may have more drawn."""
+    """Draw a part of a page that is drawn again after as many seconds as `draw` returns, unless that is None.
+
+    key : of the component that asks for it in the browser. on_look : is called before each further drawing, and may
+    have more of the page drawn instead.
+    """
 
     @st.fragment
     def part() -> None:
@@ -354,17 +403,18 @@ def watch(key: str, draw: Callable[[], float | None], on_look: Callable[[], None
 
 
 def until_ended(key: str, runs: Sequence[Run]) -> None:
-    """Draw the page again when one of these runs, which were under way, has ended."""
+    """Draw the page again as soon as one of `runs`, which are all under way, has ended. key : as in `watch`."""
 
-    def look() -> None:
+    def rerun_at_end() -> None:
         if any(not run.job.active for run in runs):
             st.rerun()
 
     if runs:
-        watch(key, lambda: min(run.look() for run in runs), look)
+        watch(key, lambda: min(run.look() for run in runs), rerun_at_end)
 
 
 def _none_yet(lost: str | None, none: str) -> None:
+    """Draw the text `none` on a page without a run; or, if its last run was lost, the reason `lost`."""
     if lost is None and none:
         st.caption(none)
     elif lost is not None:
@@ -372,51 +422,57 @@ def _none_yet(lost: str | None, none: str) -> None:
 
 
 def refusal(ready: Ready) -> None:
-    """Say before a run that it needs more memory than there is, with the repeats that would fit, if any do."""
+    """Draw an error if a run would need more memory than it may use, with the number of repeats that would fit."""
     if not ready.too_much:
         return
-    most, experiment = runner().max_bytes, ready.experiment
+    max_bytes, experiment = runner().max_bytes, ready.experiment
     one, two = (experiment.replaced(replicates=count).estimated_bytes(ready.plans) for count in (1, 2))
-    fit = int((most - one) / (two - one)) + 1 if one <= most and two > one else 0  # memory is linear in the repeats
-    fits = f"Choose at most {fit} repeat{'s' if fit > 1 else ''}, or" if fit else "Choose"
+    max_repeats = 0
+    if one <= max_bytes and two > one:
+        max_repeats = int((max_bytes - one) / (two - one)) + 1  # memory is linear in the repeats
+    advice = f"Choose at most {max_repeats} repeat{'s' if max_repeats > 1 else ''}, or" if max_repeats else "Choose"
     st.error(
-        f"A run may use {most / 1e9:.0f} GB. {fits} fewer methods or smaller data.",
+        f"A run may use {max_bytes / 1e9:.0f} GB. {advice} fewer methods or smaller data.",
         title=f"This run would need about {ready.bytes / 1e9:.0f} GB of memory",
     )
 
 
 def changed(page: str) -> None:
-    """Draw a notice if the results on the page belong to other than the present settings, or to a removed file."""
-    place = st.container()  # always there: a notice that comes and goes would redraw all that follows
-    ready, run, latest = st.session_state.get(page + _SETTLED), shown(page), current(page)
+    """Draw a notice if the results on the page are of earlier settings, of a removed file, or of the first repeats.
+
+    There is none for earlier settings in the first seconds of a new run, which may soon replace them.
+    """
+    container = st.container()  # always there: a notice that comes and goes would redraw all that follows
+    ready, run, newest = st.session_state.get(page + _SETTLED), shown(page), current(page)
     if run is None:
         return
-    soon = latest is not None and latest.job.active and latest.job.seconds < freshness.SOON
+    has_just_begun = newest is not None and newest.job.active and newest.job.seconds < freshness.SOON
+    counts = only_first(page, run)
     if not run.has_data:
-        place.info(
+        container.info(
             "The file of this run was removed. What needs its rows is no longer shown.", icon=":material/delete:"
         )
-    elif not freshness.belongs(ready, run.job) and not soon:
-        place.info(
+    elif not freshness.belongs(ready, run.job) and not has_just_begun:
+        container.info(
             "Settings changed since this run. The results below belong to the settings it was started with.",
             icon=":material/history:",
         )
-    elif few := only_first(page, run):
-        place.caption(f"Of the first {few[0]} of {few[1]} runs.")
+    elif counts:
+        container.caption(f"Of the first {counts[0]} of {counts[1]} runs.")
 
 
 def rest(family: str) -> None:
-    """Stop the sweeps along the budget that are not on the screen: all but that of `family`, if its page is."""
+    """Stop the sweeps along the budget of all families but `family`, as they are not on the screen; "" stops all."""
     for name, run in st.session_state.items():
         if str(name).endswith(ALONG) and name != family + ALONG and isinstance(run, Run):
             run.job.stop()
 
 
 def sidebar_status() -> None:
-    """Draw the state of every page's run, in the sidebar of every page."""
+    """Draw the progress of the runs of all pages that are under way, in the sidebar."""
     runs = [value for name, value in st.session_state.items() if str(name).endswith(_SUFFIX)]
     active = [run for run in runs if isinstance(run, Run) and run.job.active]
-    place = st.sidebar.container()  # always there: a place that comes and goes would redraw every control below it
+    container = st.sidebar.container()  # always there: if it came and went, every control below it would be redrawn
     if not active:
         return
 
@@ -424,26 +480,32 @@ def sidebar_status() -> None:
         for run in active:
             state = progress.active(run.job, run.done) if run.job.active else progress.ended(run.job, run.done)
             st.caption(f":material/directions_run: {run.title}: {state}")
-        return max(STATUS, min(run.look() for run in active)) if any(run.job.active for run in active) else None
+        if not any(run.job.active for run in active):
+            return None
+        return max(STATUS, min(run.look() for run in active))
 
-    with place:
+    with container:
         watch("status_look", poll, lambda: None)
 
 
 def start(page: str, title: str, ready: Startable) -> None:
-    """Queue the run of these settings in place of the page's last one, which stops."""
-    before = current(page)
+    """Queue the run of the settings `ready` on the page with the prefix `page`, and stop the page's last run.
+
+    title : of the page, as name of the run in the sidebar.
+    """
+    last = current(page)
     if isinstance(ready, Ready) and not ready.experiment.public:
-        file.fold()
-    if before is None:
-        st.session_state[WHOLE] = True  # the tab is to remember that it has a run
+        file.fold()  # the panel of the visitor's file, whose declarations are complete
+    if last is None:
+        st.session_state[WHOLE] = True  # all of the page is to be drawn, so that the tab remembers that it has a run
     else:
-        before.job.stop()
-    short = freshness.is_short(ready, None if before is None else before.job)
-    visitors.here().keep(page + _SUFFIX, ready.started(page, title, short))
+        last.job.stop()
+    is_short = freshness.is_short(ready, None if last is None else last.job)
+    visitors.here().keep(page + _SUFFIX, ready.started(page, title, is_short))
 
 
 def _stop(page: str) -> None:
+    """Stop the page's run, and wait a moment for its end; for the callback of Stop."""
     run = current(page)
     if run is not None:
         run.job.stop()
@@ -451,6 +513,7 @@ def _stop(page: str) -> None:
 
 
 def _progress(run: Run) -> None:
+    """Draw the progress of a run, or how it has ended."""
     if run.job.active:
         st.progress(min(1.0, run.job.progress), text=progress.active(run.job, run.done))
     elif run.job.state == "failed":
@@ -461,13 +524,17 @@ def _progress(run: Run) -> None:
 
 
 def _diverged(run: Run) -> None:
+    """Draw a warning for each method some of whose repeats have diverged, if that may be seen.
+
+    For a method without privacy on a visitor's file, even this would tell something about the rows.
+    """
     if run.job.trace is None:
         return
-    for label, lane in run.job.trace.lanes.items():
-        lost = sum(status == "diverged" for status in lane.status)
-        if lost and (lane.private or run.experiment.problem.public):
-            method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
+    for label, arm_trace in run.job.trace.lanes.items():
+        diverged = sum(status == "diverged" for status in arm_trace.status)
+        if diverged and (arm_trace.private or run.experiment.problem.public):
+            (algorithm,) = (arm.algorithm for arm in run.experiment.arms if arm.label == label)
             st.warning(
-                f"The curves keep their last values. {method.if_diverged}",
-                title=f"{label}: {lost} of {len(lane.status)} runs diverged",
+                f"The curves keep their last values. {algorithm.if_diverged}",
+                title=f"{label}: {diverged} of {len(arm_trace.status)} runs diverged",
             )

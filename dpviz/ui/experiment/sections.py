@@ -1,4 +1,4 @@
-"""The names of the sections of a family's page, and the one that links to audits."""
+"""The names of the sections of a family's page, and the section "Check", which links to audits."""
 
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,9 @@ NAMES = (PLAN, RESULTS, SWEEP, CHECK, TAKE_AWAY, BACKGROUND)
 
 
 def check(family: str, title: str, experiment: Experiment) -> None:
-    """Draw links to the audits of the methods that are compared, at their budget where the audit accepts it.
+    """Draw links to the audits of the private methods of an experiment, at its budget if the audit has that currency.
 
-    family, title : of the page, by the name of its packages and in the menu.
+    family : name of the family's package. title : title of its page in the menu.
     """
     st.markdown(texts.AUDITED)
     kinds = {type(arm.algorithm) for arm in experiment.arms if not arm.reference}
@@ -28,10 +28,11 @@ def check(family: str, title: str, experiment: Experiment) -> None:
     for case in families.audits().get(family, ()):
         if type(case.algorithm) in kinds:
             cases.setdefault(case.title, case)  # the first case of a title is the worst known
-    others = []
+    titles_without_budget = []  # of audits that have no budget in the experiment's currency
     for case in cases.values():
         is_accepted = type(experiment.budget) in {type(budget) for budget in case.budgets}
-        others += [] if is_accepted else [case.title]
+        if not is_accepted:
+            titles_without_budget.append(case.title)
         at = f" at {experiment.budget.describe()}" if is_accepted else ""
         st.page_link(
             "pages/audit.py",
@@ -41,17 +42,20 @@ def check(family: str, title: str, experiment: Experiment) -> None:
         )
     if not cases:
         st.info(texts.UNCHECKED)
-    if others:
-        st.caption(texts.OWN_BUDGET.format(names=", ".join(others)))
+    if titles_without_budget:
+        st.caption(texts.OWN_BUDGET.format(names=", ".join(titles_without_budget)))
 
 
 def _settings(family: str, title: str, case: "Case", experiment: Experiment | None) -> dict[str, str]:
-    """Return the query parameters of the audit page that differ from its defaults."""
+    """Return the query parameters with which the audit page shows a case, at the budget of an experiment.
+
+    family, title : as in `check`. experiment : None to leave the budget at the audit's default.
+    """
     prefix = f"audit_{family}_{case.name}"
     parameters = {"audit_family": title, f"audit_method_{family}": case.title}
     if experiment is not None:
         budget = experiment.budget
-        currency = next(cls.name for cls in CURRENCIES.values() if cls is type(budget))
+        (currency,) = (cls.name for cls in CURRENCIES.values() if cls is type(budget))
         parameters |= {f"{prefix}_currency": currency}
         parameters |= {
             f"{prefix}_{control.name}": f"{getattr(budget, control.name):.10g}" for control in budget.controls()

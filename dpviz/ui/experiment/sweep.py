@@ -1,4 +1,7 @@
-"""Run, Stop, progress and the live figure of a sweep: an experiment at several values of one setting or two."""
+"""The panel of a sweep, that is, of an experiment at several values of one setting or two.
+
+It has the buttons Run and Stop, the progress, the results so far, and the methods that have none.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,24 +22,24 @@ from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.run import POLL, Run, runner, watch
 from dpviz.ui.markdown import show_table
 
-_SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
-FLAT = 1e-9  # a slope below is that of the arithmetic
+_SUFFIX = "_sweep_job"  # with the ending of the keys of other runs, so that the sidebar shows a sweep too
+FLAT = 1e-9  # a slope below this is rounding
 
 
 @st.cache_resource(max_entries=16, scope="session", show_spinner="Planning every point")
 def planned(text: str) -> tuple[Point, ...]:
-    """Return the planned points of the sweep with JSON text `text`. Raises UserError as `Sweep.planned` does."""
+    """Return the points, with their plans, of the sweep with this JSON text. Raises UserError as `Sweep.planned`."""
     return Sweep.from_json(text).planned()
 
 
 @st.cache_data(max_entries=16, scope="session", show_spinner=False)
 def price(text: str) -> str:
-    """Describe the cost of publishing the sweep with JSON text `text`. Raises UserError as `Sweep.planned` does."""
+    """Return the cost of publishing all of the sweep with this JSON text. Raises UserError as `Sweep.planned`."""
     return Sweep.from_json(text).price(planned(text))
 
 
 def current(page: str) -> Run | None:
-    """Return the sweep that a page shows, None before the first."""
+    """Return the run of the newest sweep of the page with the prefix `page`, None before the first."""
     return st.session_state.get(page + _SUFFIX)
 
 
@@ -48,34 +51,40 @@ def panel(
     tables: Mapping[str, np.ndarray] = NO_TABLES,
     diagnostics: bool = False,
 ) -> None:
-    """Draw buttons, progress and figure of a page's sweep. Call it outside any fragment, so that it can poll.
+    """Draw the buttons, the progress and the results of a page's sweep.
 
-    sweep : None while the settings make none; a sweep that is under way can still be stopped. draw : draws the results
-    so far, while the sweep goes on and after its end. diagnostics : true to show results that are not released, for a
-    table that is not public.
+    Call this outside any fragment, so that it can be drawn repeatedly while the sweep is under way.
+
+    page, title : prefix of the keys, and name of the sweep in the sidebar. sweep : the sweep of the present settings,
+    None while they make none; one that is under way can still be stopped then. draw : draws results, during the sweep
+    and after its end. tables : the arrays of a visitor's file. diagnostics : true to show results that read the raw
+    rows of such a file.
     """
     run = current(page)
     active = run is not None and run.job.active
     points: tuple[Point, ...] = ()
-    elsewhere: Executor | None = None
+    cluster_executor: Executor | None = None
     with in_place():
-        elsewhere = _elsewhere(page, sweep)
+        cluster_executor = _choose_cluster(page, sweep)
         points = planned(sweep.to_json()) if sweep is not None else ()
-    _bar(page, title, sweep, points, tables, active, elsewhere)
-    same = run is not None and run.job.task == sweep
-    if not same and sweep is not None:
-        here = points[: sweep.places]  # the other data sets have the same plans
-        _left_out([LeftOut(point.place, *item) for point in here for item in point.left_out.items()], len(here))
+    _bar(page, title, sweep, points, tables, active, cluster_executor)
+    is_of_settings = run is not None and run.job.task == sweep
+    if not is_of_settings and sweep is not None:  # after a run, its result says what was left out
+        first_points = points[: sweep.places]  # those of the first data set; the others have the same plans
+        left_out = [
+            LeftOut(point.place, label, reason) for point in first_points for label, reason in point.left_out.items()
+        ]
+        _say_left_out(left_out, len(first_points))
     _live(page, active, diagnostics, draw)
     store = runner().store
     if store is not None and store.note:
         st.info(store.note, icon=":material/inventory_2:")
-    if run is None or active or run.job.result is None or run.job.result.metric is None:  # no recorded point yet
+    if run is None or active or run.job.result is None or run.job.result.metric is None:  # no metric: no results yet
         return
-    if not same:
+    if not is_of_settings:
         st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
     result = _visible(run, run.job.result, diagnostics)
-    _left_out(result.left_out, run.job.task.places if isinstance(run.job.task, Sweep) else 0)
+    _say_left_out(result.left_out, run.job.task.places if isinstance(run.job.task, Sweep) else 0)
     draw(result)
     st.caption(texts.SWEEP_NOT_COVERED)
 
@@ -87,17 +96,23 @@ def _bar(
     points: tuple[Point, ...],
     tables: Mapping[str, np.ndarray],
     active: bool,
-    elsewhere: Executor | None,
+    cluster_executor: Executor | None,
 ) -> None:
-    largest = max((point.bytes for point in points), default=0.0)
+    """Draw Run and Stop of a sweep, with its size, and an error if one of its points needs too much memory.
+
+    points : the planned points of `sweep`, () if it has none. active : whether a sweep is under way.
+    cluster_executor : the cluster that is to compute the points, None for this server.
+    """
+    max_bytes = max((point.bytes for point in points), default=0.0)
+    is_too_large = max_bytes > runner().max_bytes
     row = st.container(horizontal=True, vertical_alignment="center")
     row.button(
         "Resume the sweep" if _resumes(page, sweep) else "Run the sweep",
         key=f"{page}_sweep_run",
         icon=":material/play_arrow:",
-        disabled=active or not points or largest > runner().max_bytes,
+        disabled=active or not points or is_too_large,
         on_click=_start,
-        args=(page, title, sweep, points, tables, elsewhere),
+        args=(page, title, sweep, points, tables, cluster_executor),
     )
     row.button(
         "Stop", key=f"{page}_sweep_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,)
@@ -107,17 +122,18 @@ def _bar(
     repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
     places = f"{sweep.places} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
     row.caption(f"{places}, {repeats}.", width="content")
-    if largest > runner().max_bytes:
+    if is_too_large:
         st.error(
             f"A run may use {runner().max_bytes / 1e9:.0f} GB. Use smaller values, fewer methods or fewer repeats.",
-            title=f"A point of this sweep would need about {largest / 1e9:.0f} GB of memory",
+            title=f"A point of this sweep would need about {max_bytes / 1e9:.0f} GB of memory",
         )
 
 
-def _elsewhere(page: str, sweep: Sweep | None) -> Executor | None:
-    """Draw the choice of a cluster, if the operator has named one or lets visitors name theirs; return it, else None.
+def _choose_cluster(page: str, sweep: Sweep | None) -> Executor | None:
+    """Draw the choice of a cluster that computes the sweep; return the cluster, or None for this server.
 
-    An address is no setting, so no link contains it. Files of visitors stay on this server. Raises UserError for an
+    There is a choice only if the operator of the server has named a cluster or lets visitors name theirs. A visitor's
+    file stays on this server. The address of a cluster is no setting, so no link contains it. Raises UserError for an
     invalid address.
     """
     address = cluster.asked()
@@ -135,7 +151,7 @@ def _elsewhere(page: str, sweep: Sweep | None) -> Executor | None:
 
 
 def _resumes(page: str, sweep: Sweep | None) -> bool:
-    """Return true if some points of this sweep are known and others are missing."""
+    """Return true if to run this sweep would continue one that was stopped: some of its points are in the store."""
     run = current(page)
     if run is None or run.job.active or run.job.task != sweep or run.job.result is None or runner().store is None:
         return False
@@ -143,11 +159,15 @@ def _resumes(page: str, sweep: Sweep | None) -> bool:
 
 
 def _visible(run: Run, result: SweepResult, diagnostics: bool) -> SweepResult:
+    """Return the part of a result that may be shown: all on public data or with `diagnostics`, else the releases."""
     return result.visible(diagnostics or run.experiment.problem.public)
 
 
 def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResult], None]) -> None:
-    """Draw progress and, while the sweep goes on, its figure; when it has ended, draw the page again."""
+    """Draw the progress of a sweep again and again, and its results as long as it is under way.
+
+    When it has ended, the whole page is drawn again, and then draws the results itself.
+    """
 
     def rerun_at_end() -> None:
         run = current(page)
@@ -175,28 +195,36 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
 
 
 def _known(result: SweepResult | None) -> str:
-    """Say how many points were known before the sweep; "" for none."""
+    """Return a text on how many points of the sweep were in the store before it began; "" for none."""
     return f"; {result.restored} of them were known" if result is not None and result.restored else ""
 
 
-def _left_out(items: Sequence[LeftOut], points: int) -> None:
-    """Say which methods have no result, and at which of the points if not at all of them; once per reason."""
-    for reason, arms in by_reason(items, points).items():
-        st.warning(reason, title=f"Left out: {arms}")
+def _say_left_out(left_out: Sequence[LeftOut], points: int) -> None:
+    """Draw a warning for each reason why methods have no result at some or all of the points.
+
+    points : the number of points. The warning names the methods, and the points if there are others.
+    """
+    for reason, methods in by_reason(left_out, points).items():
+        st.warning(reason, title=f"Left out: {methods}")
 
 
 def laws(result: SweepResult, symbol: str) -> None:
-    """Draw two laws of growth for every method with three points or more: their errors, and the law that fits better.
+    """Draw a table of two laws of growth of each method in the setting x that the sweep varies.
 
-    Methods that do not change are left out.
+    They are the power law, median = c x^p, and the log law, median = a + b ln x, each with its misfit; the last column
+    names the one that fits better. Methods with fewer than three points, and those that do not change with x, are left
+    out.
+
+    symbol : the symbol of x.
     """
     rows = []
     for label in result.curves:
         power, log = result.laws(label)
         if power is None or log is None or power.misfit is None or log.misfit is None:
             continue
-        if abs(power.slope) < FLAT:
-            continue  # the setting does not concern this method
+        is_flat = abs(power.slope) < FLAT  # the setting does not concern this method
+        if is_flat:
+            continue
         rows.append(
             {
                 "Method": label,
@@ -222,16 +250,18 @@ def _start(
     sweep: Sweep,
     points: tuple[Point, ...],
     tables: Mapping[str, np.ndarray],
-    elsewhere: Executor | None,
+    cluster_executor: Executor | None,
 ) -> None:
-    here = points[: sweep.places]  # the other data sets have the same plans
-    plans = {f"{label} at {point.where}": plan for point in here for label, plan in point.plans.items()}
+    """Queue a sweep, in place of the page's last one; for the callback of Run. The parameters are those of `_bar`."""
+    first_points = points[: sweep.places]  # those of the first data set; the others have the same plans
+    plans = {f"{label} at {point.where}": plan for point in first_points for label, plan in point.plans.items()}
     visitor = visitors.here()
-    job = runner().submit(sweep, tables, visitor=visitor.name, elsewhere=elsewhere)
+    job = runner().submit(sweep, tables, visitor=visitor.name, elsewhere=cluster_executor)
     visitor.keep(page + _SUFFIX, Run(job, plans, page, title))
 
 
 def _stop(page: str) -> None:
+    """Stop the page's sweep; for the callback of Stop."""
     run = current(page)
     if run is not None:
         run.job.stop()

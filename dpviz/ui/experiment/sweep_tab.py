@@ -1,4 +1,4 @@
-"""The sweep tab of any page: controls for one or two varied settings and their ranges, and the results."""
+"""The section "Sweep" of any page: the controls for one or two varied settings and their ranges, and the results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,19 +22,20 @@ from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment import texts
 from dpviz.ui.markdown import sentence
 
-PREFIX = "vary"  # of the names of all controls here
+PREFIX = "vary"  # beginning of the names of all controls here
 TITLE = "Sweep"
-NONE = "none"
-HEIGHT = 400
-NARROW, WIDE = 350, 1000  # pixels that a figure has, about
+NONE = "none"  # value of the choice of the second setting that varies no second one
+HEIGHT = 400  # of the chart of curves, in pixels
+NARROW, WIDE = 350, 1000  # width of the maps on a narrow and on a wide screen, in pixels
 VALUES = Control("values", "Values", "How many, both ends included.", 5, int, 2, MOST_VALUES)
 DATA_SETS = Control("data_sets", "Data sets", texts.DATA_SETS_HELP, 1, int, 1, 20, symbol="S")
 
 
 def show(panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, np.ndarray], diagnostics: bool) -> None:
-    """Draw the tab.
+    """Draw the section.
 
-    experiment : whose settings are varied. diagnostics : true to show results that are not released.
+    title : of the page. experiment : the experiment whose settings are varied. tables : the arrays of a visitor's file.
+    diagnostics : true to show results that read the raw rows of such a file.
     """
     st.markdown(texts.SWEEP)
     sweep: Sweep | None = None
@@ -48,77 +49,100 @@ def show(panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, 
 
 
 def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | None:
-    """Draw the controls and return their sweep; None if a number is out of range, with a message next to it.
+    """Draw the controls and return their sweep; None if a number is out of range, which a message next to it says.
 
-    Raises UserError if the numbers do not go together, or there is no metric or setting.
+    diagnostics : as in `show`. Raises UserError if the numbers do not go together, or there is no setting to vary or no
+    metric to show.
     """
-    offered = {name: setting for name, setting in settings(experiment).items() if _is_drawn(panel, name, setting)}
-    all_metrics = {name: metric for name, metric in experiment.metrics().items() if not metric.beside}
-    metrics = {name: metric for name, metric in all_metrics.items() if diagnostics or metric.released}
+    offered = {name: setting for name, setting in settings(experiment).items() if _has_control(panel, name, setting)}
+    metrics = {}
+    for name, metric in experiment.metrics().items():
+        if not metric.beside and (diagnostics or metric.released):
+            metrics[name] = metric
     if not offered or not metrics:
         raise UserError(
             "These methods release no number that could be followed. Switch “Accuracy on my data” on, beside the "
             "picture, or choose another method.",
             title="Nothing to sweep",
         )
-    titles, mistakes = {name: setting.title for name, setting in offered.items()}, len(panel.mistakes)
-    name, values = _axis(panel, "setting", "Vary", titles, offered, "What is drawn along the horizontal axis.")
-    others = {NONE: "Nothing else", **{other: title for other, title in titles.items() if other != name}}
-    other, along = _axis(
+    titles = {name: setting.title for name, setting in offered.items()}
+    mistake_count = len(panel.mistakes)
+    first, first_range = _axis(panel, "setting", "Vary", titles, offered, "What is drawn along the horizontal axis.")
+    others = {NONE: "Nothing else", **{name: title for name, title in titles.items() if name != first}}
+    second, second_range = _axis(
         panel, "second", "And", others, offered, "With a second setting there is a map of each method."
     )
     left, middle, right = st.columns([3, 2, 4], vertical_alignment="bottom")
     with left:
-        labels = {key: metric.label for key, metric in metrics.items()}
-        metric = panel.choice(f"{PREFIX}_metric", "What is shown", labels, next(iter(labels)), "At the last iteration.")
-    seed = data_seed(experiment)
+        labels = {name: metric.label for name, metric in metrics.items()}
+        default, *_ = labels
+        metric_name = panel.choice(f"{PREFIX}_metric", "What is shown", labels, default, "At the last iteration.")
+    seed_field = data_seed(experiment)  # path to the seed from which the data are generated; "" for other data
     with middle:
-        count = panel.number(DATA_SETS, f"{PREFIX}_{DATA_SETS.name}", slider=False) if seed else 1
+        data_sets = panel.number(DATA_SETS, f"{PREFIX}_{DATA_SETS.name}", slider=False) if seed_field else 1
     private = [arm.label for arm in experiment.arms if not arm.reference]
-    if len(private) > 2 and other == NONE:
+    if len(private) > 2 and second == NONE:
         with right:
             panel.named(f"{PREFIX}_compared", "Crossings with", private, "The others cross this.")
-    if len(panel.mistakes) > mistakes:
+    if len(panel.mistakes) > mistake_count:
         return None
-    fields: dict[str, Any] = {"experiment": experiment, "fields": offered[name].fields, "metric": metric}
-    fields["values"] = offered[name].grid(*values)
-    if other != NONE:
-        fields["second"] = Axis(fields=offered[other].fields, values=offered[other].grid(*along))
-    if count and count > 1:
-        first = experiment.problem.dataset.seed  # type: ignore[union-attr]  # there is one, with a seed
-        fields |= {"data_seed": seed, "data_seeds": tuple((first + k) % 2**31 for k in range(int(count)))}
+    fields: dict[str, Any] = {"experiment": experiment, "fields": offered[first].fields, "metric": metric_name}
+    fields["values"] = offered[first].grid(*first_range)
+    if second != NONE:
+        fields["second"] = Axis(fields=offered[second].fields, values=offered[second].grid(*second_range))
+    if data_sets and data_sets > 1:
+        seed = experiment.problem.dataset.seed  # type: ignore[union-attr]  # `seed_field` names it, so there is one
+        seeds = tuple((seed + k) % 2**31 for k in range(int(data_sets)))  # the next ones, below the largest seed
+        fields |= {"data_seed": seed_field, "data_seeds": seeds}
     return Settings(Sweep, fields).build()
 
 
-def _is_drawn(panel: Panel, name: str, setting: Setting) -> bool:
-    """Return true if the page draws a control for the setting now; a setting without one would change nothing."""
-    field = setting.fields[0].rpartition(".")[2]
-    return name in panel.titles if name == field else any(f"_{key}".endswith(f"_{field}") for key in panel.titles)
+def _has_control(panel: Panel, name: str, setting: Setting) -> bool:
+    """Return true if the page has a control for a setting now; to vary one without would change nothing.
+
+    A setting of the budget or the methods has the name of its field, and so has its control. The names of other
+    settings, and of their controls, have prefixes, not always the same ones.
+    """
+    field = setting.fields[0].rpartition(".")[2]  # the last name of a path such as "problem.data.rows"
+    if name == field:
+        return name in panel.titles
+    return any(f"_{control}".endswith(f"_{field}") for control in panel.titles)
 
 
 def _axis(
     panel: Panel, name: str, label: str, titles: Mapping[str, str], offered: Mapping[str, Setting], help: str
 ) -> tuple[str, tuple[float, float, int]]:
-    """Which setting is varied, from where to where, and how many values."""
+    """Draw the choice of a varied setting and its range; return its name, and (first value, last value, how many).
+
+    name, label, help : of the choice. titles : its options, by name of the setting. offered : the settings.
+    """
     left, right = st.columns([3, 6], vertical_alignment="bottom")
     with left:
-        chosen = panel.choice(f"{PREFIX}_{name}", label, titles, next(iter(titles)), help)
-    if chosen == NONE:
-        return chosen, (0.0, 0.0, 0)
-    setting, numbers = offered[chosen], []
-    ends = [
-        replace(setting.control, name=word.lower(), label=word, default=default, unit="", optional=False, help=sentence)
-        for word, default, sentence in zip(("From", "To"), setting.usual, ("The least.", "The largest."), strict=True)
-    ]
-    for place, control in zip(right.columns(3), (*ends, VALUES), strict=True):
-        with place:
-            numbers.append(panel.number(control, f"{PREFIX}_{chosen}_{control.name}", slider=False) or 0)
+        default, *_ = titles
+        varied = panel.choice(f"{PREFIX}_{name}", label, titles, default, help)
+    if varied == NONE:
+        return varied, (0.0, 0.0, 0)
+    setting = offered[varied]
+    usual_low, usual_high = setting.usual
+    end = replace(setting.control, unit="", optional=False)
+    controls = (
+        replace(end, name="from", label="From", default=usual_low, help="The least."),
+        replace(end, name="to", label="To", default=usual_high, help="The largest."),
+        VALUES,
+    )
+    numbers = []
+    for column, control in zip(right.columns(3), controls, strict=True):
+        with column:
+            numbers.append(panel.number(control, f"{PREFIX}_{varied}_{control.name}", slider=False) or 0)
     low, high, count = numbers
-    return chosen, (low, high, int(count))
+    return varied, (low, high, int(count))
 
 
 def _draw(panel: Panel, key: str, result: SweepResult) -> None:
-    """Draw the results of a sweep so far."""
+    """Draw the results of a sweep so far: curves for one varied setting, maps and the curves of one row for two.
+
+    key : prefix of the sweep's panel.
+    """
     run = sweep_panel.current(key)
     assert run is not None and isinstance(run.job.task, Sweep)
     sweep, active = run.job.task, run.job.active
@@ -128,39 +152,49 @@ def _draw(panel: Panel, key: str, result: SweepResult) -> None:
     else:
         second = _named(sweep, sweep.second.fields)
         _maps(panel, sweep, setting, second, result)
-        if not active:  # controls would be lost while the picture is drawn again and again
+        if not active:  # the values of controls would be lost while the results are drawn again and again
             values = {repr(value): short(value, 4) for value in sweep.second.values}
             name = second.control.symbol or second.control.label
-            at = panel.choice(f"{PREFIX}_at", f"Curves at {name} =", values, next(iter(values)), "A row of the maps.")
+            default, *_ = values
+            at = panel.choice(f"{PREFIX}_at", f"Curves at {name} =", values, default, "A row of the maps.")
             _curves(panel, sweep, setting, result.at(float(at)), f" at {name} = {values[at]}")
     if not active:
         downloads.sweep(panel.page, sweep, result)
 
 
 def _named(sweep: Sweep, fields: Sequence[str]) -> Setting:
+    """Return the setting that a sweep varies by these fields of its experiment."""
     setting = named(sweep.experiment, fields)
     assert setting is not None
     return setting
 
 
 def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result: SweepResult) -> None:
-    metric, narrow, (privacy, words) = _label(sweep, result), screen.narrow(), status(sweep, result)
+    """Draw a map of the metric for each method, over the values of both settings."""
+    metric = _label(sweep, result)
+    privacy, publishing = status(sweep, result)
     best = f"{BEST}: the best method with privacy.{_guess(result)}"
-    columns, width = (1, NARROW) if narrow else (2, WIDE)
+    columns, width = (1, NARROW) if screen.narrow() else (2, WIDE)
     chart = Chart(
         heat_maps(result, setting.title, second.title, columns=columns, width=width),
         f"{metric} against {_lower(setting)} and {_lower(second)}",
         f"{metric} at every pair of values, one map per method; the best method with privacy is starred",
-        f"Median of {_runs(sweep)} at the last iteration. {best} {words}",
+        f"Median of {_runs(sweep)} at the last iteration. {best} {publishing}",
         privacy,
     )
     charts.show(chart, panel.key(f"chart_{PREFIX}_map"))
 
 
 def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, where: str) -> None:
-    """Draw the metric against the setting, and the laws of its growth."""
+    """Draw the curves of the metric against a setting, and a table of their laws of growth on a logarithmic axis.
+
+    where : a text on the value of the second setting, "" without one.
+    """
     metric, log_x = _label(sweep, result), setting.logarithmic and sweep.values[0] > 0
-    compared, (privacy, words) = st.session_state.get(panel.key(f"{PREFIX}_compared"), ""), status(sweep, result)
+    compared = st.session_state.get(
+        panel.key(f"{PREFIX}_compared"), ""
+    )  # method whose crossings with others are marked
+    privacy, publishing = status(sweep, result)
     band = "Median" if sweep.experiment.replicates == 1 and sweep.data_sets == 1 else "Median and 10-90 % band"
     bars = (
         "from the least to the largest over the data sets" if sweep.data_sets > 1 else "a 95 % interval over the runs"
@@ -178,7 +212,8 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
         figure,
         f"{metric} against {_lower(setting)}{where}",
         f"{metric} against {_lower(setting)}{where}, one line per method; crossovers are marked",
-        f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross, bars {bars}. {words}",
+        f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross, bars {bars}. "
+        f"{publishing}",
         privacy,
     )
     charts.show(chart, panel.key(f"chart_{PREFIX}"))
@@ -187,7 +222,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
 
 
 def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
-    """Return the provenance of the drawn results, for a badge, and sentences on what may be published."""
+    """Return the provenance of a sweep's results, for a badge, and sentences on what may be published."""
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
     statuses = {curve.status for curve in result.curves.values() if curve.ends}
     if statuses == {"not private"}:
@@ -200,21 +235,26 @@ def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
 
 
 def _guess(result: SweepResult) -> str:
-    """Describe the result of a constant guess over all data sets; "" without one."""
-    samples = np.array(result.guesses.ends and [end.samples[0] for end in result.guesses.ends])
+    """Return a sentence, after a blank, with the range over all data sets of the metric of a constant guess.
+
+    A constant guess ignores the features; "" if the problem has none.
+    """
+    samples = np.array([end.samples[0] for end in result.guesses.ends])
     if result.guess is None or not samples.size:
         return ""
-    ends = dict.fromkeys(short(float(end), 4) for end in (samples.min(), samples.max()))
-    return f" {result.guess.label}: {' to '.join(ends)}."
+    low, high = short(float(samples.min()), 4), short(float(samples.max()), 4)
+    return f" {result.guess.label}: {low}." if low == high else f" {result.guess.label}: {low} to {high}."
 
 
 def _runs(sweep: Sweep) -> str:
+    """Return a text with the number of runs at each point, such as "4 runs on each of 3 data sets"."""
     count = sweep.experiment.replicates
     runs = f"{count} run{'s' if count != 1 else ''}"
     return f"{runs} on each of {sweep.data_sets} data sets" if sweep.data_sets > 1 else runs
 
 
 def _label(sweep: Sweep, result: SweepResult) -> str:
+    """Return the label of the metric of a sweep, also before its first result."""
     return result.metric.label if result.metric else sweep.experiment.metrics()[sweep.metric].label
 
 

@@ -1,4 +1,4 @@
-"""The lessons: the list of them, or the one that the address names."""
+"""The page of lessons: the lesson that the address names, or else the list of lessons with the glossary."""
 
 import streamlit as st
 
@@ -8,11 +8,11 @@ from dpviz.ui.learn import steps
 
 NO_LESSON = "This link names no lesson that there is. Choose one from the list."
 NO_STEP = "This link names no step of the lesson, so it begins at the first."
-STEPS = {str(number): number for number in range(1, len(steps.NAMES) + 1)}
+STEPS = {str(number): number for number in range(1, len(steps.NAMES) + 1)}  # numbers of the steps by their text
 
 
 def show() -> None:
-    """Draw the lesson and the step in the address, or the list."""
+    """Draw the step of the lesson that the address names, or the list."""
     slug, step = st.query_params.get("lesson"), st.query_params.get("step", "1")
     lesson = steps.named(slug) if slug else None
     if lesson is None:
@@ -24,7 +24,7 @@ def show() -> None:
 
 
 def _list(is_unknown: bool) -> None:
-    """Draw the tabs of lessons and glossary. is_unknown : whether the address names an unknown lesson."""
+    """Draw the tabs of lessons and glossary. is_unknown : true if the address names a lesson that does not exist."""
     st.title("Lessons", anchor=False)
     first, second = st.tabs(["Lessons", glossary.TAB], key=glossary.TABS, bind="query-params", on_change="rerun")
     if second.open:
@@ -35,6 +35,7 @@ def _list(is_unknown: bool) -> None:
 
 
 def _lessons(is_unknown: bool) -> None:
+    """Draw the tab of lessons. is_unknown : as in `_list`."""
     st.markdown(
         "One idea each, in a few minutes: predict what happens, see it run, and read why. No answer is written in "
         "advance: the run decides."
@@ -49,10 +50,11 @@ def _lessons(is_unknown: bool) -> None:
         for lesson in members:
             _entry(lesson)
     glossary.words("learn_words", here=True)
-    components.awaited("learn_awaited")  # the first lesson has a chart
+    components.awaited("learn_awaited")  # the tab fetches the plotting library now, as lessons have charts
 
 
 def _entry(lesson: Lesson) -> None:
+    """Draw a row of the list: a button that opens a lesson, and its duration."""
     row = st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False)
     icon = ":material/check_circle:" if steps.answered(lesson) else ":material/school:"
     row.button(lesson.title, key=f"learn_open_{lesson.slug}", icon=icon, on_click=steps.go, args=(lesson.slug,))

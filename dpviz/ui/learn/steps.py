@@ -1,6 +1,8 @@
-"""A lesson in four steps: the setting, a prediction, the outcome, and why.
+"""A lesson in four steps: the setting, a prediction of the visitor, the outcome, and why.
 
-Its two runs start when it is opened, and are computed once for all visitors. The page lists all lessons in groups.
+A lesson has two sides: an experiment before a change of one setting, and after it. Both runs start when the lesson is
+opened, and are computed once for all visitors. A lesson on the meaning of a guarantee needs no runs. The visitor
+predicts by a choice among answers or by drawing the curve to come.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +35,7 @@ SETTING, PREDICT, SEE, WHY = range(1, 5)
 
 
 def show(lesson: Lesson, step: int) -> None:
-    """Draw one step of a lesson."""
+    """Draw a step of a lesson. step : its number, from SETTING to WHY."""
     st.session_state.pop(links.LESSON, None)  # the visitor is back at a lesson
     begin_runs(lesson)
     st.button("All lessons", key="learn_list", type="tertiary", icon=":material/arrow_back:", on_click=go)
@@ -53,21 +55,23 @@ def show(lesson: Lesson, step: int) -> None:
 
 
 def answered(lesson: Lesson) -> bool:
-    """Return whether a prediction was made in this tab."""
+    """Return true if the visitor has made a prediction in this tab."""
     return _prediction(lesson) is not None
 
 
 def go(slug: str = "", step: int = SETTING) -> None:
-    """Turn to a step of a lesson or, without a slug, to the list."""
+    """Go to a step of the lesson with this name in addresses, or to the list if that is ""; for callbacks."""
     st.query_params.from_dict({"lesson": slug, "step": str(step)} if slug else {})
 
 
 def _prediction(lesson: Lesson) -> Answer | None:
+    """Return the answer that the visitor has predicted, None before that."""
     index = visitors.here().notes.get(_key(lesson, "answer"))
     return lesson.answers[index] if isinstance(index, int) else None
 
 
 def _key(lesson: Lesson, name: str) -> str:
+    """Return the key, in the session or among the visitor's notes, of a value or control of a lesson."""
     return f"learn_{lesson.slug}_{name}"
 
 
@@ -75,7 +79,7 @@ def _key(lesson: Lesson, name: str) -> str:
 
 
 def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: bool) -> None:
-    """Draw the text of a step, with dots in place of numbers while the runs are not ready."""
+    """Draw the text of a step, with dots in place of results while the runs are not done, that is, not `is_ready`."""
     fill_in = partial(lesson.told, before=before, after=after, there=is_ready)
     if step == SETTING:
         st.markdown(fill_in(lesson.setting))
@@ -100,6 +104,7 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
 
 
 def _ask_prediction(lesson: Lesson) -> None:
+    """Draw the choice among the answers of a lesson."""
     prediction = _prediction(lesson)
     st.radio(
         "What do you predict?",
@@ -113,10 +118,12 @@ def _ask_prediction(lesson: Lesson) -> None:
 
 
 def _note(lesson: Lesson) -> None:
+    """Note the answer that was chosen; for a callback."""
     visitors.here().notes[_key(lesson, "answer")] = st.session_state[_key(lesson, "choice")]
 
 
 def _show_verdict(lesson: Lesson, before: Side, after: Side) -> None:
+    """Draw the right answer, which the results decide, next to the visitor's prediction."""
     right = lesson.answer(lesson.measure.ratio(before, after))
     outcome = lesson.measure.outcome(before, after)
     prediction = _prediction(lesson)
@@ -132,6 +139,11 @@ def _show_verdict(lesson: Lesson, before: Side, after: Side) -> None:
 
 
 def _show_chart(lesson: Lesson, step: int, before: Side, after: Side) -> None:
+    """Draw the chart of a step: the curves before the change; from the step See on also those after it.
+
+    In the step Predict it has room for the curves to come or, in a lesson with a drawn prediction, is the sheet on
+    which the visitor draws.
+    """
     measure = lesson.measure
     axes, old, names = measure.axes(before), measure.curves(before), lesson.change.names
     if step == PREDICT and lesson.drawn:
@@ -139,25 +151,32 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side) -> None:
     else:
         if step == PREDICT:
             figure = lesson_figures.asked(old, names[0], axes, measure.reach(after))
-        else:
-            new, guess = (measure.curves(after), _drawn_curve(lesson, before, after)) if step >= SEE else ((), None)
+        elif step >= SEE:
+            new, guess = measure.curves(after), _drawn_curve(lesson, before, after)
             figure = lesson_figures.told(old, new, names, axes, guess)
+        else:
+            figure = lesson_figures.told(old, (), names, axes, None)
         charts.plain(figure, _key(lesson, "chart"), f"{axes.describe()}: “{lesson.title}”")
     st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes))
 
 
 def _caption(settings: Specification, axes: Axes) -> str:
+    """Return the caption of a chart: its contents, and its privacy. settings : those of a side that it shows."""
     if not isinstance(settings, Experiment):
         return explain.SETTINGS_ONLY
     repeats, public = settings.replicates, settings.problem.public
     content = f"Where each of {repeats} runs ends, in their order." if axes.each else explain.spread(repeats)
-    return " ".join([content, *([explain.diagnostic(repeats, public)] if axes.diagnostic else [])])
+    return f"{content} {explain.diagnostic(repeats, public)}" if axes.diagnostic else content
 
 
 # --------------------------------------------------------------------------------------------------------------- onward
 
 
 def _show_buttons(lesson: Lesson, step: int) -> None:
+    """Draw the buttons to the previous and the next step; after the last step, to the next lesson or the list.
+
+    The next step can be opened only when the visitor has made the prediction.
+    """
     is_waiting = step == PREDICT and not answered(lesson)
     row = st.container(horizontal=True, vertical_alignment="center")
     row.button(
@@ -170,10 +189,15 @@ def _show_buttons(lesson: Lesson, step: int) -> None:
         args=(lesson.slug, step - 1),
     )
     next_lesson = following(lesson)
-    is_last = step == WHY
-    target = (lesson.slug, step + 1) if not is_last else (next_lesson.slug, SETTING) if next_lesson else ()
+    target: tuple[str | int, ...]  # arguments of `go`
+    if step != WHY:
+        label, target = "Next", (lesson.slug, step + 1)
+    elif next_lesson is not None:
+        label, target = "Next lesson", (next_lesson.slug, SETTING)
+    else:
+        label, target = "To the list", ()
     row.button(
-        "Next" if not is_last else "Next lesson" if next_lesson else "To the list",
+        label,
         key="learn_next",
         type="primary",
         icon=":material/arrow_forward:",
@@ -187,11 +211,12 @@ def _show_buttons(lesson: Lesson, step: int) -> None:
 
 
 def _open(lesson: Lesson) -> None:
-    """Turn to the lesson's page with the settings after the change, and those before it as a pin."""
+    """Go to the page of a lesson's subject, with the settings after the change, and with those before it as a pin."""
     family = next((family for family in families.FAMILIES if family.name == lesson.page), None)
     st.session_state[links.LESSON] = lesson.slug
     if family is not None and isinstance(lesson.after, Experiment) and isinstance(lesson.before, Experiment):
-        page, (old, _) = family.page(), lesson.change.texts
+        page = family.page()
+        old, _ = lesson.change.texts  # the value of the changed setting before, and after
         preset_menu.open_with(page.prefix, lesson.after)
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
         pins.take([lambda: [pin]], {page.prefix: page.knows}, page.prefix)
@@ -199,16 +224,21 @@ def _open(lesson: Lesson) -> None:
 
 
 def _set_planner(settings: Specification) -> dict[str, str]:
-    """Set the planner's controls for a lesson without runs and return its address; {} for other lessons."""
+    """Set the controls of the budget planner to the settings of a lesson without runs; {} for other lessons.
+
+    Return the query parameters of the planner with these settings.
+    """
     if not isinstance(settings, Released):
         return {}
     panel, address = Panel(PLANNER), {f"{PLANNER}_currency": settings.budget.name}
-    panel.write({"currency": next(name for name, cls in CURRENCIES.items() if cls is type(settings.budget))})
+    (currency,) = (name for name, cls in CURRENCIES.items() if cls is type(settings.budget))
+    panel.write({"currency": currency})
     for part in (settings.budget, settings.means):
-        declared = {control.name: control for control in part.controls()}
-        panel.write({name: getattr(part, name) for name in declared})  # over settings of an earlier visit
-        changed = ((declared[key.removeprefix(f"{PLANNER}_")], text) for key, text in part.query(PLANNER).items())
-        address |= {panel.key(control.name): (control.options or {}).get(text, text) for control, text in changed}
+        controls = {control.name: control for control in part.controls()}
+        panel.write({name: getattr(part, name) for name in controls})  # also defaults, over those of an earlier visit
+        for key, text in part.query(PLANNER).items():  # the settings that are not the default
+            options = controls[key.removeprefix(f"{PLANNER}_")].options or {}
+            address[key] = options.get(text, text)  # an address has the label of an option
     return address
 
 
@@ -218,15 +248,20 @@ def _set_planner(settings: Specification) -> dict[str, str]:
 
 
 def _draw_prediction(lesson: Lesson, before: Side, after: Side) -> None:
-    """Draw the sheet; remember what the visitor draws on it, and the answer that it amounts to."""
-    sheet, last = _sheet(lesson, before, after), lesson.measure.value(before)
-    heights = _heights(lesson) or [float(sheet.y.place(np.array(last)))] * len(sheet.handles)
+    """Draw the sheet on which the visitor draws the curve to come.
+
+    At first it has a level line at the value with which the run before the change ends. The drawing is noted, with the
+    answer that its end means.
+    """
+    sheet, end_before = _sheet(lesson, before, after), lesson.measure.value(before)
+    level_line = [float(sheet.y.place(np.array(end_before)))] * len(sheet.handles)
+    heights = _heights(lesson) or level_line
     label = f"{lesson.measure.axes(before).describe()}: draw what you predict"
-    curve.draw(_key(lesson, "sheet"), sheet, heights, label, partial(_note_drawing, lesson, sheet, last))
+    curve.draw(_key(lesson, "sheet"), sheet, heights, label, partial(_note_drawing, lesson, sheet, end_before))
 
 
 def _explain_drawing(answer: Answer | None) -> None:
-    """Show how to draw, and which answer the drawing amounts to."""
+    """Draw the text on how to draw, and the answer that the end of the drawing means, None before there is one."""
     st.markdown("Draw the curve: sweep over the sheet, or move its handles, by pointer or by the arrow keys.")
     st.caption("Its end is your prediction." if answer is None else f"You predict: “{answer.words}”.")
 
@@ -241,31 +276,37 @@ def _drawn_curve(lesson: Lesson, before: Side, after: Side) -> Curve | None:
 
 
 def _sheet(lesson: Lesson, before: Side, after: Side) -> Sheet:
+    """Return the sheet with the curves before the change, on axes that also have room for those after it."""
     measure = lesson.measure
     return lesson_figures.sheet(measure.curves(before), measure.axes(before), measure.reach(after))
 
 
-def _note_drawing(lesson: Lesson, sheet: Sheet, last: float) -> None:
+def _note_drawing(lesson: Lesson, sheet: Sheet, end_before: float) -> None:
+    """Note the visitor's drawing, and the answer that it means: the one for its end as a multiple of `end_before`.
+
+    For a callback.
+    """
     heights = curve.values(_key(lesson, "sheet"), len(sheet.handles))
     if heights is not None:
-        end = float(sheet.drawn(heights)[1][-1])
+        _, y = sheet.drawn(heights)
+        ratio = float(y[-1]) / end_before
         notes = visitors.here().notes
         notes[_key(lesson, "places")] = heights
-        notes[_key(lesson, "answer")] = lesson.answers.index(lesson.answer(end / last))
+        notes[_key(lesson, "answer")] = lesson.answers.index(lesson.answer(ratio))
 
 
 def _heights(lesson: Lesson) -> tuple[float, ...] | None:
-    """Return the heights of the sheet's handles as the visitor left them, None if untouched."""
+    """Return the heights of the sheet's handles, as shares from 0 to 1; None if the visitor has moved none."""
     heights = visitors.here().notes.get(_key(lesson, "places"))
     return heights if isinstance(heights, tuple) else None
 
 
-Which = Literal["before", "after"]
+Which = Literal["before", "after"]  # name of a side, which is also the field of a lesson with its settings
 BOTH: tuple[Which, Which] = ("before", "after")
 
 
 def begin_runs(lesson: Lesson) -> None:
-    """Start the lesson's runs; a run that any visitor has computed is there at once."""
+    """Start the runs of a lesson that are not there yet; one that any visitor has computed is done at once."""
     for which in BOTH:
         settings, run = getattr(lesson, which), _run(lesson, which)
         if isinstance(settings, Experiment) and (run is None or run.job.state == "stopped"):
@@ -276,8 +317,11 @@ def begin_runs(lesson: Lesson) -> None:
 
 
 def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
-    """Return whether the runs of the `needed` sides are done; if not, show why, and poll until they are."""
-    runs = [run for which in needed if (run := _run(lesson, which)) is not None]
+    """Return true if the runs of the `needed` sides are done.
+
+    If not, draw the reason, and have the page drawn again when a run has ended. A lesson without runs is always ready.
+    """
+    runs = [run for run in (_run(lesson, which) for which in needed) if run is not None]
     for run in runs:
         run.job.wait(FIRST_PICTURE)
     if any(run.job.active for run in runs):
@@ -292,7 +336,7 @@ def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
 
 
 def _side(lesson: Lesson, which: Which) -> Side:
-    """Return the settings of a side, with plan and trace if its run is done."""
+    """Return a side of a lesson: its settings, the plans of its run if it has one, and the trace once that is done."""
     settings, run = getattr(lesson, which), _run(lesson, which)
     if run is None:
         return Side(settings)
@@ -300,11 +344,13 @@ def _side(lesson: Lesson, which: Which) -> Side:
 
 
 def _run(lesson: Lesson, which: Which) -> Run | None:
+    """Return the run of a side of a lesson; None before it began, and for a lesson without runs."""
     run: Run | None = st.session_state.get(_key(lesson, which))
     return run
 
 
 def _forget_runs(lesson: Lesson) -> None:
+    """Forget the runs of a lesson, so that they start again; for a callback."""
     for which in BOTH:
         st.session_state.pop(_key(lesson, which), None)
 
@@ -314,19 +360,23 @@ GUARANTEES = "What a guarantee means"
 
 @cache
 def grouped() -> Mapping[str, tuple[Lesson, ...]]:
-    """Return the lessons by the title of their group: on guarantees, and those of every family with lessons."""
-    modules = {family.title: f"dpviz.families.{family.name}.lessons" for family in families.FAMILIES}
-    by_family = {title: import_module(name).LESSONS for title, name in modules.items() if find_spec(name) is not None}
-    return {GUARANTEES: budget_lessons.LESSONS, **by_family}
+    """Return the lessons by the title of their group: first those on guarantees, then those of each family that has
+    some."""
+    groups = {GUARANTEES: budget_lessons.LESSONS}
+    for family in families.FAMILIES:
+        module_name = f"dpviz.families.{family.name}.lessons"
+        if find_spec(module_name) is not None:
+            groups[family.title] = import_module(module_name).LESSONS
+    return groups
 
 
 def named(slug: str) -> Lesson | None:
-    """Return the lesson with this address, None if there is none."""
+    """Return the lesson with this name in addresses, None if there is none."""
     return next((lesson for lesson in ordered() if lesson.slug == slug), None)
 
 
 def ordered() -> tuple[Lesson, ...]:
-    """Return all lessons in their order."""
+    """Return all lessons in the order of the list."""
     return tuple(lesson for lessons in grouped().values() for lesson in lessons)
 
 

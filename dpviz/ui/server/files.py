@@ -1,4 +1,4 @@
-"""Files as the server sends them: scripts compressed, and a page that knows the address of its server."""
+"""The middleware for files: it sends scripts compressed, and pages with the address of their server."""
 
 import gzip
 
@@ -8,13 +8,17 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MAX_FILES = 1000  # in the cache of compressed files; there are about 150, but a file has several addresses
-# Without it a browser looks for the server below the address of the page, too: two requests without an answer.
+MAX_FILES = 1000  # largest number of cached compressed files; there are about 150, but a file has several addresses
+# A script for the head of a page. Without it a browser also looks for the server below the address of the page, by two
+# requests that nothing answers.
 ADDRESS = b'<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", location).href }</script>'
 
 
 class Files:
-    """Middleware that compresses scripts and style sheets, each once; Streamlit alone sends megabytes uncompressed."""
+    """Middleware that compresses scripts and style sheets, each once, and changes the head of pages.
+
+    Streamlit by itself sends megabytes uncompressed.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -33,6 +37,7 @@ class Files:
         await answer(scope, receive, send)
 
     async def _file(self, scope: Scope, receive: Receive) -> Response:
+        """Return a script or style sheet compressed, and cache it; return any other answer of Streamlit as it is."""
         answer = await self._answer(scope, receive)
         kind = answer.headers.get("content-type", "")
         if answer.status_code != 200 or not ("javascript" in kind or "css" in kind):
@@ -45,16 +50,17 @@ class Files:
         return answer
 
     async def _page(self, scope: Scope, receive: Receive) -> Response:
+        """Return a page with our title and the script ADDRESS; return any other answer of Streamlit as it is."""
         answer = await self._answer(scope, receive)
         if answer.status_code == 200 and "html" in answer.headers.get("content-type", ""):
-            for name in ("etag", "last-modified"):  # they are those of the unchanged page
+            for name in ("etag", "last-modified"):  # these headers belong to the unchanged page
                 del answer.headers[name]
             page = bytes(answer.body).replace(b"<title>Streamlit", b"<title>dpviz", 1)
             _fill(answer, page.replace(b"<head>", b"<head>" + ADDRESS, 1))
         return answer
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
-        """Return Streamlit's complete, uncompressed answer."""
+        """Return Streamlit's answer to a request, complete and uncompressed."""
         messages: list[Message] = []
         headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
 
@@ -70,12 +76,13 @@ class Files:
 
 
 def _takes_compressed(headers: Headers) -> bool:
-    """Return whether a request is for all of a file and accepts it compressed."""
+    """Return true if a request asks for all of a file and accepts it compressed."""
     partial = {"if-none-match", "if-modified-since", "range"}
     return "gzip" in headers.get("accept-encoding", "") and not partial & {*headers}
 
 
 def _fill(answer: Response, body: bytes) -> None:
+    """Set the body of an answer, and its length in the headers."""
     answer.body = body
     answer.headers["content-length"] = str(len(body))
 

@@ -1,4 +1,4 @@
-"""Work that the server does when it starts, so that pages need not wait for it."""
+"""Work that the server does at its start, so that pages need not wait for it, and its collection of garbage."""
 
 import gc
 import sys
@@ -10,14 +10,16 @@ from starlette.concurrency import run_in_threadpool
 
 from dpviz.ui.experiment.run import runner
 
-SWITCH = 0.0005  # seconds that one visitor's computation delays another's, each time that messages are sent
+# Seconds after which Python lets another thread run. A thread that sends messages to a visitor waits so long, at most,
+# for one that computes for another visitor.
+SWITCH = 0.0005
 
 
 @st.cache_resource(show_spinner=False)
 def prepare() -> None:
-    """Start the workers and set up the interpreter, once per server.
+    """Start the workers of runs and set up the interpreter, once per server.
 
-    Imported objects are frozen: looking at them in every garbage collection would cost 45-80 ms.
+    Imported objects are excluded from garbage collections, each of which would otherwise spend 45-80 ms on them.
     """
     runner()
     sys.setswitchinterval(SWITCH)
@@ -27,7 +29,7 @@ def prepare() -> None:
 
 @st.cache_resource(ttl=2.0, show_spinner=False)
 def tidy() -> None:
-    """Collect the garbage that pages leave behind; at most every two seconds, and not after polls of a run."""
+    """Collect the garbage of drawn pages, at most every two seconds; a poll of a run does not call it."""
     gc.collect()
 
 

@@ -1,4 +1,8 @@
-"""A user's own file as a categorical table: which columns to keep, and the categories declared for each."""
+"""The panel for a visitor's own file as a categorical table: which columns to use, and the categories of each.
+
+The categories are declared by the visitor, in the text of a list. They can be filled in from the data, which no budget
+accounts for; the data set then carries a mark that says so.
+"""
 
 import csv
 import io
@@ -21,38 +25,45 @@ from dpviz.ui.markdown import columns
 from dpviz.ui.uploads import file, texts
 from dpviz.ui.uploads.file import File
 
-BINS = "bins:"  # opens a list of edges
+BINS = "bins:"  # beginning of a list of numbers, the edges of ranges that are the categories
 
 
 @dataclass
 class CategoricalFile(File):
-    """A file, with the columns in use so far."""
+    """A file with the names of the columns that the visitor uses."""
 
     used: set[str] = field(default_factory=set)
 
 
 def uploaded(page: str) -> tuple[CategoricalUpload | None, Mapping[str, np.ndarray]]:
-    """Draw the panel for a user's categorical file; return the data set and its tables, or None while something is
-    missing."""
+    """Draw the panel for a visitor's categorical file; return the data set, and its arrays by name.
+
+    The data set is None while something is missing. page : prefix of the page.
+    """
     return file.uploaded(f"{page}_categories", CategoricalFile, _choose)
 
 
 def _choose(upload: CategoricalFile) -> PreparedCategories:
-    """Ask for the columns to use and their categories; return the prepared table. Raises UserError."""
+    """Draw the controls for the columns in use and their categories; return the prepared table.
+
+    Raises UserError while something is missing or cannot be read.
+    """
     names = [column.name for column in upload.columns]
-    edited = _edit(upload, names, (), pd.Series([name in upload.used for name in names], dtype=bool))
+    is_used = pd.Series([name in upload.used for name in names], dtype=bool)
+    edited = _edit(upload, names, (), is_used)
     upload.used = {name for name, used in zip(names, edited["used"], strict=True) if used}
     help = "Lists for the columns in use that have none; if none is in use, for as many as fit."
     file.fill_button(upload, _fill, (upload, upload.used), help)
     declared = _parse(upload, [name for name in names if name in upload.used])
     _mark(upload, declared)
-    if declared:
+    if declared:  # the domain Z holds all combinations of the categories
         combinations = math.prod(_size(categories) for categories in declared.values())
         count = f"{combinations:,}" if combinations < 10**9 else f"about 10^{len(str(combinations)) - 1}"
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
     _require_all(declared, upload.used)
     prepared = upload.prepare_once(prepare_categories, columns=declared)
     file.ready(upload, len(prepared.table), 0, f"{len(declared)} columns")
+    # Numbers of rows, by column, whose category is not listed and became "other"; the columns with most.
     largest = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:8]
     unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in largest if count)
     file.show_counts([f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
@@ -60,8 +71,10 @@ def _choose(upload: CategoricalFile) -> PreparedCategories:
 
 
 def declare(upload: File, columns: Sequence[str]) -> dict[str, Declared]:
-    """Ask for the categories of `columns` in a table to fill in; return them. Raises UserError if one cannot be
-    read."""
+    """Draw a table in which the visitor types the categories of each of `columns`; return the categories by column.
+
+    Raises UserError if those of a column cannot be read.
+    """
     _edit(upload, columns, tuple(columns))
     help = "The most frequent categories, or ranges, of columns that have no list yet."
     file.fill_button(upload, _fill, (upload, set(columns)), help, name="fill_lists")
@@ -72,7 +85,7 @@ def declare(upload: File, columns: Sequence[str]) -> dict[str, Declared]:
 
 
 def use(upload: File, columns: Sequence[str]) -> None:
-    """Use those of `columns` that can be listed, with lists from the data; for callbacks."""
+    """Use those of `columns` that have few enough categories, and fill in their lists from the data; for callbacks."""
     suggested = suggest_categories(upload.frame).keys()
     names = [name for name in columns if name in suggested]
     st.session_state[f"{upload.page}_upload_lists"] = names
@@ -80,10 +93,12 @@ def use(upload: File, columns: Sequence[str]) -> None:
 
 
 def _edit(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | None = None) -> pd.DataFrame:
-    """Draw a table to fill in with the categories of columns; return it as edited, and note the texts in
-    `upload.lists`.
+    """Draw a table with a row for each column of the file, in which the visitor types its categories.
 
-    rows : identifies the table. used : whether each column is in use, where the table asks for that.
+    Return the table as edited. The texts of the categories are also stored in `upload.lists`.
+
+    names : of the columns. rows : identifies the table; another value starts a new one. used : whether each column is
+    in use at first, for a table that asks this too; None for one that does not.
     """
     st.markdown(texts.CATEGORIES)
 
@@ -108,7 +123,10 @@ def _edit(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | 
 
 
 def _parse(upload: File, names: Sequence[str]) -> dict[str, Declared]:
-    """Return the categories typed for each column, without columns with a mistake, which is shown."""
+    """Return the categories that were typed for the columns `names`, by column.
+
+    A column whose text cannot be read is left out, and the mistake is drawn.
+    """
     declared: dict[str, Declared] = {}
     for name in names:
         with in_place():  # a mistake in one column must hide none in another
@@ -117,18 +135,22 @@ def _parse(upload: File, names: Sequence[str]) -> dict[str, Declared]:
 
 
 def _require_all(declared: Collection[str], used: Collection[str]) -> None:
-    """Raise UserError if a column in use has no readable categories."""
+    """Raise UserError if one of the columns `used` is not among the columns with readable categories, `declared`."""
     if len(declared) < len(used):
         raise UserError("Correct them, or leave the columns out.", title="Some categories cannot be read")
 
 
 def parse_categories(name: str, text: str) -> Declared:
-    """Return the categories of a column typed as "a, b, c", quoted like CSV, or "bins: 0, 10". Raises UserError."""
+    """Return the categories that a text lists.
+
+    The text is "a, b, c", with quotes as in CSV, or "bins: 0, 10, 20" for the ranges between these edges.
+
+    name : of the column, for the errors. Raises UserError if the text cannot be read.
+    """
     is_bins = text.strip().lower().startswith(BINS)
+    listed = text.strip()[len(BINS) :] if is_bins else text
     try:
-        rows = csv.reader(
-            io.StringIO(text.strip()[len(BINS) :] if is_bins else text), skipinitialspace=True, strict=True
-        )
+        rows = csv.reader(io.StringIO(listed), skipinitialspace=True, strict=True)
         parts = [part.strip() for row in rows for part in row]
         return Bins(tuple(float(part) for part in parts)) if is_bins else tuple(parts)
     except csv.Error:
@@ -140,36 +162,48 @@ def parse_categories(name: str, text: str) -> Declared:
 
 
 def categories_text(declared: Declared) -> str:
-    """Return declared categories as a text that `parse_categories` reads."""
+    """Return the text that `parse_categories` reads as these categories."""
     if isinstance(declared, Bins):
         return f"{BINS} {', '.join(map(class_label, declared.edges))}"
     return ", ".join(map(_quoted, declared))
 
 
 def _quoted(text: str) -> str:
+    """Return a category in quotes if it would else be read as several, or as the beginning of a list of edges."""
     special = any(character in text for character in ',"\r\n') or text.lower().startswith(BINS)
     return '"{}"'.format(text.replace('"', '""')) if special else text
 
 
 def _mark(upload: File, declared: Mapping[str, Declared]) -> None:
-    """Mark the columns whose list has a category or edge that was filled in from the data."""
+    """Mark the columns whose categories, or edges, were filled in from the data, at least one of them.
+
+    declared : the categories by column.
+    """
     parts: dict[Mark, set[str]] = {("categories", name): _parts(categories) for name, categories in declared.items()}
     file.mark_from_data(upload, parts, {"categories": "categories"})
 
 
 def _parts(declared: Declared) -> set[str]:
-    """Return edges, or categories as `class_label` writes them, so that a list of numbers may become edges."""
+    """Return the categories, or the edges, of a column as texts, without "other".
+
+    Edges are written like categories that are numbers: a visitor may turn a list from the data into edges, and these
+    then still count as taken from the data.
+    """
     return set(map(class_label, declared.edges if isinstance(declared, Bins) else declared)) - {OTHER}
 
 
 def _size(declared: Declared) -> int:
     """Return the number of categories of a column, "other" included."""
-    listed = declared if not isinstance(declared, Bins) else declared.labels if declared.edges else ()
-    return len({*listed, OTHER})
+    if not isinstance(declared, Bins):
+        return len({*declared, OTHER})
+    return len({*declared.labels, OTHER}) if declared.edges else len({OTHER})
 
 
 def _fill(upload: File, used: set[str]) -> None:
-    """Fill in lists from the data for the columns in use that have none; without any in use, for as many as fit."""
+    """Fill in the lists of the columns `used` that have none, from the data; for callbacks.
+
+    If no column of a categorical file is in use, as many are used as fit.
+    """
     suggested = suggest_categories(upload.frame)
     if not used and isinstance(upload, CategoricalFile):
         upload.used = used = set(_fitting(suggested))
@@ -180,7 +214,10 @@ def _fill(upload: File, used: set[str]) -> None:
 
 
 def _fitting(suggested: Mapping[str, Declared]) -> list[str]:
-    """Return as many columns as the domain can hold, in the file's order."""
+    """Return the columns, in the file's order, that fit together into the largest domain; one that does not is skipped.
+
+    suggested : the categories by column. The size of the domain is the number of their combinations.
+    """
     names, combinations = [], 1
     for name, declared in suggested.items():
         if combinations * _size(declared) <= MAX_DOMAIN:

@@ -1,4 +1,9 @@
-"""A visitor's own file: the panel that reads it, keeps it in the session and turns it into a data set."""
+"""The panel for a visitor's own file, which reads it, keeps it in the session and turns it into a data set.
+
+How a text file is read is guessed from the file, confirmed by the visitor and then declared. Ranges and categories are
+declared too: only declarations may enter the plan of a private run. If one was taken from the data instead, the data
+set carries a mark, and every guarantee says so.
+"""
 
 import os
 import weakref
@@ -25,13 +30,14 @@ from dpviz.ui.controls import WHOLE, in_place
 from dpviz.ui.markdown import plain, sentence
 from dpviz.ui.uploads import how, texts
 
-# Keys that a new file resets.
+# Names of the controls that a new file resets.
 CHOICES = ("target", "kind", "positive", "features", "lists", "drop", "group", "lowest", "highest")
 NOTICE = texts.NOTICE
 FILL = "Fill from the data (not private)"
-LACKS, REMOVED, USED = "own_file_lacks", "own_file_removed", "own_file_used"  # keys in the session
-MAX_HELD = 4e9  # bytes of all visitors' tables together that this server keeps
-# Process-wide on purpose: bytes of every table in memory, by the table's id(), until the table is collected.
+# Keys in the session: what is still missing for a data set; the file was just removed; the panel is to be folded up.
+LACKS, REMOVED, USED = "own_file_lacks", "own_file_removed", "own_file_used"
+MAX_HELD = 4e9  # largest number of bytes of all visitors' tables together that this server keeps
+# Process-wide on purpose: bytes of every table in memory, by the table's id(), until the table is garbage-collected.
 _held: dict[int, int] = {}
 
 Result = TypeVar("Result")
@@ -40,16 +46,18 @@ U = TypeVar("U", bound=Upload)
 
 
 def missing_rule(data: Specification | None) -> str:
-    """Return how an upload treats missing values: "fill", "drop", or "" for data that is no table."""
+    """Return the rule of a data set for missing values: "fill", "drop", or "" if it is no uploaded table."""
     return data.missing if isinstance(data, UploadedTable | GroupedUpload) else ""
 
 
 @dataclass
 class File:
-    """A visitor's file: its table, or the error that it could not be read with. Kept in the session, never on disk.
+    """A visitor's file, with its table or the error of reading it, and everything that the panel has declared about it.
 
-    min_columns : fewest columns that the panel accepts. shows_cells : whether the panel shows cells, and asks what the
-        columns hold.
+    It is kept in the session, never on disk.
+
+    min_columns : smallest number of columns that the panel accepts. shows_cells : whether the panel shows cells of the
+    file, and asks what each column holds.
     """
 
     min_columns: ClassVar[int] = MIN_COLUMNS
@@ -59,69 +67,89 @@ class File:
     serial: int  # number of this file among those that this panel read
     frame: pd.DataFrame = field(default_factory=pd.DataFrame)
     columns: tuple[ColumnInfo, ...] = ()
-    reading: Reading | None = None  # how it was read, as declared
-    is_text: bool = False  # not Parquet, whose schema declares how it is read
-    is_confirmed_before: bool = False  # read as the visitor confirmed for an earlier file
-    all_names: tuple[str, ...] = ()  # of all its columns, those left out among them
+    reading: Reading | None = None  # the declared settings with which it was read
+    is_text: bool = False  # true for CSV; a Parquet file has a schema, which declares how it is read
+    is_confirmed_before: bool = False  # true if it was read by settings that were confirmed for an earlier file
+    all_names: tuple[str, ...] = ()  # names of all its columns, including those that are left out
     proposal: Detected | None = None  # how a text file may be read, until the visitor confirms it
     error: UserError | None = None
-    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # declared so far, by column
-    lists: dict[str, str] = field(default_factory=dict)  # categories typed so far, by column
-    # Taken from the data so far, by declaration: its categories, groups, shares, or pairs of (end, value).
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)  # declared (lowest, highest), by column
+    lists: dict[str, str] = field(default_factory=dict)  # declared categories as typed, by column
+    # The parts of each declaration that were taken from the data: categories, groups, shares, or (end, value) pairs
+    # such as ("lowest", 0.5).
     filled: dict[Mark, set[Any]] = field(default_factory=dict)
-    from_data: list[Mark] = field(default_factory=list)  # declarations of the panel, as drawn now, from the data
-    edition: int = 0  # of the tables to fill in; a new edition starts from what was declared
-    starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # unedited tables to fill in, by key
+    from_data: list[Mark] = field(default_factory=list)  # marks of the present declarations that have such parts
+    edition: int = 0  # number of the present versions of the tables to fill in, which a fill from the data replaces
+    starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # these tables before the visitor edits them, by key
     result: tuple[Hashable, Any] | None = None  # the last choice of the panel, and its data set
-    identities: dict[Hashable, str] = field(default_factory=dict)  # of the data sets so far, by choice
-    counts: dict[Hashable, Any] = field(default_factory=dict)  # counted in the rows so far, by quantity
-    contents: str = ""  # of the data set, in a line; empty until there is one
-    lacks: list[str] = field(default_factory=list)  # still missing for a data set in the panel as drawn now
+    identities: dict[Hashable, str] = field(default_factory=dict)  # identities of the data sets so far, by choice
+    counts: dict[Hashable, Any] = field(default_factory=dict)  # numbers counted in the rows, by what they count
+    contents: str = ""  # description of the data set in a line; empty until there is one
+    lacks: list[str] = field(default_factory=list)  # texts that name what is still missing for a data set
 
     @property
     def known_as(self) -> Hashable:
-        """Public facts that identify the file when it comes again: name, names of all columns, and number of rows.
-        Not its rows: whether two files have the same ones must not enter a plan."""
+        """The name of the file, the names of all columns and the number of rows, by which it is recognised later.
+
+        The rows play no part: whether two files have the same rows is private, and must not enter a plan.
+        """
         return self.name, self.all_names, len(self.frame)
 
     def widget(self, name: str) -> dict[str, Any]:
-        """Return the options of one of the panel's controls: its texts and key, and that its value stays while it is
-        not drawn."""
+        """Return Streamlit's options of the control `name` of the panel: its texts, its key, and that its value is
+        kept while it is not drawn."""
         return {"key": f"{self.page}_upload_{name}", "persist_state": "session", **texts.WIDGETS.get(name, {})}
 
     def once(self, choice: Hashable, make: Callable[[str], Result]) -> Result:
-        """Return `make(identity)` for a choice; call it only when the choice has changed."""
+        """Return `make(identity)`, the data set of a choice of the panel; call `make` only if the choice has changed.
+
+        choice : all declarations that the data set depends on. identity : a name of the data set.
+        """
         if self.result is None or self.result[0] != choice:
             # A choice that returns keeps its identity, so that a run of it does not count as one of other settings.
             self.result = (choice, make(self.identities.setdefault(choice, new_identity())))
         return self.result[1]
 
     def prepare_once(self, prepare: Callable[..., Result], **declared: Any) -> Result:
-        """Return the data set that `prepare` builds from the table and these declarations; see `once`."""
+        """Return the data set that `prepare` builds from the table; call `prepare` only if a declaration has changed.
+
+        declared : the declarations, which are keyword arguments of `prepare`.
+        """
         choice = tuple((name, _hashable(value)) for name, value in declared.items())
-        return self.once(
-            choice, lambda identity: prepare(self.frame, **declared, identity=identity, reading=self.reading)
-        )
+
+        def make(identity: str) -> Result:
+            return prepare(self.frame, **declared, identity=identity, reading=self.reading)
+
+        return self.once(choice, make)
 
     def count(self, quantity: Hashable, compute: Callable[[], Result]) -> Result:
-        """Return `compute()`, a quantity counted in the rows; compute it once, because a page is drawn often."""
+        """Return `compute()`, a number counted in the rows; call it once, because a page is drawn often.
+
+        quantity : identifies the number.
+        """
         if quantity not in self.counts:
             self.counts[quantity] = compute()
         value: Result = self.counts[quantity]
         return value
 
     def fill(self, mark: Mark, parts: Collection[Any]) -> None:
-        """Note which parts of a declaration were taken from the data; they stay noted when more are taken."""
+        """Note that `parts` of the declaration `mark` were taken from the data, in addition to those noted before."""
         self.filled.setdefault(mark, set()).update(parts)
 
     def typed(self, name: str, rows: Hashable) -> Mapping[int, Mapping[str, Any]]:
-        """Return the cells typed into a table to fill in since the last fill, by row and column."""
+        """Return the cells that the visitor has typed into a table since the last fill, by row number and column.
+
+        name, rows : identify the table, as in `editor`.
+        """
         state: Mapping[str, Any] = st.session_state.get(self.key(name, rows)) or {}
         edited: Mapping[int, Mapping[str, Any]] = state.get("edited_rows", {})
         return edited
 
     def let_go(self) -> None:
-        """Forget the rows, here and in runs of them: the file was removed. Widgets may hold `self` for longer."""
+        """Forget the rows, here and in runs on them, when the file is removed.
+
+        The object itself may live longer, as Streamlit's widgets hold it.
+        """
         visitors.here().forget(self.identities.values())
         self.frame, self.result = pd.DataFrame(), None
         for cache in (self.counts, self.starts, self.bounds, self.lists):
@@ -129,15 +157,20 @@ class File:
 
     def column(self, name: str) -> ColumnInfo:
         """Return the declared contents of the column `name`."""
-        return next(column for column in self.columns if column.name == name)
+        (match,) = (column for column in self.columns if column.name == name)
+        return match
 
     def key(self, name: str, rows: Hashable) -> str:
-        """Return the widget key of a table to fill in."""
+        """Return the key of the widget of a table to fill in, which changes with the file and with each fill."""
         return f"{self.page}_{name}_{self.serial}_{self.edition}_{hash(rows)}"
 
     def editor(self, name: str, rows: Hashable, start: Callable[[], pd.DataFrame], **options: Any) -> pd.DataFrame:
-        """Draw a table to fill in; return it as edited. It starts from `start()`, again after a fill and after it
-        was hidden."""
+        """Draw a table that the visitor fills in; return it as edited.
+
+        name, rows : identify the table; another value of `rows` starts a new one. start : returns the table to begin
+        with; it is called again after a fill from the data, and after the table was hidden. options : arguments of
+        `st.data_editor`.
+        """
         key = self.key(name, rows)
         # The widget keeps its edits as changes to its start, so that the start changes only with a new widget.
         if key not in self.starts or key not in st.session_state:
@@ -151,6 +184,7 @@ class File:
 
 
 def _hashable(value: Any) -> Hashable:
+    """Return a declaration in a form that can be compared and hashed."""
     if isinstance(value, Mapping):
         return tuple(value.items())
     return tuple(value) if isinstance(value, list) else value
@@ -159,18 +193,17 @@ def _hashable(value: Any) -> Hashable:
 def uploaded(
     page: str, kind: type[Kind], make: Callable[[Kind], Prepared[U]]
 ) -> tuple[U | None, Mapping[str, np.ndarray]]:
-    """Draw the panel for a file; return the data set of its choices and the tables, or None while something is missing.
+    """Draw the panel for a file; return the data set of its choices, None while something is missing, and its arrays.
 
-    page : prefix of the panel's keys.
-    kind : class that the file is kept as.
-    make : draws the controls that declare what the file holds, and returns the prepared data set. May raise UserError.
+    The panel is open while something is missing. It folds up into a line only when the visitor presses "Done" or starts
+    a run, so that optional declarations, and those that were taken from the data, are seen before.
 
-    The panel opens while something is missing. It folds up into a line when the visitor is done or starts a run, so
-    that what is optional, and what was taken from the data, is seen before.
+    page : prefix of the panel's keys. kind : class of the file in the session. make : draws the controls that declare
+    the contents of the file, and returns the prepared data set; may raise UserError.
     """
     st.caption(f":material/info: {NOTICE}")
     open_key, used_key, line_key = f"{page}_file_open", f"{page}_file_used", f"{page}_line"
-    line = st.session_state.get(line_key, "")
+    line = st.session_state.get(line_key, "")  # description of the data set at the last draw, "" without one
     if st.session_state.pop(USED, False):
         st.session_state[used_key] = True
         st.session_state.pop(open_key, None)
@@ -188,10 +221,14 @@ def uploaded(
         if result is not None:
             st.button("Done", key=f"{page}_done", icon=":material/check:", on_click=fold)
     new_line = "" if file is None or result is None else f"{file.name}: {file.contents}"
-    proposal = getattr(st.session_state.get(f"{page}_upload"), "proposal", None)
-    without_file = ("your file" if proposal is None else "how the file is read, to be confirmed",)
-    st.session_state[LACKS] = () if result else without_file if file is None else tuple(file.lacks)
-    if new_line != line:
+    if result is not None:
+        st.session_state[LACKS] = ()
+    elif file is not None:
+        st.session_state[LACKS] = tuple(file.lacks)
+    else:
+        proposal = getattr(st.session_state.get(f"{page}_upload"), "proposal", None)
+        st.session_state[LACKS] = ("your file" if proposal is None else "how the file is read, to be confirmed",)
+    if new_line != line:  # the line was drawn above with the old text
         st.session_state[line_key] = new_line
         if not new_line:
             for key in (open_key, used_key):
@@ -201,7 +238,10 @@ def uploaded(
 
 
 def _result(file: Kind, make: Callable[[Kind], Prepared[U]]) -> tuple[U, Mapping[str, np.ndarray]] | None:
-    """Return the data set of a panel's choices, and its table; None, with a message, where something is missing."""
+    """Return the data set of a panel's choices, and its array by name; None, with a message, if something is missing.
+
+    make : as in `uploaded`.
+    """
     file.lacks.clear()
     with in_place():
         try:
@@ -215,45 +255,50 @@ def _result(file: Kind, make: Callable[[Kind], Prepared[U]]) -> tuple[U, Mapping
 
 
 def lacks() -> Sequence[str]:
-    """Return what is missing until the page's file, whose panel was drawn last, can be used."""
+    """Return texts that name what is missing until the file of the panel that was drawn last can be used."""
     missing: Sequence[str] = st.session_state.get(LACKS, ())
     return missing
 
 
 def fold() -> None:
-    """Fold up the page's panel, which is drawn again: its visitor has declared all there is to declare."""
+    """Fold up the page's panel at the next draw, because the visitor has finished the declarations; for callbacks."""
     st.session_state[USED] = st.session_state[WHOLE] = True
 
 
 def removed() -> bool:
-    """Return whether the button removed the file, so that the page returns to its demonstration; true only once."""
+    """Return true, once, after the visitor has removed the file: the page then returns to its demonstration."""
     return bool(st.session_state.pop(REMOVED, False))
 
 
 def _remove(page: str, back: bool = False) -> None:
-    """Remove the file. back : whether the page returns to its demonstration."""
+    """Remove the file of a panel; for callbacks. back : whether the page returns to its demonstration."""
     _forget(page)
     st.session_state.pop(f"{page}_upload", None)
-    st.session_state[f"{page}_uploader"] = st.session_state.get(f"{page}_uploader", 0) + 1  # its widget holds a file
+    # A new number gives the widget that takes a file a new key, as the old widget still holds the file.
+    st.session_state[f"{page}_uploader"] = st.session_state.get(f"{page}_uploader", 0) + 1
     st.session_state[WHOLE] = True
     if back:
         st.session_state[REMOVED] = True
 
 
 def _uploader(page: str) -> str:
-    """Return the key of the widget that takes a file."""
-    return f"{page}_file" + (f"_{number}" if (number := st.session_state.get(f"{page}_uploader")) else "")
+    """Return the key of the widget that takes a file, which has the number of removals so far."""
+    number = st.session_state.get(f"{page}_uploader")
+    return f"{page}_file_{number}" if number else f"{page}_file"
 
 
 @st.cache_resource
 def reader() -> Reader:
-    """Return this server's only reader of files; it runs in processes of its own unless DPVIZ_WORKERS is 0."""
+    """Return this server's only reader of files. It has processes of its own, unless DPVIZ_WORKERS is 0."""
     return Reader(processes=0 if os.environ.get("DPVIZ_WORKERS") == "0" else 2)
 
 
 def read_file(page: str, kind: type[Kind]) -> Kind | None:
-    """Draw the part of a panel that reads a file; return the file as a `kind`, or None while none can be used."""
-    reader()  # its first process starts now, and not when there is a file to read
+    """Draw the part of a panel that takes a file and asks how it is read; return the file once it is read, else None.
+
+    kind : class of the file in the session.
+    """
+    reader()  # starts its first process, so that it is ready when there is a file to read
     st.file_uploader(
         "CSV (also packed as .gz) or Parquet file, at most 50 MB",
         type=["csv", "txt", "tsv", "data", "gz", "parquet", "pq"],
@@ -264,20 +309,20 @@ def read_file(page: str, kind: type[Kind]) -> Kind | None:
     )
     upload: Kind | None = st.session_state.get(f"{page}_upload")
     if upload is None:
-        if lost := visitors.here().lost.get(f"{page}_upload"):
+        lost = visitors.here().lost.get(f"{page}_upload")
+        if lost:
             st.info(f"{lost} Your file is gone: choose it again.", icon=":material/restart_alt:")
         st.caption("The file stays in the memory of this server. It is never written to disk nor put into a link.")
         return None
     if upload.error is not None:
         st.error(sentence(str(upload.error)), title=sentence(upload.error.title))
-        # A sample mends no other error.
-        if upload.error.title == f"More than {MAX_ROWS:,} rows":
+        if upload.error.title == f"More than {MAX_ROWS:,} rows":  # the only error that a sample avoids
             st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_sample, args=(page, kind))
     elif upload.proposal is None:
         st.caption(f"**{plain(upload.name)}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
     if upload.proposal is not None:
         table = upload.editor if kind.shows_cells else None
-        how.propose(page, upload.name, upload.proposal, table, callbacks=(_look_again, _confirm), args=(page, kind))
+        how.propose(page, upload.name, upload.proposal, table, callbacks=(_propose_again, _confirm), args=(page, kind))
         return None
     if upload.error is not None:
         return None
@@ -290,13 +335,13 @@ def read_file(page: str, kind: type[Kind]) -> Kind | None:
 
 
 def known_as(page: str) -> Hashable:
-    """Return what identifies the file of a panel in this session; None without a file."""
+    """Return the identity of a panel's file in this session, from public facts about it; None without a file."""
     upload: File | None = st.session_state.get(f"{page}_upload")
     return None if upload is None else upload.known_as
 
 
 def _forget(page: str) -> None:
-    """Forget the rows of the panel's file, and how it was to be read."""
+    """Forget the rows of the panel's file, and the settings of how to read it."""
     old: File | None = st.session_state.get(f"{page}_upload")
     if old is not None:
         old.let_go()
@@ -304,11 +349,15 @@ def _forget(page: str) -> None:
 
 
 def _read(page: str, kind: type[File]) -> None:
-    """Look at the file that was just chosen; forget the previous one. A text is read once its reading is confirmed."""
+    """Take the file that the visitor has just chosen in place of the previous one; for a callback.
+
+    A Parquet file is read at once. A text file is read at once if the visitor has confirmed before how such a file is
+    read; otherwise the panel proposes it.
+    """
     _forget(page)
     visitors.here().lost.pop(f"{page}_upload", None)
 
-    def look(upload: File, data: bytes) -> None:
+    def detect(upload: File, data: bytes) -> None:
         upload.is_text = not is_parquet(data, upload.name)
         confirmed = how.detect_confirmed(upload.name, lambda reading: reader().detect(data, upload.name, reading))
         detected = confirmed or reader().detect(data, upload.name)
@@ -318,26 +367,26 @@ def _read(page: str, kind: type[File]) -> None:
         else:
             _load(upload, data, detected.reading, detected.names)
 
-    _use_file(page, kind, look)
+    _use_file(page, kind, detect)
 
 
-def _look_again(page: str, kind: type[File]) -> None:
-    """Propose the columns of the file, read by the settings of the panel."""
+def _propose_again(page: str, kind: type[File]) -> None:
+    """Propose the columns that the file has by the present settings of the panel; for a callback."""
     old: Detected = st.session_state[f"{page}_upload"].proposal
 
-    def look(upload: File, data: bytes) -> None:
-        upload.proposal = old  # stays to be mended if the file cannot be read
+    def detect(upload: File, data: bytes) -> None:
+        upload.proposal = old  # if the file cannot be read so, the settings stay, to be corrected
         upload.proposal = reader().detect(data, upload.name, how.selected(page, old.reading))
 
-    _use_file(page, kind, look)
+    _use_file(page, kind, detect)
 
 
 def _confirm(page: str, kind: type[File]) -> None:
-    """Read the file by the settings of the panel, which are declared from here on."""
+    """Read the file by the present settings of the panel, which count as declared from then on; for a callback."""
     old: Detected = st.session_state[f"{page}_upload"].proposal
 
     def read(upload: File, data: bytes) -> None:
-        upload.proposal = old  # stays to be mended if the file cannot be read
+        upload.proposal = old  # if the file cannot be read so, the settings stay, to be corrected
         reading = how.selected(page, old.reading, kind.shows_cells)
         upload.proposal = replace(old, reading=reading)
         _load(upload, data, reading, old.names)
@@ -348,18 +397,18 @@ def _confirm(page: str, kind: type[File]) -> None:
 
 
 def _change(page: str, kind: type[File]) -> None:
-    """Ask again how the file is read, starting from what was declared."""
+    """Ask again how the file is read, starting from the declared settings; for a callback."""
     reading = st.session_state[f"{page}_upload"].reading
 
-    def look(upload: File, data: bytes) -> None:
+    def detect(upload: File, data: bytes) -> None:
         detected = reader().detect(data, upload.name, reading)
         upload.proposal = replace(detected, reading=detected.reading.replaced(kinds=reading.kinds), ids=())
 
-    _use_file(page, kind, look)
+    _use_file(page, kind, detect)
 
 
 def _sample(page: str, kind: type[File]) -> None:
-    """Read a random sample of a file that is too long."""
+    """Read a random sample of MAX_ROWS rows of a file that has more; for a callback."""
     old: File = st.session_state[f"{page}_upload"]
     names = old.all_names if old.proposal is None else old.proposal.names
 
@@ -372,7 +421,10 @@ def _sample(page: str, kind: type[File]) -> None:
 
 
 def _use_file(page: str, kind: type[File], use: Callable[[File, bytes], None]) -> None:
-    """Start a new `kind` for the chosen file and pass it to `use` with the file's bytes; keep a UserError in it."""
+    """Put a new file object of the class `kind` into the session, and pass it to `use` with the bytes of the file.
+
+    All declarations about the old object are reset. A UserError that `use` raises is kept in the new one.
+    """
     file = st.session_state.get(_uploader(page))
     old: File | None = st.session_state.pop(f"{page}_upload", None)
     if file is None:
@@ -385,46 +437,59 @@ def _use_file(page: str, kind: type[File], use: Callable[[File, bytes], None]) -
     try:
         use(upload, file.getvalue())
     except UserError as error:
-        upload.error = error.with_traceback(None)  # which would keep a table that was refused
+        upload.error = error.with_traceback(None)  # a traceback would keep the refused table in memory
 
 
 def _load(upload: File, data: bytes, reading: Reading, names: tuple[str, ...]) -> None:
-    """Read the file by a declared reading; count its table among those that this server keeps.
+    """Read the table of a file from its bytes by declared settings, and count it among those that this server keeps.
 
-    names : of all columns, those left out among them. Raises UserError, too, if the server keeps too much already.
+    names : names of all columns, including those left out. Raises UserError if the file cannot be read, or if the
+    tables of all visitors would take more than MAX_HELD.
     """
     upload.reading, upload.all_names = reading, names
     frame, upload.columns = reader().read(data, upload.name, reading, upload.min_columns)
     size = int(frame.memory_usage(index=False).sum())
-    if sum(list(_held.values())) + size > MAX_HELD:
+    held = sum(list(_held.values()))  # of a copy, as the threads of other visitors change it
+    if held + size > MAX_HELD:
         raise UserError("Try again later, or with fewer rows or columns.", title="This server keeps many files already")
     _held[id(frame)] = size
-    weakref.finalize(frame, _held.pop, id(frame), None)
+    weakref.finalize(frame, _held.pop, id(frame), None)  # until the table is garbage-collected
     upload.frame = frame
 
 
 def show_counts(notes: Sequence[str], sentences: Sequence[str] = ()) -> None:
-    """Show what looks odd in the file to its uploader.
+    """Draw a caption with numbers that were counted in the file, so that its owner can see what looks odd.
 
-    notes : plain texts. sentences : Markdown.
+    notes : plain texts. sentences : texts in Markdown.
     """
     if notes or sentences:
         st.caption(f"**Not private**, counted in the file: {'; '.join([*map(sentence, notes), *sentences])}.")
 
 
 def ready(upload: File, rows: int, dropped: int, contents: str) -> None:
-    """Show that the data set can be used, and what is in it."""
+    """Draw a line which says that the data set can be used, and describes it.
+
+    rows, dropped : numbers of rows that are used and that were left out. contents : text on the columns.
+    """
     left_out = f", {dropped:,} dropped" if dropped else ""
     upload.contents = f"{rows:,} rows{left_out}, {contents}"
     st.success(f"Ready: {upload.contents}.", icon=":material/check:")
 
 
 def mark_from_data(upload: File, declared: Mapping[Mark, Collection[Any]], nouns: Mapping[MarkKind, str]) -> None:
-    """Mark, for everything that follows, the declarations with a part that was taken from the file itself.
+    """Mark the declarations of which at least one part was taken from the file itself.
 
-    declared : parts of every declaration, as in `File.filled`. nouns : each kind of declaration in a word.
+    The data set then carries the marks. A badge says so here, next to a button with which the owner of the file can
+    declare that these parts were known beforehand.
+
+    declared : the parts of every declaration, by mark, in the form of `File.filled`. nouns : a word for each kind of
+    declaration, the first item of a mark.
     """
-    from_file = [mark for mark, parts in declared.items() if not set(upload.filled.get(mark, ())).isdisjoint(parts)]
+    from_file = []
+    for mark, parts in declared.items():
+        parts_from_file = upload.filled.get(mark, set()) & set(parts)
+        if parts_from_file:
+            from_file.append(mark)
     upload.from_data.extend(from_file)
     kinds = [noun for kind, noun in nouns.items() if any(mark[0] == kind for mark in from_file)]
     if not kinds:
@@ -436,12 +501,12 @@ def mark_from_data(upload: File, declared: Mapping[Mark, Collection[Any]], nouns
 
 
 def range_parts(low: float, high: float) -> set[tuple[str, float]]:
-    """Return the parts of a declared range, as in `File.filled`."""
+    """Return the parts of a declared range in the form of `File.filled`: either end may be from the data."""
     return {("lowest", low), ("highest", high)}
 
 
 def _declare_known(upload: File, marks: Sequence[Mark]) -> None:
-    """Count declarations as known beforehand, as the owner of the file says; for callbacks."""
+    """Forget that parts of declarations came from the data: the owner says they were known before; for callbacks."""
     for mark in marks:
         upload.filled.pop(mark, None)
 
@@ -449,9 +514,10 @@ def _declare_known(upload: File, marks: Sequence[Mark]) -> None:
 def fill_button(
     file: File, fill: Callable[..., None], args: tuple[Any, ...], help: str, name: str = "fill", label: str = FILL
 ) -> None:
-    """Draw a button that declares from the file itself what should be declared from elsewhere.
+    """Draw a button that fills in declarations from the file itself, although its owner should know them beforehand.
 
-    fill(*args) : declares it, and passes the parts that it has taken to `File.fill`; called in a callback.
+    fill : is called as `fill(*args)` in the callback; it fills them in, and passes the parts to `File.fill`.
+    help : text on what is taken from the file. name, label : of the button.
     """
     st.button(
         label,
@@ -463,5 +529,6 @@ def fill_button(
 
 
 def _fill(file: File, fill: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """Fill in declarations, and have the tables start from them; for the callback of `fill_button`."""
     fill(*args)
     file.edition += 1

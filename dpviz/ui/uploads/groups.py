@@ -1,4 +1,7 @@
-"""A user's own file whose rows belong to groups: a label to predict in each, or the losses of strategies."""
+"""The panel for a visitor's own file whose rows belong to groups, for a game in which one player weighs the groups.
+
+The other player either learns a model that predicts a target column, or mixes strategies, whose losses are columns.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,22 +20,26 @@ from dpviz.ui.markdown import plain
 from dpviz.ui.uploads import file, shares, table
 from dpviz.ui.uploads.shares import GroupedFile, Shares
 
-_RANGE: Mark = ("bounds", "losses")  # one range for all columns
+_RANGE: Mark = ("bounds", "losses")  # mark of the one declared range of all loss columns
 
 
 def uploaded(page: str, loss_columns: bool = False) -> tuple[GroupedUpload | None, Mapping[str, np.ndarray]]:
-    """Draw the panel for a user's file with groups; return the data set and its tables, or None while something is
-    missing.
+    """Draw the panel for a visitor's file with groups; return the data set, and its arrays by name.
 
-    loss_columns : whether every chosen column holds the loss of one strategy, all within one declared range, without a
-        target.
+    The data set is None while something is missing.
+
+    page : prefix of the page. loss_columns : true if each chosen column holds the loss of one strategy, and there is no
+    target.
     """
     name, make = ("losses", _choose_losses) if loss_columns else ("groups", _choose_target)
     return file.uploaded(f"{page}_{name}", GroupedFile, make)
 
 
 def _choose_target(upload: GroupedFile) -> Prepared[GroupedUpload]:
-    """Ask for everything that a model that learns a target needs; return the prepared table. Raises UserError."""
+    """Draw the controls of a file with a target; return the prepared table.
+
+    Raises UserError while something is missing or inconsistent.
+    """
     target = table.choose_target(upload)
     group = _choose_group(upload, target.column)
     features = table.choose_features(upload, {target.column, group})
@@ -54,7 +61,10 @@ def _choose_target(upload: GroupedFile) -> Prepared[GroupedUpload]:
 
 
 def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
-    """Ask for everything that a game needs whose chosen columns are losses of strategies; return the prepared table."""
+    """Draw the controls of a file whose columns are losses of strategies; return the prepared table.
+
+    Raises UserError while something is missing or inconsistent.
+    """
     group = _choose_group(upload, None)
     help = "Each holds, row by row, the loss of one strategy."
     losses = table.choose_features(upload, {group}, "Loss columns", help)
@@ -67,7 +77,10 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
 
 
 def _prepare(upload: GroupedFile, shares: Shares, **declared: Any) -> Prepared[GroupedUpload]:
-    """Return the prepared table, and show what is in it. declared : arguments of `prepare_groups`."""
+    """Return the prepared table, and draw lines that describe it.
+
+    shares, declared : the declarations, which are arguments of `prepare_groups`.
+    """
     prepared = upload.prepare_once(prepare_groups, **shares._asdict(), **declared)
     facts = prepared.specification.facts()
     columns = f"{len(declared['features'])} {'features' if declared['target'] else 'strategies'}"
@@ -79,9 +92,10 @@ def _prepare(upload: GroupedFile, shares: Shares, **declared: Any) -> Prepared[G
 
 
 def _show_diagnostics(prepared: Prepared[GroupedUpload]) -> None:
-    """Show what looks odd in the file, and the counts that tell a misspelt group from a right one."""
+    """Draw numbers that were counted in the file, among them groups without rows, whose names may be misspelt."""
     facts = prepared.specification.facts()
-    counts = np.bincount(prepared.table[:, -1].astype(np.int64), minlength=len(facts.groups))
+    group_of_row = prepared.table[:, -1].astype(np.int64)  # index of the group of each row
+    counts = np.bincount(group_of_row, minlength=len(facts.groups))
     rows = list(zip(facts.groups, counts, strict=True))
     empty = [plain(shown(name)) for name, count in rows if not count and name != OTHER]
     empty_groups = [f"no row belongs to {', '.join(empty)}"] if empty else []
@@ -90,8 +104,13 @@ def _show_diagnostics(prepared: Prepared[GroupedUpload]) -> None:
 
 
 def _choose_group(upload: GroupedFile, target: str | None) -> str:
-    names, key = [column.name for column in upload.columns if column.name != target], f"{upload.page}_upload_group"
-    if st.session_state.get(key) not in names:  # the column has become the target
+    """Draw the choice of the column with the groups; return its name. Raises NotYet, a UserError, while none is chosen.
+
+    target : name of the target column, which cannot be chosen; None without one.
+    """
+    names = [column.name for column in upload.columns if column.name != target]
+    key = f"{upload.page}_upload_group"
+    if st.session_state.get(key) not in names:  # the chosen column has become the target
         st.session_state.pop(key, None)
     likely = likely_group(upload.columns, target)
     index = None if likely is None else names.index(likely)
@@ -103,7 +122,10 @@ def _choose_group(upload: GroupedFile, target: str | None) -> str:
 
 
 def _loss_range(upload: GroupedFile, losses: Sequence[str]) -> tuple[float, float]:
-    """Ask for one range for all loss columns: ranges of their own would put strategies on different scales."""
+    """Draw the controls of the one declared range of all loss columns; return its ends.
+
+    Separate ranges would put the losses of the strategies on different scales. Raises UserError if the range is empty.
+    """
     st.markdown("**Declared range of all losses.** Values outside are clipped to it, so that the guarantee holds.")
     left, right = st.columns(2)
     low: float = left.number_input(**upload.widget("lowest"))
@@ -116,6 +138,7 @@ def _loss_range(upload: GroupedFile, losses: Sequence[str]) -> tuple[float, floa
 
 
 def _fill_losses(upload: GroupedFile, losses: Sequence[str]) -> None:
+    """Fill in the range of the losses from the columns `losses` of the data; for a callback."""
     suggested = suggested_bounds(upload.frame, losses).values()
     if suggested:
         ends = min(low for low, _ in suggested), max(high for _, high in suggested)

@@ -1,4 +1,7 @@
-"""How a visitor's text file is read: proposed from the file, confirmed by one click, and declared from then on."""
+"""The panel that asks how a visitor's text file is read.
+
+The settings, a `Reading`, are proposed from the file, confirmed by one click, and count as declared from then on.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +18,7 @@ from dpviz.specification import sentences
 from dpviz.ui.markdown import columns, plain
 from dpviz.ui.uploads import texts
 
-NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the settings; a new file resets them
+NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the controls that a new file resets
 CONFIRM = "Read it like this"
 AGAIN = "It is read as you confirmed before in this session, for a file of this name with these columns."
 _SEPARATORS = {",": "Comma", ";": "Semicolon", "\t": "Tab", "|": "Vertical bar"}
@@ -27,7 +30,7 @@ _ROWS = {
     "returns": "Every line, ended by a carriage return (old Macs)",
 }
 _KINDS = {"number": "Numbers", "text": "Texts or categories", "unused": "Left out"}
-_CONFIRMED = "confirmed_readings"  # of this session, by the file's name and its columns
+_CONFIRMED = "confirmed_readings"  # session key: from the name of a file to the confirmed settings and its columns
 
 Callbacks = tuple[Callable[..., None], Callable[..., None]]
 
@@ -41,11 +44,14 @@ def propose(
     callbacks: Callbacks,
     args: tuple[Any, ...],
 ) -> None:
-    """Draw the panel that asks how a file is read, until the visitor confirms it.
+    """Draw the panel that proposes how a file is read, with controls to change it and the button that confirms it.
 
-    editor : draws a table to fill in; None where no cell may be shown.
-    callbacks : called with `args`, the first when a setting has changed, the second when all are confirmed.
+    page : prefix of the panel's keys. name : of the file. detected : the proposal.
+    editor : `File.editor`, which draws the columns and their first cells; None if no cell of the file may be shown.
+    callbacks : two functions that are called with `args`: the first when a setting changes, the second when the visitor
+    confirms all.
     """
+    on_change, on_confirm = callbacks
     with st.container(border=True):
         st.markdown(f"**How is {plain(name)} read?** This is a guess, made from the file. Change what is wrong.")
         st.badge("from the data, not private", icon=":material/visibility:", color="orange")
@@ -53,7 +59,7 @@ def propose(
             st.info(question)
         if detected.ids and editor is not None:
             st.info(texts.IDS.format(names=", ".join(map(plain, detected.ids))))
-        _controls(page, detected.reading, {"persist_state": "session", "on_change": callbacks[0], "args": args})
+        _controls(page, detected.reading, {"persist_state": "session", "on_change": on_change, "args": args})
         if editor is not None:
             _columns(page, detected, editor)
         st.caption(texts.UNCONFIRMED)
@@ -62,12 +68,13 @@ def propose(
             key=f"{page}_upload_confirm",
             type="primary",
             icon=":material/check:",
-            on_click=callbacks[1],
+            on_click=on_confirm,
             args=args,
         )
 
 
 def _controls(page: str, reading: Reading, options: dict[str, Any]) -> None:
+    """Draw the controls of the settings of `reading`, in two columns. options : further arguments of each control."""
     left, right = st.columns(2)
     choices: tuple[tuple[DeltaGenerator, str, dict[Any, str]], ...] = (
         (left, "separator", _SEPARATORS),
@@ -76,38 +83,46 @@ def _controls(page: str, reading: Reading, options: dict[str, Any]) -> None:
         (left, "rows", _ROWS),
     )
     for column, name, labels in choices:
-        index = [*labels].index(getattr(reading, name))
-        shared = {"key": f"{page}_upload_{name}", **texts.WIDGETS[name], **options}
-        column.selectbox(options=[*labels], index=index, format_func=labels.__getitem__, **shared)
-    shared, key = {**texts.WIDGETS["missing"], **options}, f"{page}_upload_missing"
-    right.text_input(value=", ".join(reading.missing), key=key, **shared)
-    shared, key = {**texts.WIDGETS["above"], **options}, f"{page}_upload_above"
-    right.number_input(value=reading.above, key=key, help=texts.ABOVE_HELP.format(below=reading.below or 0), **shared)
+        values = list(labels)
+        index = values.index(getattr(reading, name))
+        arguments = {"key": f"{page}_upload_{name}", **texts.WIDGETS[name], **options}
+        column.selectbox(options=values, index=index, format_func=labels.__getitem__, **arguments)
+    right.text_input(
+        value=", ".join(reading.missing), key=f"{page}_upload_missing", **texts.WIDGETS["missing"], **options
+    )
+    help = texts.ABOVE_HELP.format(below=reading.below or 0)
+    right.number_input(value=reading.above, key=f"{page}_upload_above", help=help, **texts.WIDGETS["above"], **options)
 
 
 def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame]) -> None:
-    """Draw the columns, what they hold, and their first cells as they would be read."""
+    """Draw a table with a row for each column of the file: its name, its kind, and its first cells as read.
+
+    The visitor can change the kind. The kinds are stored in the session, where `selected` reads them.
+    """
     kinds = detected.reading.kinds
+
+    def start() -> pd.DataFrame:
+        names = detected.names[: len(kinds)]
+        proposed = ["unused" if name in detected.ids else kind for name, kind in zip(names, kinds, strict=False)]
+        return pd.DataFrame(
+            {
+                "column": [as_text(name) for name in names],
+                "holds": [_KINDS[kind] for kind in proposed],
+                "cells": [as_text("  ·  ".join(cells)) for cells in detected.cells[: len(kinds)]],
+            }
+        )
+
     edited = editor(
         "kinds",
         detected.names,
-        lambda: pd.DataFrame(
-            {
-                "column": [as_text(name) for name in detected.names[: len(kinds)]],
-                "holds": [
-                    _KINDS["unused" if name in detected.ids else kind]
-                    for name, kind in zip(detected.names, kinds, strict=False)
-                ],
-                "cells": [as_text("  ·  ".join(cells)) for cells in detected.cells[: len(kinds)]],
-            }
-        ),
+        start,
         hide_index=True,
         column_config=columns(texts.TABLES["kinds"], holds={"options": [*_KINDS.values()]}),
         height=min(320, 38 + 35 * max(1, len(kinds))),
         alt="The columns of the file, what they hold, and their first cells as they would be read",
     )
-    labels = {label: kind for kind, label in _KINDS.items()}
-    st.session_state[f"{page}_upload_kinds"] = tuple(labels[label] for label in edited["holds"])
+    kind_by_label = {label: kind for kind, label in _KINDS.items()}
+    st.session_state[f"{page}_upload_kinds"] = tuple(kind_by_label[label] for label in edited["holds"])
 
 
 def declared(
@@ -119,9 +134,10 @@ def declared(
     change: Callable[..., None],
     args: tuple[Any, ...],
 ) -> None:
-    """Draw the panel that says how a file is read, as confirmed; `change(*args)` asks again.
+    """Draw the confirmed settings with which a file is read, and a button to change them.
 
-    used : names of the columns in use. is_repeated : whether the reading was confirmed for an earlier file.
+    reading : the settings. used : names of the columns in use. is_repeated : true if the settings were confirmed for an
+    earlier file. change : is called as `change(*args)` when the button is pressed.
     """
     if is_repeated:
         st.caption(AGAIN)
@@ -131,6 +147,7 @@ def declared(
 
 
 def _describe(reading: Reading, used: Sequence[str]) -> str:
+    """Return a list in Markdown of the settings with which a file is read. used : names of the columns in use."""
     separator, decimal = _SEPARATORS[reading.separator].lower(), {".": "point", ",": "comma"}[reading.decimal]
     lines = [
         f"- Cells are separated by: {separator}. Decimal mark: {decimal}. The first row {_HEADERS[reading.header]}.",
@@ -139,47 +156,56 @@ def _describe(reading: Reading, used: Sequence[str]) -> str:
     ]
     kinds = [kind for kind in reading.kinds if kind != "unused"]
     for kind in ("number", "text"):
-        names = [plain(as_text(name)) for name, column_kind in zip(used, kinds, strict=False) if column_kind == kind]
+        columns_of_kind = [name for name, column_kind in zip(used, kinds, strict=False) if column_kind == kind]
+        names = [plain(as_text(name)) for name in columns_of_kind]
         listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-        lines += [f"- {_KINDS[kind]}: {listed}."] if names else []
-    if left_out := reading.kinds.count("unused"):
+        if names:
+            lines.append(f"- {_KINDS[kind]}: {listed}.")
+    left_out = reading.kinds.count("unused")
+    if left_out:
         lines.append(f"- Left out: {left_out} column{'s' if left_out > 1 else ''}.")
     return "\n".join(lines)
 
 
 def selected(page: str, old: Reading, asks_kinds: bool = True) -> Reading:
-    """Return the reading that the panel's settings declare, with the sample of the `old` reading. Raises UserError.
+    """Return the settings that the controls of the panel have now. Raises UserError if they do not go together.
 
-    asks_kinds : whether the panel asks what the columns hold; otherwise each may hold anything.
+    old : the earlier settings, which have values that no control has, such as the size of a sample. asks_kinds : true
+    if the panel asks for the kind of each column; otherwise all are read as texts, which may hold anything.
     """
     settings = {name: st.session_state.get(f"{page}_upload_{name}") for name in NAMES}
     marks = tuple(mark.strip() for mark in str(settings.pop("missing") or "").split(",") if mark.strip())
-    any_kinds = ("text",) * len(old.kinds)
-    kinds = st.session_state.get(f"{page}_upload_kinds", old.kinds) if asks_kinds else any_kinds
+    all_texts = ("text",) * len(old.kinds)
+    kinds = st.session_state.get(f"{page}_upload_kinds", old.kinds) if asks_kinds else all_texts
     with sentences(Reading):
         return old.replaced(missing=marks, kinds=kinds, **settings)
 
 
 def forget(page: str) -> None:
-    """Forget the panel's settings: another file was chosen."""
+    """Forget the values of the panel's controls, because another file was chosen."""
     for name in (*NAMES, "kinds"):
         st.session_state.pop(f"{page}_upload_{name}", None)
 
 
 def keep(name: str, reading: Reading, columns: tuple[str, ...]) -> None:
-    """Remember in this session how a file is read."""
+    """Remember in this session the confirmed settings of a file with this name and these columns."""
     st.session_state.setdefault(_CONFIRMED, {})[name] = (reading, columns)
 
 
 def detect_confirmed(name: str, detect: Callable[[Reading], Detected]) -> Detected | None:
-    """Return the file by the reading confirmed for its name in this session; None unless `detect` finds the same
-    columns by it, and as many lines to leave out at the end."""
+    """Return the proposal for a file with the settings that were confirmed before for a file of its name.
+
+    Return None if there are none, or if with them the file has other columns than the earlier one, or another number of
+    lines to leave out at its end.
+
+    detect : returns the proposal that the settings lead to; may raise UserError.
+    """
     reading, columns = st.session_state.get(_CONFIRMED, {}).get(name, (None, ()))
     try:
         detected = None if reading is None else detect(reading)
     except UserError:
         return None
-    # Without a line break at the end, the last line that was left out would be a row.
+    # With another number of lines to leave out, a row would be left out, or a line of text be taken as a row.
     if detected is None or detected.names != columns or detected.reading.below != reading.below:
         return None
     return replace(detected, reading=reading)

@@ -1,4 +1,9 @@
-"""The groups of a user's file and their shares of all rows: declared, bought with a part of the budget, or proposed."""
+"""The controls for the groups of a visitor's file and the share of each group in all rows.
+
+The shares decide the noise, so they must not be counted in the rows for free. The visitor declares them, or buys a
+private release of them with a part of the budget. They can also be filled in from the data, which no budget accounts
+for; every guarantee then says so.
+"""
 
 import math
 from collections.abc import Collection, Sequence
@@ -26,7 +31,10 @@ SOURCES = {DECLARED: "Declared", BOUGHT: "Bought with a part of the budget"}
 
 
 class Release(NamedTuple):
-    """Noisy numbers of rows (G,) in the groups of a column, and the ε that they cost."""
+    """A private release of the numbers of rows in the G groups of a column.
+
+    counts : the noisy numbers (G,). epsilon : the privacy that they cost.
+    """
 
     column: str
     groups: tuple[str, ...]
@@ -35,8 +43,10 @@ class Release(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Groups, the share of each, and the ε of all releases of shares; "other" is among them where shares were
-    bought."""
+    """The groups, the share of each in all rows, and the ε of every release of shares of this file so far.
+
+    Bought shares always include the group "other".
+    """
 
     groups: list[str]
     shares: list[float]
@@ -45,13 +55,19 @@ class Shares(NamedTuple):
 
 @dataclass
 class GroupedFile(File):
-    """A file, with the groups declared so far: by column, names and shares as typed (NaN: none)."""
+    """A file with the groups of its columns.
+
+    groups : for a column, by name, the groups as typed: name and share, which is NaN if none is typed.
+    """
 
     groups: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
 
     @property
     def bought(self) -> list[Release]:
-        """All releases of shares of this file in this session; reading it again, or for another game, undoes none."""
+        """The releases of shares of this file in this session, as a list that grows with them.
+
+        They all count, also after the file was read again or used for another game.
+        """
         releases: list[Release] = st.session_state.setdefault("bought_shares", {}).setdefault(self.known_as, [])
         return releases
 
@@ -62,16 +78,18 @@ class GroupedFile(File):
 
 
 def declare(file: GroupedFile, group: str) -> Shares:
-    """Draw the controls for the groups in a column and their shares; return them. Raises UserError while some are
-    missing."""
+    """Draw the controls for the groups in the column `group` and their shares; return both.
+
+    Raises UserError while some are missing.
+    """
     st.markdown(texts.SHARES)
     source = st.segmented_control(
         options=list(SOURCES), default=DECLARED, format_func=SOURCES.__getitem__, **file.widget("shares")
     )
     rows = _edit(file, group, source)
-    rest = texts.REST if source == DECLARED else "."
+    rest = texts.REST if source == DECLARED else "."  # the end of the sentence below
     st.caption(f"Rows of no listed group belong to “{OTHER}”, which is always there{rest}")
-    proposed = ("groups", "shares") if source == DECLARED else ("groups",)
+    proposed = ("groups", "shares") if source == DECLARED else ("groups",)  # bought shares are released, not proposed
     st.button(
         f"Propose {' and '.join(proposed)} from the data (not private)",
         key=f"{file.page}_upload_propose",
@@ -81,7 +99,7 @@ def declare(file: GroupedFile, group: str) -> Shares:
     )
     parts: dict[Mark, Collection[object]] = {("groups", group): {name for name, _ in rows}}
     if source == DECLARED:
-        parts["shares", group] = {share for _, share in rows}  # without names: a group may be renamed
+        parts["shares", group] = {share for _, share in rows}  # without names, as a group may be renamed
     mark_from_data(file, parts, {"groups": "groups", "shares": "shares"})
     names = _check_names(group, [name for name, _ in rows])
     if source == BOUGHT:
@@ -92,15 +110,21 @@ def declare(file: GroupedFile, group: str) -> Shares:
 
 
 def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]:
-    """Draw the table of groups and shares to fill in; return its rows without empty ones, NaN where no share is
-    typed."""
+    """Draw the table in which the visitor types groups and shares; return its rows (name, share), without empty ones.
+
+    A share that is not typed is NaN. The rows are also stored in `file.groups`. source : DECLARED or BOUGHT; a table
+    for bought shares has no column for them.
+    """
     config = columns(texts.TABLES["members"])
+
+    def start() -> pd.DataFrame:
+        table = pd.DataFrame(file.groups.get(group, []), columns=["group", "share"])
+        return table.astype({"group": str, "share": "Float64"})
+
     edited = file.editor(
         "members",
         (group, source),
-        lambda: pd.DataFrame(file.groups.get(group, []), columns=["group", "share"]).astype(
-            {"group": str, "share": "Float64"}
-        ),
+        start,
         num_rows="dynamic",
         placeholder="",
         hide_index=True,
@@ -117,19 +141,26 @@ def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]
 
 
 def _check_names(group: str, names: Sequence[str]) -> list[str]:
+    """Return the names of the groups in the column `group`. Raises UserError if one is empty or there are none.
+
+    Raises it, too, if a name is listed twice.
+    """
     if not names:
         raise NotYet("List the groups that may occur in it.", title=f"Column {shown(group)} needs groups")
     if not all(name.strip() for name in names):
         raise UserError("Name the group, or delete the row.", title="A share has no group")
-    repeated = next((name for position, name in enumerate(names) if name in names[:position]), None)
-    if repeated is not None:
-        raise UserError("List every group once.", title=f"Group {shown(repeated)} is listed twice")
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise UserError("List every group once.", title=f"Group {shown(name)} is listed twice")
     return list(names)
 
 
 def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
-    """Return the groups with declared shares; raise UserError unless all but "other" have one."""
-    if len(rows) > 1:  # "other" without a share counts as not listed
+    """Return the groups with their declared shares, from rows (name, share).
+
+    The group "other" may have no share. Raises UserError if a share is missing or out of range, or the sum exceeds 1.
+    """
+    if len(rows) > 1:  # "other" without a share counts as not listed, since it gets the rest
         rows = [(name, share) for name, share in rows if name != OTHER or not math.isnan(share)]
     missing = [name for name, share in rows if math.isnan(share)]
     if missing:
@@ -149,7 +180,10 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
 
 
 def _buy(file: GroupedFile, group: str, names: list[str]) -> Shares:
-    """Ask for the ε of a private release of the shares, which the plan pays for; return groups and released shares."""
+    """Draw the controls of a private release of the shares of the groups `names`; return the released shares.
+
+    The plan of a run pays for all releases of this file. Raises UserError while these groups have no released shares.
+    """
     left, right = st.columns(2)
     epsilon: float = left.number_input(value=grouped.COST, **file.widget("shares_cost"))
     smallest: float = right.number_input(min_value=MIN_SHARE, value=grouped.SMALLEST, **file.widget("shares_smallest"))
@@ -173,27 +207,38 @@ def _buy(file: GroupedFile, group: str, names: list[str]) -> Shares:
 
 
 def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float) -> None:
-    """Release noisy counts of the groups; for callbacks. The noise is the operating system's: no seed repeats it."""
+    """Release noisy numbers of rows of the groups at the cost `epsilon`; for a callback.
+
+    The noise comes from the operating system's random numbers: no seed repeats it.
+    """
     positions = group_positions(file.frame[group], groups)
     counts = grouped.released(positions, len(groups), epsilon)
     file.bought.append(Release(group, groups, epsilon, counts))
 
 
 def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
-    """List the most frequent groups of a column, and "other"; shares that were declared stay."""
-    names = [*(name for name in target_classes(file.frame[group], MAX_GROUPS - 1) if name != OTHER), OTHER]
-    given = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
-    counted: dict[str, float] = {}
+    """Fill in the most frequent groups of the column `group`, and "other", from the data; for a callback.
+
+    Shares that were declared before stay as they are. with_shares : true to fill in the shares of the other groups,
+    too: what the declared ones leave of 1 is divided among them in proportion to their numbers of rows.
+    """
+    frequent = [name for name in target_classes(file.frame[group], MAX_GROUPS - 1) if name != OTHER]
+    names = [*frequent, OTHER]
+    declared = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
+    filled: dict[str, float] = {}
     if with_shares:
-        counts = np.bincount(group_positions(file.frame[group], names), minlength=len(names)).astype(float)
-        counted = {name: count for name, count in zip(names, counts, strict=True) if count and name not in given}
-        rest = 1 - math.fsum(given.values())
-        if counted and rest >= MIN_SHARE * len(counted):
-            shares = grouped.as_shares(np.array(list(counted.values())), MIN_SHARE / rest)
-            given |= {name: max(rest * share, MIN_SHARE) for name, share in zip(counted, shares, strict=True)}
-        else:
-            counted = {}
-    file.groups[group] = [(name, given.get(name, math.nan)) for name in names]
-    file.fill(("groups", group), {*names} - {OTHER})
-    file.fill(("shares", group), {given[name] for name in counted})
+        all_counts = np.bincount(group_positions(file.frame[group], names), minlength=len(names)).astype(float)
+        counts = {}  # of the groups with rows, but without a declared share
+        for name, count in zip(names, all_counts, strict=True):
+            if count and name not in declared:
+                counts[name] = count
+        rest = 1 - math.fsum(declared.values())
+        if counts and rest >= MIN_SHARE * len(counts):  # else the rest is too small for all of them
+            parts_of_rest = grouped.as_shares(np.array(list(counts.values())), MIN_SHARE / rest)
+            for name, part in zip(counts, parts_of_rest, strict=True):
+                filled[name] = max(rest * part, MIN_SHARE)
+    shares = declared | filled
+    file.groups[group] = [(name, shares.get(name, math.nan)) for name in names]
+    file.fill(("groups", group), set(frequent))
+    file.fill(("shares", group), set(filled.values()))
     file.edition += 1

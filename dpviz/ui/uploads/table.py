@@ -1,4 +1,7 @@
-"""Choosing data with a target: generated, bundled, or a user's own file with declared ranges and categories."""
+"""Data with a target: the generators of a page, and the panel for a visitor's own file.
+
+The visitor declares the target, the numeric features with their ranges, and columns of texts with their categories.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -19,7 +22,7 @@ from dpviz.ui.markdown import columns, plain
 from dpviz.ui.uploads import categories, file, texts
 from dpviz.ui.uploads.file import File
 
-# The short names are part of the address.
+# Classes of the settings of generated and bundled data, by the names under which addresses contain them.
 GENERATORS: Mapping[str, type[datasets.DatasetSpecification]] = MappingProxyType(
     {
         "uniform": datasets.UniformLogistic,
@@ -30,44 +33,50 @@ GENERATORS: Mapping[str, type[datasets.DatasetSpecification]] = MappingProxyType
         "linear": datasets.UniformLinear,
     }
 )
-MAX_NAMED = 4  # columns without a range that the sentence names
-CLASSES, NUMBER = "classes", "number"
+MAX_NAMED = 4  # largest number of columns without a range that a sentence names
+CLASSES, NUMBER = "classes", "number"  # kinds of target
 TARGETS = {CLASSES: "One of two classes", NUMBER: "A number"}
 
 
 class Target(NamedTuple):
-    """Column to be predicted, and its positive class: "" if none is chosen, None if the column holds numbers."""
+    """The column to be predicted, and its positive class: "" if none is chosen, None if the column holds numbers."""
 
     column: str
     positive: str | None
 
 
 def uploaded_with_users(page: str) -> tuple[datasets.UploadedTable | None, Mapping[str, np.ndarray]]:
-    """Draw `uploaded` with a choice of the column that names users; with one, the data set is a `UserUpload`, where
-    the rows of each person may be protected together."""
+    """Draw the panel for a visitor's file, with a choice of the column that names users; return as `uploaded`.
+
+    If such a column is chosen, the data set is a `UserUpload`, in which all rows of a user can be protected together.
+    """
     return file.uploaded(f"{page}_users", File, _choose_with_users)
 
 
 def uploaded(page: str, constant: bool = False) -> tuple[datasets.UploadedTable | None, Mapping[str, np.ndarray]]:
-    """Draw the panel for a user's file; return the data set and its tables, or None while something is missing.
+    """Draw the panel for a visitor's file; return the data set and its arrays by name.
 
-    constant : whether a constant column is offered; not where the model has one of its own.
+    The data set is None while something is missing.
+
+    page : prefix of the page. constant : true to offer a constant column; false for a model with one of its own.
     """
     return file.uploaded(page, File, partial(choose, constant=constant))
 
 
 def choose(upload: File, user: str | None = None, constant: bool = False) -> datasets.Prepared[Any]:
-    """Ask for target, features, ranges, categories and missing values; return the prepared table. Raises UserError.
+    """Draw the controls for target, features, ranges, categories and missing values; return the prepared table.
 
-    user : column that says whose each row is; with one, the data set is one of users.
-    constant : whether a constant column is offered.
+    Raises UserError while something is missing or inconsistent.
+
+    user : name of the column that names the user of each row; None for a data set without users. constant : true to
+    offer a constant column.
     """
     target, positive = choose_target(upload, tuple(TARGETS))
     used = {target} if user is None else {target, user}
     features = choose_features(upload, used)
     _offer_texts(upload, {*used, *features})
     columns = _choose_categories(upload, {*used, *features})
-    numeric = [target, *features] if positive is None else features
+    numeric = [target, *features] if positive is None else features  # a target without classes is a number
     bounds = declare_ranges(upload, numeric, positive is None)
     lists = categories.declare(upload, columns) if columns else {}
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
@@ -92,12 +101,15 @@ def choose(upload: File, user: str | None = None, constant: bool = False) -> dat
 
 
 def choose_constant(upload: File) -> bool:
-    """Ask whether a constant column is added; at first it is."""
+    """Draw the switch that adds a constant column, which is on at first; return its value."""
     return st.toggle(**upload.widget("constant"))
 
 
 def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]) -> bool:
-    """Ask whether to drop the rows with an empty cell in `filled` or no number in `features`, if there are any."""
+    """Draw the switch that drops rows with missing values; return its value, False if there are no such rows.
+
+    A row has a missing value if its cell is empty in a column of `filled`, or is no number in a column of `features`.
+    """
     missing = upload.count(("missing", *filled, None, *features), lambda: _incomplete(upload.frame, filled, features))
     if not missing:
         return False
@@ -109,6 +121,7 @@ def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]
 
 
 def _incomplete(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[str]) -> int:
+    """Return the number of rows with missing values, as `choose_dropping` defines them."""
     incomplete = np.zeros(len(frame), dtype=bool)
     for name in filled:
         incomplete |= is_empty(frame[name])
@@ -118,11 +131,14 @@ def _incomplete(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[s
 
 
 def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
-    """Ask for the target column, and its positive class where it has two. Nothing in the file decides about it.
+    """Draw the choice of the target column and, for a target with classes, of its positive class; return both.
 
-    kinds : kinds of target allowed, of TARGETS; asked if there are several.
+    Nothing in the rows decides about either: they only lead to suggestions.
+
+    kinds : the allowed kinds of target, keys of TARGETS; a control asks for the kind if there are several.
     """
-    candidates, likely_column = datasets.target_candidates(upload.columns), datasets.likely_target(upload.columns)
+    candidates = datasets.target_candidates(upload.columns)  # columns with two classes
+    likely_column = datasets.likely_target(upload.columns)
     names = [column.name for column in upload.columns]
     left, right = st.columns(2)
     target = left.selectbox(
@@ -142,8 +158,8 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
         return Target(target, None)
     if target not in candidates:
         fitting = f" Columns that fit: {', '.join(map(plain, candidates))}." if candidates else ""
-        several = "one class only" if upload.column(target).constant else f"more than {MAX_CLASSES_SHOWN} classes"
-        st.caption(f"**Not private**, counted in the file: column {plain(shown(target))} has {several}.{fitting}")
+        classes = "one class only" if upload.column(target).constant else f"more than {MAX_CLASSES_SHOWN} classes"
+        st.caption(f"**Not private**, counted in the file: column {plain(shown(target))} has {classes}.{fitting}")
     listed = upload.count(("classes", target), lambda: datasets.target_classes(upload.frame[target]))
     usual = datasets.usual_positive(upload.column(target))
     index = listed.index(usual) if usual in listed else None
@@ -160,7 +176,10 @@ def choose_features(
     label: str = "Feature columns",
     help: str = "Numeric columns that predict the target.",
 ) -> list[str]:
-    """Ask for numeric columns other than those `used`; at first, all that were declared as such."""
+    """Draw the choice of the feature columns, other than those `used`; return their names.
+
+    At first these are all columns that were declared as numeric. label, help : of the control.
+    """
     usable: list[str] = []
     left_out: list[str] = []
     for column in upload.columns:
@@ -168,7 +187,7 @@ def choose_features(
             continue
         if not column.numeric:
             left_out.append(column.name)
-        elif upload.is_text or not is_id(column.name):  # the reading of a text declares what is used
+        elif upload.is_text or not is_id(column.name):  # a text file has its row numbers left out when it is read
             usable.append(column.name)
     features = st.multiselect(
         label,
@@ -184,7 +203,10 @@ def choose_features(
 
 
 def _offer_texts(upload: File, used: Collection[str]) -> None:
-    """Draw a button that uses the columns of texts as categories, with lists taken from the data."""
+    """Draw a button that uses columns of texts, other than those `used`, as categories, with lists from the data.
+
+    It is drawn while no column is used as categories.
+    """
     left_out = [column.name for column in upload.columns if not column.numeric and column.name not in used]
     if left_out and not st.session_state.get(f"{upload.page}_upload_lists"):
         label = "Use these columns as categories; list them from the data (not private)"
@@ -193,29 +215,34 @@ def _offer_texts(upload: File, used: Collection[str]) -> None:
 
 
 def _choose_categories(upload: File, used: Collection[str]) -> list[str]:
-    """Ask for the columns, other than those `used`, with declared categories; at first none."""
-    names, key = [column.name for column in upload.columns if column.name not in used], f"{upload.page}_upload_lists"
+    """Draw the choice of the columns, other than those `used`, that get declared categories; return their names."""
+    names = [column.name for column in upload.columns if column.name not in used]
+    key = f"{upload.page}_upload_lists"
     if key in st.session_state:  # one of them may have become the target or a feature
         st.session_state[key] = [name for name in st.session_state[key] if name in names]
     return st.multiselect(options=names, **upload.widget("lists"))
 
 
 def declare_ranges(upload: File, features: Sequence[str], target: bool = False) -> dict[str, tuple[float, float]]:
-    """Draw the declared ranges as a table to fill in; return them by column.
+    """Draw a table in which the visitor types the range of each of `features`; return (lowest, highest) by column.
 
-    target : whether the first of `features` is the target.
+    An end that is not typed is NaN. target : true if the first of `features` is the target.
     """
     subject = "the target and each feature" if target else "each feature"
     st.markdown(f"**Declared range of {subject}.** Values outside are clipped to it, so that the guarantee holds.")
-    edited = upload.editor(
-        "ranges",
-        tuple(features),
-        lambda: pd.DataFrame(
+
+    def start() -> pd.DataFrame:
+        return pd.DataFrame(
             [upload.bounds.get(name, (np.nan, np.nan)) for name in features],
             columns=["lowest", "highest"],
             index=pd.Index(features, name="feature"),
             dtype=float,
-        ),
+        )
+
+    edited = upload.editor(
+        "ranges",
+        tuple(features),
+        start,
         column_config=columns(texts.TABLES["ranges"], feature={"label": "Column"} if target else {}),
         height=min(320, 38 + 35 * max(1, len(features))),
         alt="Lowest and highest value that you declare for each feature",
@@ -223,11 +250,13 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
     upload.bounds |= {name: (float(edited.at[name, "lowest"]), float(edited.at[name, "highest"])) for name in features}
     help = "Minimum and maximum of each column, rounded outwards."
     file.fill_button(upload, _fill_ranges, (upload, list(features)), help)
-    for row, ends in upload.typed("ranges", tuple(features)).items():  # even if equal to the filled number
+    # An end that was typed after the fill is no longer from the data, even if it is the same number.
+    for row, typed_ends in upload.typed("ranges", tuple(features)).items():
         filled = upload.filled.get(("bounds", features[row]), set())
-        filled -= {part for part in filled if part[0] in ends}
+        filled -= {(end, value) for end, value in filled if end in typed_ends}
     bounds = {name: upload.bounds[name] for name in features}
-    if unknown := [plain(shown(name)) for name, ends in bounds.items() if np.isnan(ends).any()]:
+    unknown = [plain(shown(name)) for name, ends in bounds.items() if np.isnan(ends).any()]
+    if unknown:
         more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
         upload.lacks.append(f"the range of {', '.join(unknown[:MAX_NAMED])}{more}")
     parts: dict[Mark, set[tuple[str, float]]] = {
@@ -238,6 +267,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
 
 
 def _fill_ranges(upload: File, features: Sequence[str]) -> None:
+    """Fill in the ranges of `features` from the data; for a callback."""
     suggested = datasets.suggested_bounds(upload.frame, features)
     upload.bounds |= suggested
     for name, bounds in suggested.items():
@@ -245,7 +275,7 @@ def _fill_ranges(upload: File, features: Sequence[str]) -> None:
 
 
 def _choose_with_users(upload: File) -> datasets.Prepared[Any]:
-    """Ask for the column that names the users, then as `choose`."""
+    """Draw the choice of the column that names the users, and the controls of `choose`; return the prepared table."""
     user = st.selectbox(options=[column.name for column in upload.columns], index=None, **upload.widget("user"))
     prepared = choose(upload, user)
     if isinstance(prepared.specification, datasets.UserUpload):
