@@ -28,8 +28,10 @@ B = TypeVar("B", bound=Budget)
 
 @dataclass(frozen=True)
 class Best:
-    """The smallest error that a bound proves, and the number of steps that reach it; 0 steps: no step improves on
-    the start."""
+    """The smallest error that a theory proves over all numbers of steps, and the number of steps that has it.
+
+    iterations : 0 if every number of steps has a larger bound than the starting point.
+    """
 
     bound: float
     iterations: int
@@ -98,11 +100,11 @@ class Levers:
 
 @lru_cache(64)
 def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: float = 1e-6) -> Required:
-    """Return the smallest budget of a currency that guarantees an error of at most `target`, rounded up to three
-    digits.
+    """Return the smallest budget, rounded up to three digits, that guarantees an error of at most `target`.
 
-    delta : δ of an (ε, δ) budget, unused in other currencies. Raises UserError, which names the limit, if even the
-        largest budget of the declared range does not meet the target.
+    currency : class of the budget. delta : δ of an (ε, δ) budget, unused in other currencies.
+    Raises UserError, which says whether the noise is the limit, if even the largest budget of the declared range does
+    not meet the target.
     """
     name, low, high = _amount(currency)
     delta_field = {control.name: delta for control in currency.controls() if control.name == "delta"}  # or {}
@@ -150,9 +152,10 @@ def _check_reached(bound: ErrorBound, target: float, largest: Budget) -> None:
 
 @lru_cache(64)
 def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
-    """Return the changes that, each alone, multiply the present bound by `factor`, between 0 and 1.
+    """Return the changes of the budget and of public numbers, each of which alone multiplies the present bound by
+    `factor`, a number between 0 and 1.
 
-    Raises UserError as `ErrorBound.best`.
+    Raises UserError where the method does not exist in the budget's currency.
     """
     if not 0 < factor < 1:
         raise ValueError(f"factor must lie between 0 and 1, got {factor}")
@@ -173,9 +176,10 @@ def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
 
 @lru_cache(64)
 def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
-    """Return the fewest rows with which the bound is at most `target`; None if MOST_NEEDED rows are too few.
+    """Return the smallest number of rows with which the bound is at most `target` under a budget; None if MOST_NEEDED
+    rows are too few.
 
-    Raises UserError as `ErrorBound.best`.
+    Raises UserError where the method does not exist in the budget's currency.
     """
 
     def error(rows: float) -> float:

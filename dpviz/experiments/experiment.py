@@ -32,7 +32,10 @@ INTERNAL = "internal_"  # prefix of the diagnostics of iterates that are not rel
 
 
 class Arm(Specification):
-    """One algorithm of a comparison, with its label and, where it differs, its own budget."""
+    """One algorithm of a comparison, with its label.
+
+    budget : the arm's own budget; None for that of the experiment. `NoPrivacy` makes the arm a reference.
+    """
 
     kind: ClassVar[str] = "experiments.experiment.arm"
     label: str = Field(min_length=1, max_length=60)
@@ -68,11 +71,11 @@ Heartbeat = Callable[[Step], None]
 
 @dataclass(frozen=True)
 class Planned:
-    """The part of an experiment that can be run.
+    """The part of an experiment that can be run: the arms whose settings go together.
 
-    experiment : with the arms that have a plan; None if none has.
-    plans : their plans, by label.
-    refused : the error that refuses a plan, by the label of each of the other arms.
+    experiment : the experiment with these arms alone; None if there are none.
+    plans : the plans of these arms, by label.
+    refused : the errors that say why the other arms have no plan, by label.
     """
 
     experiment: "Experiment | None"
@@ -190,7 +193,7 @@ class Experiment(Displayed, Specification):
 
     @property
     def public(self) -> bool:
-        """True if its data are public: only then may results be stored for other users, and repeated."""
+        """True if the data are public: only then may results be stored for other users, and runs be repeated."""
         return self.problem.public
 
     @property
@@ -200,7 +203,7 @@ class Experiment(Displayed, Specification):
 
     @property
     def condition(self) -> Condition:
-        """Condition that the guarantee rests on."""
+        """Condition that the guarantee rests on: facts that were read from the data, and a seed that was set."""
         return replace(self.problem.facts().condition, seeded=self.seeded)
 
     @property
@@ -436,6 +439,7 @@ class _Run:
         has_expensive = any(metric.cost == "expensive" for metric in arm_trace.metrics)
         self._grid, self._expensive_grid = set(grid.tolist()), set((sparse_grid if has_expensive else grid).tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
+        # Texts that select the random streams: of the arm's noise, and of public choices, which are equal for all arms.
         release, compared = experiment.release(arm), experiment.problem.to_json()
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)

@@ -203,7 +203,7 @@ class Plan(Displayed):
 
     @property
     def privacy(self) -> Privacy:
-        """Privacy of the releases of its runs."""
+        """Privacy of the releases of the plan's runs, with the condition that it rests on."""
         return privacy_of(self.private, self.condition)
 
     @property
@@ -218,11 +218,11 @@ class Plan(Displayed):
 
     @cached_property
     def passes(self) -> np.ndarray | None:
-        """(T+1,) passes over the data after each iteration, 0 first: a measure of computing time for batches of any
-        size.
+        """(T+1,) number of passes over the data up to each iteration (rows read so far / n), which compares methods
+        with batches of different sizes.
 
         None where it is not known in advance, because rows are not counted, batches are of random size, or replicates
-        stop.
+        may stop by themselves.
         """
         if self.batch_size is None or self.sizes_vary or self.stops:
             return None

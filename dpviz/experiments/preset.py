@@ -63,9 +63,9 @@ class Preset:
 def load(package: str) -> tuple[Preset, ...]:
     """Read the presets of a family from the file `presets.toml` in its package.
 
-    The file gives an experiment as a settings file does, without the fields that have their default; the text "null" is
-    None. A family that computes `reported` leaves it out. Raises UserError where an experiment has a value out of its
-    range.
+    The file writes an experiment with the field names of its JSON, without the fields that have their default; the text
+    "null" means None. A family whose code computes `reported` leaves it out of the file. Raises UserError where an
+    experiment has a value out of its range.
     """
     entries = resources.data(package, "presets.toml")["preset"]
     with sentences(Experiment):

@@ -277,7 +277,7 @@ WORDS: Mapping[Status, str] = MappingProxyType(
 
 
 def endings(arm_trace: ArmTrace) -> Endings | None:
-    """Count the ends of an arm's replicates so far; None for a method whose replicates never stop."""
+    """Count how the replicates of an arm have ended so far; None for a method whose replicates never stop."""
     if not len(arm_trace.stopped_at):
         return None
     stops = arm_trace.stopped_at[arm_trace.stopped_at >= 0]

@@ -105,7 +105,7 @@ class Summary:
 
 
 def summary(trace: Trace) -> Summary:
-    """Compute the summary of a trace."""
+    """Summarise every series of a trace over the replicates."""
     recorded = trace.metrics
     names = dict.fromkeys([*headlined(trace), *recorded])  # the most telling first, each once
     series: dict[str, dict[str, Series]] = {label: {} for label in trace.lanes}

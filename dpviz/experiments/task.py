@@ -31,10 +31,13 @@ class Task(Protocol):
         """True if its data are public."""
 
     def to_json(self) -> str:
-        """Return the settings."""
+        """Return all settings as text, from which another process can build the same task."""
 
     def stream(self, tables: Mapping[str, np.ndarray], heartbeat: Heartbeat) -> Iterator[Step]:
-        """Run it, yielding a step after each record; see `Experiment.stream`."""
+        """Run the task, yielding a step after each iteration or block of runs.
+
+        heartbeat : called from time to time within a step that takes long; it may raise an exception to stop the run.
+        """
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Cell:
 
     @property
     def repeatable(self) -> bool:
-        """True if another run gives the same numbers: an experiment on public data, without a visitor's table."""
+        """True if the cell may be run again and gives the same numbers: its data are public, and no visitor's table."""
         return self.experiment.public and not self.tables
 
 

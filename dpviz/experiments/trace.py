@@ -81,7 +81,7 @@ class ArmTrace:
     def series(self, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Return iterations (k,) and values (k, R) of a metric; empty for one that the arm does not record.
 
-        Of an expensive metric, only iterations at which it was computed; with `gaps` the others too, as nan.
+        An expensive metric has only the iterations at which it was computed; with `gaps` also the others, as nan.
         """
         # Another thread may be appending a record, whose values come first: both lists are cut to the shorter one.
         values = np.array(self.values.get(metric, [])[: len(self.iterations)])
@@ -376,7 +376,10 @@ class Trace(Displayed):
 
 
 def drawable(points: np.ndarray) -> np.ndarray:
-    """Return points as finite float32: a coordinate that is nan or beyond ±FARTHEST becomes FARTHEST with its sign."""
+    """Return points as finite float32, which can be drawn.
+
+    A coordinate that is infinite, or too large for float32, becomes ±FARTHEST; nan becomes FARTHEST.
+    """
     with np.errstate(over="ignore"):
         converted = points.astype(np.float32)
     if np.isfinite(converted).all():
