@@ -294,7 +294,7 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
     controls = {control.name: control for control in cls.controls()}
     for item in error.errors(include_url=False):
         if isinstance(item.get("ctx", {}).get("error"), _Explained):
-            yield str(item["ctx"]["error"])
+            yield str(item["ctx"]["error"])  # of a specification inside this one
             continue
         names = [part for part in item["loc"] if isinstance(part, str)]  # the field, then fields inside it
         name = names[0] if names else ""

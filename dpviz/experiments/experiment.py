@@ -85,8 +85,8 @@ class Planned:
     def ready(self) -> "Experiment":
         """Return the experiment with the arms that have a plan.
 
-        Raises the first of the errors in `refused` if no arm has a plan, or if all arms that have one run without
-        privacy.
+        Raises the first of the errors in `refused` if no arm has a plan, or if arms were refused and all others run
+        without privacy.
         """
         has_private_arm = any(plan.private for plan in self.plans.values())
         if self.experiment is None or (self.refused and not has_private_arm):

@@ -492,6 +492,7 @@ def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
         if math.isfinite(total):
             return f"{UNITS[budget.currency].symbol} = {short(total, 4)}"
     if all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
+        # The limit of a budget also covers the releases before its runs, which count once.
         earlier_cost = accountants.total(earlier, "epsilon")
         epsilon = earlier_cost + math.fsum(
             repeats * (plan.budget.limit - accountants.total(plan.facts.released, "epsilon")) for plan, repeats in runs

@@ -118,7 +118,7 @@ def contours(
         all_dots.append(dots)
     traces += [*all_paths, *all_dots]  # dots are above all paths
     layout = style.layout(Axes(*directions), not_private=True, legend_entries=max(2, len(clouds)), height=height)
-    above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame: inside it, the text would be on the contours
+    above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame, inside which the text would be on the contours
     layout["annotations"] = [note | above for note in layout["annotations"]]
     layout["margin"] |= {"t": style.top_margin([""], directions[1])}
     layout["xaxis"] = axis(directions[0], False) | {"range": ends[0].tolist(), "zeroline": False}

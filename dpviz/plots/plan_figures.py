@@ -205,7 +205,7 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
     after : word for a step, in the text alternative. words : text of the caption.
     """
     steps = _some_steps(plan, CHECKPOINTS)
-    # The plan depends on the values that were released before it, so that the ε before the run is simply added.
+    # The plan depends on the values that were released before it: only basic composition holds, so that ε adds up.
     start = accountants.total(plan.facts.released, "epsilon")
     curves = {}
     for method in accountants.METHODS:
@@ -259,7 +259,7 @@ def _some_steps(plan: Plan, count: int) -> np.ndarray:
 def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:
     """Return (k,) the ε at δ that one accountant proves after each of the steps (k,), without releases before the
     run."""
-    if plan.worst_case is not None:
+    if plan.worst_case is not None:  # of a filter: its events are not known, only the most that they can cost
         return np.array([accountants.epsilon(plan.charged(step), delta, method) for step in steps.tolist()])
     counts = np.searchsorted(plan.charged_at, steps, side="right")
     return accountants.epsilon_curve(plan.events, delta, method, tuple(counts.tolist()))
