@@ -5,8 +5,8 @@ import sys
 
 
 def main() -> None:
-    """Run the command in the arguments and exit with 0, or 1 (a run failed), 2 (wrong use or settings), 130
-    (interrupted)."""
+    """Run the command in the arguments and exit with 0 if it succeeds, 1 if a run failed, 2 for wrong use or settings,
+    or 130 if it was interrupted."""
     for library in ("OPENBLAS", "OMP"):  # threads slow small products down; NumPy reads the variables at its import
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     from dpviz.cli.main import run

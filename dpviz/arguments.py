@@ -17,8 +17,10 @@ R = TypeVar("R")
 
 
 class Between(NamedTuple):
-    """Range of a number, in an annotation: `Annotated[float, Between(0, 1)]`. ends : whether they belong to the
-    range."""
+    """Range of a number, for an annotation such as `Annotated[float, Between(0, 1)]`.
+
+    ends : True if `low` and `high` belong to the range.
+    """
 
     low: float
     high: float
@@ -26,7 +28,7 @@ class Between(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The range in words."""
+        """The range in words: "between 0 and 1, both excluded"."""
         if self.high == math.inf:
             return f"{'of at least' if self.ends else 'above'} {self.low:,}"
         return f"between {self.low:,} and {self.high:,}" + ", both excluded" * (not self.ends)
@@ -41,7 +43,7 @@ Positive = Annotated[float, Between(0, math.inf)]
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function raise UserError for an argument that does not match its annotation.
+    """Return the function with a check: it raises UserError for an argument that does not match its annotation.
 
     Numbers must be finite, a bool is no number, and every item of a collection is checked. A default is not checked.
     """
@@ -50,7 +52,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
-        if not hints_by_name:  # at the first call, when all names of the module are defined
+        # Annotations are read at the first call, when all names of the module are defined; then they are not empty.
+        if not hints_by_name:
             hints_by_name.update(get_type_hints(function, include_extras=True) or {"return": None})
         for name, value in signature.bind(*arguments, **named).arguments.items():
             if name in hints_by_name and value is not signature.parameters[name].default:
@@ -61,12 +64,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_fields(instance: Any) -> None:
-    """Raise UserError for a field of a dataclass that does not match its annotation; for `__post_init__`."""
+    """Raise UserError if a field of a dataclass does not match its annotation; to be called in its `__post_init__`."""
     for name, hint in get_type_hints(type(instance), include_extras=True).items():
         _check(name, getattr(instance, name), hint)
 
 
 def _check(name: str, value: Any, hint: Any) -> None:
+    """Raise UserError if the value of the argument or field `name` does not match its annotation `hint`."""
     if not _fits(value, hint):
         raise UserError(
             f"`{name}` must be {_in_words(hint)}, not {_value_in_words(value)}.", title=f"`{name}` is something else"
@@ -74,7 +78,10 @@ def _check(name: str, value: Any, hint: Any) -> None:
 
 
 def one_of(name: str, names: Iterable[str], noun: str) -> None:
-    """Raise UserError, with the list of names, unless `name` is one of them. noun : "method", "metric"."""
+    """Raise UserError, with the list of `names`, unless `name` is one of them.
+
+    noun : what the names are of, such as "method" or "metric", for the error's sentence.
+    """
     listed = list(names)
     if name not in listed:
         raise UserError(
@@ -85,8 +92,9 @@ def one_of(name: str, names: Iterable[str], noun: str) -> None:
 def _fits(value: Any, hint: Any) -> bool:
     """Return whether a value matches an annotation.
 
-    It may be a class, Annotated with `Between`, a union, a Literal of texts, a mapping, or a collection, whose items
-    all have the first type that it names; anything else fits.
+    The annotation may be a class, a type Annotated with `Between`, a union, a Literal of texts, a mapping, or a
+    collection, all of whose items are checked against the first type that it names. Every value matches any other
+    annotation.
     """
     origin, parts = get_origin(hint), get_args(hint)
     kind = origin or hint
@@ -105,18 +113,20 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, kind)
     if isinstance(value, str | bytes):  # no annotation means a text as a sequence of characters
         return False
-    items: Any = zip(*value.items(), strict=True) if isinstance(value, Mapping) else [value]
-    # Each object is checked once: a schedule repeats few objects very often.
-    distinct = (
-        (part, {id(item): item for item in objects}.values()) for part, objects in zip(parts, items, strict=False)
-    )
-    return all(_fits(item, part) for part, objects in distinct for item in objects)
+    # For a mapping its keys and its values, which the two parts of the annotation describe; else the items.
+    groups: Any = zip(*value.items(), strict=True) if isinstance(value, Mapping) else [value]
+    for part, items in zip(parts, groups, strict=False):
+        distinct = {id(item): item for item in items}  # each object is checked once: a schedule often repeats a few
+        if not all(_fits(item, part) for item in distinct.values()):
+            return False
+    return True
 
 
 def _finite(value: Any) -> bool:
+    """Return whether a number is finite; a whole number beyond the range of floats is not."""
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number beyond float64
+    except OverflowError:
         return False
 
 
@@ -131,13 +141,14 @@ def _in_words(hint: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(map(repr, parts))}" if len(parts) > 1 else repr(parts[0])
     if origin in (Union, UnionType):
+        # Of more than four classes of a module only the module is named, as all names would make a long sentence.
         modules = [getattr(part, "__module__", "") for part in parts]
         crowded = {module for module in modules if modules.count(module) > 4}
-        *first, last = dict.fromkeys(
+        *others, last = dict.fromkeys(
             f"an object of {module}" if module in crowded else _in_words(part)
             for part, module in zip(parts, modules, strict=True)
         )
-        return f"{', '.join(first)} or {last}" if first else last
+        return f"{', '.join(others)} or {last}" if others else last
     if origin is type:
         return f"a class of {getattr(get_origin(parts[0]) or parts[0], '__name__', 'any kind')}"
     if origin is not None and origin is not np.ndarray:
@@ -149,6 +160,7 @@ def _in_words(hint: Any) -> str:
 
 
 def _value_in_words(value: Any) -> str:
+    """Return a wrong value in words: itself if it is short, else its type: "a DataFrame"."""
     if value is None or (isinstance(value, str | float | int) and not (_large(value))):
         return repr(value)
     if isinstance(value, type):
@@ -158,4 +170,5 @@ def _value_in_words(value: Any) -> str:
 
 
 def _large(value: str | float | int) -> bool:
+    """Return whether a value is too long to be written out in an error."""
     return value.bit_length() > 60 if isinstance(value, int) else len(str(value)) > 40

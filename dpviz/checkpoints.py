@@ -1,6 +1,6 @@
-"""Checkpoints in long computations.
+"""Checkpoints in long computations, at which the caller can show progress or stop.
 
-Computations call `checkpoint` at intervals. A caller may set a callback there, to show progress or to stop.
+Computations call `checkpoint` at intervals, and a caller sets a callback for it by `at_checkpoints`.
 """
 
 import time
@@ -9,8 +9,8 @@ from contextvars import ContextVar
 
 import numpy as np
 
-LONGEST = 0.3  # seconds, by declared costs, that a computation should take between two checkpoints
-EVERY = 0.05  # seconds, by the clock, between two calls of a callback that checks for a stop
+LONGEST = 0.3  # seconds that a computation should take at most between two checkpoints, by its declared costs
+EVERY = 0.05  # seconds by the clock between two calls of a callback that checks for a stop
 
 _CALLBACK: ContextVar[Callable[[], None] | None] = ContextVar("checkpoint", default=None)
 
@@ -25,8 +25,10 @@ def checkpoint() -> None:
 class at_checkpoints:
     """Context in which every checkpoint of this thread calls `callback`, and then the callback of an outer context.
 
-    every : seconds by the clock from the beginning, and between two calls, without a call. No result may depend on the
-        times of calls. Use it around one step of a generator, never around a `yield`.
+    It may be used around one step of a generator, but never around a `yield`, as the caller's code would run inside.
+
+    every : shortest time in seconds, by the clock, before the first call and between two calls; checkpoints in between
+        do not call `callback`. So no result may depend on the calls.
     """
 
     def __init__(self, callback: Callable[[], None], every: float = 0.0) -> None:
@@ -49,10 +51,10 @@ class at_checkpoints:
 
 
 def slices(count: int, seconds: float) -> Iterator[slice]:
-    """Yield slices of 0..count that take at most `LONGEST`, if each of the `count` items takes `seconds`; one item at
-    least.
+    """Yield slices of `count` items, each of which takes `seconds`, so that a slice takes at most `LONGEST` seconds, or
+    has a single item; between two slices there is a checkpoint.
 
-    Between two slices there is a checkpoint. Results may depend on the slices, but not on the clock.
+    The slices follow from the arguments alone, not from the clock, as the last digits of results may depend on them.
     """
     size = max(1, int(LONGEST / max(seconds, 1e-12)))
     for start in range(0, count, size):
@@ -62,9 +64,11 @@ def slices(count: int, seconds: float) -> Iterator[slice]:
 
 
 def sliced(compute: Callable[..., np.ndarray], seconds: float, *values: np.ndarray) -> np.ndarray:
-    """Return `compute(*values)` for arrays (R, ...), computed in slices of the R replicates, of which one takes
-    `seconds`."""
+    """Return `compute(*values)` for arrays (R, ...) of R replicates, computed slice by slice with checkpoints between.
+
+    seconds : time that `compute` takes for one replicate.
+    """
     if not len(values[0]):
         return compute(*values)
-    results = [compute(*(value[part] for value in values)) for part in slices(len(values[0]), seconds)]
+    results = [compute(*(value[rows] for value in values)) for rows in slices(len(values[0]), seconds)]
     return results[0] if len(results) == 1 else np.concatenate(results)

@@ -10,7 +10,7 @@ from dpviz.errors import UserError
 
 
 class Displayed:
-    """An object with a figure as on the pages; plotly is imported when a figure is requested."""
+    """Base class of objects that have a figure as on the pages; plotly is imported when a figure is requested."""
 
     @checked
     def figure(self, *, diagnostics: bool = False) -> Any:
@@ -41,10 +41,12 @@ class Displayed:
 
 @contextmanager
 def bar(title: str, is_shown: bool) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar by tqdm; yield a function that sets the share that is done.
+    """Show a progress bar by tqdm around the body of a `with`; yield a function that sets the share that is done, in
+    [0, 1].
 
-    A KeyboardInterrupt inside, after the first call of that function, ends the body without an error. Without
-    `is_shown` there is neither bar nor that. Raises UserError if tqdm is missing.
+    A KeyboardInterrupt in the body ends it without an error, so that the caller can return the results so far; before
+    the first call of the function there are none, and the interrupt is raised. Without `is_shown` there is no bar, and
+    interrupts are raised. Raises UserError if tqdm is missing.
     """
     if not is_shown:
         yield lambda _: None

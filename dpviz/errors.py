@@ -18,4 +18,4 @@ class UserError(Exception):
 
 
 class NotYet(UserError):
-    """A missing input: shown as the next thing to do, not as a mistake."""
+    """An input is still missing: the message is shown as the next thing to do, not as a mistake."""

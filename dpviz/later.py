@@ -1,4 +1,5 @@
-"""Modules that are imported when they are first used: packages for tables, and the painter of the library's objects.
+"""Modules that are imported only when they are first used: packages for tables (`pd`, `pyarrow`), and the module that
+draws the library's objects (`painter`).
 
 A plan needs neither, and in a shell the imports would take longer than the plan. Annotations that name these modules
 are written as text.
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 else:
 
     class _Later:
+        """A stand-in for the module `name`, which is imported when an attribute of it is first used."""
+
         def __init__(self, name: str) -> None:
             self._name = name
 
@@ -29,10 +32,13 @@ else:
 
 __all__ = ["now", "painter", "pd", "pyarrow", "types"]
 
-painter: Callable[[], Any]  # the module with `figure(subject, diagnostics)` and `html(subject)`; `dpviz` names it
+# Returns the module with `figure(subject, diagnostics)` and `html(subject)`. `dpviz/__init__.py` sets it, so that this
+# module does not depend on figures.
+painter: Callable[[], Any]
 
 
 def now() -> None:
-    """Import the packages for tables: before a limit of memory or time begins, which must not count the imports."""
+    """Import the packages for tables now. To be called before a limit of memory or time begins, which must not count
+    the imports."""
     for name in ("pandas", "pyarrow.compute", "pyarrow.parquet"):
         import_module(name)

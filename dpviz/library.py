@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -34,7 +35,8 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
     Parameters
     ----------
     of : Budget, Plan, Event or sequence of Events
-        A guarantee alone, or releases, which the tightest accountant that applies composes.
+        A budget, whose guarantee is converted; or releases (those of a plan, or events), which the tightest accountant
+        that applies composes.
     delta : float
         In (0, 1).
 
@@ -114,10 +116,13 @@ def calibrate(
     """
     if not budget.private:
         raise UserError("Without a guarantee there is no noise to choose. Give a budget, such as PureDP(epsilon=1).")
-    weights = np.ones(releases)
-    if (noise or ("laplace" if budget.pure else "gaussian")) == "laplace":
-        return float(sensitivity / calibrate_laplace(budget, weights, m=1, n=1)[0])
-    return float(sensitivity / np.sqrt(2 * calibrate_gaussian(budget, weights, m=1, n=1)[0]))
+    weights = np.ones(releases)  # equal shares of the budget; all of the n = 1 rows in each batch, so without sampling
+    kind = noise or ("laplace" if budget.pure else "gaussian")
+    if kind == "laplace":
+        epsilon_each = calibrate_laplace(budget, weights, m=1, n=1)[0]
+        return float(sensitivity / epsilon_each)
+    rho_each = calibrate_gaussian(budget, weights, m=1, n=1)[0]
+    return float(sensitivity / np.sqrt(2 * rho_each))
 
 
 @checked
@@ -162,16 +167,18 @@ def audit(
     >>> dpviz.audit(dpviz.GradientDescent, dpviz.PureDP(epsilon=1), runs=2_000, seed=1).violation
     False
     """
-    kind = method if isinstance(method, type) else type(method)
-    cases = [case for cases in families.audits().values() for case in cases if type(case.algorithm) is kind]
+    method_class = method if isinstance(method, type) else type(method)
+    all_cases = chain.from_iterable(families.audits().values())
+    cases = [case for case in all_cases if type(case.algorithm) is method_class]
+    name = method_class.__name__
     if not cases:
-        raise UserError(f"There is no audit of {kind.__name__}. `dpviz.families.audits()` has those that there are.")
+        raise UserError(f"There is no audit of {name}. `dpviz.families.audits()` has those that there are.")
     claimed = cases[0].budgets[0] if budget is None else budget
-    case = next((case for case in cases if type(claimed) in map(type, case.budgets)), None)
-    if case is None:
-        names = ", ".join(dict.fromkeys(type(option).__name__ for case in cases for option in case.budgets))
-        raise UserError(f"{kind.__name__} is audited under {names}, not under {type(claimed).__name__}.")
-    return Audit(case, claimed, runs=runs, seed=seed).run()
+    for case in cases:
+        if type(claimed) in map(type, case.budgets):
+            return Audit(case, claimed, runs=runs, seed=seed).run()
+    currencies = ", ".join(dict.fromkeys(type(option).__name__ for case in cases for option in case.budgets))
+    raise UserError(f"{name} is audited under {currencies}, not under {type(claimed).__name__}.")
 
 
 @checked
@@ -213,5 +220,7 @@ def open(source: str | Path) -> Settings:
         kind = json.loads(text).get("kind", "")
     except (ValueError, AttributeError, RecursionError):
         raise UserError("Give the settings that a page saves as JSON.", title="These are no settings") from None
-    cls = next((cls for cls in _KINDS if cls.kind == kind), Experiment)
-    return cls.from_json(text)
+    for cls in _KINDS:
+        if cls.kind == kind:
+            return cls.from_json(text)
+    return Experiment.from_json(text)  # whose error says what is wrong

@@ -1,4 +1,4 @@
-"""The one format of numbers and times on pages, in figures, in messages. Files have more digits."""
+"""The format of numbers and times on pages, in figures and in messages. Files have more digits."""
 
 import math
 from collections.abc import Callable
@@ -6,8 +6,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import SupportsFloat, SupportsIndex
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_NOISE = 1e-9  # relative: above the errors of floating-point sums, below the rounding of any accountant
-SMALLEST, LARGEST = -4, 7  # powers of ten: from 0.0001 to below 10,000,000 without an exponent
+# Relative size of a difference that counts as a rounding error: above the errors of floating-point sums, below the
+# rounding of any accountant.
+_NOISE = 1e-9
+SMALLEST, LARGEST = -4, 7  # powers of ten: numbers from 0.0001 to below 10,000,000 are written without an exponent
 
 
 def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
@@ -42,7 +44,8 @@ def short_down(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
 
 
 def beside(x: float, scale: float, write: Callable[[float], str] = short) -> str:
-    """Return a number among others of size `scale` as text: "≈ 0" if it is not 0 but below 10⁻⁴ of the scale."""
+    """Return a number that is written next to others of size `scale` as text: "≈ 0" if it is not 0, but below 10⁻⁴ of
+    the scale; else `write` of it."""
     return "≈ 0" if 0 < abs(x) < 1e-4 * abs(scale) else write(x)
 
 
@@ -66,9 +69,10 @@ def duration(seconds: float) -> str:
 
 
 def _rounded(x: SupportsFloat | SupportsIndex, digits: int, direction: str) -> SupportsFloat | SupportsIndex:
-    """Return the next number with `digits` significant digits, or the nearest one if that is closer than _NOISE.
+    """Return a number rounded to `digits` significant digits in a direction, ROUND_CEILING or ROUND_FLOOR.
 
-    So 0.1 + 0.2 is 0.3. A whole number (int) is unchanged.
+    If the nearest such number is within _NOISE, it is returned, so that 0.1 + 0.2 becomes 0.3. A whole number (int) is
+    unchanged.
     """
     if not isinstance(x, float) and isinstance(x, SupportsIndex):
         return x
@@ -81,4 +85,5 @@ def _rounded(x: SupportsFloat | SupportsIndex, digits: int, direction: str) -> S
 
 
 def _trimmed(text: str) -> str:
+    """Return a number as text without needless zeros behind the point: "1.50" becomes "1.5"."""
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,5 +1,5 @@
-"""Matrix products on one thread: with several threads, small products take many times as long, and last digits
-differ."""
+"""Matrix products on one thread: on several threads small products take many times as long, and the last digits of
+results depend on the number of threads."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,16 +15,16 @@ T = TypeVar("T")
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Return the BLAS libraries of NumPy and SciPy; the search takes milliseconds, to set their threads
-    microseconds."""
+    """Return the BLAS libraries of NumPy and SciPy. They are searched for once, which takes milliseconds; to set their
+    number of threads takes microseconds."""
     return ThreadpoolController().select(user_api="blas")
 
 
 class _OneThread:
-    """Context in which the BLAS libraries of this process use one thread; the last one to leave it restores the old
-    number.
+    """Context in which the BLAS libraries of this process use one thread.
 
-    The number of threads is one for the whole process, so the contexts of all threads are counted.
+    The libraries have one setting for the whole process. So the threads inside the context are counted: the first to
+    enter changes the setting, and the last to leave restores it.
     """
 
     def __init__(self) -> None:
@@ -33,8 +33,9 @@ class _OneThread:
     def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
+                # The number is read first, as that is cheaper than to set it.
                 has_several = any(library.num_threads != 1 for library in _libraries().lib_controllers)
-                self._limits = _libraries().limit(limits=1) if has_several else None  # to read is cheaper than to set
+                self._limits = _libraries().limit(limits=1) if has_several else None
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
@@ -48,10 +49,10 @@ one_thread = _OneThread()
 
 
 def steps_on_one_thread(function: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """Make every step of a generator function compute on one thread; between two steps the number of threads is
-    restored.
+    """Return a generator function whose steps compute on one thread, while between two steps, when the caller computes,
+    the number of threads is as before.
 
-    Closing the generator closes the one inside.
+    Closing its generator closes that of `function`.
     """
 
     @wraps(function)

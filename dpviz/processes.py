@@ -30,25 +30,29 @@ import psutil
 # -------------------------------------------------------------------- messages: a header in JSON, then raw arrays
 # Nothing is pickled: to read a message runs no code in it.
 
-_LENGTH, _ALIGNED = struct.Struct("<Q"), 64  # arrays begin at multiples of this, as those of NumPy do
-_KINDS = "biufcSU"  # kinds of dtypes whose values are their bytes
+_LENGTH = struct.Struct("<Q")  # the length of the header, in 8 bytes at the beginning of a message
+_ALIGNED = 64  # arrays begin at multiples of this number of bytes, as those of NumPy do
+_KINDS = "biufcSU"  # NumPy's kinds of dtypes whose values are their bytes, unlike Python objects
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[bytes | memoryview]:
-    """Return a message as pieces of bytes, to be sent or joined: a header for JSON, and arrays by name.
+    """Return a message as pieces of bytes, which may be sent one by one or joined.
 
     Contiguous arrays are not copied. Raises TypeError for an array of Python objects.
+
+    header : values that JSON can write. arrays : arrays by name.
     """
     pieces: list[bytes | memoryview] = []
     descriptions = []
     for name, array in arrays.items():
         if array.dtype.kind not in _KINDS:
             raise TypeError(f"{name}: an array of {array.dtype} cannot travel")
-        fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-        contiguous = np.asarray(array, order="F" if fortran else "C")
-        descriptions.append([name, array.dtype.str, list(array.shape), fortran])
+        is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+        contiguous = np.asarray(array, order="F" if is_fortran else "C")
+        descriptions.append([name, array.dtype.str, list(array.shape), is_fortran])
         flat = contiguous.ravel(order="K").view(np.uint8) if contiguous.size else np.empty(0, np.uint8)
-        pieces += [flat.data, bytes(-flat.nbytes % _ALIGNED)]
+        padding = bytes(-flat.nbytes % _ALIGNED)
+        pieces += [flat.data, padding]
     text = json.dumps({"header": dict(header), "arrays": descriptions}).encode()
     text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNED)
     return [_LENGTH.pack(len(text)), text, *pieces]
@@ -60,14 +64,15 @@ def unpack(message: bytes | bytearray) -> tuple[dict[str, Any], dict[str, np.nda
         (length,) = _LENGTH.unpack_from(message)
         text = json.loads(bytes(message[_LENGTH.size : _LENGTH.size + length]))
         offset, arrays = _LENGTH.size + length, {}
-        for name, code, shape, fortran in text["arrays"]:
-            dtype = np.dtype(code)
+        for name, dtype_code, shape, is_fortran in text["arrays"]:
+            dtype = np.dtype(dtype_code)
             if dtype.kind not in _KINDS:
                 raise ValueError(f"an array of {dtype}")
             count = int(np.prod(shape, dtype=np.int64))
             flat = np.frombuffer(message, dtype, count, offset) if count else np.empty(0, dtype)
-            arrays[name] = flat.reshape(shape, order="F" if fortran else "C")
-            offset += flat.nbytes + -flat.nbytes % _ALIGNED
+            arrays[name] = flat.reshape(shape, order="F" if is_fortran else "C")
+            padding = -flat.nbytes % _ALIGNED
+            offset += flat.nbytes + padding
         return text["header"], arrays
     except (struct.error, KeyError, TypeError, UnicodeDecodeError, AttributeError) as error:
         raise ValueError("these bytes are no message") from error
@@ -75,27 +80,29 @@ def unpack(message: bytes | bytearray) -> tuple[dict[str, Any], dict[str, np.nda
 
 # ------------------------------------------------------------------------------------------------------------ processes
 
-Why = Literal["time", "memory", "crash"]
-Pieces = Iterable[bytes | memoryview]
+Why = Literal["time", "memory", "crash"]  # reason why a child has ended: one of its limits, or anything else
+Pieces = Iterable[bytes | memoryview]  # a message, as `pack` returns it
 
 ROOT = Path(__file__).resolve().parents[1]  # folder from which a child imports the package
-# Added to the server's niceness. With one foreign busy process per core, a run takes 2.5 times its quiet time at 2,
-# 13 times at 10, and 80 times at 19.
+# Added to the server's niceness for children, so that pages stay quick. More would make runs slow on a busy machine:
+# with one foreign busy process per core, a run takes 2.5 times its quiet time at 2, 13 times at 10, and 80 times at 19.
 NICENESS = 2
 MEMORY, TIME = 77, 78  # exit codes of a child that ended itself at a limit
 GONE = 0.1  # seconds to wait for the end of a process that was killed
 LATE = 1.0  # seconds beyond its limit that a run may take to end by itself
 _WATCH = 0.1  # seconds between two checks of a child's use, where the kernel has no limit for it
 _LINUX = sys.platform == "linux"
-# A lower priority, and Ctrl+C for the parent alone; 0 elsewhere.
+# On Windows, flags that give a child a lower priority and leave Ctrl+C to the parent; 0 on other systems.
 _WINDOWS_FLAGS = sum(
     getattr(subprocess, name, 0) for name in ("BELOW_NORMAL_PRIORITY_CLASS", "CREATE_NEW_PROCESS_GROUP")
 )
 
 
 class Ended(Exception):
-    """The child has ended, by itself or by force. why : a limit that it had reached, or "crash" for any other
-    reason."""
+    """Raised where a child has ended, by itself or by force.
+
+    why : the limit that it had reached, or "crash" for any other reason.
+    """
 
     def __init__(self, why: Why) -> None:
         super().__init__(f"the process has ended: {why}")
@@ -103,9 +110,9 @@ class Ended(Exception):
 
 
 class Child:
-    """A process that runs one of our modules, with a lower priority, and exchanges messages with it.
+    """A process that runs one of our modules with a lower priority, and the messages to and from it.
 
-    module : run as `python -m module`; it takes its messages from a `Parent`.
+    module : name of the module, which is run as `python -m module` and uses a `Parent` for its messages.
     """
 
     def __init__(self, module: str) -> None:
@@ -146,7 +153,8 @@ class Child:
             raise Ended(self._why()) from None
 
     def receive(self, seconds: float) -> bytearray | None:
-        """Return the next message; None if there is none within `seconds`. Raises Ended after the last one."""
+        """Return the next message; None if none arrives within `seconds`. Raises Ended if the process has ended and all
+        of its messages were returned."""
         try:
             message = self._messages.get(timeout=seconds)
         except queue.Empty:
@@ -157,14 +165,15 @@ class Child:
         return message
 
     def kill(self) -> None:
-        """End the process now. On a busy machine it may take long to go; this does not wait for it longer than
-        `GONE`."""
+        """End the process by force. It may take long to disappear on a busy machine, so this waits for it at most
+        `GONE` seconds."""
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=GONE)
             self._close()
 
     def _listen(self) -> None:
+        """Put the messages of the process into the queue as they arrive, and None after the last; run by a thread."""
         assert self._process.stdout is not None
         try:
             while (message := _read(self._process.stdout)) is not None:
@@ -175,13 +184,14 @@ class Child:
             self._process.wait()
 
     def _why(self) -> Why:
-        """Return the reason of its end; called when its pipe is closed."""
+        """Return the reason why the process has ended, from its exit code; to be called when its pipe is closed."""
         try:
             code = self._process.wait(timeout=LATE)
         except subprocess.TimeoutExpired:  # it closed its pipe and still runs, which our modules never do
             self.kill()
             return "crash"
         self._close()
+        # SIGXCPU is the signal by which Linux ends a process at its limit of computing time; Windows has none.
         limits: dict[int, Why] = {MEMORY: "memory", TIME: "time", -vars(signal).get("SIGXCPU", TIME): "time"}
         return limits.get(code, "crash")
 
@@ -192,13 +202,13 @@ class Child:
 
 
 class Parent:
-    """The other end of a `Child`, inside it: the source of its messages, and the receiver of its answers.
+    """The connection of a child process to its parent, used inside the child: messages from the parent, and answers.
 
-    Any other output of the process goes to the standard error. It ends with its parent; an interrupt from the keyboard
-    is for the parent alone.
+    Anything else that the process prints goes to the standard error. The process ends when its parent does, and ignores
+    an interrupt from the keyboard, which is for the parent alone.
 
-    aside : called with every message as it arrives, by a thread of its own; returns True if it has dealt with the
-        message.
+    aside : called with every message when it arrives, by a thread of its own, also while a computation goes on. It
+        returns True if it has dealt with the message, such as a request to stop, so that `messages` leaves it out.
     """
 
     def __init__(self, aside: Callable[[bytearray], bool]) -> None:
@@ -210,7 +220,7 @@ class Parent:
         threading.Thread(target=self._listen, daemon=True, name="dpviz-parent").start()
 
     def messages(self) -> Iterator[bytearray]:
-        """Yield the messages of the parent, until it ends."""
+        """Yield the messages of the parent as they arrive, but for those that `aside` has dealt with."""
         while True:
             yield self._messages.get()
 
@@ -222,6 +232,7 @@ class Parent:
             os._exit(0)
 
     def _listen(self) -> NoReturn:
+        """Take the messages of the parent as they arrive, and end the process after the last; run by a thread."""
         try:
             while (message := _read(sys.stdin.buffer)) is not None:
                 if not self._aside(message):
@@ -233,20 +244,25 @@ class Parent:
 
 
 def _write(pipe: IO[bytes], pieces: Pieces) -> None:
-    parts = [piece for piece in pieces if len(piece)]
-    pipe.write(_LENGTH.pack(sum(len(piece) for piece in parts)))
-    for piece in parts:
+    """Write a message into a pipe: its length in 8 bytes, then its pieces."""
+    nonempty = [piece for piece in pieces if len(piece)]
+    pipe.write(_LENGTH.pack(sum(len(piece) for piece in nonempty)))
+    for piece in nonempty:
         pipe.write(piece)
     pipe.flush()
 
 
 def _read(pipe: IO[bytes]) -> bytearray | None:
-    """Return the next message; None at the end."""
-    length = _filled(pipe, _LENGTH.size)
-    return None if length is None else _filled(pipe, _LENGTH.unpack(length)[0])
+    """Wait for the next message in a pipe and return it; None if the pipe is closed."""
+    length_bytes = _filled(pipe, _LENGTH.size)
+    if length_bytes is None:
+        return None
+    (length,) = _LENGTH.unpack(length_bytes)
+    return _filled(pipe, length)
 
 
 def _filled(pipe: IO[bytes], size: int) -> bytearray | None:
+    """Return the next `size` bytes of a pipe; None if it is closed before."""
     buffer, filled = bytearray(size), 0
     while filled < size:
         count = pipe.readinto(memoryview(buffer)[filled:])  # type: ignore[attr-defined]  # a buffered reader
@@ -258,9 +274,10 @@ def _filled(pipe: IO[bytes], size: int) -> bytearray | None:
 
 @contextlib.contextmanager
 def limited(max_bytes: float, max_seconds: float) -> Iterator[None]:
-    """Limit, in the body, the further memory of this process, and about (plus `LATE`) its further computing time.
+    """Limit, in the body of a `with`, the memory that this process takes in addition, and its further computing time.
 
-    More memory raises a MemoryError, or ends the process where a library cannot raise it; more time ends the process.
+    At the limit of memory a MemoryError is raised, or the process ends, where a library cannot raise it. `LATE` seconds
+    after the limit of time the process ends.
     """
     with _by_kernel(max_bytes, max_seconds) if _LINUX else watched(max_bytes, max_seconds):
         yield
@@ -276,8 +293,9 @@ def _by_kernel(max_bytes: float, max_seconds: float) -> Iterator[None]:
     limits = {resource.RLIMIT_DATA: memory, resource.RLIMIT_CPU: seconds, resource.RLIMIT_CORE: 0}
     old_limits = {resource_id: resource.getrlimit(resource_id) for resource_id in limits}
     for resource_id, limit in limits.items():
-        hardest = old_limits[resource_id][1]
-        resource.setrlimit(resource_id, (limit if hardest < 0 or 0 <= limit <= hardest else hardest, hardest))
+        _, hard_limit = old_limits[resource_id]  # a process may not exceed it; negative numbers mean no limit
+        is_allowed = hard_limit < 0 or 0 <= limit <= hard_limit
+        resource.setrlimit(resource_id, (limit if is_allowed else hard_limit, hard_limit))
     try:
         yield
     finally:
@@ -295,12 +313,12 @@ def _private() -> int:
 
 @contextlib.contextmanager
 def watched(max_bytes: float, max_seconds: float) -> Iterator[None]:
-    """Limit the body as `limited` does, by a thread that ends the process."""
+    """Limit the body as `limited` does, by a thread that ends the process at a limit, also at that of memory."""
     max_resident, max_time = resident() + max_bytes, time.process_time() + max_seconds + LATE
-    over = threading.Event()
+    has_left = threading.Event()  # set when the body has ended
 
     def watch() -> None:
-        while not over.wait(_WATCH):
+        while not has_left.wait(_WATCH):
             if resident() > max_resident:
                 os._exit(MEMORY)
             if time.process_time() > max_time:
@@ -311,7 +329,7 @@ def watched(max_bytes: float, max_seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        has_left.set()
         watcher.join()
 
 

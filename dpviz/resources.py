@@ -1,6 +1,6 @@
-"""Files in the folders of modules: texts, and data as TOML or JSON. Each is read once.
+"""Files next to the modules that use them: texts, and data as TOML or JSON. Each file is read once.
 
-All callers share the returned objects: do not change them.
+All callers get the same objects, which must not be changed.
 """
 
 import json
@@ -14,18 +14,18 @@ from typing import Any
 
 @cache
 def text(package: str, name: str) -> str:
-    """Return a text file of a package. Raises FileNotFoundError."""
+    """Return the content of a text file in the folder of a package. Raises FileNotFoundError."""
     return resources.files(package).joinpath(name).read_text("utf-8")
 
 
 def dashboard() -> Path:
-    """Return the folder of `app.py`, its pages and settings: in a wheel a folder among the modules, else the one above
-    them.
+    """Return the folder of `app.py`, its pages and settings.
 
-    Raises FileNotFoundError where there is none.
+    In an installed package it is a folder `dashboard` among the modules, in a copy of the repository the folder above
+    the modules. Raises FileNotFoundError where there is none.
     """
-    house = Path(__file__).parent
-    for folder in (house / "dashboard", house.parent):
+    package_folder = Path(__file__).parent
+    for folder in (package_folder / "dashboard", package_folder.parent):
         if (folder / "app.py").exists() and (folder / "pages").is_dir():
             return folder
     raise FileNotFoundError(
@@ -35,20 +35,24 @@ def dashboard() -> Path:
 
 @cache
 def content(package: str, name: str) -> bytes:
-    """Return a binary file of a package. Raises FileNotFoundError."""
+    """Return the content of a binary file in the folder of a package. Raises FileNotFoundError."""
     return resources.files(package).joinpath(name).read_bytes()
 
 
 @cache
 def data(package: str, name: str) -> dict[str, Any]:
-    """Return the content of a file of a package: `*.toml`, or else JSON. Raises FileNotFoundError, and ValueError if
-    damaged."""
-    content: dict[str, Any] = (tomllib if name.endswith(".toml") else json).loads(text(package, name))
-    return content
+    """Return the data in a file in the folder of a package: TOML if its name ends in ".toml", else JSON.
+
+    Raises FileNotFoundError, and ValueError for a file that cannot be read.
+    """
+    loads = tomllib.loads if name.endswith(".toml") else json.loads
+    result: dict[str, Any] = loads(text(package, name))
+    return result
 
 
 def texts(package: str) -> Callable[[str], str]:
-    """Return a `__getattr__` for a module: the texts of `texts.toml` in its package become attributes of the module."""
+    """Return a function that serves a module as `__getattr__`, so that the texts of `texts.toml` in the folder of
+    `package` are attributes of the module."""
 
     def get_text(name: str) -> str:
         try:
@@ -61,7 +65,8 @@ def texts(package: str) -> Callable[[str], str]:
 
 
 def phrases(package: str) -> Callable[..., str]:
-    """Return a function that fills values into a phrase of `[PHRASES]` in the package's `texts.toml`."""
+    """Return a function that fills values into a phrase: a text with gaps in the table `PHRASES` of `texts.toml` in the
+    folder of `package`."""
 
     def phrase(name: str, **values: object) -> str:
         sentence: str = data(package, "texts.toml")["PHRASES"][name].format(**values)

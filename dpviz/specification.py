@@ -24,8 +24,9 @@ from dpviz.errors import UserError
 from dpviz.numbers import short
 
 Scale = Literal["linear", "log"]
-_WORDS = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
-# Modules in `dpviz`, with the first two words of the kinds that they register. A family's package registers its kinds.
+_WORDS = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")  # a kind: words with dots between them
+# Modules in `dpviz`, with the first two words of the kinds that they register. Kinds of a family, which begin with
+# "families.<name>", are registered by the package of that name.
 _REGISTERED_BY = {
     "datasets": (
         "datasets.bundled datasets.categories datasets.covertype datasets.games datasets.groups datasets.reading "
@@ -50,12 +51,12 @@ _REGISTERED_BY = {
     "problems.values.black_box": "problems.black_box",
     "sweeps.sweep": "experiments.sweep",
 }
-_kinds: dict[str, "type[Specification]"] = {}
+_kinds: dict[str, "type[Specification]"] = {}  # the registered classes, by kind
 
 
 @dataclass(frozen=True)
 class Control:
-    """A field for widgets and texts: its name, label and help, its type and range."""
+    """The declaration of a field that a user can set, for widgets and texts: name, label, help, type and range."""
 
     name: str
     label: str
@@ -74,13 +75,13 @@ class Control:
 
     @property
     def title(self) -> str:
-        """The visible label with symbol and unit."""
+        """The label of the field on the screen, with symbol and unit: "Steps T"."""
         unit = f" [{self.unit}]" if self.unit else ""
         return f"{self.label} {self.symbol}".rstrip() + unit
 
     @property
     def described(self) -> str:
-        """A paragraph for `help`: type, range or options, default, label, and help."""
+        """A paragraph for Python's `help`: name, type with range or options, default, label and help text."""
         kind = self.type.__name__
         if self.options:
             kind = " or ".join(repr(option) for option in self.options)
@@ -110,7 +111,10 @@ def number(
 
 
 def numbers(default: tuple[float, ...], *, label: str, help: str) -> Any:
-    """Declare a field of as many numbers as `default` has; each is an Annotated float whose Field has ge and le."""
+    """Declare a field that is a tuple of as many numbers as `default` has.
+
+    Its annotation must give each number a range: `tuple[Annotated[float, Field(ge=…, le=…)], ...]`.
+    """
     count = len(default)
     extra: Any = {"count": count}
     return Field(default, min_length=count, max_length=count, title=label, description=help, json_schema_extra=extra)
@@ -128,11 +132,11 @@ def switch(default: bool, *, label: str, help: str) -> Any:
 
 
 class Specification(BaseModel):
-    """Base of everything that a user can set: immutable, validated, and a canonical JSON text.
+    """Base class of everything that a user can set: immutable, validated, and written as a canonical JSON text.
 
-    A subclass that sets `kind` is registered under it. A kind is a name, which files, links and random streams use; its
-    first two words determine the module that registers it (`families.accelerated.heavy_ball`: that family's package).
-    `help` shows the declared controls, because they are added to its docstring as parameters.
+    A subclass that sets `kind` is registered under this name, which files, links and random streams use. The first two
+    words of a kind determine the module that registers it: `families.accelerated.heavy_ball` is registered by the
+    package `dpviz.families.accelerated`. The declared controls are added to the subclass's docstring as parameters.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -156,7 +160,8 @@ class Specification(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _subclass_by_kind(cls, value: Any, handler: Any) -> Any:
-        """Validate a mapping with a "kind" as the registered class of that kind."""
+        """Validate a mapping with a "kind" as an instance of the class that is registered under it, so that a field may
+        be annotated with an abstract class, such as Budget. Other values are validated as usual, by `handler`."""
         if not (isinstance(value, dict) and "kind" in value):
             if isinstance(value, dict) and (inspect.isabstract(cls) or (not cls.kind and cls.__subclasses__())):
                 raise ValueError(f"a {cls.__name__} needs a 'kind'")
@@ -185,7 +190,8 @@ class Specification(BaseModel):
             return cls.model_validate(value)
 
     def to_python(self) -> str:
-        """Return the call that constructs it, with every field; the classes that it names must be imported."""
+        """Return the Python expression that constructs the specification, with every field; the classes that it names
+        must be imported by the program that uses it."""
         fields = (f"{name}={_python(getattr(self, name))}" for name in type(self).model_fields)
         return f"{type(self).__name__}({', '.join(fields)})"
 
@@ -198,15 +204,16 @@ class Specification(BaseModel):
         return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
 
     def adopting(self, settings: Mapping[str, Any]) -> Self:
-        """Return a validated copy with those of the settings that it has a field for; the others are ignored.
+        """Return a validated copy with those of `settings` for which the class has a field; the others are ignored.
 
-        Raises UserError if they do not go together.
+        Raises UserError if the values do not go together.
         """
         with sentences(type(self)):
             return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
 
     def query(self, prefix: str) -> dict[str, str]:
-        """Return the non-default controls as URL parameters `<prefix>_<field>`: the share link."""
+        """Return the controls that differ from their defaults as the parameters of a link: values by
+        "<prefix>_<field>"."""
         values = {control.name: getattr(self, control.name) for control in self.controls()}
         defaults = {control.name: control.default for control in self.controls()}
         return {f"{prefix}_{name}": address_text(value) for name, value in values.items() if value != defaults[name]}
@@ -222,42 +229,50 @@ _RAISES = "ValueError\n    Of pydantic, for a value outside of its range, or for
 
 
 def _theory(kind: str) -> str:
-    """Return the document with the sources of a kind; "" if there is none."""
-    room, name, *_ = kind.split(".")
-    return {"families": f"`dpviz/families/{name}/THEORY.md`.", "privacy": "`dpviz/privacy/THEORY.md`."}.get(room, "")
+    """Return the path of the document with the sources of a kind, for its docstring; "" if there is none."""
+    first_word, name, *_ = kind.split(".")
+    documents = {"families": f"`dpviz/families/{name}/THEORY.md`.", "privacy": "`dpviz/privacy/THEORY.md`."}
+    return documents.get(first_word, "")
 
 
 @cache
 def _registering(first_words: str) -> str | None:
-    """Return the module that registers the kinds that begin with these two words; None if there is none."""
+    """Return the name of the module that registers the kinds which begin with these two words, such as
+    "problems.quadratic"; None if there is none."""
     group, _, name = first_words.partition(".")
     if group == "families":
         package = Path(__file__).parent / group / name / "__init__.py"
         return f"dpviz.{first_words}" if package.is_file() else None
-    return next((f"dpviz.{module}" for module, words in _REGISTERED_BY.items() if first_words in words.split()), None)
+    for module, kinds in _REGISTERED_BY.items():
+        if first_words in kinds.split():
+            return f"dpviz.{module}"
+    return None
 
 
 def kind_named(kind: str) -> type[Specification]:
-    """Return the registered class of a kind; its module is imported if need be.
+    """Return the class that is registered under a kind; its module is imported if it is not yet.
 
     Raises ValueError for a kind that does not exist.
     """
     if not isinstance(kind, str) or not _WORDS.fullmatch(kind):
         raise ValueError(f"unknown kind {kind!r}")
-    if kind not in _kinds and (module := _registering(".".join(kind.split(".")[:2]))):
-        importlib.import_module(module)
+    if kind not in _kinds:
+        module = _registering(".".join(kind.split(".")[:2]))
+        if module:
+            importlib.import_module(module)
     if kind not in _kinds:
         raise ValueError(f"unknown kind {kind!r}")
     return _kinds[kind]
 
 
 def registered(base: type[Specification]) -> list[type[Specification]]:
-    """Return all registered kinds that are subclasses of `base`, sorted by kind."""
+    """Return all classes that are registered so far and are subclasses of `base`, sorted by kind."""
     return [cls for _, cls in sorted(_kinds.items()) if issubclass(cls, base)]
 
 
 class sentences:
-    """Context manager that turns pydantic's ValidationError into a UserError naming label, range and value."""
+    """Context in which pydantic's ValidationError for values of `cls` becomes a UserError, whose sentences name label,
+    range and value."""
 
     def __init__(self, cls: type[Specification]) -> None:
         self.cls = cls
@@ -271,17 +286,18 @@ class sentences:
 
 
 class _Explained(ValueError):
-    """A nested specification's mistakes, already in sentences."""
+    """The mistakes in a specification inside another one, already explained in sentences."""
 
 
 def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str]:
-    """Yield a sentence for every mistake in the values of a class."""
+    """Yield a sentence for every mistake that pydantic reports in the values of `cls`, with label, range and value."""
     controls = {control.name: control for control in cls.controls()}
     for item in error.errors(include_url=False):
         if isinstance(item.get("ctx", {}).get("error"), _Explained):
-            yield str(item["ctx"]["error"])
+            yield str(item["ctx"]["error"])  # of a specification inside this one
             continue
-        name = next((str(part) for part in item["loc"] if isinstance(part, str)), "")
+        names = [part for part in item["loc"] if isinstance(part, str)]  # the field, then fields inside it
+        name = names[0] if names else ""
         control = controls.get(name)
         value = item.get("input")
         got = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
@@ -297,16 +313,18 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
 
 
 def several_between(control: Control) -> str:
-    """Return the requirement of a control of several numbers, in words."""
+    """Return what a control of several numbers needs, in words: "needs 3 numbers between 0 and 1"."""
     low, high = control.each
     return f"needs {control.count} numbers between {short(low, 6)} and {short(high, 6)}"
 
 
 def _paragraph(control: Control) -> str:
+    """Return the description of a control as lines of 110 characters, for a docstring."""
     return textwrap.fill(control.described, 110, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _plain(value: Any) -> Any:
+    """Return a value in the form that JSON can write, with a "kind" in every specification."""
     if isinstance(value, Specification):
         fields = {name: _plain(getattr(value, name)) for name in type(value).model_fields}
         return fields | {"kind": value.kind}
@@ -318,13 +336,14 @@ def _plain(value: Any) -> Any:
 
 
 def address_text(value: Any) -> str:
-    """Return a value as text in an address; several numbers with commas between them."""
+    """Return a value as text for a link: a tuple of numbers with commas between them."""
     if not isinstance(value, tuple):
         return str(value)
     return ",".join(repr(float(item) + 0.0).removesuffix(".0") for item in value)
 
 
 def _python(value: Any) -> str:
+    """Return the Python expression for a value of a field."""
     if isinstance(value, Specification):
         return value.to_python()
     if isinstance(value, tuple):
@@ -333,7 +352,10 @@ def _python(value: Any) -> str:
 
 
 def _control(name: str, field: FieldInfo) -> Control:
-    """Return the control of a declared field."""
+    """Return the control of a field that `number`, `numbers`, `choice` or `switch` declares.
+
+    Its type is that of the annotation; for `X | None` it is X, and the control is optional.
+    """
     extra: Any = field.json_schema_extra or {}
     annotation, optional = field.annotation, False
     if get_origin(annotation) in (Union, types.UnionType):
@@ -342,8 +364,9 @@ def _control(name: str, field: FieldInfo) -> Control:
     if get_origin(annotation) is Literal:
         annotation = str
     each = (0.0, 0.0)
-    if get_origin(annotation) is tuple:
-        lower, upper = get_args(get_args(annotation)[0])[1].metadata
+    if get_origin(annotation) is tuple:  # tuple[Annotated[float, Field(ge=…, le=…)], ...]
+        item_type = get_args(annotation)[0]
+        lower, upper = get_args(item_type)[1].metadata
         annotation, each = tuple, (lower.ge, upper.le)
     low = next((part.ge for part in field.metadata if hasattr(part, "ge")), None)
     high = next((part.le for part in field.metadata if hasattr(part, "le")), None)

@@ -27,21 +27,23 @@ def _environment() -> Environment:
 
 
 def document(name: str, /, **values: Any) -> str:
-    """Return the text of a template with these values. name : path of the file in the package:
-    "exports/templates/x.py.j2".
+    """Return the text of a template with values filled in. Raises jinja2.UndefinedError for a value that is missing.
 
-    Raises jinja2.UndefinedError for a value that is missing.
+    name : path of the file in the package, such as "exports/templates/x.py.j2".
     """
     return _environment().get_template(name).render(values)
 
 
 def cells(name: str, /, **values: Any) -> list[tuple[str, str]]:
-    """Return kind and text of every part of a template, each of which begins with a line "# %% kind"; no empty ones.
+    """Return (kind, text) of every cell of a notebook's template; each begins with a line "# %% kind".
 
-    The template is split before values are filled in, so no value can begin a part.
+    Cells that are empty once the values are filled in are left out. The template is split before that, so that no value
+    can begin a cell.
     """
     environment = _environment()
     assert environment.loader is not None
-    _, *parts = _CELL.split(environment.loader.get_source(environment, name)[0])
-    sources = [environment.from_string(source).render(values).strip("\n") for source in parts[1::2]]
-    return [(kind, source) for kind, source in zip(parts[::2], sources, strict=True) if source]
+    template, *_ = environment.loader.get_source(environment, name)
+    _, *kinds_and_sources = _CELL.split(template)  # the text before the first cell, then kinds and sources in turn
+    kinds, sources = kinds_and_sources[::2], kinds_and_sources[1::2]
+    texts = [environment.from_string(source).render(values).strip("\n") for source in sources]
+    return [(kind, text) for kind, text in zip(kinds, texts, strict=True) if text]

@@ -1,12 +1,13 @@
 """Audits: a lower bound on an algorithm's privacy loss, from attacks on its runs, against the claim of its plan.
 
 Two neighbouring data sets are constructed, D and D', which differ in a canary: one record that is as different as a
-record can be. The algorithm runs many times on each; replicates are the runs. The attacker gets all releases of a run
+record can be. The algorithm runs many times on each, as replicates of one run. The attacker gets all releases of a run
 and computes the log-likelihood ratio of D against D' under the declared noise (`transcripts`), even where other noise
-was drawn. On the first part of the runs the best threshold is chosen; on the rest it is counted how often the threshold
-tells the data sets apart; from these counts follows a lower bound that holds with the stated confidence
-(`privacy.audit`). The numbers of runs are fixed in advance, and K looks at the counts divide the error by K. Such a
-bound can refute a claim, never prove one.
+was drawn. On the first part of the runs the best threshold for this score is chosen. On the rest it is counted how
+often the threshold tells the data sets apart, and from these counts follows a lower bound that holds with the stated
+confidence (`privacy.audit`). The number of runs is fixed in advance. If the bound is computed K times on the way (at K
+"looks"), each of them may err with 1/K of the allowed probability only. Such a bound can refute a claim, never prove
+one.
 
 Terms: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023; Jagielski, Ullman, Oprea 2020.
 """
@@ -43,16 +44,16 @@ from dpviz.problems.base import Problem, ProblemSpecification
 
 # Factors by which all ranges of a plan are multiplied; the audit refutes those that are too small. 1 is one of them.
 _SHARES = np.array([*np.linspace(0.02, 1.0, 50), 1 + 1e-6, *np.linspace(1.02, 2.0, 50), *np.geomspace(2.1, 20, 15)])
-_LOSSES = np.linspace(-1.0, 1.0, 161)  # shares of the largest loss
+_LOSSES = np.linspace(-1.0, 1.0, 161)  # privacy losses at which δ is computed, as shares of the largest loss
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The claim under test: no two neighbouring data sets can be told apart better than this.
+    """The claim under test, a number that limits how well two neighbouring data sets can be told apart.
 
-    symbol : of the number, such as "ε", "ε at δ = 10⁻⁵", "μ", "η". value : the number.
-    least : function of the probabilities of an event on D and on D' (arrays) to the smallest number that allows them.
-    tradeoff : function of false positive rates to the smallest false negative rates under the claim.
+    symbol, value : symbol of the number, such as "ε", "ε at δ = 10⁻⁵", "μ" or "η", and the claimed number.
+    least : maps the probabilities of an event on D and on D' (arrays) to the smallest number that allows them.
+    tradeoff : maps false positive rates to the smallest false negative rates that the claim allows any attack.
     """
 
     symbol: str
@@ -62,13 +63,14 @@ class Claim:
 
     @classmethod
     def of(cls, plan: Plan) -> "Claim":
-        """Return the claim of a plan.
+        """Return the claim of a plan: the number that describes its releases most exactly.
 
-        It is that of the ranges together if the plan releases selections alone, and named by the largest range, to
-        which the others keep their proportions; μ if all noise is Gaussian and no batch random; else the budget.
+        If all releases are selections by the exponential mechanism, it is the largest of their ranges η, while the
+        others keep their proportions to it. If all noise is Gaussian, it is the μ of all releases together. Otherwise,
+        and wherever events are chosen during the run or batches are random, it is the budget.
         """
-        fixed = not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events))
-        releases = [release for event in plan.events for release in inner_events(event)] if fixed else []
+        is_fixed = not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events))
+        releases = [release for event in plan.events for release in inner_events(event)] if is_fixed else []
         ranges = tuple(release.eta for release in releases if isinstance(release, ExpMech))
         if ranges and len(ranges) == len(releases):
             largest = max(ranges)
@@ -86,21 +88,25 @@ class Claim:
 
 @lru_cache(8)
 def _profiles(ranges: tuple[float, ...]) -> tuple[Floats, Floats]:
-    """Compute losses (k,), and δ at each of them (shares, k), of selections with `ranges` times each of `_SHARES`."""
-    losses = _LOSSES * sum(ranges) * 1.01
+    """Return privacy losses ε (k,), and for each factor in _SHARES the smallest δ(ε) (number of factors, k) for which
+    selections whose ranges are `ranges` times the factor are (ε, δ)-private."""
+    losses = _LOSSES * sum(ranges) * 1.01  # a little beyond the largest loss of the claimed ranges
     events = [tuple(ExpMech(share * eta) for eta in ranges) for share in _SHARES]
     return losses, np.array([tradeoffs.profile(selections, losses) for selections in events])
 
 
 def _least_range(ranges: tuple[float, ...], rate: Floats, false_rate: Floats) -> Floats:
-    """Return the smallest value of the largest range under which an event can have these probabilities on D and on D'.
+    """Return the smallest value of the largest range under which an event can have the probability p = `rate` on D and
+    q = `false_rate` on D'. The other ranges keep their proportions to it.
 
-    The other ranges keep their proportions to it. Ranges are refuted if p > e^ε q + δ(ε) at some ε.
+    It is the largest range times the largest factor in _SHARES that is refuted, because p > e^ε q + δ(ε) for some ε; 0
+    if none is refuted.
     """
     losses, deltas = _profiles(ranges)
     p, q = (np.asarray(value, dtype=float)[..., None] for value in np.broadcast_arrays(rate, false_rate))
-    above = p - np.exp(losses) * q
-    refuted = np.sum([(above > delta).any(axis=-1) for delta in deltas], axis=0)  # small shares are refuted first
+    smallest_delta = p - np.exp(losses) * q  # the δ(ε) that the event would need
+    # Small factors are refuted first, so that the number of those that are refuted tells which ones.
+    refuted = np.sum([(smallest_delta > delta).any(axis=-1) for delta in deltas], axis=0)
     return np.concatenate([[0.0], _SHARES])[refuted] * max(ranges)
 
 
@@ -112,8 +118,8 @@ Seed = Annotated[int, Between(0, math.inf, ends=True)]
 BLOCK = 1000  # runs on each data set that are computed at once
 DIGITS = 6  # decimals of a score: finer differences come from floating-point arithmetic, not from the noise
 TUNING = 0.25  # share of the runs on which the threshold is chosen
-_THRESHOLDS = 200
-Row = Sequence[float]
+_THRESHOLDS = 200  # largest number of thresholds that are tried for an attack
+Row = Sequence[float]  # the numbers of a row of a table
 _SAME = 1e-9  # relative: outputs that differ by at most this are equal up to rounding
 # Kinds of canaries. If a canary moves every query as far as possible, and only noise hides that, no canary proves more:
 # it is the worst case. Otherwise the worst one that is known is used.
@@ -122,9 +128,10 @@ WORST, KNOWN, ORDINARY = "Worst case", "Worst known case", "Ordinary row"
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two neighbouring data sets as built problems with equal facts.
+    """Two neighbouring data sets, D (`one`) and D' (`other`), as built problems with equal facts.
 
-    row : index of the row in which they differ; where random batches are drawn, all other rows are alike.
+    row : index of the row in which they differ. For methods that draw random batches all other rows are equal to each
+        other, so that a batch matters only by whether it has this row.
     """
 
     one: Problem
@@ -133,8 +140,8 @@ class Neighbours:
 
     @classmethod
     def of(cls, problem: ProblemSpecification, identity: str, table: np.ndarray, one: Row, other: Row) -> "Neighbours":
-        """Build a problem twice on an uploaded table, given by its identity, with `one` and with `other` as the
-        first row."""
+        """Build a problem on a table with this identity twice: with `one` and with `other` in place of its first
+        row."""
 
         def build(row: Row) -> Problem:
             copy = table.copy()
@@ -146,15 +153,17 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Case:
-    """A tiny case of one algorithm with one canary. Of cases with the same title, the worst comes first.
+    """A small problem on which one algorithm is audited with one canary, the row in which D and D' differ.
 
-    name : of the case in links, such as "nesterov". title : of the method, in words.
-    canary : the difference of D and D', in a sentence. canary_name : its kind, in a few words.
-    budgets : under which it is audited by default, the one that is preselected first. data : builds the neighbours.
-    runs : on each data set, by default.
-    source : the mechanisms; others only where they have a mistake on purpose.
-    score : (R,) number that an attacker who knows the mistake computes from a transcript, higher for D; None: the
-        log-likelihood ratio under the declared noise.
+    In the list of a family, the worst of several cases with the same title comes first.
+
+    name : name of the case in links, such as "nesterov". title : name of the method, in words.
+    canary, canary_name : the difference of D and D' in a sentence, and its kind in a few words.
+    budgets : budgets under which the method can be audited; the first is preselected.
+    data : builds the two data sets. runs : default number of runs on each.
+    source : class that draws the noise and records the releases; another one only where a mistake is made on purpose.
+    score : computes (R,) numbers from the releases of R runs, higher for D, as an attacker would who knows the mistake.
+        None: the score is the log-likelihood ratio of D against D' under the declared noise.
     """
 
     name: str
@@ -169,21 +178,25 @@ class Case:
     canary_name: str = WORST
 
     def ordinary(self, canary: str, data: Callable[[], Neighbours]) -> "Case":
-        """Return the same method with a canary that is no worst case: a row like the others instead of an extreme
-        one."""
+        """Return a case of the same method with an ordinary row as canary, which is harder to tell from the others.
+
+        canary : the difference of D and D', in a sentence. data : builds the two data sets.
+        """
         return replace(self, name=f"{self.name}_ordinary", canary=canary, data=data, canary_name=ORDINARY)
 
     @cached_property
     def neighbours(self) -> Neighbours:
-        """D and D', built once."""
+        """The two data sets D and D', which are built once."""
         return self.data()
 
 
 @dataclass(frozen=True)
 class Look:
-    """An announced bound, after `runs` counted runs on each data set with `hits` and `false_hits` of the event.
+    """A bound that an audit announces after some of its runs.
 
-    bound : a lower bound on the claim's number; at all looks together it holds with the audit's confidence.
+    runs : number of counted runs on each data set, without those on which the attack was chosen.
+    hits, false_hits : number of runs in which the attack says its data set, on that data set and on the other one.
+    bound : a lower bound on the claim's number. The bounds of all looks hold together with the audit's confidence.
     """
 
     runs: int
@@ -194,15 +207,20 @@ class Look:
 
 @dataclass(frozen=True)
 class Attack:
-    """A test that was fixed before the counted runs: it says D where the score is at least `threshold`; with
-    `reverse`, it says D' where the score is at most that."""
+    """A test for the data set of a run, which is fixed before the counted runs.
+
+    It says "D" where the score is at least `threshold`; with `reverse`, it says "D'" where the score is at most that.
+    """
 
     threshold: float
     reverse: bool = False
 
     def counts(self, present: Floats, absent: Floats) -> tuple[int, int]:
-        """Return the numbers of hits and of false hits: the test says its data set on that data set, and on the
-        other one."""
+        """Return the numbers of hits and of false hits: of runs on the data set that the test says, and of runs on the
+        other one, in which it says so.
+
+        present, absent : scores of the runs on D and on D'.
+        """
         if self.reverse:
             return int((absent <= self.threshold).sum()), int((present <= self.threshold).sum())
         return int((present >= self.threshold).sum()), int((absent >= self.threshold).sum())
@@ -210,11 +228,12 @@ class Attack:
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of an audit.
+    """The state of an audit after a block of runs.
 
-    present, absent : (k,) scores of the runs on D and on D' so far: the log-likelihood ratios of D against D'.
-    attack : chosen on the first `tuning` runs; None before. looks : bounds so far.
-    implementation : results of the tests of the implementation, at the end; None before.
+    present, absent : (k,) scores of the runs on D, where the canary is present, and on D' so far.
+    tuning, attack : number of the first runs on which the attack is chosen, and the attack; None before.
+    looks : the bounds announced so far.
+    implementation : results of the tests of the implementation, at the end of the audit; None before.
     """
 
     present: Floats
@@ -229,9 +248,10 @@ class Progress:
 class Verdict(Displayed):
     """The result of an audit.
 
-    claim, symbol : the claimed number and its symbol. bound : lower bound on it, proven with `confidence`.
-    runs : on each data set, including those on which the attack was chosen. flagged_at : the number of runs at the
-        first look whose bound exceeds the claim; None if none does.
+    symbol, claim : symbol of the claimed number, and the number.
+    bound, confidence : lower bound on that number, and the probability with which it holds.
+    runs : number of runs on each data set, including those on which the attack was chosen.
+    flagged_at : the same number at the first look whose bound exceeds the claim; None if none does.
     implementation : results of the tests that the releases of all runs are as declared; None if the audit was stopped.
     """
 
@@ -257,17 +277,20 @@ class Verdict(Displayed):
 
     @property
     def tightness(self) -> float:
-        """The proven part of the claim."""
+        """The proven bound as a share of the claimed number: 1 if the attack shows that the claim is tight."""
         return self.bound / self.claim
 
     @property
     def proven(self) -> str:
-        """The bound in symbols, "ε ≥ 0.912"; with more digits where few might not tell it from the claim."""
+        """The bound in symbols, "ε ≥ 0.912".
+
+        It has more digits if it refutes the claim, which a rounded bound might not exceed.
+        """
         return f"{self.symbol} ≥ {short_down(self.bound, 6 if self.violation else 3)}"
 
     @property
     def claimed(self) -> str:
-        """The claimed number, in as many digits."""
+        """The claimed number as text, with as many digits as `proven` has."""
         return short_up(self.claim, 6 if self.violation else 3)
 
     def sentence(self) -> str:
@@ -280,10 +303,12 @@ class Verdict(Displayed):
 
 @dataclass(frozen=True)
 class Audit:
-    """One audit: a case under a budget.
+    """An audit of one case under a budget.
 
-    runs : on each data set, fixed in advance. looks : number of announced bounds, including the last one.
-    seed : None draws one. confidence : that of all bounds together.
+    runs : number of runs on each data set, fixed in advance.
+    looks : number of announced bounds, including the one at the end.
+    confidence : probability with which all of the bounds hold together.
+    seed : seed of all noise; None to draw one.
 
     >>> from dpviz.families.accelerated.audits import CASES
     >>> verdict = Audit(CASES[0], CASES[0].budgets[0], runs=10_000, seed=1).run()
@@ -316,21 +341,21 @@ class Audit:
 
     @property
     def tuning(self) -> int:
-        """Number of the first runs on each data set, on which the attack is chosen."""
+        """Number of runs on each data set on which the attack is chosen; they come first and are not counted."""
         return math.ceil(TUNING * self.runs)
 
     def claimed(self, false_positive_rates: Floats) -> Floats:
-        """Return the largest true positive rates that the claim allows any attacker."""
+        """Return the largest true positive rates that the claim allows any attacker at these false positive rates."""
         return 1 - self.claim.tradeoff(false_positive_rates)
 
     def run(self) -> Verdict:
-        """Run the audit to its end."""
+        """Run the audit to its end and return its verdict."""
         for progress in self.stream():  # noqa: B007 (there is at least one block)
             pass
         return self.verdict(progress)
 
     def verdict(self, progress: Progress) -> Verdict:
-        """Return the verdict of an audit that has ended."""
+        """Return the verdict of the audit from its last state."""
         assert progress.attack is not None and progress.looks
         claim = self.claim
         flagged = [look for look in progress.looks if look.bound > claim.value]
@@ -348,9 +373,13 @@ class Audit:
 
     @steps_on_one_thread
     def stream(self) -> Iterator[Progress]:
-        """Run the audit, yielding after every block of runs; closing the stream stops it."""
-        seed, by_world = drawn_seed(self.seed), [np.empty(0), np.empty(0)]
+        """Run the audit, yielding its state after every block of runs; closing the stream stops it.
+
+        A world is one of the data sets, 0 for D and 1 for D'.
+        """
+        seed, by_world = drawn_seed(self.seed), [np.empty(0), np.empty(0)]  # the scores of both worlds
         attack, looks, done, watch = None, list[Look](), 0, watching(self.case, self.plan, self.budget)
+        # A block ends after BLOCK runs, and wherever the attack is chosen or a bound is announced.
         ends = sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *self.ends(), self.runs})
         for end in ends:
             for world in (0, 1):
@@ -368,20 +397,20 @@ class Audit:
             yield Progress(by_world[0].copy(), by_world[1].copy(), self.tuning, attack, tuple(looks), implementation)
 
     def ends(self) -> list[int]:
-        """Return the numbers of runs on each data set at which a bound is announced; they include the runs for
-        tuning."""
+        """Return the numbers of runs on each data set after which a bound is announced, ascending; they include the
+        runs on which the attack is chosen."""
         counted = self.runs - self.tuning
         return [self.tuning + math.ceil(counted * (index + 1) / self.looks) for index in range(self.looks)]
 
     def _look(self, attack: Attack, present: Floats, absent: Floats) -> Look:
-        """Return the bound that follows from the counted runs."""
+        """Return the bound that follows from an attack on counted runs, given by their scores on D and on D'."""
         hits, false_hits = attack.counts(present, absent)
-        level = 1 - (1 - self.confidence) / self.looks
+        level = 1 - (1 - self.confidence) / self.looks  # each look has its part of the allowed error
         rates = audit.separated(hits, len(present), false_hits, len(absent), level)
         return Look(len(present), hits, false_hits, float(self.claim.least(*rates)))
 
     def _tuned(self, present: Floats, absent: Floats) -> Attack:
-        """Return the test that would prove the largest bound on these runs."""
+        """Return the attack that would prove the largest bound on these runs, given by their scores on D and on D'."""
         level = 1 - (1 - self.confidence) / self.looks
         distinct = np.unique(np.concatenate([present, absent]))
         thresholds = distinct[np.unique(np.linspace(0, len(distinct) - 1, _THRESHOLDS).round().astype(int))]
@@ -392,7 +421,10 @@ class Audit:
 
 
 def watching(case: Case, plan: Plan, budget: Budget) -> Watch:
-    """Return tests of the implementation that know the declared noise scales and the budget."""
+    """Return the tests of the implementation for the runs of an audit, with the declared noise scales.
+
+    They begin with the check that the plan's events do not cost more than the budget.
+    """
     scales = np.concatenate([np.empty(0), *plan.noise.values()])
     watch = Watch(scales, plan.noise_varies, case.neighbours.row)
     watch.compare_spent(budget.spent(plan.events, plan.facts.released), budget.limit)
@@ -402,52 +434,68 @@ def watching(case: Case, plan: Plan, budget: Budget) -> Watch:
 def scores(
     case: Case, plan: Plan, world: int, seed: int, release: str, runs: int, watch: Watch | None = None
 ) -> Floats:
-    """Compute (runs,) log-likelihood ratios of D against D', rounded, of `runs` runs on D (world 0) or D' (world 1).
+    """Compute (runs,) the scores, rounded, of `runs` runs on D (world 0) or on D' (world 1).
 
-    Infinite where a run has an output that the same releases do not lead to on the other data set. watch : the tests of
-    the implementation, which also get the runs.
+    A score is that of `case.score` or, without one, the log-likelihood ratio of D against D'.
+
+    The runs are replayed, with the same releases, on the other data set. If random batches are drawn, they are replayed
+    on both data sets, with the row in which these differ in every batch and in none. From the replays follow the
+    likelihoods of the releases on D and on D'. A score is infinite where the same releases lead to another output on
+    the other data set, as that output reveals the data set.
+
+    release : name of the random streams of these runs.
+    watch : the tests of the implementation, which also get the runs.
     """
     algorithm, data, source = case.algorithm, case.neighbours, case.source
     problems = (data.one, data.other)
-    sampled = any(draws_batch(event) for event in _events(plan))
+    draws_batches = any(draws_batch(event) for event in _events(plan))
     actual = source(Ledger(plan.terms, runs), seed, release, row=data.row)
+    # Replays by (world, whether the row is in every batch). Without batches the runs themselves serve for their world.
     replays = {
-        (which, is_taken): source(Ledger(plan.terms, runs), seed, release, actual, row=data.row, taken=is_taken)
-        for which in (0, 1)
-        for is_taken in ((True, False) if sampled else (True,))
-        if sampled or which != world
+        (replay_world, is_taken): source(Ledger(plan.terms, runs), seed, release, actual, row=data.row, taken=is_taken)
+        for replay_world in (0, 1)
+        for is_taken in ((True, False) if draws_batches else (True,))
+        if draws_batches or replay_world != world
     }
     steps = [iter(algorithm.run(problems[world], plan, actual))]
-    steps += [iter(algorithm.run(problems[which], plan, other)) for (which, _), other in replays.items()]
+    steps += [iter(algorithm.run(problems[key[0]], plan, transcript)) for key, transcript in replays.items()]
     is_distinguished = np.zeros(runs, dtype=bool)
     try:
-        for first, *others in zip_longest(*steps):
+        for snapshot, *replay_snapshots in zip_longest(*steps):
             checkpoint()
-            for (which, _), snapshot in zip(replays, others, strict=True):
-                if which != world:
-                    is_distinguished |= _differ(first, snapshot)
-        if any(len(other.released) < len(actual.released) for other in replays.values()):
+            for (replay_world, _), replay_snapshot in zip(replays, replay_snapshots, strict=True):
+                if replay_world != world:
+                    is_distinguished |= _differ(snapshot, replay_snapshot)
+        if any(len(replay.released) < len(actual.released) for replay in replays.values()):
             raise Departure("the run on the other data set releases less")
-    except Departure:
+    except Departure:  # the algorithm makes other queries on the other data set, which shows in the releases
         is_distinguished[:] = True
         for _ in steps[0]:  # releases that are paid for already may still follow
             pass
     if watch is not None:
-        pair = (replays.get((world, True), actual), replays[1 - world, True])
-        watch.add(actual, pair, (replays[world, True], replays[world, False]) if sampled else None)
+        same_world = replays.get((world, True), actual)
+        on_same = (replays[world, True], replays[world, False]) if draws_batches else None
+        watch.add(actual, (same_world, replays[1 - world, True]), on_same)
         if isinstance(plan.terms, Filter):
             watch.compare_spent(float(actual.spent(plan.terms.currency).max()), plan.terms.cap)
-    logs = [log_likelihood(replays.get((which, True), actual), replays.get((which, False))) for which in (0, 1)]
-    ratio = logs[0] - logs[1] if case.score is None else case.score(actual)
-    return np.where(is_distinguished, math.inf if world == 0 else -math.inf, np.round(ratio, DIGITS))
+    if case.score is not None:
+        result = case.score(actual)
+    else:
+        logs = [log_likelihood(replays.get((w, True), actual), replays.get((w, False))) for w in (0, 1)]
+        result = logs[0] - logs[1]
+    return np.where(is_distinguished, math.inf if world == 0 else -math.inf, np.round(result, DIGITS))
 
 
 def _events(plan: Plan) -> set[Event]:
+    """Return the different events that a plan allows."""
     return set(plan.terms.allowed.values()) if isinstance(plan.terms, Filter) else set(plan.events)
 
 
 def _differ(one: Snapshot | None, other: Snapshot | None) -> np.ndarray | bool:
-    """Return (R,) whether two snapshots differ in an output, a released value or a status."""
+    """Return (R,) whether two snapshots differ in an output, a released value or a status, beyond rounding errors.
+
+    True stands for all replicates: one run has ended before the other (None), or only one of them has a status.
+    """
     if one is None or other is None:
         return True
     different = np.zeros(one.replicates, dtype=bool)
@@ -469,13 +517,14 @@ def _differ(one: Snapshot | None, other: Snapshot | None) -> np.ndarray | bool:
 
 @dataclass(frozen=True)
 class Broken:
-    """A mistake on purpose, and the audit that catches it.
+    """A mistake that is made on purpose, and the audit that catches it.
 
-    name : in links. title : in a few words. mistake : the mistake, in a sentence. why : in a sentence, the reason why
-        that is not what the plan claims, and the use that an attacker makes of it.
-    case : with the mistake. sound : the same without it. budget : the claimed one.
-    runs : number on each data set with which an audit catches the mistake in 99 of 100 times.
-    by : the attack on the claim, or the tests of the implementation where the attack cannot see the mistake.
+    name : name of the mistake in links. title : the mistake in a few words; mistake : in a sentence.
+    why : in a sentence, the reason why the plan's claim is violated, and the use that an attacker makes of it.
+    case, sound : the case with the mistake, and the same case without it.
+    budget : the budget that the plan claims to keep.
+    runs : number of runs on each data set with which an audit catches the mistake in 99 of 100 times.
+    by : "attack" if the attack refutes the claim; "tests" if only the tests of the implementation see the mistake.
     """
 
     name: str
@@ -489,15 +538,15 @@ class Broken:
     by: Literal["attack", "tests"] = "attack"
 
     def audit(self, seed: int | None = None) -> Audit:
-        """Return an audit with the number of runs that catches the mistake."""
+        """Return an audit of the case with the mistake, with as many runs as catch it; see `runs`."""
         return Audit(self.case, self.budget, runs=self.runs, seed=seed)
 
 
 def load(package: str, cases: Mapping[str, tuple[Case, Case]]) -> tuple[Broken, ...]:
-    """Read the mistakes of a family, with their texts from the file `broken.toml` in its package.
+    """Return the mistakes of a family, with their texts from the file `broken.toml` in its package.
 
-    cases : by the name of the mistake, the case with it and the sound one; the sound one's first budget is claimed.
-        Raises KeyError for a mistake without texts.
+    cases : by name of the mistake, the case with it and the sound one, whose first budget is the claimed one.
+    Raises KeyError for a mistake without texts.
     """
     texts = resources.data(package, "broken.toml")
     return tuple(

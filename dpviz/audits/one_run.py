@@ -1,8 +1,9 @@
-"""Audits from a single run: many canaries, each one of two rows by the toss of a coin of its own.
+"""Audits from a single run. The data contain many canaries: rows for each of which a coin decides between two values.
 
-Replacing a row turns its coin over, and no other. So if coins are guessed from the releases of a private run, each
-guess is right with a probability of at most e^ε/(1 + e^ε), for any outcome of the other coins (Steinke, Nasr, Jagielski
-2023, Theorem 5.2; its proof requires of neighbours only that they differ in one coin).
+Two data sets that differ in one coin are neighbours. So if coins are guessed from the releases of an ε-private run,
+each guess is right with a probability of at most e^ε/(1 + e^ε), for any outcome of the other coins (Steinke, Nasr,
+Jagielski 2023, Theorem 5.2; its proof requires of neighbours only that they differ in one coin). More right guesses
+than that prove a larger ε.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,11 @@ GUESSED = 0.5  # share of the canaries that are guessed: those with the largest 
 
 @dataclass(frozen=True)
 class OneRunVerdict:
-    """The result of an audit from a single run. claim, bound : ε. canaries, guesses, correct : their numbers."""
+    """The result of an audit from a single run.
+
+    claim : the claimed ε. bound, confidence : proven lower bound on ε, and the probability with which it holds.
+    canaries, guesses, correct : number of canaries, of guessed coins, and of right guesses.
+    """
 
     claim: float
     bound: float
@@ -37,7 +42,7 @@ class OneRunVerdict:
 
     @property
     def most(self) -> float:
-        """The bound that would follow if all guesses were right."""
+        """The largest bound that this number of guesses can prove: the one that follows if all are right."""
         return audit.one_run_epsilon_lower_bound(self.canaries, self.guesses, self.guesses, confidence=self.confidence)
 
     @property
@@ -50,8 +55,9 @@ class OneRunVerdict:
 class OneRun:
     """An audit of pure ε from one run of a method whose releases have a number for each canary.
 
+    canaries : m, the number of canaries.
     data : builds the problem from (m,) coins; canary i moves number i of every query, and no other.
-    source : as in `Case`.
+    source : class that draws the noise and records the releases; another one only to make a mistake on purpose.
 
     >>> from dpviz.families.accelerated.audits import ONE_RUN
     >>> verdict = ONE_RUN.run(PureDP(epsilon=1.0), seed=1)
@@ -65,7 +71,10 @@ class OneRun:
     source: type[Transcript] = Transcript
 
     def run(self, budget: Budget, seed: int | None = None, confidence: float = audit.CONFIDENCE) -> OneRunVerdict:
-        """Toss the coins, run once, guess half of them. Raises UserError for a budget that is not pure ε."""
+        """Toss the coins, run the method once, and guess the half of the coins with the clearest scores.
+
+        Raises UserError for a budget that is not pure ε.
+        """
         claim, seed = require(budget, PureDP).epsilon, drawn_seed(seed)
         coins = streams(seed, Purpose.PUBLIC, 1, "coins")[0].integers(0, 2, self.canaries).astype(bool)
         with one_thread:
@@ -76,7 +85,11 @@ class OneRun:
         return OneRunVerdict(claim, bound, confidence, self.canaries, len(indices), correct)
 
     def _scores(self, coins: np.ndarray, budget: Budget, seed: int) -> Floats:
-        """Compute (m,) log-likelihood ratios of heads against tails, of each coin by itself."""
+        """Compute (m,) the log-likelihood ratio of heads against tails for each coin by itself.
+
+        The run with the tossed coins is replayed on the data of all heads and of all tails, with the same releases. As
+        canary i moves number i of every query alone, number i of the log-densities tells about coin i alone.
+        """
         worlds = [self.data(coin_values) for coin_values in (coins, np.ones_like(coins), np.zeros_like(coins))]
         plan = self.algorithm.plan(worlds[0].facts, budget)
         actual = self.source(Ledger(plan.terms, 1), seed, "one run")

@@ -21,22 +21,24 @@ from dpviz.privacy.budgets import Budget
 from dpviz.specification import Control, Specification
 
 MOST_ROWS = 10_000.0  # the largest factor by which rows are multiplied in search of a smaller error
-MOST_NEEDED = 1e9  # rows
+MOST_NEEDED = 1e9  # rows; a search for a number of rows ends here
 _ACCURACY = 2e-4  # relative accuracy of a factor: three digits
 B = TypeVar("B", bound=Budget)
 
 
 @dataclass(frozen=True)
 class Best:
-    """The smallest error that a bound proves, and the number of steps that reach it; 0 steps: no step improves on
-    the start."""
+    """The smallest error that a theory proves over all numbers of steps, and the number of steps that has it.
+
+    iterations : 0 if every number of steps has a larger bound than the starting point.
+    """
 
     bound: float
     iterations: int
 
 
 def no_bound_in(budget: Budget) -> UserError:
-    """Return the error to raise for a currency in which an error bound is not defined."""
+    """Return the error to raise where a method has no error bound for budgets of this currency."""
     return UserError(
         f"The error is known for a budget in pure ε, (ε, δ), ρ or μ, not for {budget.name}. State the guarantee in one "
         "of these.",
@@ -45,12 +47,15 @@ def no_bound_in(budget: Budget) -> UserError:
 
 
 class ErrorBound(Specification, ABC):
-    """Error that a method's theory guarantees before any data are seen, as a function of public numbers."""
+    """Upper bound on a method's error, which its theory proves from public numbers alone, before any data are seen.
+
+    The fields of a subclass are these numbers, `rows` among them.
+    """
 
     title: ClassVar[str] = ""
     error_title: ClassVar[str] = ""  # name and symbol of the bounded error
-    advice: ClassVar[str] = ""  # a sentence: the change that helps where the error without privacy is the limit
-    # The controls whose change reduces the error, and the direction of that change.
+    advice: ClassVar[str] = ""  # a sentence: the change that helps where even the error without privacy is too large
+    # By name of a control (a field that the user sets): the direction of the change that reduces the error.
     levers: ClassVar[Mapping[str, Literal["more", "less"]]] = MappingProxyType({"rows": "more"})
 
     @abstractmethod
@@ -62,14 +67,16 @@ class ErrorBound(Specification, ABC):
 
     @abstractmethod
     def without_privacy(self) -> float:
-        """Return the error that remains under an infinite budget: from too few steps, drawn vertices, and the like."""
+        """Return the error that the bound still allows without any privacy noise, for example from too few steps."""
 
 
 @dataclass(frozen=True)
 class Required:
     """The smallest budget, in three digits, whose bound meets a target.
 
-    at_least : this budget is the lower end of its currency's declared range; a smaller one may meet the target, too.
+    best : the error that this budget guarantees, and its number of steps.
+    at_least : True if this budget is the lower end of its currency's declared range, so that a smaller one may meet
+        the target, too.
     """
 
     budget: Budget
@@ -81,9 +88,9 @@ class Required:
 class Levers:
     """Factors by which one number alone must change for the bound to fall to `target`; None where no change does it.
 
-    budget : factor of the budget in the unit of its currency, within the declared range.
-    controls : factors of the bound's controls, by name; numbers of rows grow up to MOST_ROWS times, others stay within
-        their declared range.
+    budget : factor by which the budget's number (ε, ρ or μ) must grow, within the declared range.
+    controls : for each control in the bound's `levers`, new value / present value. A value that must grow may grow
+        MOST_ROWS times, past the end of its slider; one that must fall stays within its declared range.
     """
 
     target: float
@@ -93,111 +100,131 @@ class Levers:
 
 @lru_cache(64)
 def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: float = 1e-6) -> Required:
-    """Return the smallest budget of a currency that guarantees an error of at most `target`, rounded up to three
-    digits.
+    """Return the smallest budget, rounded up to three digits, that guarantees an error of at most `target`.
 
-    delta : δ of an (ε, δ) budget, unused in other currencies. Raises UserError, which names the limit, if even the
-        largest budget of the declared range does not meet the target.
+    currency : class of the budget. delta : δ of an (ε, δ) budget, unused in other currencies.
+    Raises UserError, which says whether the noise is the limit, if even the largest budget of the declared range does
+    not meet the target.
     """
     name, low, high = _amount(currency)
-    fixed = {control.name: delta for control in currency.controls() if control.name == "delta"}
+    delta_field = {control.name: delta for control in currency.controls() if control.name == "delta"}  # or {}
 
     def budget_of(value: float) -> B:
-        return currency(**{name: min(max(value, low), high)}, **fixed)
+        """Return the budget of this size, moved into the declared range."""
+        return currency(**{name: min(max(value, low), high)}, **delta_field)
+
+    def error(growth: float) -> float:
+        """Return the bound for a budget `growth` times the smallest one."""
+        return bound.best(budget_of(low * growth)).bound
 
     smallest, largest = budget_of(low), budget_of(high)
     _check_reached(bound, target, largest)
-    first = bound.best(smallest)
-    if first.bound <= target:
-        return Required(smallest, first, at_least=True)
-    growth = _growth(lambda growth: bound.best(budget_of(low * growth)).bound, target, high / low, bound)
+    best_at_smallest = bound.best(smallest)
+    if best_at_smallest.bound <= target:
+        return Required(smallest, best_at_smallest, at_least=True)
+    growth = _growth(error, target, high / low, bound)
     value = rounded_up(low * (growth or 1.0))
-    while (result := bound.best(budget_of(value))).bound > target and value < high:
+    best = bound.best(budget_of(value))
+    while best.bound > target and value < high:  # a safeguard: the growth is accurate to _ACCURACY only
         value = rounded_up(value * (1 + _ACCURACY))
-    return Required(budget_of(value), result, at_least=False)
+        best = bound.best(budget_of(value))
+    return Required(budget_of(value), best, at_least=False)
 
 
 def _check_reached(bound: ErrorBound, target: float, largest: Budget) -> None:
-    """Raise UserError unless the largest budget reaches the target."""
-    reached, floor = bound.best(largest).bound, bound.without_privacy()
-    if reached <= target:
+    """Raise UserError unless the largest budget guarantees the target; the sentence says whether noise is the limit."""
+    smallest_error, error_without_privacy = bound.best(largest).bound, bound.without_privacy()
+    if smallest_error <= target:
         return
-    if floor > target:
+    if error_without_privacy > target:
         raise UserError(
-            f"Even without privacy only an error of {short_up(floor)} is guaranteed, so none of {short(target)} can "
-            f"be. {bound.advice}",
+            f"Even without privacy only an error of {short_up(error_without_privacy)} is guaranteed, so none of "
+            f"{short(target)} can be. {bound.advice}",
             title="Target out of reach",
         )
     raise UserError(
-        f"The largest budget that can be set, {largest.describe()}, guarantees an error of {short_up(reached)} only. "
-        f"Without privacy it would be {short_up(floor)}: the noise is the limit. Use more rows or a larger target.",
+        f"The largest budget that can be set, {largest.describe()}, guarantees an error of {short_up(smallest_error)} "
+        f"only. Without privacy it would be {short_up(error_without_privacy)}: the noise is the limit. Use more rows "
+        "or a larger target.",
         title="Target out of reach",
     )
 
 
 @lru_cache(64)
 def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
-    """Return the changes that, each alone, multiply the present bound by `factor`, between 0 and 1.
+    """Return the changes of the budget and of public numbers, each of which alone multiplies the present bound by
+    `factor`, a number between 0 and 1.
 
-    Raises UserError as `ErrorBound.best`.
+    Raises UserError where the method does not exist in the budget's currency.
     """
     if not 0 < factor < 1:
         raise ValueError(f"factor must lie between 0 and 1, got {factor}")
     target = factor * bound.best(budget).bound
-    larger = None
-    if budget.controls():
+    budget_growth = None
+    if budget.controls():  # `NoPrivacy` has no number that could grow
         name, _, high = _amount(type(budget))
         value = getattr(budget, name)
 
         def error(growth: float) -> float:
             return bound.best(budget.replaced(**{name: min(value * growth, high)})).bound
 
-        larger = _growth(error, target, high / value, bound)
+        budget_growth = _growth(error, target, high / value, bound)
     controls = {control.name: control for control in type(bound).controls()}
     factors = {name: _lever(bound, controls[name], budget, target) for name in bound.levers}
-    return Levers(target, larger, MappingProxyType(factors))
+    return Levers(target, budget_growth, MappingProxyType(factors))
 
 
 @lru_cache(64)
 def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
-    """Return the fewest rows with which the bound is at most `target`; None if MOST_NEEDED rows are too few.
+    """Return the smallest number of rows with which the bound is at most `target` under a budget; None if MOST_NEEDED
+    rows are too few.
 
-    Raises UserError as `ErrorBound.best`.
+    Raises UserError where the method does not exist in the budget's currency.
     """
 
     def error(rows: float) -> float:
         return bound.model_copy(update={"rows": math.ceil(rows)}).best(budget).bound
 
-    growth = _growth(error, target, MOST_NEEDED, bound)
+    growth = _growth(error, target, MOST_NEEDED, bound)  # growth of a single row: the number of rows
     if growth is None:
         return None
+    # `growth` is enough, but may be too large by its accuracy: find the first whole number below it that is enough.
     enough = math.ceil(growth)
     low = max(1, math.floor(growth * (1 - 2 * _ACCURACY)))
     return low + bisect_left(range(low, enough), True, key=lambda rows: error(rows) <= target)
 
 
 def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -> float | None:
-    """Return the factor by which this control alone must change for the bound to fall to `target`; None if none
-    does."""
+    """Return the factor by which this control alone must change for the bound to fall to `target`; None if no factor
+    does it.
+
+    The factor is above 1 for a control that must grow ("more" in `bound.levers`), below 1 for one that must fall.
+    """
     present, is_whole = getattr(bound, control.name), control.type is int
-    is_larger = bound.levers[control.name] == "more"
+    must_grow = bound.levers[control.name] == "more"
     assert control.low is not None
 
-    def changed(growth: float) -> float:
-        value = present * growth if is_larger else max(present / growth, control.low)
-        return (math.ceil if is_larger else math.floor)(round(value, 9)) if is_whole else value
+    def value_after(growth: float) -> float:
+        """Return the value multiplied by `growth`, or divided by it if the value must fall; whole where it must be."""
+        value = present * growth if must_grow else max(present / growth, control.low)
+        if not is_whole:
+            return value
+        return math.ceil(round(value, 9)) if must_grow else math.floor(round(value, 9))
 
-    # The answer is a factor, which may lead beyond the range of the slider, so the value is not validated.
+    # `model_copy` does not validate the value: the factor may lead beyond the range of the slider.
     def error(value: float) -> float:
         return bound.model_copy(update={control.name: value}).best(budget).bound
 
-    max_growth = MOST_ROWS if is_larger else present / control.low
-    growth = _growth(lambda growth: error(changed(growth)), target, max_growth, bound if is_larger else None)
+    max_growth = MOST_ROWS if must_grow else present / control.low
+    growth = _growth(lambda growth: error(value_after(growth)), target, max_growth, bound if must_grow else None)
     if growth is None:
         return None
-    value = changed(growth)
-    nearer = value - 1 if is_larger else value + 1  # the growth is a little too large: rounding may have added one
-    return (nearer if is_whole and error(nearer) <= target else value) / present
+    value = value_after(growth)
+    if is_whole:  # the growth is too large by its accuracy, so that rounding may have gone one too far
+        nearer = value - 1 if must_grow else value + 1
+        if error(nearer) <= target:
+            value = nearer
+    return value / present
 
 
 def _growth(
@@ -207,26 +234,27 @@ def _growth(
 
     error : falls as the growth rises. The result satisfies the inequality and is too large by a relative _ACCURACY at
         most.
-    bound : its error without privacy is subtracted first, if given: the rest falls nearly like a power of the growth,
-        so that on logarithmic scales a root takes few evaluations.
+    bound : if given, its error without privacy, the floor, is subtracted before the search. What is above the floor
+        falls nearly like a power of the growth, so that on logarithmic scales a root takes few evaluations.
     """
     if target <= 0 or max_growth <= 1 or error(max_growth) > target:
         return None
     floor = bound.without_privacy() if bound is not None else 0.0
-    floor = floor if floor < target * (1 - 1e-9) else 0.0
+    floor = floor if floor < target * (1 - 1e-9) else 0.0  # the logarithm below needs a target above the floor
 
     def excess(log_growth: float) -> float:
-        above = max(error(min(math.exp(log_growth), max_growth)) - floor, 1e-12 * target)
-        return math.log(above / (target - floor))
+        """Return log((error - floor) / (target - floor)), which is 0 where the error is the target."""
+        above_floor = max(error(min(math.exp(log_growth), max_growth)) - floor, 1e-12 * target)
+        return math.log(above_floor / (target - floor))
 
     if excess(0.0) <= 0:
         return 1.0
     root = brentq(excess, 0.0, math.log(max_growth), xtol=_ACCURACY / 2, rtol=1e-9)
-    return float(min(math.exp(root + _ACCURACY / 2), max_growth))
+    return float(min(math.exp(root + _ACCURACY / 2), max_growth))  # rounded up: the target must be met
 
 
 def _amount(currency: type[Budget]) -> tuple[str, float, float]:
-    """Return name, lower and upper end of the number that a currency is measured in."""
+    """Return the name of the field that is a budget's size (ε, ρ or μ), and the ends of its declared range."""
     control = currency.controls()[0]
     assert control.low is not None and control.high is not None
     return control.name, control.low, control.high

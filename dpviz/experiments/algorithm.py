@@ -18,25 +18,29 @@ P = TypeVar("P", bound=Problem)
 F = TypeVar("F", bound=Facts)
 
 
+# State of a replicate after an iteration; `Snapshot` explains the words.
 Status = Literal["running", "converged", "budget", "exhausted", "diverged"]
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """Releases of all R replicates after an iteration; arrays are valid until the next step.
+    """State that a method yields after an iteration, for all of its R replicates (independent runs) at once.
 
-    iteration : 0 is the starting point, which is yielded first. A snapshot that is yielded again is recorded and
-        counted once; a step that takes long should call `dpviz.checkpoints.checkpoint` inside, so that the caller may
-        stop the method there.
-    output : (R, ...) arrays, {"x": (R, d)} for a minimiser.
-    released : (R,) functions of releases, one per metric of the algorithm.
-    internal : (R, ...) arrays of the same names that are *not* released, such as an average of secret iterates; for
-        diagnostics only, which are recorded under "internal_<metric>".
-    active : (R,) bool, True for replicates that go on after this snapshot, None = all. The others stay as they are.
-    status : one word per replicate, None = all running; decided from released values only.
+    The arrays are valid until the next step of the generator, which may overwrite them.
+
+    iteration : 0 is the starting point, which is yielded first. A method whose step takes long may yield the snapshot
+        of an iteration again, to report progress: it is recorded and counted once. Such a step should also call
+        `dpviz.checkpoints.checkpoint` inside, so that the caller may stop the method there.
+    output : (R, ...) arrays by name, {"x": (R, d)} for a minimiser.
+    released : by name of each metric that the algorithm declares, its values (R,); they are computed from releases.
+    internal : (R, ...) arrays with the names of `output` that are *not* released, such as an average of secret
+        iterates. They serve diagnostics only, which are recorded under "internal_<metric>".
+    active : (R,) bool, True for replicates that go on after this snapshot; None means all. The others no longer change.
+    status : one word per replicate, decided from released values only; None means that all are running.
         running : goes on; converged : met its goal; budget : cannot afford its next release; exhausted : has used up
-        its iterations or its rows; diverged : exceeds `DIVERGED`, which ends it for every purpose but the count.
-    within : share of the next iteration that is done, in [0, 1), reported where that takes long; for progress only.
+        its iterations or its rows; diverged : a number exceeds `DIVERGED`; such a replicate is only counted from then
+        on.
+    within : share of the next iteration that is done, in [0, 1), for the display of progress only.
     """
 
     iteration: int
@@ -49,8 +53,9 @@ class Snapshot:
 
     @property
     def replicates(self) -> int:
-        """R, the number of replicates."""
-        return len(next(iter(self.output.values())))
+        """R, the number of replicates: the length of every output."""
+        first_output, *_ = self.output.values()
+        return len(first_output)
 
 
 DIVERGED = 1e100  # a number beyond this marks a replicate; decided from public values only
@@ -62,59 +67,74 @@ def divergence_status(diverged: np.ndarray) -> tuple[Status, ...] | None:
 
 
 class Algorithm(Specification, ABC, Generic[P, F]):
-    """Hyper-parameters and an update rule. P: the problem that it needs, F: the facts that it plans from."""
+    """A method: its hyper-parameters, which are the fields of a subclass, and its update rule.
+
+    P is the class of problems that it can run on, F the class of public facts that it plans from.
+    """
 
     title: ClassVar[str] = ""
     metrics: ClassVar[tuple[Metric, ...]] = ()
-    if_diverged: ClassVar[str] = "Choose a smaller step size."  # advice to the user, a sentence
-    # Numbers of the hue (0-3, 4 is grey) and dash (0-3) of its lines: the same in every figure.
+    if_diverged: ClassVar[str] = "Choose a smaller step size."  # advice to the user where replicates diverged
+    # Hue (0 to 3, or 4 for grey) and dash pattern (0 to 3) of the method's lines: the same in every figure.
     hue: ClassVar[int] = 0
     dash: ClassVar[int] = 0
 
     @property
     def look(self) -> tuple[int, int]:
-        """Hue and dash of its lines; a subclass whose settings make it another method of the catalogue returns other
-        ones."""
+        """Hue and dash of the method's lines. A subclass overrides it if some of its settings make it another method
+        of the catalogue, which has a style of its own."""
         return self.hue, self.dash
 
     def released_settings(self) -> str:
-        """Return the settings that its releases depend on, as JSON; equal texts draw equal noise from one seed."""
+        """Return the settings that the method's releases depend on, as JSON.
+
+        Together with the seed this text determines the noise: two methods with equal texts draw equal noise.
+        """
         return self.to_json()
 
     def settings_without(self, names: Collection[str]) -> str:
-        """Return the settings as `to_json` writes them, without those named. A method's `released_settings` leaves
-        out settings that it does not use, and new settings at the value that keeps the behaviour from before they
-        existed."""
+        """Return the settings as `to_json` writes them, without those in `names`.
+
+        A method's `released_settings` leaves out settings that have no influence on its releases, and a setting that
+        was added later where it has the value that changes nothing: so equal releases keep equal noise.
+        """
         settings = {name: value for name, value in json.loads(self.to_json()).items() if name not in names}
         return json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @abstractmethod
     def plan(self, facts: F, budget: Budget) -> Plan:
-        """Compute the plan that the budget buys, from public facts only, in < 20 ms.
+        """Compute the plan that the budget buys, from public facts only, in less than 20 ms, as pages ask for it often.
 
         Raises UserError where the budget, the facts and the hyper-parameters do not go together.
         """
 
     @abstractmethod
     def run(self, problem: P, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
-        """Execute the plan for all replicates at once; a generator, so a caller can stream, stop or interleave it."""
+        """Execute the plan for all replicates at once, yielding a snapshot after each iteration.
+
+        It is a generator, so that the caller can record each snapshot, stop the method, or let methods take turns.
+        """
 
     def has_internal(self, facts: Any) -> bool:
-        """Return whether its snapshots carry internal outputs for a problem with these facts."""
+        """Return whether the method's snapshots have `internal` outputs on a problem with these facts."""
         return False
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Estimate the bytes that a run needs in addition to the problem's table, from declared sizes alone. They
-        include batches that are drawn, as row numbers or as a mark on every row."""
+        """Estimate the bytes that a run needs in addition to the problem's table, from declared sizes alone.
+
+        Each replicate needs `problem.replicate` bytes, and the batch that it draws: as row numbers of 8 bytes, or as a
+        mark of one byte on each of the n rows, whichever is less.
+        """
         n = plan.facts.n
-        largest = float(plan.rows[plan.rows < n].max(initial=0))
-        shuffled = 8 * n if largest > n / 50 else 0  # all row numbers, of one replicate after the other
-        return replicates * (problem.replicate + min(8 * largest, n)) + shuffled
+        largest_batch = float(plan.rows[plan.rows < n].max(initial=0))  # an iteration that reads all rows draws none
+        # A large batch is drawn by shuffling all row numbers, for one replicate after the other.
+        shuffled = 8 * n if largest_batch > n / 50 else 0
+        return replicates * (problem.replicate + min(8 * largest_batch, n)) + shuffled
 
     @classmethod
     def facts_type(cls) -> type[Facts]:
-        """Return the facts that the algorithm plans from: the F of the class's declaration."""
-        for base in cls.__mro__:
+        """Return the class of facts that the algorithm plans from: the F in its declaration, `Algorithm[P, F]`."""
+        for base in cls.__mro__:  # pydantic keeps the arguments of `Algorithm[P, F]` on one of the base classes
             for argument in getattr(base, "__pydantic_generic_metadata__", {}).get("args", ()):
                 if isinstance(argument, type) and issubclass(argument, Facts):
                     return argument

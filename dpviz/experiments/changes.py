@@ -13,18 +13,20 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.specification import Control, Specification
 
-LONGEST = 40  # characters of a value that is written out; longer ones are only said to differ
-NONE = "–"
-_DIGITS = 6  # of a number in a table
+LONGEST = 40  # characters of a value that is written out; of a longer one the text only says that it differs
+NONE = "–"  # in the table, for an experiment without the setting
+_DIGITS = 6  # significant digits of a number in the table
+# Titles of the fields that hold a specification of their own.
 _PARTS = {"data": "Data", "problem": "Problem", "budget": "Privacy budget", "algorithm": "Algorithm"}
 
 
 @dataclass(frozen=True)
 class Change:
-    """A setting with two values.
+    """A setting in which two specifications differ, with the value of each.
 
-    path : its address in the JSON, "arms.0.algorithm.iterations".
-    control : its declaration; None for a difference that is no single setting, such as another kind of problem.
+    path : address of the setting in the JSON, "arms.0.algorithm.iterations".
+    control : the setting's declaration, with title and symbol; None if the difference is that of a whole part, such
+        as another kind of problem.
     """
 
     path: str
@@ -36,12 +38,16 @@ class Change:
     def title(self) -> str:
         """Title of the setting, with its symbol."""
         name = self.path.rpartition(".")[2]
-        plain = name.replace("_", " ").capitalize() if self.control is None else self.control.title
-        return _PARTS.get(name, plain)
+        if name in _PARTS:
+            return _PARTS[name]
+        return name.replace("_", " ").capitalize() if self.control is None else self.control.title
 
     @property
     def texts(self) -> tuple[str, str]:
-        """Both values as texts that differ; numbers have as many digits as that takes."""
+        """Old and new value as texts that differ: numbers get more digits until they do.
+
+        They are "other" and "changed" where the values are too long to be written out.
+        """
         for digits in (4, 9, 17):
             old, new = (_text(value, self.control, digits) for value in (self.old, self.new))
             if old != new and max(len(old), len(new)) <= LONGEST:
@@ -50,7 +56,7 @@ class Change:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Names of the two lines of a chart that compares the values: "T = 20", or the text of a menu's option."""
+        """Names for the old and the new value in a chart that compares both: "T = 20", or the text of an option."""
         symbol = "" if self.control is None or self.control.options else self.control.symbol
         old, new = (f"{symbol} = {text}" if symbol else text for text in self.texts)
         return old, new
@@ -68,6 +74,8 @@ def changes(old: Specification, new: Specification, path: str = "") -> Iterator[
 
 
 def _differing(old: Any, new: Any, path: str, control: Control | None) -> Iterator[Change]:
+    """Yield the changes between two values of one field; values that consist of specifications are compared field by
+    field."""
     if isinstance(old, Specification) and isinstance(new, Specification):
         yield from changes(old, new, path)
     elif _are_parts(old) and _are_parts(new) and len(old) == len(new):
@@ -78,13 +86,13 @@ def _differing(old: Any, new: Any, path: str, control: Control | None) -> Iterat
 
 
 def _are_parts(value: Any) -> bool:
-    """Return whether a value is several specifications; several numbers or names are one setting."""
+    """Return whether a value is a tuple of specifications, such as arms; a tuple of numbers is a single setting."""
     return isinstance(value, tuple) and all(isinstance(item, Specification) for item in value)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One setting, by its label, with its old and its new value as texts: "Steps T", "100", "20"."""
+    """One setting in which two experiments differ, as texts: label "Steps T", old value "100", new value "20"."""
 
     label: str
     old: str
@@ -96,72 +104,87 @@ class Difference:
 
 
 def differences(old: Experiment, new: Experiment) -> tuple[Difference, ...]:
-    """Return the settings that differ between two experiments; the same difference in several methods counts once.
+    """Return the settings that differ between two experiments, without repetition.
 
-    Methods are compared by their labels, and those that only one of the two has are named together.
+    Methods are compared by their labels: the old with the new method of the same label. The methods that only one
+    of the experiments has are one difference, "Methods". A difference that several methods share is listed once.
     """
-    arms = [{arm.label: arm for arm in experiment.arms} for experiment in (old, new)]
-    common = [label for label in arms[0] if label in arms[1]]
-    other_parts = (change for change in _sorted(old, new) if change.path.partition(".")[0] != "arms")
-    result = [Difference(change.title, *change.texts) for change in other_parts]
-    if any(len(common) < len(side) for side in arms):
-        names = (", ".join(label for label in side if label not in common) or "none" for side in arms)
-        result.append(Difference("Methods", *names))
-    for label in common:
-        result += (Difference(change.title, *change.texts) for change in _sorted(arms[0][label], arms[1][label]))
+    old_arms = {arm.label: arm for arm in old.arms}
+    new_arms = {arm.label: arm for arm in new.arms}
+    in_both = [label for label in old_arms if label in new_arms]
+    changed = [change for change in _sorted(old, new) if change.path.partition(".")[0] != "arms"]
+    result = [Difference(change.title, *change.texts) for change in changed]
+    only_old = [label for label in old_arms if label not in new_arms]
+    only_new = [label for label in new_arms if label not in old_arms]
+    if only_old or only_new:
+        result.append(Difference("Methods", ", ".join(only_old) or "none", ", ".join(only_new) or "none"))
+    for label in in_both:
+        changed = _sorted(old_arms[label], new_arms[label])
+        result += [Difference(change.title, *change.texts) for change in changed]
     return tuple(dict.fromkeys(result))
 
 
 def _sorted(old: Specification, new: Specification) -> list[Change]:
-    """Return the changes in the order of the settings' names."""
+    """Return the changes between two specifications, sorted by the names of the settings."""
     return sorted(changes(old, new), key=lambda change: change.path.split("."))
 
 
 def table(experiments: Sequence[Experiment]) -> dict[str, tuple[str, ...]]:
-    """Return the settings in which several experiments differ: by label, the text of each one's value; "–" for those
-    without the setting.
+    """Return the settings in which several experiments differ: for each label of a setting, one text per experiment.
 
-    Values that differ between the methods of one experiment are joined by " / ".
+    The text is "–" for an experiment without the setting. Where the methods of one experiment differ in a setting,
+    their values are joined by " / ". A setting that only some experiments have is no difference by itself.
     """
     by_experiment = [_settings(experiment) for experiment in experiments]
     labels = dict.fromkeys(label for settings in by_experiment for label in settings)
-    rows = {label: tuple(" / ".join(settings.get(label, (NONE,))) for settings in by_experiment) for label in labels}
-    return {label: row for label, row in rows.items() if len({value for value in row if value != NONE}) > 1}
+    result = {}
+    for label in labels:
+        row = tuple(" / ".join(settings.get(label, (NONE,))) for settings in by_experiment)
+        if len(set(row) - {NONE}) > 1:
+            result[label] = row
+    return result
 
 
 def _settings(experiment: Experiment) -> dict[str, dict[str, None]]:
-    """Return all settings of an experiment: by label, its values in their order, as keys."""
+    """Return, for each label of a setting, the texts of its values in the methods of an experiment.
+
+    Each text occurs once, in the order of the methods; the inner dictionary is an ordered set.
+    """
     names = ", ".join(arm.label for arm in experiment.arms)
     values: dict[str, dict[str, None]] = {"Methods": {names: None}}
-    for name, part, control in _fields(experiment):
-        parts = [arm.algorithm for arm in experiment.arms] if name == "arms" else [part]
-        for label, value in (pair for part in parts for pair in _listed(part, name, control)):
-            values.setdefault(label, {})[value] = None
+    for name, value, control in _fields(experiment):
+        parts = [arm.algorithm for arm in experiment.arms] if name == "arms" else [value]
+        for part in parts:
+            for label, text in _listed(part, name, control):
+                values.setdefault(label, {})[text] = None
     return values
 
 
-def _listed(part: Any, name: str, control: Control | None) -> Iterator[tuple[str, str]]:
-    """Yield the label and the text of every setting in a part of an experiment."""
-    if isinstance(part, Specification):
+def _listed(value: Any, name: str, control: Control | None) -> Iterator[tuple[str, str]]:
+    """Yield label and text of the field `name` with this value, and of all settings inside if it is a specification.
+
+    A value without a control, such as a seed, is left out.
+    """
+    if isinstance(value, Specification):
         if name in _PARTS:
-            yield _PARTS[name], _described(part)
-        if name == "budget":  # which says it all
+            yield _PARTS[name], _described(value)
+        if name == "budget":  # its text states all of its numbers
             return
-        for key, value, its_control in _fields(part):
-            yield from _listed(value, key, its_control)
+        for inner_name, inner_value, inner_control in _fields(value):
+            yield from _listed(inner_value, inner_name, inner_control)
     elif control is not None:
-        text = _text(part, control, _DIGITS)
+        text = _text(value, control, _DIGITS)
         yield control.title, text if len(text) <= LONGEST else "set"
 
 
 def _fields(part: Specification) -> Iterator[tuple[str, Any, Control | None]]:
-    """Return name, value and control, if there is one, of every setting of a specification, by name."""
+    """Return (name, value, control or None) for every field of a specification, sorted by name."""
     controls = {control.name: control for control in type(part).controls()}
     return ((name, getattr(part, name), controls.get(name)) for name in sorted(type(part).model_fields))
 
 
 def _text(value: Any, control: Control | None, digits: int) -> str:
-    """Return a setting's value as text, in the words of its control."""
+    """Return a setting's value as text, in the words of its control; numbers with `digits` significant digits."""
     if isinstance(value, Specification):
         return _described(value)
     if control is not None and control.options:
@@ -178,7 +201,7 @@ def _text(value: Any, control: Control | None, digits: int) -> str:
 
 
 def _described(part: Specification) -> str:
-    """Return the text of a part of another kind: a budget by its guarantee, other parts by their title."""
+    """Return the text of a specification: a budget's guarantee, else the title of its class, else the class's name."""
     if isinstance(part, Budget):
         return part.describe()
     if isinstance(part, Algorithm | ProblemSpecification | DatasetSpecification):

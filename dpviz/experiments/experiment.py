@@ -32,7 +32,10 @@ INTERNAL = "internal_"  # prefix of the diagnostics of iterates that are not rel
 
 
 class Arm(Specification):
-    """One algorithm of a comparison, with its label and, where it differs, its own budget."""
+    """One algorithm of a comparison, with its label.
+
+    budget : the arm's own budget; None for that of the experiment. `NoPrivacy` makes the arm a reference.
+    """
 
     kind: ClassVar[str] = "experiments.experiment.arm"
     label: str = Field(min_length=1, max_length=60)
@@ -41,14 +44,17 @@ class Arm(Specification):
 
     @property
     def reference(self) -> bool:
-        """True if it goes without privacy, for any budget of its experiment."""
+        """True if the arm runs without privacy, for comparison, whatever the budget of its experiment is."""
         return self.budget is not None and not self.budget.private
 
 
 @dataclass(frozen=True)
 class Step:
-    """One advance of one arm: its snapshot, the trace so far, and the progress of the whole run in [0, 1].
+    """State of a run after an arm has advanced by one snapshot.
 
+    label : of the arm that advanced; "" while the data are loaded.
+    trace : the records of all arms so far, the same growing object in every step.
+    progress : of the whole run, in [0, 1].
     elsewhere : seconds of computing time that other processes have taken for the run so far.
     """
 
@@ -59,16 +65,17 @@ class Step:
     elsewhere: float = 0.0
 
 
-Heartbeat = Callable[[Step], None]  # called with the latest step again while the next one goes on; may raise to stop
+# A callback that gets the latest step again and again while the next one is computed. It may raise to end the run.
+Heartbeat = Callable[[Step], None]
 
 
 @dataclass(frozen=True)
 class Planned:
-    """The part of an experiment that can be run.
+    """The part of an experiment that can be run: the arms whose settings go together.
 
-    experiment : with the arms that have a plan; None if none has.
-    plans : their plans, by label.
-    refused : the error that refuses a plan, by the label of each of the other arms.
+    experiment : the experiment with these arms alone; None if there are none.
+    plans : the plans of these arms, by label.
+    refused : the errors that say why the other arms have no plan, by label.
     """
 
     experiment: "Experiment | None"
@@ -78,24 +85,31 @@ class Planned:
     def ready(self) -> "Experiment":
         """Return the experiment with the arms that have a plan.
 
-        Raises the first refusal if no arm has a plan, or if arms were refused and only references are left.
+        Raises the first of the errors in `refused` if no arm has a plan, or if arms were refused and all others run
+        without privacy.
         """
-        private = any(plan.private for plan in self.plans.values())
-        if self.experiment is None or (self.refused and not private):
-            raise next(iter(self.refused.values()))
+        has_private_arm = any(plan.private for plan in self.plans.values())
+        if self.experiment is None or (self.refused and not has_private_arm):
+            first_error, *_ = self.refused.values()
+            raise first_error
         return self.experiment
 
 
+# Classes of budgets by the names of their numbers: {epsilon}, {epsilon, delta}, {rho}, {mu}.
 _BUDGETS: Mapping[frozenset[str], type[Budget]] = {
     frozenset(cls.model_fields): cls for cls in (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP)
 }
 
 
 def _labelled(arms: Any) -> Any:
-    """Return one algorithm, several, or algorithms by label as arms; return any other value unchanged."""
+    """Return the short forms of `Experiment.arms` as arms: an algorithm, a list of them, or a mapping {label:
+    algorithm}.
+
+    Any other value, such as the JSON of an algorithm, is returned unchanged for the validation to judge.
+    """
     if isinstance(arms, Algorithm):
         arms = [arms]
-    if isinstance(arms, Mapping) and "kind" not in arms:
+    if isinstance(arms, Mapping) and "kind" not in arms:  # with "kind" it is the JSON of one specification
         return tuple(Arm(label=label, algorithm=algorithm) for label, algorithm in arms.items())
     if not isinstance(arms, list | tuple):
         return arms
@@ -103,11 +117,15 @@ def _labelled(arms: Any) -> Any:
 
 
 class Experiment(Displayed, Specification):
-    """A problem × arms × budget × replicates × seed: the unit of caching, sharing and exporting.
+    """Methods (arms) to compare on one problem under one privacy budget, each run several times (replicates) from a
+    seed.
 
-    problem, arms : also as positional arguments. arms : Arms, an algorithm, several, or algorithms by label; without a
-        label, an algorithm's title is its label. In place of a budget: epsilon (pure), epsilon and delta, rho (zCDP),
-        or mu (Gaussian DP).
+    It is the unit of caching, sharing and exporting. `problem` and `arms` may be given as positional arguments.
+
+    arms : tuple of `Arm`, or shorter: an algorithm, several algorithms, or a mapping {label: algorithm}. An algorithm
+        without a label is labelled by its title.
+    budget : a `Budget`, or in its place the numbers of one as keywords: epsilon (pure DP), epsilon and delta, rho
+        (zCDP), or mu (Gaussian DP).
 
     >>> from dpviz.problems.linear.linear_models import LogisticRegression
     >>> from dpviz.families.accelerated import Nesterov
@@ -128,11 +146,12 @@ class Experiment(Displayed, Specification):
     problem: ProblemSpecification
     arms: tuple[Arm, ...] = Field(min_length=1, max_length=16)
     budget: Budget = PureDP()
-    # On data that are not public 1 by itself: every run is a release of its own.
+    # On data that are not public the default is 1: every replicate is a release of its own, which costs privacy.
     replicates: int = number(
         20, 1, 200, label="Repeats", symbol="R", scale="log", help="Independent hypothetical runs, for the bands."
     )
-    # None: drawn afresh for every run and kept nowhere. The default for a table that is not public; 0 for others.
+    # None: a seed is drawn afresh for every run and kept nowhere. This is the default on data that are not public, as
+    # whoever knows the seed can subtract the noise; on public data the default is 0.
     seed: int | None = number(
         0, 0, 2**31 - 1, label="Seed", help="Same seed, same settings, same noise: makes the run reproducible."
     )
@@ -144,18 +163,23 @@ class Experiment(Displayed, Specification):
     @model_validator(mode="before")
     @classmethod
     def _from_short_forms(cls, values: Any) -> Any:
+        """Replace the numbers of a budget by a budget, and algorithms by arms; the class describes these short
+        forms."""
         if not isinstance(values, dict):
             return values
-        numbers = frozenset(values) - set(cls.model_fields) - {"kind"}
-        if numbers in _BUDGETS and "budget" not in values:
-            budget = _BUDGETS[numbers](**{name: values[name] for name in numbers})
-            values = {name: value for name, value in values.items() if name not in numbers} | {"budget": budget}
+        extra_names = frozenset(values) - set(cls.model_fields) - {"kind"}
+        if extra_names in _BUDGETS and "budget" not in values:
+            budget = _BUDGETS[extra_names](**{name: values[name] for name in extra_names})
+            values = {name: value for name, value in values.items() if name not in extra_names} | {"budget": budget}
         return values | {"arms": _labelled(values["arms"])} if "arms" in values else values
 
     @model_validator(mode="after")
     def _only_public_runs_repeat_unasked(self) -> "Experiment":
+        """Set the defaults of seed and replicates that depend on the data: public data get a seed; others get neither
+        a seed nor further replicates unless these were stated."""
         public, stated = self.problem.public, self.model_fields_set
-        if (self.seed is None) if public else "seed" not in stated:
+        needs_default = self.seed is None if public else "seed" not in stated
+        if needs_default:
             object.__setattr__(self, "seed", 0 if public else None)  # frozen, but not finished before its validators
         if not public and "replicates" not in stated:
             object.__setattr__(self, "replicates", 1)
@@ -169,7 +193,7 @@ class Experiment(Displayed, Specification):
 
     @property
     def public(self) -> bool:
-        """True if its data are public: only then may results be stored for other users, and repeated."""
+        """True if the data are public: only then may results be stored for other users, and runs be repeated."""
         return self.problem.public
 
     @property
@@ -179,22 +203,22 @@ class Experiment(Displayed, Specification):
 
     @property
     def condition(self) -> Condition:
-        """Condition that the guarantee rests on."""
+        """Condition that the guarantee rests on: facts that were read from the data, and a seed that was set."""
         return replace(self.problem.facts().condition, seeded=self.seeded)
 
     @property
     def privacy(self) -> Privacy:
-        """Privacy of the releases of its private methods."""
+        """Privacy of the releases of the methods that have a budget."""
         return privacy_of(True, self.condition)
 
     @property
     def guarantee(self) -> str:
-        """Guarantee of one run of each method, as its plan states it."""
+        """Guarantee of one run of one method, in words: the budget, and the condition that it rests on."""
         return f"{self.budget.describe()}{self.condition}"
 
     @property
     def promise(self) -> str:
-        """The guarantee with the unit of protection."""
+        """The guarantee with the unit of protection, such as "one row replaced"."""
         return f"{self.guarantee}{';' if self.problem.from_data else ','} {self.problem.unit}"
 
     @checked
@@ -206,16 +230,16 @@ class Experiment(Displayed, Specification):
                 f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
                 title="Algorithm and problem do not fit",
             )
-        with one_thread:  # so that a run plans the same numbers, to the last digit
+        with one_thread:  # as in `stream`: so that a run computes the same plan to the last digit
             plan = arm.algorithm.plan(facts, arm.budget or self.budget)
         return replace(plan, seeded=True) if self.seeded else plan
 
     def plans(self) -> dict[str, Plan]:
-        """Compute {label: plan} of all arms. Raises UserError if one of them has none."""
+        """Compute the plans of all arms, by label. Raises UserError if the settings of one do not go together."""
         return {arm.label: self.plan(arm) for arm in self.arms}
 
     def planned(self) -> "Planned":
-        """Compute the plans of the arms that have one, and collect the errors that refuse the others."""
+        """Compute the plans of all arms; an arm whose settings do not go together is left out, and its error kept."""
         plans: dict[str, Plan] = {}
         refused: dict[str, UserError] = {}
         for arm in self.arms:
@@ -227,22 +251,28 @@ class Experiment(Displayed, Specification):
         return Planned(self.replaced(arms=arms) if arms else None, plans, refused)
 
     def release(self, arm: Arm) -> str:
-        """Return the text that an arm's releases depend on: its algorithm, its effective budget and the problem, but
-        neither label nor repeats."""
-        parts = (part.to_json() for part in (arm.budget or self.budget, self.problem))
-        return "\n".join((arm.algorithm.released_settings(), *parts))
+        """Return all settings that an arm's releases depend on, as one text: algorithm, budget and problem.
+
+        The label and the number of replicates are no part of it. Together with the seed it determines the noise.
+        """
+        budget, problem = (arm.budget or self.budget).to_json(), self.problem.to_json()
+        return "\n".join((arm.algorithm.released_settings(), budget, problem))
 
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
-        """Estimate the bytes of memory that the run will need: the table, and the memory of every method."""
+        """Estimate the bytes of memory that the run will need: of the table, and of every method that has a plan in
+        `plans` (by label)."""
         memory = self.problem.memory(self.problem.facts())
-        arms = ((arm.algorithm, plans[arm.label]) for arm in self.arms if arm.label in plans)
-        return memory.table + sum(method.memory(plan, self.replicates, memory) for method, plan in arms)
+        planned_arms = [arm for arm in self.arms if arm.label in plans]
+        return memory.table + sum(
+            arm.algorithm.memory(plans[arm.label], self.replicates, memory) for arm in planned_arms
+        )
 
     def metrics(self) -> dict[str, Metric]:
-        """Return the metrics that a run will record, by name: first those that most arms record. Runs nothing."""
+        """Return the metrics that a run would record, by name: first those that most arms record. It runs nothing."""
         facts, problem = self.problem.facts(), self.problem.problem_type()
         metrics = [metric for arm in self.arms for metric in recorded_metrics(problem, facts, arm.algorithm)]
-        return {metric.name: metric for metric in sorted(metrics, key=lambda metric: -metrics.count(metric))}
+        most_frequent_first = sorted(metrics, key=lambda metric: -metrics.count(metric))
+        return {metric.name: metric for metric in most_frequent_first}
 
     @checked
     def run(self, tables: Mapping[str, Any] = NO_TABLES, *, progress: bool = False) -> Trace:
@@ -272,16 +302,17 @@ class Experiment(Displayed, Specification):
     def stream(
         self, tables: Mapping[str, np.ndarray] = NO_TABLES, heartbeat: Heartbeat = lambda _: None
     ) -> Iterator[Step]:
-        """Run all arms, yielding after every iteration. The arm that has used the least time goes next.
+        """Run all arms in turns, yielding after every iteration of an arm. The arm that has used the least computing
+        time goes next.
 
         heartbeat : called with the latest step and the present progress about every `EVERY` seconds, while the data are
             loaded and inside a step or a record that takes long. An exception that it raises ends the run, as closing
             the stream does: the last states are recorded.
 
         Results do not depend on the order of the arms: each has a ledger and random streams to itself, which follow
-        from the seed and from the text of its releases. Public choices for a whole run, such as its start, follow from
-        the seed and the problem, and are the same for all arms. Without a seed all of it follows from the operating
-        system's randomness.
+        from the seed and from the text of `release`. Public choices for a whole run, such as its starting point, follow
+        from the seed and the problem, and are the same for all arms. Without a seed, all randomness comes from the
+        operating system.
         """
         plans, loading = self.plans(), Step("", BEFORE, Trace({}), 0.0)
         with at_checkpoints(lambda: heartbeat(loading), EVERY):
@@ -295,28 +326,33 @@ class Experiment(Displayed, Specification):
             arm_trace.currency, arm_trace.condition = plans[label].currency, plans[label].condition
         seed = drawn_seed(self.seed)
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
-        run, progress = runs[0], 0.0
+        unfinished, run, progress = runs, runs[0], 0.0
 
-        def step() -> Step:
+        def present_step() -> Step:
             nonlocal progress
-            progress = max(progress, _progress(runs))
+            progress = max(progress, _progress(runs))  # an estimate, which must not go back on the screen
             return Step(run.label, run.latest or BEFORE, trace, progress, problem.elsewhere)
 
-        alive = at_checkpoints(lambda: heartbeat(step()), EVERY)
+        calling_heartbeat = at_checkpoints(lambda: heartbeat(present_step()), EVERY)
         try:
-            while waiting := [run for run in runs if not run.finished]:
-                run = min(waiting, key=lambda candidate: candidate.seconds)
-                with alive:
+            while unfinished:
+                run = min(unfinished, key=lambda candidate: candidate.seconds)
+                with calling_heartbeat:
                     run.advance()
                 if not run.finished:
-                    yield step()
+                    yield present_step()
+                unfinished = [run for run in runs if not run.finished]
         finally:
             for run in runs:
                 run.close()
 
 
 def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> None:
-    """Raise UserError for a table that the problem would not read: it would train on other data than those given."""
+    """Raise UserError for a table that the problem would not read, as the run would then train on other data than the
+    user has given.
+
+    tables : by identity; a problem reads the table with the identity of its field `data` only.
+    """
     identity = getattr(getattr(problem, "data", None), "identity", None)
     if set(tables) - {identity}:
         raise UserError(
@@ -328,57 +364,72 @@ def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> No
 
 
 def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """Return the iterations of a run that are recorded, ascending, and those of them with expensive diagnostics.
+    """Return two ascending arrays of iterations: all that are recorded, and those of them whose record includes the
+    expensive diagnostics.
 
-    They follow from the plan alone, so that every run records the same ones. A record reads all rows: the number of
-    records is about that of the passes over the data by all steps together, between LEAST_RECORDS and RECORDS.
+    They follow from the plan alone, so that every run records the same ones. A record reads all rows of the data once.
+    So that records take no longer than the steps, their number is about that of the passes over the data by all steps
+    together, between LEAST_RECORDS and RECORDS.
     """
     requested = np.empty(0, dtype=int) if plan.record_at is None else plan.record_at
-    records = min(RECORDS, 1 + int(plan.rows.sum() / plan.facts.n))
+    passes = int(plan.rows.sum() / plan.facts.n)
+    records = min(RECORDS, 1 + passes)
     grid = np.union1d(recording_grid(plan.iterations, max(records - len(requested), LEAST_RECORDS)), requested)
     if not plan.stops:
-        return grid, grid[np.unique(np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int))]
-    first = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1)  # it may end after a few of its steps
-    return grid, grid[np.unique([0, *np.searchsorted(grid, np.minimum(first.round(), plan.iterations))])]
+        indices = np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int)
+    else:  # a method that may stop after a few of its steps: dense at the start, ever sparser later
+        targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()
+        indices = np.array([0, *np.searchsorted(grid, np.minimum(targets, plan.iterations))])
+    return grid, grid[np.unique(indices)]
 
 
 def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorithm) -> tuple[Metric, ...]:
-    """Return the metrics that a run records: the problem's diagnostics, those of secret iterates if there are any,
-    and the algorithm's released series."""
+    """Return the metrics that a run of an algorithm records.
+
+    These are the problem's diagnostics of the outputs; the same diagnostics of the internal iterates, which are not
+    released, if the algorithm has some; and the released series that the algorithm declares.
+    """
     diagnostics = problem.metrics
-    hidden = problem.internal_metrics
-    if hidden is None:
-        first = min((metric.headline for metric in diagnostics if metric.headline), default=0)
-        hidden = tuple(
+    if not algorithm.has_internal(facts):
+        return (*diagnostics, *algorithm.metrics)
+    internal = problem.internal_metrics
+    if internal is None:  # by default all diagnostics, of which only the most telling is in the table of final numbers
+        top_rank = min((metric.headline for metric in diagnostics if metric.headline), default=0)
+        internal = tuple(
             replace(
                 metric,
                 label=f"{metric.label}, internal iterate",
-                headline=metric.headline if metric.headline == first else 0,
+                headline=metric.headline if metric.headline == top_rank else 0,
             )
             for metric in diagnostics
             if not metric.beside
         )
-    internal = (replace(metric, name=INTERNAL + metric.name) for metric in hidden if algorithm.has_internal(facts))
-    return (*diagnostics, *internal, *algorithm.metrics)
+    renamed = (replace(metric, name=INTERNAL + metric.name) for metric in internal)
+    return (*diagnostics, *renamed, *algorithm.metrics)
 
 
 def _progress(runs: Sequence["_Run"]) -> float:
-    """Return the share in [0, 1] of the estimated time of all arms that has passed, if each arm goes on at its present
-    speed.
+    """Return the progress of all arms together: seconds used so far / estimated seconds in total, in [0, 1].
 
-    An arm without progress so far is taken to need as long as the others on average.
+    An arm is expected to go on at its present speed, so that it needs its seconds / its progress in total. An arm
+    without progress so far is expected to need the average of the others.
     """
-    shares = [(run.seconds, run.progress) for run in runs]
-    totals = [seconds / share for seconds, share in shares if share > 0]
+    used = [(run.seconds, run.progress) for run in runs]
+    totals = [seconds / progress for seconds, progress in used if progress > 0]
     total = sum(totals) * len(runs) / len(totals) if totals else 0.0
-    return min(1.0, sum(seconds for seconds, _ in shares) / total) if total > 0 else 0.0
+    return min(1.0, sum(seconds for seconds, _ in used) / total) if total > 0 else 0.0
 
 
 BEFORE = Snapshot(-1, {})  # the snapshot of a step while the data are loaded
 
 
 class _Run:
-    """One arm during a run: its generator of snapshots, its clock, and the iterations to record."""
+    """One arm during a run: its generator of snapshots, its clock, and the iterations to record.
+
+    seconds : of computing time that the arm has used, without that of its records.
+    iteration : of the latest snapshot; -1 before the first.
+    latest : the latest snapshot; None before the first.
+    """
 
     def __init__(
         self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, seed: int, arm_trace: ArmTrace
@@ -386,20 +437,26 @@ class _Run:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
         self.plan, self._problem, self._arm_trace = plan, problem, arm_trace
         grid, sparse_grid = recorded(plan)
-        is_expensive = any(metric.cost == "expensive" for metric in arm_trace.metrics)
-        self._grid, self._expensive = set(grid.tolist()), set((sparse_grid if is_expensive else grid).tolist())
+        has_expensive = any(metric.cost == "expensive" for metric in arm_trace.metrics)
+        self._grid, self._expensive_grid = set(grid.tolist()), set((sparse_grid if has_expensive else grid).tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
+        # Texts that select the random streams: of the arm's noise, and of public choices, which are equal for all arms.
         release, compared = experiment.release(arm), experiment.problem.to_json()
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
         self.latest: Snapshot | None = None
-        self._recorded = False
-        self._took, self._patience = {False: 0.0, True: 0.0}, LAST_RECORD / len(experiment.arms)
-        is_kept = 2 * experiment.replicates * len(grid) <= CLOUD
-        self._plane = experiment.problem.plane if is_kept else None
+        self._is_recorded = False  # the latest snapshot
+        # Seconds of the last record without (False) and with (True) expensive diagnostics.
+        self._record_seconds = {False: 0.0, True: 0.0}
+        self._max_last_record = LAST_RECORD / len(experiment.arms)
+        fits_cloud = 2 * experiment.replicates * len(grid) <= CLOUD  # two coordinates per replicate and record
+        self._plane = experiment.problem.plane if fits_cloud else None
 
     def advance(self) -> None:
-        """Go to the next snapshot, which is recorded if it is on the grid, or to the end of the arm."""
+        """Compute the next snapshot, and record it if its iteration is on the grid; or end the arm if there is none.
+
+        The last state is recorded with all diagnostics.
+        """
         start = self._clock()
         snapshot = next(self._snapshots, None)
         record_start = self._clock()
@@ -411,18 +468,24 @@ class _Run:
             return
         self.latest = snapshot
         if snapshot.iteration > self.iteration:  # a method may yield the same one again inside a step
-            self.iteration, self._recorded = snapshot.iteration, False
+            self.iteration, self._is_recorded = snapshot.iteration, False
             self._arm_trace.follow(snapshot)
             if snapshot.iteration in self._grid:
-                self._record(snapshot, snapshot.iteration in self._expensive)
+                self._record(snapshot, snapshot.iteration in self._expensive_grid)
         self.seconds += self._clock() - record_start
 
     def _clock(self) -> float:
-        """Return seconds of computing time, of this thread and of other processes: a busy machine slows no arm more
-        than the others."""
+        """Return the seconds of computing time of this thread and of other processes that work for the problem.
+
+        This is not the time of day, so that other work on the machine counts for no arm.
+        """
         return time.thread_time() + self._problem.elsewhere
 
     def _record(self, snapshot: Snapshot, expensive: bool) -> None:
+        """Append a snapshot to the arm's trace, with diagnostics, privacy spent and positions in the plane.
+
+        expensive : include the expensive diagnostics.
+        """
         start = self._clock()
         diagnostics = self._problem.evaluate(snapshot.output, expensive)
         if snapshot.internal:
@@ -430,46 +493,57 @@ class _Run:
             diagnostics |= {INTERNAL + name: value for name, value in internal.items()}
         points = None if self._plane is None else self._plane.project(snapshot.output)
         self._arm_trace.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration), points)
-        self._recorded, self._took[expensive] = True, self._clock() - start
+        self._is_recorded, self._record_seconds[expensive] = True, self._clock() - start
 
     def _record_last(self, expensive: bool) -> None:
-        """Record the latest state, unless it is on the grid of expensive diagnostics and was recorded there."""
-        if self.latest is not None and not (self._recorded and self.iteration in self._expensive):
+        """Record the latest snapshot, unless it has a record with all diagnostics. Does nothing before the first.
+
+        expensive : include the expensive diagnostics; a record without them is completed.
+        """
+        if self.latest is not None and not (self._is_recorded and self.iteration in self._expensive_grid):
             self._record(self.latest, expensive)
 
     def _spent(self, iteration: int) -> np.ndarray | None:
-        """Return (R,) the charges of each replicate so far, including before the run, in the currency of the arm's
-        trace."""
+        """Return (R,) the privacy spent by each replicate up to this iteration, including before the run.
+
+        It is in the currency of the arm's trace; None if the arm has none.
+        """
         currency = self._arm_trace.currency
         if currency is None:
             return None
         if not self.plan.stops:
             return np.full(self._mechanisms.replicates, self._planned[iteration])
-        power = UNITS[currency].power
+        power = UNITS[currency].power  # costs to this power add up: 1 for ε and ρ, 2 for μ
         earlier = accountants.total(self.plan.facts.released, currency) ** power
         return np.asarray((earlier + self._mechanisms.spent(currency) ** power) ** (1 / power))
 
     @cached_property
     def _planned(self) -> np.ndarray:
-        """(T+1,) the plan's charges after each iteration."""
+        """(T+1,) the privacy that the plan spends up to each iteration, in the currency of the arm's trace."""
         assert self._arm_trace.currency is not None
         return self.plan.spent(self._arm_trace.currency)
 
     @property
     def progress(self) -> float:
-        """Share of the arm that is done, in [0, 1]: of its maximum of iterations, or of the replicates, those that
-        stopped."""
+        """Share of the arm that is done, in [0, 1].
+
+        It is the share of the plan's iterations, or the share of the replicates that have stopped, if that is larger.
+        """
         if self.finished:
             return 1.0
-        stopped = self._arm_trace.stopped_at
-        share_stopped = float((stopped >= 0).mean()) if len(stopped) else 0.0
-        setup = int(self.plan.iterations > 1)  # counts as one iteration; next to a single long one it takes no time
+        stopped_at = self._arm_trace.stopped_at
+        share_stopped = float((stopped_at >= 0).mean()) if len(stopped_at) else 0.0
+        # The set-up counts as one iteration, but not next to a single long one, compared to which it takes no time.
+        setup = int(self.plan.iterations > 1)
         within = self.latest.within if self.latest is not None else 0.0
         return max((self.iteration + setup + within) / (self.plan.iterations + setup), share_stopped)
 
     def close(self) -> None:
-        """Record the last state, also of a run that was stopped, but without diagnostics that would delay the stop."""
-        if not self.finished and self._took[False] <= self._patience:
-            self._record_last(self._took[True] <= self._patience)
+        """End the arm; record the last state of an arm that was stopped before its end.
+
+        Diagnostics that would delay the stop are left out, judged by the time that they took in the last record.
+        """
+        if not self.finished and self._record_seconds[False] <= self._max_last_record:
+            self._record_last(self._record_seconds[True] <= self._max_last_record)
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators

@@ -18,8 +18,9 @@ from dpviz.privacy.events import Event, objects
 from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
 from dpviz.problems.base import Condition, Facts
 
-# Kinds of a value: a function of private releases; of releases that are private only if the seed of their noise stays
-# secret, or if facts that were read from the data were known beforehand, or if both; of raw data.
+# Privacy of a value on the screen or in a file. "private": it is computed from private releases alone. The next three:
+# the same, but the releases are private only on a condition, namely that the seed of their noise stays secret, that
+# facts which were read from the data were known beforehand, or both. "not private": it is computed from raw data.
 Privacy = Literal[
     "private",
     "private if the seed stays secret",
@@ -27,7 +28,7 @@ Privacy = Literal[
     "private if known beforehand and the seed stays secret",
     "not private",
 ]
-_BY_CONDITION: Mapping[tuple[bool, bool], Privacy] = MappingProxyType(  # key: facts were read, a seed was set
+_BY_CONDITION: Mapping[tuple[bool, bool], Privacy] = MappingProxyType(  # key: (facts were read, a seed was set)
     {
         (False, False): "private",
         (False, True): "private if the seed stays secret",
@@ -35,32 +36,35 @@ _BY_CONDITION: Mapping[tuple[bool, bool], Privacy] = MappingProxyType(  # key: f
         (True, True): "private if known beforehand and the seed stays secret",
     }
 )
-MOST_RECORDED = 1_000  # iterations that a plan may ask to be recorded
-NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
+MOST_RECORDED = 1_000  # largest number of iterations in `Plan.record_at`
+NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})  # the default of mappings of arrays
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Displayed):
-    """The events of every iteration, and the schedules that go with them. Computed without touching data.
+    """The privacy events (noisy releases) of every iteration of a method, and the schedules that the method follows.
+
+    A plan is computed from public facts, without touching data. Most are built by `fixed` or `filtered`.
 
     facts : the facts it was computed from; `run` refuses a problem with other facts.
     budget : the guarantee that was asked for; the events deliver it or a stronger one.
-    terms : the rule of the ledger: a fixed sequence of events, or a filter for an adaptive method.
+    terms : the rule of the ledger, which books every release: a fixed sequence of events, or, for a method that
+        chooses its events during the run, a filter with a cap on their sum.
     charged_at : (len(events),) iteration at which each of `events` is charged.
-    iterations : T, exact, or the largest number of iterations.
-    batch_size : (T,) rows that each iteration reads, on average if that is random; None where no rows are counted.
-    sizes_vary : whether batch sizes are random, drawn by the run from its public numbers.
+    iterations : T, the number of iterations; the largest possible number if `stops`.
+    batch_size : (T,) rows that each iteration reads, on average if that is random; None where rows are not counted.
+    sizes_vary : True if batch sizes are random, drawn by the run from its public numbers.
     noise : by name ("gradient", "x", "hessian"), (T,) scale of the noise that each iteration adds, 0 where none.
-        Empty if the method never adds noise: then it randomises by selection.
-    noise_varies : whether `noise` is an upper bound, because the noise of an iteration depends on earlier releases.
+        Empty if the method never adds noise, but randomises by selection.
+    noise_varies : True if `noise` is an upper bound, because the noise of an iteration depends on earlier releases.
     schedule : by name, (T,) numbers that only the method and its family read, such as step sizes.
     worst_case : (T+1,) the largest amount that a filter can have been charged after each iteration, in the filter's
-        currency (ε, ρ, μ), by the run alone. None: its cap from the first iteration on.
+        currency (ε, ρ, μ), without the releases before the run. None: its cap from the first iteration on.
     record_at : (k,) ascending iterations that are recorded in any case, such as the ends of epochs.
     resolved : the values of settings that were left to be chosen by theory.
     notes : warnings in plain words.
-    stops : whether a replicate may end before the last iteration, so that `events` are an upper bound of its charges.
-    seeded : as of a `Condition`; an `Experiment` knows it.
+    stops : True if a replicate may end before the last iteration, so that `events` are an upper bound of its charges.
+    seeded : as in `Condition`; set by `Experiment.plan`, as an algorithm does not know the seed.
 
     All arrays and mappings are read-only.
 
@@ -70,7 +74,8 @@ class Plan(Displayed):
     >>> plan = Nesterov(iterations=4).plan(LogisticRegression().facts(), PureDP(epsilon=2.0))  # reads no data
     >>> plan.spent("epsilon").tolist()
     [0.0, 0.5, 1.0, 1.5, 2.0]
-    >>> float(plan.noise["gradient"][0])  # the Laplace scale of every step: 2C/(n ε_t)
+    >>> # Laplace scale of every step: 2C/(n ε_t), for n rows whose gradients are clipped to C, and ε_t = 0.5 a step
+    >>> float(plan.noise["gradient"][0])
     0.004
     """
 
@@ -92,11 +97,11 @@ class Plan(Displayed):
     seeded: bool = False
 
     def __repr__(self) -> str:
-        at_most = "at most " * self.stops
+        at_most = "at most " if self.stops else ""
         return f"<Plan of {at_most}{self.iterations:,} iterations at {self.guarantee}>"
 
     def __post_init__(self) -> None:
-        """Refuse arrays of the wrong shape with a ValueError, and make all of them read-only."""
+        """Raise ValueError for arrays of a wrong shape or order; make all arrays and mappings read-only."""
         steps, count = self.iterations, len(self.events)
         if self.charged_at.shape != (count,) or not _ascending(self.charged_at, 1, steps):
             raise ValueError(f"{count} events are charged in ascending order at 1 to {steps}, not at {self.charged_at}")
@@ -120,6 +125,7 @@ class Plan(Displayed):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))  # frozen, but not yet finished
 
     def _check_worst_case(self, spent: np.ndarray) -> None:
+        """Raise ValueError unless `spent`, the field `worst_case`, are ascending sums of a filter, up to its cap."""
         if not isinstance(self.terms, Filter):
             raise ValueError("what a fixed plan has spent after each iteration follows from its events")
         if spent.shape != (self.iterations + 1,) or not _ascending(spent, 0, self.terms.cap * (1 + SLACK)):
@@ -143,14 +149,16 @@ class Plan(Displayed):
         notes: tuple[str, ...] = (),
         **schedule: np.ndarray,
     ) -> Self:
-        """Return a plan whose events are fixed in advance. Each further array is part of `schedule`, (T,).
+        """Return a plan whose events are fixed in advance.
 
-        charged_at : (len(events),) ascending, if it is not one event per iteration; then `iterations` is T.
-        stops : whether replicates may end before the last iteration.
+        charged_at, iterations : iteration of each event, ascending, and T; without them one event per iteration.
+        schedule : each further keyword is an array (T,) of the field `schedule`.
+        The other parameters are the fields of the same names.
         """
-        times = np.arange(1, len(events) + 1) if charged_at is None else charged_at
+        if charged_at is None:
+            charged_at = np.arange(1, len(events) + 1)
         steps = len(events) if iterations is None else iterations
-        fields = facts, budget, FixedEvents(events), times, steps, batch_size, noise, schedule
+        fields = facts, budget, FixedEvents(events), charged_at, steps, batch_size, noise, schedule
         return cls(*fields, record_at=record_at, resolved=resolved, notes=notes, stops=stops, sizes_vary=sizes_vary)
 
     @classmethod
@@ -170,43 +178,51 @@ class Plan(Displayed):
         notes: tuple[str, ...] = (),
         **schedule: np.ndarray,
     ) -> Self:
-        """Return a plan under a filter, for a method that chooses its events during the run; T is `iterations` at
-        most."""
-        fields = facts, budget, terms, np.ones(1, dtype=int), iterations, batch_size, noise, schedule, worst_case
+        """Return a plan under a filter, for a method that chooses its events during the run and may stop by itself.
+
+        iterations : the largest possible number of iterations.
+        schedule : each further keyword is an array (T,) of the field `schedule`.
+        The other parameters are the fields of the same names.
+        """
+        charged_at = np.ones(1, dtype=int)  # of the only event, the filter's cap: from the first iteration on
+        fields = facts, budget, terms, charged_at, iterations, batch_size, noise, schedule, worst_case
         return cls(*fields, record_at, resolved, notes, stops=True, noise_varies=noise_varies)
 
     @property
     def rows(self) -> np.ndarray:
-        """(T,) rows that each iteration reads: `batch_size`, or all n where the plan does not count them."""
+        """(T,) rows that each iteration reads: `batch_size`, or all n rows where it is None."""
         return np.full(self.iterations, self.facts.n) if self.batch_size is None else self.batch_size
 
     @property
     def private(self) -> bool:
-        """True if it has a budget; nothing of a run without one is released. `guarantee` names the condition."""
+        """True if the plan has a budget; nothing of a run without one is released.
+
+        The guarantee may rest on a condition, which `privacy` and `guarantee` name.
+        """
         return self.budget.private
 
     @property
     def privacy(self) -> Privacy:
-        """Privacy of the releases of its runs."""
+        """Privacy of the releases of the plan's runs, with the condition that it rests on."""
         return privacy_of(self.private, self.condition)
 
     @property
     def condition(self) -> Condition:
-        """Condition that its guarantee rests on."""
+        """Condition that the guarantee rests on: facts that were read from the data, and a seed that was set."""
         return replace(self.facts.condition, seeded=self.seeded)
 
     @property
     def guarantee(self) -> str:
-        """Guarantee of one of its runs, in words: the budget, and the condition."""
+        """Guarantee of one run of the plan, in words: the budget, and the condition that it rests on."""
         return f"{self.budget.describe()}{self.condition if self.private else ''}"
 
     @cached_property
     def passes(self) -> np.ndarray | None:
-        """(T+1,) passes over the data after each iteration, 0 first: a measure of computing time for batches of any
-        size.
+        """(T+1,) number of passes over the data up to each iteration (rows read so far / n), which compares methods
+        with batches of different sizes.
 
         None where it is not known in advance, because rows are not counted, batches are of random size, or replicates
-        stop.
+        may stop by themselves.
         """
         if self.batch_size is None or self.sizes_vary or self.stops:
             return None
@@ -214,25 +230,33 @@ class Plan(Displayed):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events for the accountants, in the order of their release; under a filter, its ceiling as one event."""
+        """The events of the whole run for the accountants, in the order of their release.
+
+        Under a filter, whose events are not known in advance, it is one event that stands for the whole cap.
+        """
         if isinstance(self.terms, FixedEvents):
             return self.terms.events
         return (_ceiling(self.terms, self.terms.cap),)
 
     @checked
     def charged(self, iteration: Annotated[int, Between(0, math.inf, ends=True)]) -> tuple[Event, ...]:
-        """Return the events of a run up to an iteration, for the accountants; under a filter, its worst case."""
+        """Return the events of a run up to an iteration, for the accountants.
+
+        Under a filter it is one event that stands for the largest amount which can have been charged until then.
+        """
         if isinstance(self.terms, Filter) and self.worst_case is not None:
             amount = float(self.worst_case[iteration])
             return (_ceiling(self.terms, amount),) if amount else ()
-        return self.events[: int(np.searchsorted(self.charged_at, iteration, side="right"))]
+        count = int(np.searchsorted(self.charged_at, iteration, side="right"))
+        return self.events[:count]
 
     @cached_property
     def currency(self) -> Currency | None:
-        """Currency in which its steps add up: that of a filter, else that of the budget; ρ where the budget has none.
+        """Currency (ε, ρ or μ) in which the costs of the iterations add up, for curves of the privacy spent so far.
 
-        None without privacy, and where the costs do not add up: sampling rows lowers ε and δ of Gaussian noise, but no
-        ρ.
+        It is that of the filter or of the budget, and ρ for a budget without such a currency. None for a plan without
+        privacy, and where an event has no finite cost in the currency: Gaussian noise on randomly drawn rows has an ε
+        at δ that profits from the drawing, but no such ρ.
         """
         if not self.private:
             return None
@@ -243,49 +267,61 @@ class Plan(Displayed):
 
     @checked
     def spent(self, currency: Currency) -> np.ndarray:
-        """Compute (T+1,) the privacy spent after each iteration, at most, in a currency that composes by itself.
+        """Compute (T+1,) the largest privacy spent up to each iteration, in a currency whose costs add up (ε, ρ or μ).
 
-        Entry 0 is the cost of the facts that were released before the run.
+        Entry 0 is the cost of the facts that were released before the run; the other entries include it.
         """
         earlier = self.facts.released
         if isinstance(self.terms, Filter) and self.worst_case is not None:
-            sums, indices = np.unique(self.worst_case, return_inverse=True)
             unit, earlier_cost = UNITS[currency], accountants.total(earlier, currency)
-            costs = np.array([unit.cost(_ceiling(self.terms, amount)) if amount else 0.0 for amount in sums.tolist()])
+            # The worst case is in the filter's currency; each different amount is converted to `currency` once.
+            amounts, indices = np.unique(self.worst_case, return_inverse=True)
+            costs = np.array(
+                [unit.cost(_ceiling(self.terms, amount)) if amount else 0.0 for amount in amounts.tolist()]
+            )
             return np.asarray((earlier_cost**unit.power + costs[indices] ** unit.power) ** (1 / unit.power))
-        cumulative = accountants.spent((*earlier, *self.events), currency)
+        cumulative = accountants.spent((*earlier, *self.events), currency)  # entry i: the cost of the first i events
         counts = np.searchsorted(self.charged_at, np.arange(self.iterations + 1), side="right")
         return cumulative[len(earlier) + counts]
 
 
 def privacy_of(private: bool, condition: Condition) -> Privacy:
-    """Return the privacy of an arm's releases; no other place decides it.
+    """Return the privacy of an arm's releases; this is the only place that decides it.
 
-    private : whether the arm has a budget. condition : the condition that the budget's guarantee rests on.
+    private : True if the arm has a budget.
+    condition : the condition that the budget's guarantee rests on.
     """
     return _BY_CONDITION[bool(condition.read), condition.seeded] if private else "not private"
 
 
 def conditional(status: str) -> bool:
-    """Return whether a status is that of releases that are private on a condition."""
-    return status in tuple(_BY_CONDITION.values())[1:]
+    """Return whether a `Privacy` is one of the three that hold on a condition only."""
+    return status in set(_BY_CONDITION.values()) - {"private"}
 
 
 def worst(statuses: Iterable[Privacy]) -> Privacy:
-    """Return the privacy of several values together; "private" for none."""
+    """Return the privacy of several values that are shown together: every condition of one is a condition of all.
+
+    It is "private" if there are no values.
+    """
     distinct = set(statuses)
     if "not private" in distinct:
         return "not private"
     conditions = [condition for condition, status in _BY_CONDITION.items() if status in distinct]
-    return _BY_CONDITION[any(read for read, _ in conditions), any(seeded for _, seeded in conditions)]
+    some_read_facts = any(read for read, _ in conditions)
+    some_set_seed = any(seeded for _, seeded in conditions)
+    return _BY_CONDITION[some_read_facts, some_set_seed]
 
 
 def _ascending(values: np.ndarray, low: float, high: float) -> bool:
-    """Return whether values (k,) ascend, weakly, from `low` at least to `high` at most."""
+    """Return whether `values` are one-dimensional, never decrease, and lie in [low, high]."""
     bounded = np.concatenate([[low], values.ravel(), [high]])
     return values.ndim == 1 and bool((bounded[1:] >= bounded[:-1]).all())
 
 
 def _ceiling(terms: Filter, amount: float) -> Event:
-    """Return the one event that is at least as bad as all events that a filter with this cap allows."""
+    """Return one event that costs at least as much privacy as any events whose sum under the filter is `amount`.
+
+    amount : in the filter's currency.
+    """
     return UNITS[terms.currency].stated(amount)

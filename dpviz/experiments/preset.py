@@ -12,12 +12,16 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.specification import sentences
 
-WORDS = 5  # words of a preset's name in its link: the presets of a page differ in them
+WORDS = 5  # number of words of a preset's name in its link: enough for the presets of a page to differ
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A published or verified number: the statistic of a metric at an arm's last iteration lies in [low, high]."""
+    """A published or verified number of a preset's run, which tests compare with ours.
+
+    The mean or median over the replicates of `metric` at the last iteration of the arm labelled `arm` lies in
+    [low, high]; `source` says where the number is from.
+    """
 
     arm: str
     metric: str
@@ -29,13 +33,15 @@ class Expected:
 
 @dataclass(frozen=True)
 class Preset:
-    """An experiment worth a click.
+    """A named experiment that a page offers in a menu, with texts about its results.
 
-    name : title in the menu. source : paper and figure, or its author.
-    look_for : two to four sentences on its first screen, true at these settings. reported : the results of the paper,
-        and the differences of this tool from them.
-    tab : tab of the plan that it opens; empty: the tab that is open stays.
-    beside : other presets of the file that its picture shows for comparison, by the name of their faint lines.
+    name : title in the menu.
+    source : paper and figure, or the author of the preset.
+    look_for : two to four sentences about the first picture of the run, true at these settings.
+    reported : the results of the paper, and the differences of this tool from them.
+    expected : numbers that a run must reproduce.
+    tab : name of the plan's tab that choosing the preset opens; empty to leave the open tab as it is.
+    beside : experiments of other presets that the picture shows for comparison, by the name of their faint lines.
     """
 
     name: str
@@ -49,7 +55,7 @@ class Preset:
 
     @property
     def slug(self) -> str:
-        """Its name in a link: the first words of its name, "figure-3-logistic-regression-all"."""
+        """Name of the preset in a link: the first words of its title, "figure-3-logistic-regression-all"."""
         words = re.findall(r"[a-z0-9]+", self.name.lower().replace("'", ""))
         return "-".join(words[:WORDS])
 
@@ -57,9 +63,9 @@ class Preset:
 def load(package: str) -> tuple[Preset, ...]:
     """Read the presets of a family from the file `presets.toml` in its package.
 
-    The file gives an experiment as a settings file does, without the fields that have their default; the text "null" is
-    None. A family that computes `reported` leaves it out. Raises UserError where an experiment has a value out of its
-    range.
+    The file writes an experiment with the field names of its JSON, without the fields that have their default; the text
+    "null" means None. A family whose code computes `reported` leaves it out of the file. Raises UserError where an
+    experiment has a value out of its range.
     """
     entries = resources.data(package, "presets.toml")["preset"]
     with sentences(Experiment):
@@ -68,21 +74,24 @@ def load(package: str) -> tuple[Preset, ...]:
     for entry in entries:
         expected = tuple(Expected(**fields) for fields in entry.get("expected", ()))
         beside = {label: experiments[name] for label, name in entry.get("beside", {}).items()}
-        parts = {"experiment": experiments[entry["name"]], "expected": expected, "beside": beside}
-        presets.append(Preset(**{"reported": "", **entry, **parts}))
+        objects = {"experiment": experiments[entry["name"]], "expected": expected, "beside": beside}
+        presets.append(Preset(**{"reported": "", **entry, **objects}))  # objects in place of the entry's tables
     return tuple(presets)
 
 
 def methods(package: str) -> Mapping[str, Any]:
-    """Read the methods of a family by name, from the table `methods` of `presets.toml`. Raises UserError as `load`
-    does."""
+    """Read the methods that a family names in the table `methods` of its `presets.toml`, by these names.
+
+    Raises UserError where a method has a value out of its range.
+    """
     entries = resources.data(package, "presets.toml")["methods"]
     with sentences(Algorithm):
         return MappingProxyType({name: Algorithm.model_validate(_values(method)) for name, method in entries.items()})
 
 
 def arms(private: Mapping[str, AnyAlgorithm], plain: Mapping[str, AnyAlgorithm]) -> tuple[Arm, ...]:
-    """Return arms for methods by label: those with the budget of their experiment, then those without privacy."""
+    """Return arms for methods that are given by label: the `private` ones under the budget of their experiment, then
+    the `plain` ones without privacy."""
     return (
         *(Arm(label=label, algorithm=method) for label, method in private.items()),
         *(Arm(label=label, algorithm=method, budget=NoPrivacy()) for label, method in plain.items()),
@@ -90,7 +99,7 @@ def arms(private: Mapping[str, AnyAlgorithm], plain: Mapping[str, AnyAlgorithm])
 
 
 def _values(value: Any) -> Any:
-    """Return a value of a TOML file, with None for the text "null": TOML has no null."""
+    """Return a value of a TOML file with None in place of every text "null" inside, as TOML has no null."""
     if isinstance(value, Mapping):
         return {name: _values(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """Results of a run: summaries over the replicates, the table of final numbers, and the privacy cost of publishing them.
 
-Each method and each repeat meets the budget alone; together they spend more.
+Each method and each repeat meets the budget by itself; publishing several of them spends more.
 """
 
 import math
@@ -28,22 +28,22 @@ from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, Repeat
 from dpviz.problems.base import Condition
 
-PASSES = "passes"  # over the data
-LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
-CONFIDENCE = 0.95  # of an interval of the median
+PASSES = "passes"  # name of the axis of passes over the data
+LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9  # levels of the quantiles over the replicates
+CONFIDENCE = 0.95  # of the interval for the median
 NOT_PRIVATE = " (not private)"  # appended to the name of a column or of a method
 WHOLE_PLAN = ", whole plan"  # appended to the name of an accountant, for a run that is not at its end
 GUESS = "What the best guess that is the same for all rows reaches, without any model."
 UPPER = ("spent", "epsilon_at_delta")  # columns that are guarantees: rounded up everywhere
-_LARGEST = 1e300  # differences of values up to here are still finite
+_LARGEST = 1e300  # values are limited to ±this, so that their differences, from which quantiles are made, are finite
 
 
 @dataclass(frozen=True)
 class Column:
-    """Label, privacy and help of a column of the table.
+    """Label, privacy and help of a column of the table of final numbers.
 
-    released : False for a diagnostic, which reads raw data or, like the time, is not covered by the guarantee, on any
-        condition. Rows of methods without privacy release nothing in any column.
+    released : False for a diagnostic, which reads raw data, and for the computing time: the privacy guarantee covers
+        neither. Rows of methods without privacy release nothing in any column.
     """
 
     label: str
@@ -51,6 +51,7 @@ class Column:
     help: str = ""
 
 
+# All columns but those of metrics, by name.
 COLUMNS: Mapping[str, Column] = {
     name: Column(**words) for name, words in resources.data(__package__, "columns.toml").items()
 }
@@ -60,14 +61,17 @@ STOPS = ("finished", "median_stop", "status", "used", "ceiling")  # columns of m
 
 
 def headlined(trace: Trace) -> tuple[str, ...]:
-    """Return the metrics of the final table that were recorded, the most telling first."""
+    """Return the names of the recorded metrics that are declared for the final table, the most telling first."""
     ranked = [metric for metric in trace.metrics.values() if metric.headline]
     return tuple(metric.name for metric in sorted(ranked, key=lambda metric: metric.headline))
 
 
 def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, Column]:
-    """Return `COLUMNS` and those of the `headlines` (None: of the trace) that the trace records, in the order of
-    `final_table`."""
+    """Return the columns that `final_table` may have for a trace, by name, in its order.
+
+    headlines : names of metrics, of which those that the trace records get columns; None: all metrics that are declared
+        for the table.
+    """
     result = {name: COLUMNS[name] for name in ("algorithm", "steps")}
     for position, name in enumerate(_recorded(trace, headlines)):
         metric = trace.metrics[name]
@@ -75,46 +79,58 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
         released = any(status != "not private" for status in trace.statuses(metric).values())
         help = GUESS if metric.beside else "Median over the repeats, after the last step."
         result[name] = Column(metric.label, released, help)
-        if position == 0:
+        if position == 0:  # the most telling metric also has its spread over the replicates
             result[f"{name}_low"] = Column(f"{metric.label}, 10 %", released)
             result[f"{name}_high"] = Column(f"{metric.label}, 90 %", released)
             result["best_step"] = Column("Best step", released, f"Where the median was lowest: {metric.label}.")
     has_stops = any(len(arm_trace.stopped_at) for arm_trace in trace.lanes.values())
-    rest = {name: column for name, column in COLUMNS.items() if has_stops or name not in STOPS}
-    return result | {name: column for name, column in rest.items() if name not in result}
+    for name, column in COLUMNS.items():
+        if name not in result and (has_stops or name not in STOPS):
+            result[name] = column
+    return result
 
 
 def _recorded(trace: Trace, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return those of the metrics `names` that the trace records; None: all that are declared for the final table."""
     return headlined(trace) if names is None else tuple(name for name in names if name in trace.metrics)
 
 
 def quantiles(values: np.ndarray) -> np.ndarray:
-    """Compute (k, 3) 10 % quantile, median and 90 % quantile over the replicates of a recorded series (k, R).
+    """Compute 10 % quantile, median and 90 % quantile, (k, 3), over the R replicates of a recorded series (k, R).
 
-    A replicate that stops delivering numbers keeps its last one; a row is nan while any replicate has none yet.
+    A replicate whose values turn into nan counts with its last number; a row is nan while any replicate has none yet.
     """
     return np.quantile(_filled(values), (LOW, MEDIAN, HIGH), axis=1).T if len(values) else np.empty((0, 3))
 
 
 def median_interval(values: np.ndarray) -> tuple[float, float]:
-    """Compute an interval that contains the median of all possible runs at the last record, with a confidence of 95 %.
+    """Compute a 95 % confidence interval for the median of all possible runs, at the last record.
 
-    values : a recorded series (k, R) of independent replicates. The ends are nan where R is too small, below six, and
-        while a replicate has no number. The ends are the j-th lowest and the j-th highest of the replicates' sorted
-        last values: the median lies outside if fewer than j of the R fall to one side of it, and j is the largest
-        number for which a binomial law gives that at most 2.5 % on each side (Hahn and Meeker, Statistical Intervals,
-        1991, section 5.2). No other law of the runs is assumed.
+    values : a recorded series (k, R) of R independent replicates.
+
+    The ends are the j-th lowest and the j-th highest of the replicates' last values. The median lies below the interval
+    if fewer than j of the R values are below the median, which has the probability P(B < j) of a binomial variable B
+    with R trials and success probability 1/2; the same holds above. j is the largest number for which this is at most
+    2.5 % (Hahn and Meeker, Statistical Intervals, 1991, section 5.2). No distribution of the runs is assumed.
+
+    Both ends are nan where R is below six, for which there is no such j, and while a replicate has no number.
     """
     ends = np.sort(_filled(values)[-1])
-    j = int(np.searchsorted(bdtr(np.arange(len(ends)), len(ends), 0.5), (1 - CONFIDENCE) / 2))
+    replicates = len(ends)
+    at_most = bdtr(np.arange(replicates), replicates, 0.5)  # P(B <= i) for i = 0, 1, …; P(B < j) is entry j - 1
+    j = int(np.searchsorted(at_most, (1 - CONFIDENCE) / 2))
     is_known = j and not np.isnan(ends).any()
     return (float(ends[j - 1]), float(ends[-j])) if is_known else (math.nan, math.nan)
 
 
 def _filled(values: np.ndarray) -> np.ndarray:
-    """Return a series (k, R) in which replicates keep their last number, and none is infinite."""
-    last_rows = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
-    filled = np.take_along_axis(values, np.maximum.accumulate(last_rows, axis=0), axis=0) if len(values) else values
+    """Return a series (k, R) in which each nan is replaced by the replicate's last number before it, if there is one,
+    and values are limited to ±_LARGEST."""
+    if not len(values):
+        return np.asarray(np.clip(values, -_LARGEST, _LARGEST))
+    rows_with_number = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
+    last_rows = np.maximum.accumulate(rows_with_number, axis=0)  # for each entry the row of the last number up to it
+    filled = np.take_along_axis(values, last_rows, axis=0)
     return np.asarray(np.clip(filled, -_LARGEST, _LARGEST))
 
 
@@ -122,18 +138,18 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
     """Return the privacy spent by a run up to this iteration, in the currency of its budget, and that currency's
     symbol.
 
-    Pure ε, ρ, μ and Rényi divergences are charged step by step. ε at δ is that of `reading`; an attack bound is that of
-    the whole plan.
+    Pure ε, ρ, μ and Rényi divergences are charged iteration by iteration. The ε of an (ε, δ) budget is that of
+    `reading`; the bound of a budget on attacks is that of the whole plan at every iteration.
     """
     budget, charged = plan.budget, plan.charged(iteration)
     return budget.spent_when_stopped(charged, plan.events, plan.facts.released), budget.symbol
 
 
 def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
-    """Return ε at δ of a run up to this iteration, with the releases before it.
+    """Return the ε at δ that a run up to this iteration satisfies, including the releases before the run.
 
-    At the end of its plan the tightest accountant proves it. On the way it is that of `accountants.when_stopped`: the
-    reader may stop the run there.
+    At the end of the plan it is the tightest that any accountant proves. Before the end it is that of
+    `accountants.when_stopped`, as the user may stop the run there.
     """
     return accountants.when_stopped(plan.charged(iteration), plan.events, delta, plan.facts.released)
 
@@ -147,13 +163,13 @@ def final_table(
     Parameters
     ----------
     trace : Trace
-        May still grow, or have been stopped: its guarantees are then those of `reading`.
+        It may still grow, or have been stopped: its guarantees are then those of `reading`.
     plans : mapping of str to Plan
-        By label, as `Experiment.plans` gives them.
+        The plans by label, as `Experiment.plans` gives them.
     delta : float, optional
-        Adds ε at this δ, and the accountant that proves it.
+        If given, the table states ε at this δ, and the accountant that proves it.
     headlines : sequence of str, optional
-        The metrics; by default those that are declared as headlines.
+        Names of the metrics; by default those that are declared as headlines.
 
     Returns
     -------
@@ -163,38 +179,47 @@ def final_table(
     names = _recorded(trace, headlines)
     rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.lanes]
     order = [name for name in columns(trace, headlines) if any(name in row for row in rows)]
-    has_seconds = any(math.isfinite(row["seconds"]) for row in rows)
-    return pd.DataFrame(rows, columns=order if has_seconds else [name for name in order if name != "seconds"])
+    if not any(math.isfinite(row["seconds"]) for row in rows):  # a trace without diagnostics has no times
+        order = [name for name in order if name != "seconds"]
+    return pd.DataFrame(rows, columns=order)
 
 
 @checked
 def marked(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
-    """Return a final table of a user's data, in which names mark everything that is not private.
+    """Return a final table in which the names of everything that is not private end in " (not private)".
+
+    It is for downloads of results on data that are not public.
 
     Parameters
     ----------
     table : DataFrame
-        As `final_table` gives it.
+        The table that `final_table` returns.
     trace : Trace
+        The trace that the table was made from.
 
     Returns
     -------
     DataFrame
-        The metrics that no method releases, and the methods without privacy, end in " (not private)".
+        The same numbers; marked are the columns that no method releases, and the methods without privacy.
     """
     one_of("algorithm", map(str, table.columns), "column")
-    raw = [name for name, column in columns(trace).items() if not column.released]
-    names = {label: label + NOT_PRIVATE for label, arm_trace in trace.lanes.items() if not arm_trace.private}
-    marked = table.rename(columns={name: name + NOT_PRIVATE for name in raw})
-    return marked.assign(algorithm=marked["algorithm"].replace(names))
+    new_columns = {name: name + NOT_PRIVATE for name, column in columns(trace).items() if not column.released}
+    new_labels = {label: label + NOT_PRIVATE for label, arm_trace in trace.lanes.items() if not arm_trace.private}
+    result = table.rename(columns=new_columns)
+    return result.assign(algorithm=result["algorithm"].replace(new_labels))
 
 
 def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Sequence[str]) -> dict[str, Any]:
-    """Return the row of one arm in the final table, by the names of its columns."""
+    """Return the row of one arm in the final table, by the names of its columns.
+
+    names : the metrics, of which the first also has its 10 % and 90 % quantiles and its best step.
+    delta : δ of the ε in the columns `epsilon_at_delta` and `accountant`; None to leave these out.
+    """
     arm_trace = trace.lanes[label]
-    iterations = arm_trace.iterations[:]
+    iterations = arm_trace.iterations[:]  # a copy: another thread may append
     steps = iterations[-1] if iterations else 0
-    # The guarantee of a method that stops by itself is its ceiling. Its charges so far are known where they add up.
+    # A method that stops by itself is guaranteed no more than its whole plan, because the time of the stop depends on
+    # its releases. Where costs add up, the privacy that it has spent so far is known all the same.
     guaranteed = plan.iterations if plan.stops else steps
     spent, currency = budget_spent(plan, steps if plan.budget.adds_up else guaranteed)
     row: dict[str, Any] = {"algorithm": label, "steps": steps}
@@ -203,7 +228,9 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
         proof = reading(plan, guaranteed, delta)
-        suffix = WHOLE_PLAN if steps < plan.iterations and (plan.stops or proof.method != "basic") else ""
+        # Before the end of the plan, only adding up ("basic") proves an ε of the releases so far.
+        is_of_whole_plan = steps < plan.iterations and (plan.stops or proof.method != "basic")
+        suffix = WHOLE_PLAN if is_of_whole_plan else ""
         is_proven = math.isfinite(proof.epsilon)
         row |= {
             "epsilon_at_delta": proof.epsilon,
@@ -214,11 +241,12 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
 
 @dataclass(frozen=True)
 class Endings:
-    """Ends of the replicates of a method that stops by itself; functions of released values alone.
+    """Counts of how the replicates of a method that stops by itself have ended, from released values alone.
 
-    finished : number of replicates, of `replicates`, that stopped before the end of the plan.
-    median_stop : the median iteration after which those stopped; nan without any.
-    status : number of replicates by their status, the most frequent first.
+    finished : number of replicates that stopped before the end of the plan.
+    replicates : number of all replicates.
+    median_stop : median iteration after which those stopped; nan if none did.
+    status : number of replicates for each status, the most frequent first.
     """
 
     finished: int
@@ -232,10 +260,11 @@ class Endings:
         return f"{self.finished} of {self.replicates} runs ended{median}"
 
     def reasons(self) -> str:
-        """Return the status of the replicates in words: "3 converged, 2 running"."""
-        return ", ".join(f"{count} {WORDS[word]}" for word, count in self.status.items())
+        """Return the counts of each status in words: "3 converged, 2 running"."""
+        return ", ".join(f"{count} {WORDS[status]}" for status, count in self.status.items())
 
 
+# Text on the screen for the status of a replicate.
 WORDS: Mapping[Status, str] = MappingProxyType(
     {
         "running": "running",
@@ -248,7 +277,7 @@ WORDS: Mapping[Status, str] = MappingProxyType(
 
 
 def endings(arm_trace: ArmTrace) -> Endings | None:
-    """Count the ends of an arm's replicates so far; None for a method whose replicates never stop."""
+    """Count how the replicates of an arm have ended so far; None for a method whose replicates never stop."""
     if not len(arm_trace.stopped_at):
         return None
     stops = arm_trace.stopped_at[arm_trace.stopped_at >= 0]
@@ -257,8 +286,8 @@ def endings(arm_trace: ArmTrace) -> Endings | None:
 
 
 def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
-    """Return the columns `STOPS` of a method that stops by itself; empty for other methods."""
-    ends, (_, charged) = endings(trace.lanes[label]), trace.spent(label)
+    """Return the part of an arm's row in the columns `STOPS`; empty for a method whose replicates never stop."""
+    ends = endings(trace.lanes[label])
     if ends is None:
         return {}
     row: dict[str, Any] = {
@@ -266,22 +295,23 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         "median_stop": ends.median_stop,
         "status": ends.reasons(),
     }
-    if len(charged) and plan.currency is not None:
-        amounts = {"used": np.median(charged[-1]), "ceiling": plan.spent(plan.currency)[-1]}
+    _, spent_by_replicate = trace.spent(label)  # (k, R)
+    if len(spent_by_replicate) and plan.currency is not None:
+        amounts = {"used": np.median(spent_by_replicate[-1]), "ceiling": plan.spent(plan.currency)[-1]}
         row |= {name: f"{short_up(float(amount))} {UNITS[plan.currency].symbol}" for name, amount in amounts.items()}
     return row
 
 
 def ceilings(plans: Mapping[str, Plan], currency: Currency) -> dict[str, float]:
-    """Return the largest charge of each private method that stops by itself, its guarantee, in a currency."""
+    """Return, by label, the most privacy that each private method which stops by itself can spend: its guarantee."""
     return {label: float(plan.spent(currency)[-1]) for label, plan in plans.items() if plan.private and plan.stops}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Horizontal axis for the series of a run, next to the step and the privacy spent.
+    """A horizontal axis over which the series of a run can be drawn, in place of the step or the privacy spent.
 
-    curves : (t+1,) its value after every iteration, per method that has it.
+    curves : by label of each method that has this axis, (t+1,) its value after iterations 0 to t.
     """
 
     title: str
@@ -289,61 +319,66 @@ class Axis:
 
 
 def axes(trace: Trace, plans: Mapping[str, Plan]) -> dict[str, Axis]:
-    """Return the axes of a run by name: passes over the data, which the plans know, and the released series declared as
-    axes.
+    """Return the horizontal axes that a run offers, by name.
 
-    Of the latter the median over the replicates, in straight lines between the recorded iterations.
+    These are the passes over the data, which follow from the plans, and the released series that are declared as axes:
+    the median over the replicates, interpolated by straight lines between the recorded iterations.
     """
     passes = {label: plan.passes for label, plan in plans.items() if label in trace.lanes and plan.passes is not None}
     result = {PASSES: Axis("Passes over the data", passes)} if passes else {}
     for metric in trace.metrics.values():
-        recorded = {label: trace.series(label, metric.name) for label in trace.lanes if metric.axis}
-        curves = {
-            label: np.interp(np.arange(iterations[-1] + 1), iterations, np.median(values, axis=1))
-            for label, (iterations, values) in recorded.items()
-            if len(iterations)
-        }
+        if not metric.axis:
+            continue
+        curves = {}
+        for label in trace.lanes:
+            iterations, values = trace.series(label, metric.name)
+            if len(iterations):
+                every_iteration = np.arange(iterations[-1] + 1)
+                curves[label] = np.interp(every_iteration, iterations, np.median(values, axis=1))
         if curves:
             result[metric.name] = Axis(metric.label, curves)
     return result
 
 
 def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.ndarray:
-    """Compute (T+1,) the privacy spent after each iteration.
+    """Compute (T+1,) the privacy spent by one arm up to each iteration.
 
-    It is the median of the replicates' charges where they stop by themselves and are charged in this currency; else the
-    plan's spending.
+    For a method that stops by itself it is the median over the replicates of the privacy spent, which the trace
+    records if it is in this currency; for other methods it follows from the plan.
     """
-    recorded, charged = trace.spent(label)
-    if not plan.stops or trace.lanes[label].currency != currency or not len(recorded):
+    recorded_iterations, spent_by_replicate = trace.spent(label)  # (k,), (k, R)
+    if not plan.stops or trace.lanes[label].currency != currency or not len(recorded_iterations):
         return plan.spent(currency)
-    latest = np.searchsorted(recorded, np.arange(plan.iterations + 1), side="right") - 1
-    return np.asarray(np.median(charged, axis=1)[np.maximum(latest, 0)])
+    # For each iteration the index of the last record up to it.
+    last_record = np.searchsorted(recorded_iterations, np.arange(plan.iterations + 1), side="right") - 1
+    return np.asarray(np.median(spent_by_replicate, axis=1)[np.maximum(last_record, 0)])
 
 
 def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, float]:
-    """Return the last median of a metric and, with_band, its 10 % and 90 % quantiles and the step of the lowest
-    median."""
+    """Return the cells of one metric in an arm's row: the last median over the replicates; nan if there is none.
+
+    with_band : add the last 10 % and 90 % quantiles, and the step at which the median was lowest.
+    """
     iterations, values = trace.series(label, name)
     series = quantiles(values)
     has_median = ~np.isnan(series[:, 1])
     low, median, high = series[has_median][-1].tolist() if has_median.any() else (math.nan,) * 3
     if not with_band:
         return {name: median}
-    best = float(iterations[has_median][np.argmin(series[has_median, 1])]) if has_median.any() else math.nan
-    return {name: median, f"{name}_low": low, f"{name}_high": high, "best_step": best}
+    best_step = float(iterations[has_median][np.argmin(series[has_median, 1])]) if has_median.any() else math.nan
+    return {name: median, f"{name}_low": low, f"{name}_high": high, "best_step": best_step}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The composed guarantee of several releases on the same rows.
+    """The privacy guarantee of publishing several runs on the same rows together, by composition.
 
     methods, repeats : number of methods, and of runs of each.
-    spent : in the currency of the budget, called `symbol`; infinite where the currency does not exist for these
-        releases, and None for budgets whose currency does not add up.
-    epsilon : at `delta`, by the accountant `method`; infinite if none proves a finite one.
-    condition : the condition that the guarantee rests on, joined over the plans. proviso : restriction of `spent`, in
-        words; empty: always a guarantee.
+    symbol, spent : symbol of the budget's currency and the sum of the costs in it; infinite where the releases have no
+        cost in this currency, and None for budgets whose costs do not add up.
+    epsilon : ε at `delta` of all releases together, as the accountant `method` proves it; infinite if none does.
+    condition : everything that the guarantees of the runs rest on.
+    proviso : a restriction under which `spent` holds, in words; empty if it always holds.
     """
 
     methods: int
@@ -371,19 +406,22 @@ class Cost:
 
 
 def costs(plans: Mapping[str, Plan], labels: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:
-    """Return the cost of publishing one run of every method in `labels`, and of all their repeats if there are more;
-    may be empty.
+    """Return the cost of publishing one run of each method in `labels`, and, if there are several repeats, of all.
 
-    plans : of a run, by label. labels : those without privacy have no guarantee and are not counted.
-    delta : δ of ε, unless the budget has a δ of its own.
+    plans : the plans of a run, by label.
+    labels : the published methods. Those without privacy have no guarantee and do not count; without private methods
+        the list is empty.
+    delta : δ of the stated ε, unless the budget has a δ of its own.
     """
     private = [plan for label, plan in plans.items() if label in labels and plan.budget.private]
     return [_cost(private, count, budget, delta) for count in sorted({1, repeats})] if private else []
 
 
 def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost:
-    """Return the cost of publishing `repeats` runs of each plan; the releases before them, of their one problem,
-    count once."""
+    """Return the cost of publishing `repeats` runs of each plan.
+
+    All plans are for the same problem, and the releases that it made before the runs count once.
+    """
     earlier = plans[0].facts.released
     return composed([(plan, repeats) for plan in plans], earlier, budget.currency, budget.own_delta(delta))
 
@@ -393,10 +431,12 @@ def composed(
 ) -> Cost:
     """Return the cost of publishing these runs, given as pairs of a plan and its number of repeats.
 
-    earlier : the releases before the runs, which count once. currency : of the sum `spent`, if there is one that adds
-        up. The result's `repeats` is the largest number of repeats.
+    earlier : the releases before the runs, which count once.
+    currency : the currency of the sum `spent`; None if the costs of the budget do not add up.
+    The result's `repeats` is the largest number of repeats.
     """
-    # What is composed in full may be composed in any order, and nearly equal events may count as the larger one.
+    # The order of events has no influence on the cost of all of them: equal ones are counted. Where too many different
+    # ones are left, nearly equal events are replaced by the largest of them, which costs no less.
     counts: Counter[Event] = Counter()
     for plan, repeats in runs:
         counts.update({event: repeats * count for event, count in Counter(plan.events).items()})
@@ -404,7 +444,7 @@ def composed(
     grouped = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
     events = tuple(Repeat(event, count) for event, count in grouped)
     earlier_cost = accountants.total(earlier, "epsilon")
-    # For hundreds of runs a loss distribution is hardly tighter, and large.
+    # For hundreds of runs the accountant of privacy loss distributions ("pld") needs much memory and is hardly tighter.
     methods = [method for method in accountants.METHODS if max_repeats == 1 or method != "pld"]
     epsilons = {method: earlier_cost + accountants.epsilon(events, delta, method) for method in methods}
     best = min(epsilons, key=epsilons.__getitem__)
@@ -421,11 +461,12 @@ def composed(
 
 
 def releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
-    """Return the number of releases that these runs make of the same data and their cost by basic composition, in
-    words.
+    """Return the number of published runs of the same data, and their cost by adding up, in words: "9 releases, ε = 18
+    by adding up; with 1 repeat ε = 6".
 
-    "9 releases, ε = 18 by adding up; with 1 repeat ε = 6". runs : pairs of a plan and its number of repeats. Earlier
-    releases count once. budget : of the runs, in whose currency they are added.
+    runs : pairs of a plan and its number of repeats. Plans without privacy do not count; releases before the runs count
+        once.
+    budget : the runs' budget, in whose currency the costs are added.
     """
     private = [(plan, repeats) for plan, repeats in runs if plan.private]
     count = sum(repeats for _, repeats in private)
@@ -437,13 +478,21 @@ def releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
 
 
 def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
-    """Return the sum of the costs of private runs as text: ε, ρ, the root of all μ², or ε and δ; else ε at a δ."""
+    """Return the cost of private runs as text.
+
+    It is the sum in the budget's currency (ε, ρ, or the root of the sum of all μ²); the sums of ε and of δ if all
+    budgets are (ε, δ); else the ε that an accountant proves at a δ.
+
+    runs : pairs of a plan and its number of repeats.
+    """
+    # The same releases before several runs count once.
     earlier = list(chain.from_iterable(dict.fromkeys(plan.facts.released for plan, _ in runs)))
     if budget.currency is not None:
         total = spent(runs, earlier, budget.currency)
         if math.isfinite(total):
             return f"{UNITS[budget.currency].symbol} = {short(total, 4)}"
     if all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
+        # The limit of a budget also covers the releases before its runs, which count once.
         earlier_cost = accountants.total(earlier, "epsilon")
         epsilon = earlier_cost + math.fsum(
             repeats * (plan.budget.limit - accountants.total(plan.facts.released, "epsilon")) for plan, repeats in runs
@@ -454,17 +503,25 @@ def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
 
 
 def spent(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: Currency) -> float:
-    """Return the sum of the costs of these runs in a currency that adds up; the releases before the runs count once."""
+    """Return the sum of the costs of runs in a currency whose costs add up, ε, ρ or, as squares, μ.
+
+    runs : pairs of a plan and its number of repeats.
+    earlier : the releases before the runs. The plans' own sums include them, so they are subtracted there and added
+        once.
+    """
     power, earlier_cost = UNITS[currency].power, accountants.total(earlier, currency)
-    of_runs = math.fsum(
+    cost_of_runs = math.fsum(
         repeats * (float(plan.spent(currency)[-1]) ** power - accountants.total(plan.facts.released, currency) ** power)
         for plan, repeats in runs
     )
-    return float((earlier_cost**power + of_runs) ** (1 / power))
+    return float((earlier_cost**power + cost_of_runs) ** (1 / power))
 
 
 def sentences(costs: Collection[Cost], conditions: bool = True) -> Iterator[str]:
-    """Yield one text per cost: "one run of each of 4 methods: ε = 8; …"; with its condition, or not."""
+    """Yield one text per cost: "one run of each of 4 methods: ε = 8; …".
+
+    conditions : append the condition that the guarantee rests on.
+    """
     for cost in costs:
         methods = "one method" if cost.methods == 1 else f"each of {cost.methods} methods"
         runs = "one run" if cost.repeats == 1 else f"all {cost.repeats} runs"

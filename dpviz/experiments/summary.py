@@ -1,5 +1,7 @@
-"""Short results of a run: its one number, and medians and bands of every series, which are kept when the trace is
-not."""
+"""Short results of a run: the outcome in one number, and the median and the band of every series over the replicates.
+
+They are small, so that they can be kept when the trace is not.
+"""
 
 import math
 from collections.abc import Collection, Mapping
@@ -12,15 +14,17 @@ from dpviz.experiments.results import headlined, median_interval, quantiles
 from dpviz.experiments.trace import Trace
 from dpviz.problems.base import Metric
 
-PRIVATE, FLOOR = 6, 1  # largest numbers of curves in the picture: methods with privacy, and without
+PRIVATE, FLOOR = 6, 1  # largest number of curves in the first picture: of methods with privacy, and without
 CHANCE = 0.05  # level of the test that two methods differ
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Recorded iterations (k,), and 10 % quantile, median and 90 % quantile over the replicates, (k, 3).
+    """A metric of one arm over the recorded iterations, summarised over the replicates.
 
-    interval : of the median in the end, as `results.median_interval` gives it.
+    iterations : (k,) recorded iterations.
+    quantiles : (k, 3) 10 % quantile, median and 90 % quantile.
+    interval : 95 % confidence interval for the median at the last record, from `results.median_interval`.
     """
 
     iterations: np.ndarray
@@ -29,24 +33,25 @@ class Series:
 
     @property
     def end(self) -> np.ndarray:
-        """(3,) the last quantiles that are numbers; nan if there are none."""
-        numbers = self.quantiles[~np.isnan(self.quantiles[:, 1])]
-        return numbers[-1] if len(numbers) else np.full(3, np.nan)
+        """(3,) 10 % quantile, median and 90 % quantile at the last record where they are numbers; nan without one."""
+        finite_rows = self.quantiles[~np.isnan(self.quantiles[:, 1])]
+        return finite_rows[-1] if len(finite_rows) else np.full(3, np.nan)
 
     @property
     def relative(self) -> "Series | None":
-        """All quantiles as shares of the first median; None where that is not positive."""
+        """The series divided by its first median, so that it starts at 1; None where that median is not positive."""
         start = self.quantiles[0, 1]
         return replace(self, quantiles=self.quantiles / start) if start > 0 else None
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The series of a run.
+    """All series of a run, summarised over the replicates.
 
-    metrics : the recorded metrics, the most telling first. series : by method and metric. private : methods with a
-        budget.
-    status : privacy of every metric by method, as in `ArmTrace.status_of`.
+    metrics : the recorded metrics by name, the most telling first.
+    series : by label of an arm, and then by name of a metric.
+    private : labels of the arms with a budget.
+    status : privacy of the values, by label of an arm, and then by name of a metric.
     """
 
     metrics: Mapping[str, Metric]
@@ -55,45 +60,54 @@ class Summary:
     status: Mapping[str, Mapping[str, Privacy]]
 
     def visible(self, diagnostics: bool) -> "Summary":
-        """Return all series with `diagnostics`, else those that methods release."""
+        """Return the whole summary if `diagnostics` may be seen, else only the series that private methods release."""
         if diagnostics:
             return self
-        released = {
-            label: {name: series for name, series in part.items() if self.status[label][name] != "not private"}
-            for label, part in self.series.items()
-            if label in self.private
-        }
-        names = {name for part in released.values() for name in part}
-        return replace(
-            self, series=released, metrics={name: self.metrics[name] for name in self.metrics if name in names}
-        )
+        released: dict[str, dict[str, Series]] = {}
+        for label, by_metric in self.series.items():
+            if label in self.private:
+                statuses = self.status[label]
+                released[label] = {
+                    name: series for name, series in by_metric.items() if statuses[name] != "not private"
+                }
+        names = {name for by_metric in released.values() for name in by_metric}
+        metrics = {name: metric for name, metric in self.metrics.items() if name in names}
+        return replace(self, series=released, metrics=metrics)
 
     @property
     def headline(self) -> Metric | None:
-        """The most telling metric of which less is better, else the first metric, if there is one."""
-        lower = (metric for metric in self.metrics.values() if metric.better == "lower" and not metric.axis)
-        return next(lower, next(iter(self.metrics.values()), None))
+        """The most telling metric of which lower is better, else the most telling of all; None without metrics."""
+        metrics = list(self.metrics.values())
+        lower_is_better = [metric for metric in metrics if metric.better == "lower" and not metric.axis]
+        candidates = lower_is_better or metrics
+        return candidates[0] if candidates else None
 
     def guess(self, name: str) -> tuple[Metric, float] | None:
-        """Return the metric that records a constant guess's value of the metric `name`, and that value; None without
-        one."""
-        for other, metric in self.metrics.items():
-            if metric.beside == name:
-                return metric, float(next(part[other] for part in self.series.values() if other in part).end[1])
+        """Return the metric that records which value of the metric `name` the best constant guess reaches, and that
+        value; None if there is no such metric."""
+        for guess_name, metric in self.metrics.items():
+            if metric.beside == name:  # the same number in every arm
+                recorded = [by_metric[guess_name] for by_metric in self.series.values() if guess_name in by_metric]
+                return metric, float(recorded[0].end[1])
         return None
 
     def best(self, name: str) -> str | None:
-        """Return the private method that ends lowest in a metric, or highest where that is better."""
+        """Return the label of the private method whose last median of the metric is the best; None if no private
+        method has one."""
         sign = -1.0 if self.metrics[name].better == "higher" else 1.0
-        ends = {label: sign * float(part[name].end[1]) for label, part in self.series.items() if name in part}
-        private = {label: end for label, end in ends.items() if label in self.private and not np.isnan(end)}
-        return min(private, key=private.__getitem__, default=None)
+        ends = {
+            label: sign * float(by_metric[name].end[1])
+            for label, by_metric in self.series.items()
+            if label in self.private and name in by_metric
+        }
+        finite = {label: end for label, end in ends.items() if not np.isnan(end)}
+        return min(finite, key=finite.__getitem__, default=None)
 
 
 def summary(trace: Trace) -> Summary:
-    """Compute the summary of a trace."""
+    """Summarise every series of a trace over the replicates."""
     recorded = trace.metrics
-    names = dict.fromkeys([*headlined(trace), *recorded])
+    names = dict.fromkeys([*headlined(trace), *recorded])  # the most telling first, each once
     series: dict[str, dict[str, Series]] = {label: {} for label in trace.lanes}
     for label, by_metric in series.items():
         for name in names:
@@ -113,12 +127,13 @@ def summary(trace: Trace) -> Summary:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Medians over the replicates of the most telling metric, of which less is better.
+    """The outcome of a run in the most telling metric, of which lower is better, as medians over the replicates.
 
-    best : the private method that ends lowest. end, start : its median in the end and at the start.
-    others : the other private methods and their medians in the end, the lowest first. floor : the median in the end of
-        the best method without privacy, whose label is `reference`.
-    runs : (R,) last values of the replicates of every arm.
+    best : label of the private method whose last median is the lowest.
+    end, start : last and first median of that method.
+    others : labels and last medians of the other private methods, the lowest first.
+    floor, reference : last median and label of the best method without privacy; None and "" without one.
+    runs : by label of an arm, (R,) the last values of its replicates.
     """
 
     metric: Metric
@@ -132,49 +147,59 @@ class Outcome:
 
     @property
     def share(self) -> float:
-        """Share of the start that remains in the end."""
+        """The last median as a share of the first one; nan where the first is not positive."""
         return self.end / self.start if self.start > 0 else math.nan
 
     def chance(self, one: str, other: str) -> bool:
-        """Return whether the difference between two arms may be chance between the replicates.
+        """Return whether the difference between the last values of two arms, given by label, may be due to chance.
 
-        It tests their ranks (the two-sided test of Mann and Whitney). Three replicates and fewer never show a
-        difference.
+        It is the two-sided test of Mann and Whitney, which compares the ranks of the replicates, at the level CHANCE.
+        With three replicates or fewer it never shows a difference.
         """
-        from scipy.stats import mannwhitneyu  # half a second to import, for the first visitor whose run has ended
+        # Imported here because it takes half a second, which only the first visitor whose run has ended should wait.
+        from scipy.stats import mannwhitneyu
 
-        ends = [np.nan_to_num(self.runs[label], nan=np.inf) for label in (one, other)]
+        ends = [np.nan_to_num(self.runs[label], nan=np.inf) for label in (one, other)]  # no number: worse than any
         with np.errstate(invalid="ignore", divide="ignore"):
-            return not mannwhitneyu(*ends).pvalue < CHANCE  # nan where all are equal
+            p_value = mannwhitneyu(*ends).pvalue
+        return not p_value < CHANCE  # also where it is nan, because all values are equal
 
 
 def outcome(trace: Trace) -> Outcome | None:
-    """Return the one number of a run that may be shown; None if it has recorded no such metric."""
-    name = next(iter(headlined(trace)), None)
-    if name is None:
+    """Return the outcome of a run in its most telling metric; None if it has none, or no private arm with a number."""
+    names = headlined(trace)
+    if not names:
         return None
+    name = names[0]
     runs = _ends(trace, name)
-    ends = _ranked(runs)
-    private = [item for item in ends if trace.lanes[item[0]].private]
+    ranked = _ranked(runs)
+    private = [(label, median) for label, median in ranked if trace.lanes[label].private]
+    references = [(label, median) for label, median in ranked if not trace.lanes[label].private]
     if not private:
         return None
     (best, end), *others = private
-    reference, floor = next((item for item in ends if not trace.lanes[item[0]].private), ("", None))
-    start = float(quantiles(trace.series(best, name)[1])[0, 1])
+    reference, floor = references[0] if references else ("", None)
+    _, values = trace.series(best, name)
+    start = float(quantiles(values)[0, 1])
     return Outcome(trace.metrics[name], best, end, start, tuple(others), floor, reference, runs)
 
 
 def pictured(trace: Trace, name: str, max_private: int = PRIVATE) -> tuple[str, ...]:
-    """Return the arms of the first picture, in the order of the trace: the `max_private` private ones that end
-    lowest, and the lowest reference."""
+    """Return the labels of the arms to draw in the first picture of the metric `name`, in the order of the trace.
+
+    These are the `max_private` private arms whose last medians are the lowest, and the lowest arm without privacy.
+    """
     ranked = [label for label, _ in _ranked(_ends(trace, name))]
     private = [label for label in ranked if trace.lanes[label].private][:max_private]
-    floor = [label for label in ranked if not trace.lanes[label].private][:FLOOR]
-    return tuple(label for label in trace.lanes if label in (*private, *floor))
+    references = [label for label in ranked if not trace.lanes[label].private][:FLOOR]
+    return tuple(label for label in trace.lanes if label in (*private, *references))
 
 
 def _ends(trace: Trace, name: str) -> dict[str, np.ndarray]:
-    """Return (R,) the latest values of every arm whose median is a number."""
+    """Return, by label, the latest values (R,) of the metric `name` whose median over the replicates is a number.
+
+    Arms without such values are left out.
+    """
     values_by_arm = {}
     for label, arm_trace in trace.lanes.items():
         _, values = arm_trace.series(name)
@@ -185,6 +210,6 @@ def _ends(trace: Trace, name: str) -> dict[str, np.ndarray]:
 
 
 def _ranked(runs: Mapping[str, np.ndarray]) -> list[tuple[str, float]]:
-    """Return the arms and their medians, the lowest first."""
+    """Return the labels of the arms with the medians of their values `runs` (R,), the lowest median first."""
     medians = {label: float(quantiles(values[None])[0, 1]) for label, values in runs.items()}
     return sorted(medians.items(), key=lambda item: item[1])

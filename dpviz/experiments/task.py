@@ -17,23 +17,27 @@ from dpviz.experiments.trace import Trace
 
 Keep = Literal["all", "last"]
 Ending = Literal["done", "stopped", "timeout", "failed"]
+# Sentences to the user for a run that ended by a mistake of the program, or for want of memory.
 OURS = "Something went wrong on our side. The settings are kept; please report this."
 TOO_LARGE = "This run needed more memory than a run may use. Choose fewer repeats, fewer methods, or smaller data."
 _log = logging.getLogger(__name__)
 
 
 class Task(Protocol):
-    """An experiment or an audit, whose settings are text."""
+    """The interface that an experiment and an audit share: settings that can be written as text, and a run in steps."""
 
     @property
     def public(self) -> bool:
         """True if its data are public."""
 
     def to_json(self) -> str:
-        """Return the settings."""
+        """Return all settings as text, from which another process can build the same task."""
 
     def stream(self, tables: Mapping[str, np.ndarray], heartbeat: Heartbeat) -> Iterator[Step]:
-        """Run it, yielding a step after each record; see `Experiment.stream`."""
+        """Run the task, yielding a step after each iteration or block of runs.
+
+        heartbeat : called from time to time within a step that takes long; it may raise an exception to stop the run.
+        """
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class Cell:
     """One experiment or audit to be run: the unit of work, of storing and of scaling out.
 
     tables : the visitor's tables, by identity; empty for public data.
-    keep : "all" of the trace, or of every arm the "last" record without outputs, which is enough for a sweep.
+    keep : "all" to keep the whole trace; "last" to keep only the last record of every arm, without outputs, which is
+        enough for a sweep.
     """
 
     experiment: Task
@@ -55,21 +60,26 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Name of the result, 64 hexadecimal digits: a hash of the settings and of `keep`."""
+        """Name under which the result is cached or stored: a hash of settings and `keep`, 64 hexadecimal digits."""
         return sha256(f"{self.keep}\n{self.text}".encode()).hexdigest()
 
     @property
     def repeatable(self) -> bool:
-        """True if another run gives the same numbers: an experiment on public data, without a visitor's table."""
+        """True if the cell may be run again and gives the same numbers: its data are public, and no visitor's table."""
         return self.experiment.public and not self.tables
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a cell, and its results until then.
+    """The way in which the run of a cell ended, and its results until then.
 
-    message : a sentence, if it failed. seconds : of computing time. left_out : the arms that met a mistake during the
-        run, with the reason, where only the last record is kept. restored : read from a store instead of computed.
+    state : "done", "stopped" by the caller, "timeout" at a time limit, or "failed".
+    message : a sentence to the user if it failed, else "".
+    trace : None if the run did not get as far as a record.
+    seconds : of computing time, including that of other processes that worked for the run.
+    left_out : labels of the arms that met an error during the run, and its text. Only for cells that keep the "last"
+        record; in others such an error fails the whole cell.
+    restored : True if the result was read from a store instead of computed.
     """
 
     state: Ending
@@ -80,12 +90,12 @@ class Outcome:
     restored: bool = False
 
 
-# Arguments: the number of a cell, its trace so far, its progress in [0, 1].
+# Called with the index of a cell, its trace so far (None while the data are loaded), and its progress in [0, 1].
 OnProgress = Callable[[int, Trace | None, float], None]
 
 
 class Stopping(Protocol):
-    """A signal that a run shall stop: a `threading.Event`, mostly."""
+    """A signal by which a caller stops a run, such as a `threading.Event`."""
 
     def is_set(self) -> bool:
         """Return whether the run shall stop."""
@@ -97,12 +107,11 @@ class Executor(Protocol):
     def run(
         self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        """Run the cells; yield each one's index in the sequence and its outcome as it ends, in any order, but all of
-        them.
+        """Run all cells; yield the index of each cell in the sequence, and its outcome, when it ends, in any order.
 
-        A stop ends the cells that run, which keep their results so far; the others are "stopped" without a trace.
-        `on_progress` is called when a cell begins and while it runs, by any thread. The numbers do not depend on the
-        executor.
+        A stop ends the cells that run, which keep their results so far; those that have not begun get the outcome
+        "stopped" without a trace. `on_progress` is called when a cell begins and while it runs, by any thread. The
+        numbers in the results do not depend on the executor.
         """
 
 
@@ -110,7 +119,7 @@ class Executor(Protocol):
 class InThread:
     """Executor that runs one cell after the other in the caller's thread.
 
-    max_seconds : of computing time that all of them may take together.
+    max_seconds : computing time that all cells together may take.
     """
 
     max_seconds: float = math.inf
@@ -127,15 +136,17 @@ class InThread:
 
 
 def numbered(on_progress: OnProgress | None, number: int) -> Callable[[Trace | None, float], None]:
-    """Bind `on_progress` to the number of one cell."""
+    """Return a callback (trace, progress) of one cell, which calls `on_progress`, if there is one, with the cell's
+    index `number` in front."""
     return lambda trace, progress: None if on_progress is None else on_progress(number, trace, progress)
 
 
 def seconds_left(elapsed: float, progress: float, restored: float = 0.0) -> float | None:
-    """Estimate the time to the end, in seconds; None before there is progress to estimate it from.
+    """Estimate the seconds to the end of a run at its speed so far; None while too little is done to know the speed.
 
-    elapsed : seconds since the begin. progress : in [0, 1]. restored : the part of the progress that was there at the
-        begin and took no time.
+    elapsed : seconds since the start.
+    progress : share of the work that is done, in [0, 1].
+    restored : part of that share which was read from a store at the start and took no time.
     """
     computed = progress - restored
     return elapsed * (1 - progress) / computed if computed > 0.02 else None
@@ -144,11 +155,13 @@ def seconds_left(elapsed: float, progress: float, restored: float = 0.0) -> floa
 def execute(
     cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float = math.inf
 ) -> Outcome:
-    """Run a cell in this thread, to its end, a stop or the time limit. Never raises.
+    """Run a cell in this thread until it ends, `stopping` is set or the time is up. It never raises: an error is an
+    outcome, too.
 
-    on_progress : called at first and after every step with the trace so far, None while the data are loaded, and the
-        progress.
-    max_seconds : of computing time of this thread and of processes that work for the run; below 0, it is not begun.
+    on_progress : called at the start and during the run with the trace so far (None while the data are loaded) and the
+        progress in [0, 1].
+    max_seconds : limit of the computing time of this thread and of processes that work for the run; below 0 the cell
+        is not begun.
     """
     if stopping.is_set() or max_seconds < 0:
         return Outcome("stopped" if stopping.is_set() else "timeout")
@@ -170,7 +183,10 @@ def execute(
 
 
 class _Interrupted(BaseException):
-    """Ends a run inside a step. It is no `Exception`, so that no handler of errors inside the step catches it."""
+    """Raised at a checkpoint to end a run in the middle of a step, at a stop or a time limit.
+
+    It is no `Exception`, so that no handler of errors inside the step catches it.
+    """
 
     def __init__(self, state: Ending) -> None:
         super().__init__(state)
@@ -178,21 +194,23 @@ class _Interrupted(BaseException):
 
 
 class _Running:
-    """A cell under way: its trace so far, and the arms that met a mistake."""
+    """The run of a cell: its trace so far, the arms that met an error, and the seconds of other processes."""
 
     def __init__(
         self, cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float
     ) -> None:
         self._cell, self._stopping, self._on_progress = cell, stopping, on_progress
-        self._ends = time.thread_time() + max_seconds
+        self._deadline = time.thread_time() + max_seconds
         self.trace: Trace | None = None
         self.left_out: dict[str, str] = {}
         self.elsewhere = 0.0  # seconds of computing time of other processes
 
     def all_arms(self) -> Ending:
-        """Run the cell. Where an arm meets a mistake and only the last records are kept, each arm then runs alone.
+        """Run the cell; return how it ended.
 
-        That changes nothing for the others: results of an arm do not depend on the other arms.
+        If an arm raises UserError during the run and only the last records are kept, every arm is run again by itself,
+        so that one arm of a sweep does not cost the results of the others. These are the same as before: results of an
+        arm do not depend on the other arms.
         """
         experiment = self._cell.experiment
         try:
@@ -211,7 +229,7 @@ class _Running:
         return "done"
 
     def _one_arm(self, experiment: Experiment, arm: Arm, complete: Trace) -> Ending:
-        """Run one arm and add its part to the trace `complete`, or its mistake to `left_out`."""
+        """Run one arm by itself; add its part to the trace `complete`, or the text of its error to `left_out`."""
         try:
             state = self._stream(experiment.replaced(arms=(arm,)))
         except UserError as error:
@@ -223,17 +241,17 @@ class _Running:
         return state
 
     def _stream(self, experiment: Task) -> Ending:
-        """Run an experiment, noting its trace at every step, to its end, a stop or the time limit."""
-        earlier = self.elsewhere
+        """Run an experiment until it ends, a stop or the time limit, and keep its trace after every step."""
+        earlier_seconds = self.elsewhere  # of runs before this one, where every arm runs by itself
 
         def on_step(step: Step) -> None:
-            self.elsewhere = earlier + step.elsewhere
-            if step.trace.lanes:  # data are loaded
+            self.elsewhere = earlier_seconds + step.elsewhere
+            if step.trace.lanes:  # the data are loaded
                 self.trace = step.trace
             self._on_progress(self.trace, step.progress)
             if self._stopping.is_set():
                 raise _Interrupted("stopped")
-            if time.thread_time() + self.elsewhere > self._ends:
+            if time.thread_time() + self.elsewhere > self._deadline:
                 raise _Interrupted("timeout")
 
         steps = experiment.stream(self._cell.tables, on_step)

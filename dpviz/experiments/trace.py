@@ -19,15 +19,18 @@ from dpviz.problems.base import Condition, Metric, ProblemSpecification
 from dpviz.problems.model import Model
 
 ROWS = 2_000  # largest number of records of an arm
-PATH = 40_000  # entries of the largest output whose path is kept
-CLOUD = 100_000  # largest count of numbers in the cloud of an arm: 250 records of 200 replicates
-RECORDS, LEAST_RECORDS = 60, 20  # iterations of a run that are recorded, at most and at least, about
-FARTHEST = 3e38  # largest coordinate, as a float32
+PATH = 40_000  # number of entries of the largest output whose path is kept
+CLOUD = 100_000  # largest number of coordinates in the cloud of an arm: 250 records × 200 replicates × 2
+RECORDS, LEAST_RECORDS = 60, 20  # largest and smallest number of recorded iterations of a run, approximately
+FARTHEST = 3e38  # largest coordinate of a point, just below the largest float32
 RUNNING: Status = "running"
 
 
 def recording_grid(iterations: int, points: int = RECORDS) -> np.ndarray:
-    """Return at most `points` iterations of 0..`iterations`, half linear and half logarithmic, both ends included."""
+    """Return at most `points` of the iterations 0..`iterations`, ascending, both ends included.
+
+    One half of them are equally spaced, the other half on a logarithmic scale, as runs change fastest at the start.
+    """
     if iterations < points:
         return np.arange(iterations + 1)
     linear = np.linspace(0, iterations, points // 2)
@@ -37,17 +40,25 @@ def recording_grid(iterations: int, points: int = RECORDS) -> np.ndarray:
 
 @dataclass
 class ArmTrace:
-    """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only.
+    """The records of one arm: k recorded iterations of R replicates. Records are only ever appended.
 
-    private : whether the arm has a budget. Nothing of an arm without one is released, in any metric.
-    condition : the condition that the privacy of its releases rests on, from its plan.
-    spent : k arrays (R,), charges of each replicate in `currency`, including before the run; empty without one.
-    stopped_at : (R,) the iteration after which a replicate did not go on; -1 while it does, and where the end of the
-        plan ends it. statuses : k tuples of a status per replicate; status : the last one.
-    path : the outputs of the first replicate at each recorded iteration, k arrays (d,) float32 per name; released, if
-        the arm is private. Empty where they are too large to keep, and where `keeps_path` is False.
-    cloud : positions of the replicates in the plane of the problem at each recorded iteration, k arrays (R, 2) float32,
-        finite; empty without a plane, and where they are too many to keep.
+    metrics : the metrics that are recorded.
+    private : True if the arm has a budget. Nothing of an arm without one is released, in any metric.
+    keeps_path : False to keep no `path`.
+    currency, condition : of the arm's plan: the currency of `spent`, and the condition that its privacy rests on.
+    iterations : the k recorded iterations.
+    values : by name of a metric, k arrays (R,).
+    output : by name, the outputs of all replicates at the latest record, (R, ...).
+    path : by name, the output of the first replicate at each record, k float32 arrays. It is released if the arm is
+        private. Empty where outputs are too large to keep, and where `keeps_path` is False.
+    cloud : positions of the replicates in the plane of the problem at each record, k arrays (R, 2) float32, finite;
+        empty without a plane, and where they are too many to keep.
+    statuses : k tuples with the status of each replicate.
+    spent : k arrays (R,), the privacy that each replicate has spent in `currency`, including before the run; empty
+        without a currency.
+    stopped_at : (R,) iteration after which a replicate stopped by itself; -1 for one that has not stopped, or that
+        went on to the end of the plan. Empty if the method's replicates never stop.
+    seconds : computing time of the arm up to the latest record.
     """
 
     metrics: tuple[Metric, ...]
@@ -73,31 +84,32 @@ class ArmTrace:
     def series(self, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Return iterations (k,) and values (k, R) of a metric; empty for one that the arm does not record.
 
-        Of an expensive metric, only iterations at which it was computed; with `gaps` the others too, as nan.
+        An expensive metric has only the iterations at which it was computed; with `gaps` also the others, as nan.
         """
+        # Another thread may be appending a record, whose values come first: both lists are cut to the shorter one.
         values = np.array(self.values.get(metric, [])[: len(self.iterations)])
         iterations = np.array(self.iterations[: len(values)], dtype=int)
-        expensive = any(other.name == metric and other.cost == "expensive" for other in self.metrics)
-        if expensive and not gaps and len(values):
+        is_expensive = any(other.name == metric and other.cost == "expensive" for other in self.metrics)
+        if is_expensive and not gaps and len(values):
             computed = ~np.isnan(values).all(axis=1)
             return iterations[computed], values[computed]
         return iterations, values
 
     def last(self, metric: str) -> np.ndarray:
-        """Return (R,) the latest recorded values; empty if there are none."""
+        """Return (R,) the latest recorded values of a metric; empty if there are none."""
         _, values = self.series(metric)
         return values[-1] if len(values) else np.empty(0)
 
     def finish(self) -> None:
-        """Note that the run has come to the end of its plan: replicates still running have used all iterations."""
+        """Mark the replicates that are still running as "exhausted": the plan has come to its end."""
         if self.statuses:
             self.statuses[-1] = tuple("exhausted" if word == "running" else word for word in self.status)
 
     @property
     def bytes(self) -> int:
-        """Size of its arrays, in bytes."""
-        series = (*self.values.values(), *self.path.values(), self.cloud, self.spent, list(self.output.values()))
-        return sum(array.nbytes for arrays in series for array in arrays)
+        """Size of all recorded arrays of the arm, in bytes."""
+        lists = (*self.values.values(), *self.path.values(), self.cloud, self.spent, list(self.output.values()))
+        return sum(array.nbytes for arrays in lists for array in arrays)
 
     @property
     def privacy(self) -> Privacy:
@@ -113,16 +125,19 @@ class ArmTrace:
         return self.status_of(metric) == "private"
 
     def without_diagnostics(self) -> "ArmTrace":
-        """Return the part of a private arm that may leave: its released metrics and outputs. A view that does not grow.
+        """Return the part of a private arm that may be shown or downloaded: its released metrics and its outputs.
 
-        The time is left out: it is a function of the arm's data.
+        The computing time is left out, as it depends on the arm's data. The result does not grow with the run.
         """
         metrics = tuple(metric for metric in self.metrics if self.status_of(metric) != "not private")
         values = {metric.name: self.values[metric.name] for metric in metrics if metric.name in self.values}
         return replace(self, metrics=metrics, values=values, seconds=math.nan)
 
     def end(self) -> "ArmTrace":
-        """Return its last record alone, without outputs: of every metric the last numbers of its replicates."""
+        """Return the last record alone, without outputs.
+
+        The value of a metric is the last one of each replicate that is a number, which may be from an earlier record.
+        """
         values = {name: [last_numbers(np.array(series))] for name, series in self.values.items() if series}
         return replace(
             self,
@@ -136,7 +151,7 @@ class ArmTrace:
         )
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Note the replicates that stop with this snapshot, recorded or not."""
+        """Update `stopped_at` from a snapshot, whether or not that is recorded."""
         if snapshot.active is None:
             return
         stopped_at = self.stopped_at if len(self.stopped_at) else np.full(len(snapshot.active), -1)
@@ -150,21 +165,27 @@ class ArmTrace:
         spent: np.ndarray | None = None,
         points: np.ndarray | None = None,
     ) -> None:
-        """Record one iteration. The iteration number is appended last: readers in other threads take the length of that
-        list once.
+        """Record one iteration; beyond `ROWS` records, do nothing.
 
-        diagnostics : expensive ones may be missing; a second call for the same iteration fills them in.
-        points : (R, 2) in the plane of the problem; those of replicates that diverged may be anything.
+        The iteration number is appended last, so that a reader in another thread, who reads as many records as there
+        are iteration numbers, finds all of them complete.
+
+        diagnostics : by name of a metric, (R,) values. Expensive ones may be missing; a second call for the same
+            iteration fills them in.
+        seconds : computing time of the arm so far.
+        spent : (R,) privacy spent by each replicate so far, in the arm's currency, if it has one.
+        points : (R, 2) positions of the replicates in the plane of the problem, if it has one; those of replicates that
+            diverged may have any value.
         """
         if self.iterations and self.iterations[-1] == snapshot.iteration:
             for name, value in diagnostics.items():
                 self.values[name][-1] = np.array(value, dtype=float)
         if len(self.iterations) >= ROWS or (self.iterations and self.iterations[-1] >= snapshot.iteration):
             return
-        left_out = {
+        not_computed = {
             metric.name: np.full(snapshot.replicates, np.nan) for metric in self.metrics if metric.cost == "expensive"
         }
-        for name, value in {**left_out, **snapshot.released, **diagnostics}.items():
+        for name, value in {**not_computed, **snapshot.released, **diagnostics}.items():
             self.values.setdefault(name, []).append(np.array(value, dtype=float))
         self.output = {name: np.array(value) for name, value in snapshot.output.items()}
         for name, value in self.output.items():
@@ -175,8 +196,8 @@ class ArmTrace:
             self.spent.append(np.array(spent, dtype=float))
         if points is not None:
             self.cloud.append(drawable(points))
-        replicates = len(next(iter(self.output.values())))
-        self.statuses.append((RUNNING,) * replicates if snapshot.status is None else snapshot.status)
+        all_running = (RUNNING,) * snapshot.replicates
+        self.statuses.append(all_running if snapshot.status is None else snapshot.status)
         self.seconds = seconds
         self.iterations.append(snapshot.iteration)
 
@@ -184,9 +205,13 @@ class ArmTrace:
 class Trace(Displayed):
     """Everything that was recorded of an experiment, arm by arm.
 
-    metrics : the metrics of each arm. references : labels of the arms without privacy. public : whether the data are;
-        the exact iterates of a reference on other data are not kept. arms, problem, promise : those of the experiment,
-        where it is known: for the styles of lines, and for models.
+    metrics : by label of each arm, the metrics that it records.
+    references : labels of the arms without privacy.
+    public : True if the data are public. On other data the exact iterates of a reference are not kept.
+    arms, problem, promise : the `Arm`s of the experiment, for the styles of their lines; its problem, and its guarantee
+        in words, for models. Empty where the experiment is not known.
+
+    `lanes` are the records of each arm, by label.
     """
 
     def __init__(
@@ -200,8 +225,10 @@ class Trace(Displayed):
     ) -> None:
         self.public, self.arms, self.problem, self.promise = public, tuple(arms), problem, promise
         self.lanes: dict[str, ArmTrace] = {
-            label: ArmTrace(tuple(of_arm), label not in references, public or label not in references)
-            for label, of_arm in metrics.items()
+            label: ArmTrace(
+                tuple(arm_metrics), private=label not in references, keeps_path=public or label not in references
+            )
+            for label, arm_metrics in metrics.items()
         }
 
     def __repr__(self) -> str:
@@ -215,63 +242,66 @@ class Trace(Displayed):
     @property
     def metrics(self) -> dict[str, Metric]:
         """All metrics that any arm records, by name."""
-        return {metric.name: metric for part in self.lanes.values() for metric in part.metrics}
+        return {metric.name: metric for arm_trace in self.lanes.values() for metric in arm_trace.metrics}
 
     @property
     def bytes(self) -> int:
         """Size of all recorded arrays, in bytes."""
-        return sum(part.bytes for part in self.lanes.values())
+        return sum(arm_trace.bytes for arm_trace in self.lanes.values())
 
     @property
     def has_curves(self) -> bool:
         """True if every arm has more records than its starting point, so that its metrics can be drawn as lines."""
-        return bool(self.lanes) and all(len(part.iterations) > 1 for part in self.lanes.values())
+        return bool(self.lanes) and all(len(arm_trace.iterations) > 1 for arm_trace in self.lanes.values())
 
     @checked
     def visible(self, diagnostics: bool) -> "Trace":
-        """Return everything with `diagnostics`, else the releases of private arms, which may be shown and downloaded.
+        """Return the whole trace if `diagnostics` may be seen, else only the releases of the private arms.
 
-        `status_of` says whether those rest on a condition, which must then be shown with them. A view of the records so
-        far: of a trace that grows, ask again.
+        The releases may be shown and downloaded. `statuses` says whether their privacy rests on a condition, which must
+        then be shown with them. They are the records so far and do not grow with the trace.
         """
         if diagnostics:
             return self
-        view = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promise=self.promise)
-        view.lanes = {label: part.without_diagnostics() for label, part in self.lanes.items() if part.private}
-        return view
+        private = {label: arm_trace for label, arm_trace in self.lanes.items() if arm_trace.private}
+        return self._with({label: arm_trace.without_diagnostics() for label, arm_trace in private.items()})
+
+    def _with(self, lanes: dict[str, ArmTrace]) -> "Trace":
+        """Return a trace of the same experiment with these records."""
+        trace = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promise=self.promise)
+        trace.lanes = lanes
+        return trace
 
     def ends(self) -> "Trace":
-        """Return the last record of every arm, without outputs."""
-        ends = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promise=self.promise)
-        ends.lanes = {label: part.end() for label, part in self.lanes.items()}
-        return ends
+        """Return a trace with the last record of every arm alone, without outputs."""
+        return self._with({label: arm_trace.end() for label, arm_trace in self.lanes.items()})
 
     @checked
     def only(self, labels: Collection[str]) -> "Trace":
-        """Return a view of these arms. Raises UserError for a label that no arm has."""
+        """Return a trace of the arms with these labels alone. Raises UserError for a label that no arm has."""
         for label in labels:
             one_of(label, self.lanes, "method")
-        view = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promise=self.promise)
-        view.lanes = {label: part for label, part in self.lanes.items() if label in labels}
-        return view
+        return self._with({label: arm_trace for label, arm_trace in self.lanes.items() if label in labels})
 
     @checked
     def statuses(self, metric: Metric) -> dict[str, Privacy]:
         """Return the privacy of a metric's values, for every arm that records it."""
-        return {label: part.status_of(metric) for label, part in self.lanes.items() if metric in part.metrics}
+        return {
+            label: arm_trace.status_of(metric) for label, arm_trace in self.lanes.items() if metric in arm_trace.metrics
+        }
 
     @checked
     def lane(self, arm: str) -> ArmTrace:
-        """Return the part of an arm. Raises UserError for a label that no arm has."""
+        """Return the records of the arm with this label. Raises UserError for a label that no arm has."""
         one_of(arm, self.lanes, "method")
         return self.lanes[arm]
 
     @checked
     def series(self, arm: str, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return iterations (k,) and values (k, R) recorded so far; empty if only other arms record the metric.
+        """Return the recorded iterations (k,) and values (k, R) of an arm's metric; empty if only other arms record it.
 
-        Of an expensive metric, only iterations at which it was computed; with `gaps` the others too, as nan. Raises
-        UserError for an arm or a metric that the trace does not have.
+        An expensive metric has only the iterations at which it was computed; with `gaps` also the others, as nan.
+        Raises UserError for an arm or a metric that the trace does not have.
         """
         arm_trace = self.lane(arm)
         one_of(metric, self.metrics, "metric")
@@ -279,31 +309,39 @@ class Trace(Displayed):
 
     @checked
     def spent(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return iterations (k,) and the charges of each replicate so far (k, R), in the arm's currency; empty
-        without one."""
+        """Return the recorded iterations (k,) and the privacy that each replicate had spent by then, (k, R).
+
+        It is in the arm's currency; both arrays are empty for an arm without one.
+        """
         arm_trace = self.lane(arm)
         values = arm_trace.spent[: len(arm_trace.iterations)]
         return np.array(arm_trace.iterations[: len(values)], dtype=int), np.array(values)
 
     @checked
     def cloud(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return iterations (k,) and the replicates' positions in the problem's plane (k, R, 2); empty if none is
-        kept."""
+        """Return the recorded iterations (k,) and the replicates' positions in the problem's plane, (k, R, 2).
+
+        Both are empty if the positions were not kept.
+        """
         arm_trace = self.lane(arm)
         points = arm_trace.cloud[: len(arm_trace.iterations)]
         return np.array(arm_trace.iterations[: len(points)], dtype=int), np.array(points)
 
     @checked
     def last(self, arm: str, metric: str) -> np.ndarray:
-        """Return (R,) the latest recorded values; empty if there are none. Raises UserError as `series`."""
+        """Return (R,) the latest recorded values of an arm's metric; empty if there are none.
+
+        Raises UserError for an arm or a metric that the trace does not have.
+        """
         one_of(metric, self.metrics, "metric")
         return self.lane(arm).last(metric)
 
     @checked
     def guess(self, metric: str) -> tuple[Metric, float] | None:
-        """Return the metric that records a constant guess's value of `metric`, and that value; None without one.
+        """Return the metric that records which value of `metric` the best constant guess reaches, and that value.
 
-        Raises UserError for a metric that the trace does not have.
+        It is drawn next to `metric` for comparison; None if no such metric was recorded. Raises UserError for a metric
+        that the trace does not have.
         """
         one_of(metric, self.metrics, "metric")
         for name, guess in self.metrics.items():
@@ -356,15 +394,18 @@ class Trace(Displayed):
         return Model(score, data, guarantee)
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return a tidy table: algorithm, replicate, iteration, metric, value, released."""
-        parts = []
+        """Return all recorded values as a tidy table with one value a row.
+
+        Its columns are algorithm, replicate, iteration, metric, value, and released: whether the value is private.
+        """
+        frames = []
         for label, arm_trace in self.lanes.items():
             for metric in arm_trace.metrics:
                 iterations, values = arm_trace.series(metric.name)
                 if not len(iterations):
                     continue
                 rows, replicates = values.shape
-                parts.append(
+                frames.append(
                     pd.DataFrame(
                         {
                             "algorithm": label,
@@ -377,11 +418,14 @@ class Trace(Displayed):
                     )
                 )
         columns = ["algorithm", "replicate", "iteration", "metric", "value", "released"]
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
 
 def drawable(points: np.ndarray) -> np.ndarray:
-    """Return points as float32; a coordinate that is not finite, or too large, becomes ±FARTHEST."""
+    """Return points as finite float32, which can be drawn.
+
+    A coordinate that is infinite, or too large for float32, becomes ±FARTHEST; nan becomes FARTHEST.
+    """
     with np.errstate(over="ignore"):
         converted = points.astype(np.float32)
     if np.isfinite(converted).all():
@@ -390,8 +434,9 @@ def drawable(points: np.ndarray) -> np.ndarray:
 
 
 def last_numbers(values: np.ndarray) -> np.ndarray:
-    """Return (R,) the last entries of a series (k, R) that are numbers; nan for a replicate that has none."""
+    """Return (R,) the last entry of each column of a series (k, R) that is a number; nan for a column without one."""
     if not len(values):
         return np.empty(0)
+    # In reversed order the first entry that is not nan is the last number; `argmin` finds the first False.
     rows = len(values) - 1 - np.argmin(np.isnan(values[::-1]), axis=0)
     return values[rows, np.arange(values.shape[1])]

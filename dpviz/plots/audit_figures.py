@@ -29,12 +29,15 @@ def roc(
     planned: np.ndarray,
     thresholds: Mapping[str, tuple[float, float]],
 ) -> go.Figure:
-    """Return a figure of true against false positive rate of an attack at every threshold, with its band.
+    """Return a figure of an attack's true positive rate against its false positive rate, with a band.
 
-    All arrays at RATES. true_rates, low, high : measured rates, and the band at each threshold by itself.
-    claim : largest rates that the claim allows any attack; rates above, which would refute it, are shaded.
+    All arrays are true positive rates at the false positive rates RATES.
+
+    true_rates, low, high : measured rates, and the ends of their confidence band, for each threshold by itself.
+    claim : largest rates that the claimed guarantee allows any attack; the rates above, which would refute it, are
+        shaded.
     planned : largest rates that the noise of the plan allows, which may be less than the claim does.
-    thresholds : points (false, true positive rate) by the name of who chose the threshold.
+    thresholds : points (false positive rate, true positive rate) to mark, by the name of who chose the threshold.
     """
     lines = [
         Line(RATES, RATES, "guessing", _GUESSING, width=1.5),
@@ -68,10 +71,12 @@ def rising_bound(
 ) -> go.Figure:
     """Return a figure of the proven lower bound on ε or μ against the number of runs on each data set, with the claim.
 
-    runs (k,), ascending : at each look. bounds : proven bound at each. estimates, upper : the same number without its
-    margin of error, and with the margin upwards; infinite where the event was never seen on one side. symbol : "ε" or
-    "μ".
-    refuted_at : number of runs after which the claim was refuted.
+    runs : (k,) ascending numbers of runs after which the audit computed a bound.
+    bounds, estimates, upper : (k,) the proven lower bound on ε or μ, the estimate of it without a margin of error, and
+        the estimate plus its margin; the last two are infinite where the attack's event was never seen on one of the
+        data sets.
+    claim, symbol : the claimed number, and "ε" or "μ".
+    refuted_at : number of runs after which the claim was refuted; None if it was not.
     """
     finite = np.isfinite(estimates)
     cap = 2 * max([claim, *bounds.tolist(), *estimates[finite].tolist()])
@@ -93,19 +98,19 @@ def rising_bound(
 
 
 def scores(edges: np.ndarray, shares: Mapping[str, np.ndarray], thresholds: Mapping[str, float]) -> go.Figure:
-    """Return a figure of how often each score of the attacker was seen in both worlds, with thresholds as vertical
-    lines.
+    """Return a histogram of the attacker's scores on each of the two data sets, with thresholds as vertical lines.
 
-    edges (k+1,) : of the bins. shares : (k,) of the runs in each bin, by the name of the world. thresholds : by the
-    name of who chose them.
+    edges : (k+1,) edges of the bins.
+    shares : by the name of the data set, (k,) the shares of the runs whose score is in each bin.
+    thresholds : scores, by the name of who chose them.
     """
     centres = ((edges[1:] + edges[:-1]) / 2).round(6)
     frame = style.layout(Axes("Score of a run", "Share of runs", from_zero=True), legend_entries=len(shares))
     frame |= {"barmode": "overlay", "bargap": 0.0}
     texts, shapes = turned([Turn(threshold, name) for name, threshold in thresholds.items()])
     for index, text in enumerate(texts):
-        text["yshift"] -= 16 * index  # for thresholds close to each other
-        if text["x"] > (edges[0] + edges[-1]) / 2:
+        text["yshift"] -= 16 * index  # one below the other, as thresholds may be close to each other
+        if text["x"] > (edges[0] + edges[-1]) / 2:  # there is room to the left of the line
             text |= {"xanchor": "right", "xshift": -3}
     frame["annotations"] += texts
     frame["shapes"] += shapes

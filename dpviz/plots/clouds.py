@@ -1,4 +1,5 @@
-"""Moving clouds: positions of all runs of some methods at each recorded step, packed into bytes for the browser."""
+"""Runs as dots in a plane: contours of the objective with the positions of all runs, and animations of these positions,
+packed into bytes for the browser."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,9 +26,10 @@ _CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marke
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """The objective on a grid of two public directions, all other coordinates fixed: x (k,), y (m,), values (m, k).
+    """The objective over two public directions, all other coordinates fixed, which is drawn below the runs.
 
-    raw : whether it is computed from the data.
+    x, y : (k,) and (m,) coordinates of the grid. values : (m, k) the objective there.
+    raw : True if it is computed from the data.
     """
 
     x: np.ndarray
@@ -46,7 +48,8 @@ def evaluated(problem: Problem, x: np.ndarray, y: np.ndarray) -> Background:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """Positions of the runs of one method, (R, 2), and the path of the first of them, (k, 2)."""
+    """The runs of one method in the plane: the positions of all R runs now, (R, 2), and the path of the first, (k,
+    2)."""
 
     points: np.ndarray
     path: np.ndarray
@@ -63,9 +66,10 @@ def landscape(
     caption: str,
 ) -> Chart | None:
     """Return a chart of the objective's contours over the first two coordinates, with the positions of every method's
-    runs.
+    runs; None before the first step. It reads the raw data.
 
-    None before the first step. what : name of the objective. Reads the raw data.
+    background : computes the objective; it is called only if there is something to draw.
+    directions : titles of the two axes. what : name of the objective, for the text alternative.
     """
     clouds = {
         label: Cloud(arm_trace.output["x"][:, :2], np.array(arm_trace.path["x"])[:, :2])
@@ -86,9 +90,10 @@ def contours(
     *,
     height: int = style.HEIGHT,
 ) -> go.Figure:
-    """Return a figure of the objective's contours, with a dot for every run of every method. Reads the raw data.
+    """Return a figure of the objective's contours, with a dot for every run of every method, and the path of each
+    method's first run. It reads the raw data.
 
-    The objective is lowest where it is dark; the start is marked.
+    The objective is lowest where the ground is dark.
     """
     ends = np.array([ground.x[[0, -1]], ground.y[[0, -1]]])
     traces: list[dict[str, Any]] = [
@@ -106,14 +111,14 @@ def contours(
             "hovertemplate": "f = %{z:.4~r}<extra></extra>",
         }
     ]
-    cloud_traces = [
-        _cloud(label, cloud, styles[label].color, _CLOUD[number % len(_CLOUD)], ends)
-        for number, (label, cloud) in enumerate(clouds.items())
-    ]
-    traces += [trace for parts in cloud_traces for trace in parts[:-1]]
-    traces += [parts[-1] for parts in cloud_traces]  # dots above all paths
+    all_paths, all_dots = [], []
+    for number, (label, cloud) in enumerate(clouds.items()):
+        *paths, dots = _cloud(label, cloud, styles[label].color, _CLOUD[number % len(_CLOUD)], ends)
+        all_paths += paths
+        all_dots.append(dots)
+    traces += [*all_paths, *all_dots]  # dots are above all paths
     layout = style.layout(Axes(*directions), not_private=True, legend_entries=max(2, len(clouds)), height=height)
-    above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame: inside it, the text would be on the contours
+    above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame, inside which the text would be on the contours
     layout["annotations"] = [note | above for note in layout["annotations"]]
     layout["margin"] |= {"t": style.top_margin([""], directions[1])}
     layout["xaxis"] = axis(directions[0], False) | {"range": ends[0].tolist(), "zeroline": False}
@@ -122,9 +127,11 @@ def contours(
 
 
 def _cloud(label: str, cloud: Cloud, color: str, symbol: str, ends: np.ndarray) -> list[dict[str, Any]]:
-    """Return a line for the path of the first run and a dot for every run; points outside the frame are drawn at its
-    edge."""
-    path, points = (np.clip(part, ends[:, 0], ends[:, 1]).astype(np.float32) for part in (cloud.path, cloud.points))
+    """Return three traces: the path of the first run, as a coloured line on a wider white one, and a dot for every run.
+
+    ends : (2, 2) ends of both axes; points outside the frame are drawn at its edge.
+    """
+    path, points = (np.clip(xy, ends[:, 0], ends[:, 1]).astype(np.float32) for xy in (cloud.path, cloud.points))
     common = {"type": "scatter", "legendgroup": label}
     line = common | {"mode": "lines", "x": path[:, 0], "y": path[:, 1], "showlegend": False, "hoverinfo": "skip"}
     edge = {"color": "#FFFFFF", "width": 1}
@@ -140,24 +147,26 @@ def _cloud(label: str, cloud: Cloud, color: str, symbol: str, ends: np.ndarray) 
 
 # ------------------------------------------------------------------------------------------------------- runs that move
 
-STEPS, FIRST = 60, 20  # largest number of steps in an animation; number of first steps that it has all of
+STEPS, FIRST = 60, 20  # largest number of steps in an animation, which begins with the first 20 recorded steps
 SHAPE = 0.85  # height of a frame, as a share of its width
-BANDS = 12  # bands of the ground, equally large
+BANDS = 12  # number of colours of the ground, each of which covers an equal part of it
 _VISIBLE = 0.99  # share of all positions inside the frame; the others are drawn at its edge
-_ROOM = 0.08  # share of the range, on either side
-_FULL = 32767  # number at the edge of the frame
-_FAR = 1e4  # half frames: an ellipse that large is invisible
+_ROOM = 0.08  # free space on either side, as a share of the range
+_FULL = 32767  # the 16-bit number that is sent for a position at the edge of the frame
+_FAR = 1e4  # largest number for an ellipse, in half frames; one that large is invisible anyway
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """The runs of one method at k steps.
+    """The positions of one method's runs at the k steps of an animation.
 
-    places : (k, R, 2), finite positions.
-    plainly : (k, R', 2) positions of the method `without`, which has no privacy; None if there is none.
-    region : centres and half axes (k, 2) of the ellipses that should hold about 90 % of the positions, by theory.
-    last : last step that was recorded. median, spent : (k,) texts: the median of the animation's metric, and the
-        privacy spent so far; or none.
+    places : (k, R, 2), finite positions of the R runs.
+    last : last step that was recorded.
+    plainly, without : (k, R', 2) positions of a method without privacy to compare with, and its label; None and "" if
+        there is none.
+    region : centres and half axes, both (k, 2), of the ellipses that should hold about 90 % of the positions by theory.
+    median, spent : (k,) texts for each step, the median of the animation's metric and the privacy spent so far; or
+        empty.
     """
 
     label: str
@@ -175,8 +184,9 @@ class Trajectories:
 class Animation:
     """The runs of all methods at the same steps (k,), in the same frame.
 
+    x, y : the axes. ground : the objective below the runs, if it is drawn.
     metric : name of the quantity in `Trajectories.median`; empty if there is none.
-    corners : named points, such as those of a triangle; its sides are drawn.
+    corners : name and coordinates of the corners of a polygon whose sides are drawn; empty without one.
     """
 
     steps: np.ndarray
@@ -189,13 +199,16 @@ class Animation:
 
     @property
     def raw(self) -> bool:
-        """Whether the ground reads the data."""
+        """True if the ground is computed from the data."""
         return self.ground is not None and self.ground.raw
 
 
 def timeline(recorded: Iterable[np.ndarray], max_steps: int = STEPS) -> np.ndarray:
-    """Return the steps of an animation (k,), at most `max_steps`: all of the first recorded by any method, then
-    evenly."""
+    """Return at most `max_steps` of the recorded steps for an animation, (k,): the first FIRST of them, where most
+    happens, then evenly spaced ones.
+
+    recorded : the recorded steps of each method.
+    """
     steps = np.unique(np.concatenate([np.zeros(0, dtype=int), *recorded]))
     if len(steps) <= max_steps:
         return steps
@@ -204,15 +217,21 @@ def timeline(recorded: Iterable[np.ndarray], max_steps: int = STEPS) -> np.ndarr
 
 
 def held(iterations: np.ndarray, values: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return the latest of the recorded values (j, ...) at each step (k, ...): a run that has stopped stays where it
-    is."""
-    return np.asarray(values[np.maximum(np.searchsorted(iterations, steps, side="right") - 1, 0)])
+    """Return for each of the `steps` (k,) the latest recorded value up to it, (k, ...).
+
+    So a run that has stopped stays where it is. iterations, values : the records, (j,) ascending and (j, ...).
+    """
+    last_record = np.searchsorted(iterations, steps, side="right") - 1
+    return np.asarray(values[np.maximum(last_record, 0)])
 
 
 def frame(
     titles: tuple[str, str], clouds: Sequence[np.ndarray], corners: Sequence[tuple[str, float, float]] = ()
 ) -> tuple[Ruler, Ruler]:
-    """Return axes that show nearly all positions (..., 2); or, with corners, these in their true proportions."""
+    """Return both axes of an animation. They show nearly all positions in `clouds`, each (..., 2).
+
+    With corners they show instead the polygon of these, without distortion.
+    """
     if corners:
         return _undistorted(titles, np.array([[x, y] for _, x, y in corners]))
     points = np.concatenate([cloud.reshape(-1, 2) for cloud in clouds])
@@ -225,33 +244,34 @@ def frame(
 
 
 def on_ground(titles: tuple[str, str], ground: Background) -> tuple[Ruler, Ruler]:
-    """Return axes that show the whole ground."""
-    ends = ((float(values[0]), float(values[-1])) for values in (ground.x, ground.y))
-    x, y = (Ruler(title, low, high, False) for title, (low, high) in zip(titles, ends, strict=True))
+    """Return both axes of an animation over a ground, all of which they show."""
+    x, y = (
+        Ruler(title, float(grid[0]), float(grid[-1]), False)
+        for title, grid in zip(titles, (ground.x, ground.y), strict=True)
+    )
     return x, y
 
 
 def _undistorted(titles: tuple[str, str], corners: np.ndarray) -> tuple[Ruler, Ruler]:
-    """Return axes of the same scale around corners (c, 2)."""
+    """Return both axes around corners (c, 2), so that a unit has the same length on the screen along both."""
     low, high = corners.min(axis=0), corners.max(axis=0)
-    middle, half = (low + high) / 2, (high - low) / 2
-    across = (1 + 2 * _ROOM) * max(half[0], half[1] / SHAPE)
-    rulers = (
-        Ruler(title, float(centre - reach), float(centre + reach), False)
-        for title, centre, reach in zip(titles, middle, (across, SHAPE * across), strict=True)
-    )
-    x, y = rulers
+    centre, half = (low + high) / 2, (high - low) / 2
+    half_width = (1 + 2 * _ROOM) * max(half[0], half[1] / SHAPE)
+    half_height = SHAPE * half_width
+    x = Ruler(titles[0], float(centre[0] - half_width), float(centre[0] + half_width), False)
+    y = Ruler(titles[1], float(centre[1] - half_height), float(centre[1] + half_height), False)
     return x, y
 
 
 def packed(animation: Animation, mark: str, scale: float = 1.0) -> bytes:
-    """Return an animation for the browser: the length of the head in 4 bytes, the head as JSON, then 16-bit numbers.
+    """Return an animation as bytes for the browser: the length of the head in 4 bytes, the head as JSON, then arrays of
+    16-bit integers, all little-endian.
 
-    These are the positions of each method's runs, those without privacy, and at last the height of the ground in bands:
-    in the order of the head, little-endian, from -32767 to 32767 from edge to edge of the frame. Positions beyond are
-    at its edge.
+    The arrays are, for each method in the order of the head, the positions of its runs and those of the runs without
+    privacy, from -32767 at one edge of the frame to 32767 at the other; positions beyond are at the edge. The last
+    array is the ground: the band of each point, from 0 to 32767 for band 0 to BANDS.
 
-    mark : colour of the mark "not private". scale : factor of type and dots.
+    mark : colour of the mark "not private". scale : factor by which type and dots are enlarged.
     """
     numbers, walks = [], []
     for trajectories in animation.walks:
@@ -291,6 +311,7 @@ def packed(animation: Animation, mark: str, scale: float = 1.0) -> bytes:
 
 
 def _axis(ruler: Ruler) -> dict[str, object]:
+    """Return an axis as the browser draws it: its title, and texts of ticks with their positions."""
     return {"title": ruler.title, "ticks": ruler.ticks}
 
 
@@ -301,17 +322,21 @@ def _shares(animation: Animation, points: np.ndarray) -> np.ndarray:
 
 
 def _numbers(animation: Animation, points: np.ndarray) -> np.ndarray:
+    """Return positions (..., 2) as 16-bit integers, from -_FULL to _FULL from edge to edge of the frame."""
     return np.rint(np.clip(_shares(animation, points), -1.0, 1.0) * _FULL).astype("<i2")
 
 
 def _region(animation: Animation, centres: np.ndarray, half_axes: np.ndarray) -> list[list[float]]:
-    """Return centre and half axes of each ellipse, in half frames."""
+    """Return for each ellipse [centre x, centre y, half axis x, half axis y], in half frames; see `_shares`."""
     half = np.array([animation.x.high - animation.x.low, animation.y.high - animation.y.low]) / 2
     ellipses = np.concatenate([_shares(animation, centres), half_axes / half], axis=1)
     return [[round(number, 4) for number in row] for row in np.clip(ellipses, -_FAR, _FAR).tolist()]
 
 
 def _levels(values: np.ndarray) -> np.ndarray:
-    """Return the band of each value, from 0 to BANDS, with fractions in between: each band is equally large."""
+    """Return the band of each value: 0 at the lowest value, BANDS at the highest, with fractions in between.
+
+    The edges of bands are quantiles of the values, so that every band covers an equal part of the ground.
+    """
     edges = np.quantile(values, np.linspace(0, 1, BANDS + 1))
     return np.interp(values, np.maximum.accumulate(edges), np.arange(BANDS + 1))

@@ -1,4 +1,7 @@
-"""Charts of the public objects in a notebook: the figures of the pages, with what may be published of them."""
+"""Charts of the public objects (budgets, plans, experiments, traces, sweeps, verdicts) in a notebook.
+
+They are the figures of the pages, with a caption that says what may be published.
+"""
 
 from collections.abc import Sequence
 from functools import singledispatch
@@ -28,21 +31,26 @@ from dpviz.sweeps.sweep_result import SweepResult
 
 NOTHING = "These methods release no series of data that are not public. figure(diagnostics=True) reads the raw data."
 _ONE = ArmStyle(style.PALETTE["private"], "solid")
-_charts_shown = 0  # the first chart of a notebook brings plotly.js, which the others use
+_charts_shown = 0  # only the first chart of a notebook contains plotly.js, which the others then use
 
 
 def figure(subject: Any, diagnostics: bool) -> go.Figure:
-    """Return the figure of an object, with a template of its own, and with arrays. Raises UserError where nothing
-    may be drawn."""
+    """Return the figure of an object on a white background, for a notebook. Raises UserError where nothing may be
+    drawn.
+
+    diagnostics : include series that read raw data.
+    """
     plain = chart(subject, diagnostics).figure
     result = on_white(plain)
+    # `on_white` encodes the numbers as bytes; whoever works with the figure wants arrays.
     for trace, source in zip(result.data, plain.data, strict=True):
         trace.update({name: source[name] for name in ("x", "y", "z") if name in source and source[name] is not None})
     return result
 
 
 def html(subject: Any) -> str:
-    """Return a notebook's display of an object: the object in a line, its figure, and what may be published of it."""
+    """Return a notebook's display of an object as HTML: the object in a line of text, its figure, and a caption that
+    says what may be published of it."""
     global _charts_shown
     line = f"<p><code>{escape(_line(subject))}</code></p>"
     try:
@@ -56,19 +64,26 @@ def html(subject: Any) -> str:
 
 
 def page(subjects: Sequence[Any], settings: str, diagnostics: bool) -> str:
-    """Return a page with figures of several objects, then the settings, that opens offline. Raises UserError as
-    `figure`."""
+    """Return an HTML page that opens offline, with figures of several objects and then the settings.
+
+    diagnostics : include series that read raw data. Raises UserError where nothing may be drawn.
+    """
     return to_html([chart(subject, diagnostics) for subject in subjects], settings)
 
 
 @singledispatch
 def chart(subject: object, _diagnostics: bool) -> Chart:
-    """Return the chart of an object. Raises UserError where nothing may be drawn."""
+    """Return the chart of an object; the functions below do it for each class. Raises UserError where nothing may be
+    drawn.
+
+    The second argument is True to include series that read raw data.
+    """
     raise TypeError(f"There is no picture of {type(subject).__name__}.")
 
 
 @singledispatch
 def _line(subject: object) -> str:
+    """Return an object as a line of text, which a notebook shows above its figure."""
     return repr(subject)
 
 
@@ -104,9 +119,10 @@ def _(subject: Experiment, _diagnostics: bool) -> Chart:
 @chart.register
 def _(subject: Trace, diagnostics: bool) -> Chart:
     trace = subject.visible(diagnostics or subject.public)
-    name = next(iter(headlined(trace)), None) or next(iter(trace.metrics), None)
-    if name is None:
+    names = [*headlined(trace), *trace.metrics]  # the most telling metric first
+    if not names:
         raise UserError(NOTHING, title="Nothing to draw")
+    name = names[0]
     visible, metric = trace.only(pictured(trace, name, PRIVATE)), trace.metrics[name]
     statuses = visible.statuses(metric)
     status_text = _status_text(statuses.values(), subject.public)
@@ -116,7 +132,7 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
 
 
 def _styles(trace: Trace) -> dict[str, ArmStyle]:
-    """Return a style for each label, the same as on the page if the trace knows its methods."""
+    """Return a style for each label: that of the page if the trace knows the arm, else a solid line in the next hue."""
     by_label = arm_styles(trace.arms)
     hues = iter(style.HUES * len(trace.lanes))
     return {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in trace.lanes}
@@ -153,7 +169,11 @@ def _(subject: Verdict, _diagnostics: bool) -> Chart:
 
 
 def _status_text(statuses: Any, public: bool, price: str = "") -> str:
-    """Return what may be published of curves with these statuses, in words. price : cost of all of it together."""
+    """Return a sentence that says what may be published of curves.
+
+    statuses : the privacy of each curve. public : True if the data are public. price : privacy cost of publishing all
+        curves together, in words, if known.
+    """
     status = worst(statuses)
     if status == "not private":
         return f"**Not private**: {'it reads the raw data, which are public' if public else 'it reads your raw data'}."

@@ -1,4 +1,7 @@
-"""The chart of a lesson: curves before and after the change, on axes that are there before the reader predicts."""
+"""The charts of a lesson: the curves before and after a change of settings.
+
+The reader first predicts the curves after the change by drawing one, on axes that must not give the answer away.
+"""
 
 from collections.abc import Sequence
 
@@ -20,9 +23,11 @@ HEIGHT = 400  # pixels
 def told(
     before: Sequence[Curve], after: Sequence[Curve], names: tuple[str, str], axes: Axes, guess: Curve | None = None
 ) -> go.Figure:
-    """Return a figure of the curves of both sides; those before the change are grey if there are any after it.
+    """Return the figure of the answer: the curves before the change, in grey, and after it, in colour.
 
-    after : empty until they may be seen. names : of the two sides. guess : the curve that the reader has drawn.
+    after : empty while the answer is hidden; then the curves before the change are in colour.
+    names : names of the two sides.
+    guess : the curve that the reader has drawn, if there is one.
     """
     lines = _lines(before, names[0], is_faint=bool(after)) + _lines(after, names[1], is_faint=False)
     if guess is not None:
@@ -31,10 +36,10 @@ def told(
 
 
 def asked(before: Sequence[Curve], name: str, axes: Axes, reach: tuple[float, float]) -> go.Figure:
-    """Return a figure of the curves before the change, with room on all sides, so that the axes do not reveal those
-    after it.
+    """Return the figure of the question: the curves before the change, with so much room on all sides that the axes do
+    not reveal the curves after it.
 
-    name : of the side. reach : both ends of the horizontal axis after the change.
+    name : name of the side. reach : both ends of the horizontal axis, which fits the curves after the change, too.
     """
     figure = _figure(_lines(before, name, is_faint=False), axes, labels=False)
     figure.update_xaxes(range=_ends(axes, reach), uirevision=str(reach))
@@ -43,22 +48,27 @@ def asked(before: Sequence[Curve], name: str, axes: Axes, reach: tuple[float, fl
 
 
 def sheet(before: Sequence[Curve], axes: Axes, reach: tuple[float, float]) -> Sheet:
-    """Return the axes of `asked` as a sheet to draw on; the drawn curve starts where the first known one does."""
+    """Return the sheet on which the reader draws the predicted curve: the axes of `asked`, the first known curve, and
+    equally spaced handles. The drawn curve starts where the known one does."""
     x, y = Ruler(axes.x, *_ends(axes, reach), axes.log_x), Ruler.of(axes.y, _room(before, axes))
-    first = before[0]
-    points = list(zip(x.place(first.x).tolist(), y.place(first.y).tolist(), strict=True))
+    known = before[0]
+    points = list(zip(x.place(known.x).tolist(), y.place(known.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
     return Sheet(x, y, points, points[0], handles, HEIGHT)
 
 
 def _ends(axes: Axes, reach: tuple[float, float]) -> tuple[float, float]:
+    """Return the ends of the horizontal axis, as powers of ten if it is logarithmic."""
     low, high = np.log10(reach).tolist() if axes.log_x else reach
     return low, high
 
 
 def _room(curves: Sequence[Curve], axes: Axes) -> Range:
-    """Return a vertical range with room above and below the curves; a linear one has zero, as a curve may fall to
-    nothing."""
+    """Return a range of the vertical axis with room above and below the curves.
+
+    A log axis has the factor ROOM on both sides. A linear axis has the height of the curves on both sides, and contains
+    zero, as a curve may fall to it.
+    """
     values = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.ones(1)])
     if axes.log_y:
         values = values[values > 0] if (values > 0).any() else np.ones(1)
@@ -68,6 +78,7 @@ def _room(curves: Sequence[Curve], axes: Axes) -> Range:
 
 
 def _figure(lines: Sequence[Line], axes: Axes, labels: bool = True) -> go.Figure:
+    """Return a figure of lines on the axes of a lesson."""
     return line_figure(
         lines,
         FigureAxes(axes.x, axes.y, log_x=axes.log_x, log_y=axes.log_y),
@@ -78,6 +89,7 @@ def _figure(lines: Sequence[Line], axes: Axes, labels: bool = True) -> go.Figure
 
 
 def _lines(curves: Sequence[Curve], name: str, is_faint: bool) -> list[Line]:
+    """Return the lines of one side of the lesson, called `name`: grey, dashed and without bands if `is_faint`."""
     lines = []
     for index, curve in enumerate(curves):
         style = (

@@ -1,4 +1,4 @@
-"""Lines of earlier pictures, faint and dotted, beneath the lines of the present one."""
+"""Pinned pictures: a visitor pins a picture, and its lines are drawn, faint and dotted, beneath those of later ones."""
 
 import html
 from collections.abc import Collection, Iterator, Sequence
@@ -14,16 +14,19 @@ from dpviz.plots.elements.labels import NAME, draw, fits, least, margin
 from dpviz.plots.elements.lines import Line, Scale, tips
 from dpviz.plots.elements.style import ArmStyle
 
-OPACITY = 0.38
-DECADES = 2.0  # largest downward growth of a log axis
-MAX_LABELS = 10  # next to a figure with pinned lines, if there is room
+OPACITY = 0.38  # of pinned lines, by which they are recognised, too
+DECADES = 2.0  # largest number of decades by which pinned lines extend a log axis downwards
+MAX_LABELS = 10  # largest number of labels next to a figure with pinned lines
 _ROOM = 0.03  # share of the height between pinned lines and the edge
-_DASH, _EMPTY = "dot", "circle-open"
+_DASH, _EMPTY = "dot", "circle-open"  # plotly's names for the stroke of pinned lines and the shape of pinned dots
 
 
 @dataclass(frozen=True, eq=False)
 class PinnedLine:
-    """A line of an earlier picture, or its dots: x and y (k,), names of its methods, and colour."""
+    """A line of an earlier picture; or a set of dots, if `dots` is True.
+
+    x, y : (k,) coordinates. names : the methods that the line represents, several if their lines coincided.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -36,7 +39,9 @@ class PinnedLine:
 class Drawn:
     """The parts of an earlier picture that a pin keeps.
 
-    axes : the titles of both. pinned_lines : of its methods with privacy. not_private : whether they read the raw data.
+    axes : titles of the horizontal and the vertical axis.
+    pinned_lines : the lines of the methods with privacy.
+    not_private : True if the lines read the raw data.
     """
 
     axes: tuple[str, str]
@@ -45,8 +50,10 @@ class Drawn:
 
 
 def taken(figure: go.Figure, references: Collection[str]) -> Drawn:
-    """Return the parts of a picture that a pin keeps; not `references`, methods without privacy, which depend on no
-    budget."""
+    """Return the parts of a picture that a pin keeps.
+
+    references : labels of the methods without privacy. Their lines are left out, as they are the same for any budget.
+    """
     pinned_lines = []
     for trace in _named(figure):
         names = _names(trace)
@@ -63,10 +70,12 @@ def same_axes(figure: go.Figure, picture: Drawn) -> bool:
 
 
 def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
-    """Return the figure with the pinned lines of pictures that have its axes.
+    """Return a figure with the lines of those pinned pictures that have its axes.
 
-    pinned : pictures with their names. Of each, the lines of the methods that the figure shows, or all if it shows none
-        of them. The figure's ranges grow to hold them; their labels are at their ends, as far as there is room.
+    The vertical range grows to hold them, and their labels are at their ends, as far as there is room.
+
+    pinned : pictures with their names. Of each picture only the lines of methods that the figure shows are drawn, or
+        all if the figure shows none of its methods.
     """
     matches = [(name, picture) for name, picture in pinned if same_axes(figure, picture)]
     pinned_lines = [(name, line) for name, picture in matches for line in _alike(picture, figure)]
@@ -76,10 +85,11 @@ def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
     has_labels = any(shape.name == NAME for shape in figure.layout.shapes)
     count = len(result.data)
     result.add_traces([_trace(name, line) for name, line in pinned_lines])
-    ground = sum(trace.type == "contour" for trace in result.data)
-    # Pinned lines are beneath the figure's lines, and above its ground.
-    result.data = (*result.data[:ground], *result.data[count:], *result.data[ground:count])
-    if not pinned_lines[0][1].dots:
+    # Pinned lines are beneath the figure's lines, and above its contours, which are the first traces.
+    contours = sum(trace.type == "contour" for trace in result.data)
+    result.data = (*result.data[:contours], *result.data[count:], *result.data[contours:count])
+    _, first_line = pinned_lines[0]
+    if not first_line.dots:
         y_range = _grow(result, [line.y for _, line in pinned_lines])
         if has_labels:
             _label(result, pinned_lines, y_range)
@@ -91,7 +101,7 @@ def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
 
 
 def _named(figure: go.Figure) -> Iterator[go.Scatter]:
-    """Yield the lines and dots that have names of their own."""
+    """Yield the traces of a figure that are lines or dots with a name in the legend or at their ends."""
     return (
         trace
         for trace in figure.data
@@ -100,20 +110,23 @@ def _named(figure: go.Figure) -> Iterator[go.Scatter]:
 
 
 def _names(trace: go.Scatter) -> tuple[str, ...]:
+    """Return the methods that a trace represents: those in its `meta`, where lines coincided, else its own name."""
     return tuple(trace.meta) if isinstance(trace.meta, (list, tuple)) else (str(trace.name),)
 
 
 def _axes(figure: go.Figure) -> tuple[str, str]:
+    """Return the titles of both axes of a figure."""
     return str(figure.layout.xaxis.title.text), str(figure.layout.yaxis.title.text)
 
 
 def _alike(picture: Drawn, figure: go.Figure) -> Sequence[PinnedLine]:
-    """Return the pinned lines of the methods that a figure shows; all, if it shows none of them."""
+    """Return the pinned lines of the methods that a figure shows; all pinned lines if it shows none of the methods."""
     live = {name for trace in _named(figure) for name in _names(trace)}
     return [line for line in picture.pinned_lines if live.intersection(line.names)] or picture.pinned_lines
 
 
 def _title(name: str, line: PinnedLine) -> str:
+    """Return the name of a pinned line: that of its picture, and its methods."""
     methods = line.names[0] if len(line.names) == 1 else f"{line.names[0]} + {len(line.names) - 1} equal"
     return f"{name}: {methods}"
 
@@ -135,13 +148,18 @@ def _trace(name: str, line: PinnedLine) -> dict[str, Any]:
 
 
 def _grow(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
-    """Make the vertical axis hold the pinned lines, a log axis at most two decades below its range; return its
-    range."""
+    """Extend the vertical axis of the figure, in place, so that it holds the pinned lines; return its new range.
+
+    A log axis grows downwards by at most DECADES.
+
+    pinned_lines : the heights (k,) of each line.
+    """
     log = figure.layout.yaxis.type == "log"
-    values = np.concatenate([values[np.isfinite(values) & ((values > 0) | (not log))] for values in pinned_lines])
+    heights = np.concatenate(pinned_lines)
+    heights = heights[np.isfinite(heights) & ((heights > 0) | (not log))]
     low, high = (float(end) for end in figure.layout.yaxis.range)
-    if len(values):
-        ends = np.array([values.min(), values.max()], dtype=float)
+    if len(heights):
+        ends = np.array([heights.min(), heights.max()], dtype=float)
         lowest, highest = (np.log10(ends) if log else ends).tolist()
         room, limit = _ROOM * (high - low), low - DECADES if log else -np.inf
         low, high = min(low, max(lowest, limit) - room), max(high, highest + room)
@@ -151,7 +169,8 @@ def _grow(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
 
 
 def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_range: Range) -> None:
-    """Draw labels at the ends of all lines, those of pins as far as there is room."""
+    """Replace the labels of a figure, in place, by labels of its own lines and, as far as there is room, of the pinned
+    lines."""
     layout = figure.layout
     scale = Scale(layout.xaxis.type == "log", y_range.log)
     height = layout.height - layout.margin.t - layout.margin.b
@@ -173,6 +192,6 @@ def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_
 
 
 def _span(figure: go.Figure) -> tuple[float, float]:
-    """Return the ends of the horizontal axis, which are those of its lines: no figure of a run sets them."""
+    """Return the ends of the horizontal axis, which are those of the lines, as no figure of a run sets a range."""
     ends = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
     return float(ends[:, 0].min()), float(ends[:, 1].max())

@@ -22,11 +22,11 @@ from dpviz.privacy.ledger import Filter
 STEP = "Step t"
 BY_SELECTION = "These methods add no noise: what is random is which answers they select."
 NO_BOUND = "No error bound is known for these methods."
-CHECKPOINTS = 25  # iterations at which the accountants are evaluated
-READ_AT = 12  # the same, for every method, in the chart next to the run
+CHECKPOINTS = 25  # number of steps at which a chart of all accountants evaluates them
+READ_AT = 12  # number of steps at which the chart next to the run evaluates an accountant for every method
 PLANNED = "At each step: if a stop there was planned. Else the whole plan counts, or the ε so far added up."
-QUICKEST: tuple[Method, ...] = ("gdp", "basic", "zcdp", "optimal", "rdp", "pld")
-ROUNDING = 1e-9
+QUICKEST: tuple[Method, ...] = ("gdp", "basic", "zcdp", "optimal", "rdp", "pld")  # accountants, the quickest first
+ROUNDING = 1e-9  # relative tolerance in comparisons with the budget
 METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
     {
         "basic": ArmStyle(style.GREY, "dot"),
@@ -52,10 +52,14 @@ def noise_schedule(
 ) -> Chart:
     """Return a chart of the noise scale in each step, on a log axis: b_t of Laplace noise, σ_t of Gaussian noise.
 
-    One line per method and named noise, of those that differ; steps without noise are left out, and a method that adds
-    noise once is a point. Arms without privacy draw no noise and are left out. Of private methods that add no noise a
-    note says that they randomise by selection. words : text of the caption. noise : by label and name, (T,) noise to
-    draw instead of the plans' own. title : of the axis, if it is another one.
+    A method has a line for each of its noises that differs from the others, such as that of gradients and that of
+    Hessians. Steps without noise are left out, and a method that adds noise once is a point. Arms without privacy are
+    left out. A note names the private methods that add no noise, but randomise by selection.
+
+    words : text of the caption.
+    noise : by label and name, (T,) scales to draw instead of those of the plans.
+    title : title of the vertical axis, if it is not "Noise scale" with the symbols of the noise.
+    limits : horizontal lines at values to point out.
     """
     private = {label: plan for label, plan in plans.items() if plan.private}
     noise = {label: plan.noise for label, plan in private.items()} if noise is None else noise
@@ -76,7 +80,10 @@ def noise_schedule(
 
 
 def _noise_lines(noise: Mapping[str, np.ndarray], label: str, arm_style: ArmStyle) -> list[Line]:
-    """Return the different noise scales of a method where they are above 0; those after the first are thin."""
+    """Return a line for each noise scale of a method that differs from the others, at the steps where it is above 0.
+
+    noise : by name, (T,) scales. Lines after the first are thin.
+    """
     names_by_scale: dict[bytes, list[str]] = {}
     for name, scale in noise.items():
         if (scale > 0).any():
@@ -91,8 +98,9 @@ def _noise_lines(noise: Mapping[str, np.ndarray], label: str, arm_style: ArmStyl
 
 
 def _noise_symbols(plan: Plan) -> set[str]:
-    allowed = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else objects(plan.events)
-    kinds = {type(release) for event in allowed for release in inner_events(event)}
+    """Return the symbols of the noise that a plan adds: b_t for Laplace noise, σ_t for Gaussian noise."""
+    events = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else objects(plan.events)
+    kinds = {type(release) for event in events for release in inner_events(event)}
     return {symbol for kind, symbol in ((Laplace, "b_t"), (Gaussian, "σ_t")) if kind in kinds}
 
 
@@ -105,12 +113,15 @@ def privacy_spent(
     remark: str = "",
     after: str = "step",
 ) -> Chart:
-    """Return a chart of the privacy spent after each step in a currency that adds up by itself, with the budget's
-    limit.
+    """Return a chart of the privacy spent after each step, in a currency whose costs add up (ε, ρ or μ), with the
+    budget as a limit.
 
-    Left out: arms without privacy, and arms whose events cost infinity in this currency. Starts at what was released
-    before the run, to learn one of the problem's constants. Of methods that stop by themselves, it shows the largest
-    amount that they can spend, and a note says so. remark : on the budget, in the caption. after : word for a step.
+    A line begins at the cost of the releases before the run, by which constants of the problem were learned. For a
+    method that stops by itself it is the largest amount that can have been spent, and a note says so. Arms without
+    privacy, and arms whose events have no finite cost in this currency, are left out.
+
+    limit : the budget in this currency; None to draw none.
+    remark : a sentence on the budget, for the caption. after : word for a step, in the text alternative.
     """
     symbol, title = UNITS[currency].symbol, f"Cumulative {UNITS[currency].label}"
     lines = []
@@ -134,19 +145,24 @@ def epsilon_spent(
     remark: str = "",
     after: str = "step",
 ) -> Chart:
-    """Return a chart of ε at δ spent after some of the steps, with its limit.
+    """Return a chart of the ε at δ spent after some of the steps, with the budget as a limit.
 
-    It is read by the quickest accountant that shows that the budget is kept. Arms without privacy are left out. remark,
-    after : as of `privacy_spent`.
+    For each method the ε is that of the quickest accountant which proves that the budget is kept, or of the tightest if
+    none proves it. Arms without privacy are left out.
+
+    limit : the budget's ε.
+    remark : a sentence on the budget, for the caption. after : word for a step, in the text alternative.
     """
     lines = []
     for label, plan in plans.items():
         if not plan.private:
             continue
         steps = _some_steps(plan, READ_AT)
-        start = accountants.total(plan.facts.released, "epsilon")
-        keeping = (m for m in QUICKEST if start + accountants.epsilon(plan.events, delta, m) <= limit * (1 + ROUNDING))
-        method = next(keeping, None) or accountants.tightest(plan.events, delta, plan.facts.released).method
+        start = accountants.total(plan.facts.released, "epsilon")  # spent before the run
+        largest = limit * (1 + ROUNDING)
+        # A generator: no accountant is evaluated after the first that proves the budget, as some take long.
+        proving = (m for m in QUICKEST if start + accountants.epsilon(plan.events, delta, m) <= largest)
+        method = next(proving, None) or accountants.tightest(plan.events, delta, plan.facts.released).method
         curve = start + np.append(0.0, _epsilon_curve(plan, steps, delta, method))
         if np.isfinite(curve[-1]):
             lines.append(Line(np.append(0, steps), curve, label, styles[label]))
@@ -167,9 +183,10 @@ def _spent(
     alt: str,
     remark: str,
 ) -> Chart:
-    """Return the chart of the privacy that methods have spent.
+    """Return the chart of `privacy_spent` and `epsilon_spent`, with notes on methods that stop by themselves.
 
-    lines : values at the steps that were read. if_empty : text in place of lines.
+    lines : privacy spent at some of the steps, by label, drawn as staircases between them. if_empty : text in place of
+        lines, if there are none.
     """
     stopping = [line.name for line in lines if plans[line.name].stops]
     stop_note = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
@@ -188,7 +205,7 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
     after : word for a step, in the text alternative. words : text of the caption.
     """
     steps = _some_steps(plan, CHECKPOINTS)
-    # The plan depends on what was released before it, so that only basic composition holds.
+    # The plan depends on the values that were released before it: only basic composition holds, so that ε adds up.
     start = accountants.total(plan.facts.released, "epsilon")
     curves = {}
     for method in accountants.METHODS:
@@ -208,7 +225,10 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
 
 
 def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> list[Line]:
-    """Return staircases of ε after each of the steps (k,), by each accountant; the tightest at the end is bold."""
+    """Return a staircase of ε for each accountant; the one that is the lowest at the end is bold.
+
+    steps : (k,). curves : by accountant, (k,) ε after each of the steps.
+    """
     tightest = min(curves, key=lambda method: curves[method][-1], default=None)
     return held_lines(
         [
@@ -225,9 +245,10 @@ def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> 
 
 
 def _some_steps(plan: Plan, count: int) -> np.ndarray:
-    """Return at most `count` of a plan's steps, the first and the last among them; all if there are no more.
+    """Return at most `count` of a plan's steps, the first and the last among them; all steps if there are no more.
 
-    They are at squares, dense at the beginning: ε climbs there like a root, by equal amounts from one to the next.
+    They are proportional to 1, 4, 9, …, dense at the beginning: as ε grows about like the square root of the step, it
+    climbs by equal amounts from one to the next.
     """
     if plan.iterations <= count:
         return np.arange(1, plan.iterations + 1)
@@ -236,8 +257,9 @@ def _some_steps(plan: Plan, count: int) -> np.ndarray:
 
 
 def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:
-    """Return (k,) ε at δ by one accountant after each of the steps, by the run alone."""
-    if plan.worst_case is not None:
+    """Return (k,) the ε at δ that one accountant proves after each of the steps (k,), without releases before the
+    run."""
+    if plan.worst_case is not None:  # of a filter: its events are not known, only the most that they can cost
         return np.array([accountants.epsilon(plan.charged(step), delta, method) for step in steps.tolist()])
     counts = np.searchsorted(plan.charged_at, steps, side="right")
     return accountants.epsilon_curve(plan.events, delta, method, tuple(counts.tolist()))
@@ -253,8 +275,9 @@ def error_bounds(
 ) -> Chart:
     """Return a chart of the upper bound on the expected error after each step t = 0..T, on a log axis.
 
-    bounds (T+1,) : per arm. start : largest possible error without a step; a bound above it says nothing.
-    condition : of both, to be added to their texts.
+    bounds : by label, (T+1,) the bound after each step.
+    start : largest possible error of the starting point; a bound above it says nothing.
+    condition : text on a condition of the bounds and of `start`, which is appended to the axis title and the limit.
     """
     lines = [Line(np.arange(len(bound)), bound, label, styles[label]) for label, bound in bounds.items()]
     vacuous = [label for label, bound in bounds.items() if bound[-1] > start]
@@ -270,7 +293,7 @@ def error_bounds(
 
 
 def _start(start: float, bounds: Iterable[np.ndarray], condition: str) -> list[Limit]:
-    """Return the limit above which a bound says nothing, if a bound exceeds it."""
+    """Return `start`, the largest possible error of the starting point, as a limit, if one of the bounds exceeds it."""
     is_exceeded = any((bound > (1 + 1e-9) * start).any() for bound in bounds)  # beyond rounding
     return [Limit(start, f"without a step: at most {short_up(start)}{condition}")] if is_exceeded else []
 
@@ -283,14 +306,13 @@ def bound_by_horizon(
     start: float = math.inf,
     condition: str = "",
 ) -> Chart:
-    """Return a chart of the error bound after the last step against the number of steps T that share the budget; log
-    axes.
+    """Return a chart of the error bound after the last step against T, the number of steps that share the budget.
 
-    The best T of each private arm is marked, and named in the legend.
+    The best number of steps T* of each private arm is marked, and named in the legend. Both axes are logarithmic.
 
-    curves : numbers of steps (k,) and the bound for each (k,), per arm.
-    start : largest possible error without a step; a bound above it says nothing, and its best T is no advice.
-    condition : of both, to be added to their texts.
+    curves : by label, numbers of steps (k,) and the bound for each (k,).
+    start : largest possible error of the starting point; a bound above it says nothing, and its best T is no advice.
+    condition : text on a condition of the bounds and of `start`, which is appended to the axis title and the limit.
     """
     lines, marks = [], []
     for label, (horizons, bound) in curves.items():

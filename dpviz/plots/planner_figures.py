@@ -25,10 +25,12 @@ _THEORY = ArmStyle(style.PALETTE["theory"], "solid")
 def noise_by_steps(steps: np.ndarray, scales: np.ndarray, present: tuple[int, float], symbol: str) -> go.Figure:
     """Return a figure of the noise scale in every mean against the number of steps that share the budget.
 
-    scales : (k,) NaN where no plan exists; the line has a gap there. present : number of steps and scale, to be marked.
+    steps, scales : (k,) numbers of steps, and the scale for each; where it is nan, no plan exists, and the line has a
+        gap.
+    present : the present number of steps and its scale, which are marked.
     """
     indices = np.flatnonzero(np.isfinite(scales))
-    parts = np.split(indices, np.flatnonzero(np.diff(indices) > 1) + 1)
+    parts = np.split(indices, np.flatnonzero(np.diff(indices) > 1) + 1)  # the pieces of the line between gaps
     mark = Mark(
         float(present[0]), present[1], f"T = {present[0]:,}: {symbol} = {short(present[1])}", style.PALETTE["spent"]
     )
@@ -43,8 +45,11 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, present: tuple[int, fl
 
 
 def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: int, symbol: str) -> go.Figure:
-    """Return a figure of the noise scale against the number of rows, at the same share per batch; the target is
-    marked."""
+    """Return a figure of the noise scale in every mean against the number of rows n, if batches have the same share of
+    the rows.
+
+    target, needed : the wanted scale, and the number of rows that it needs, which are marked.
+    """
     mark = Mark(float(needed), target, f"n = {needed:,}", style.PALETTE["spent"])
     return line_figure(
         [Line(rows, scales, "noise in every mean", _NOISE, value=False)],
@@ -61,9 +66,10 @@ def spent_by_steps(
     limit: float | None = None,
     affordable: int | None = None,
 ) -> go.Figure:
-    """Return a figure of ε at δ of a given noise after t steps, by every accountant; the tightest at the end is bold.
+    """Return a figure of the ε at δ that t steps with a given noise spend, by every accountant; the tightest is bold.
 
-    limit : the budget, if it is an ε at this δ. affordable : number of steps that it lasts.
+    curves : by accountant, (k,) ε after each of the steps (k,).
+    limit : the budget, if it is an ε at this δ. affordable : the number of steps that the budget pays for.
     """
     empty = "No accountant gives a finite ε for this noise."
     lines = accountant_lines(steps, curves)
@@ -73,8 +79,12 @@ def spent_by_steps(
 def budget_by_steps(
     steps: np.ndarray, spent: np.ndarray, title: str, symbol: str, limit: float, affordable: int
 ) -> go.Figure:
-    """Return a figure of the spending of a given noise after t steps, in the currency of the budget, and how long it
-    lasts."""
+    """Return a figure of the privacy that t steps with a given noise spend, in the currency of the budget.
+
+    spent : (k,) the privacy spent after each of the steps (k,).
+    title, symbol : title of the vertical axis, and symbol of the currency.
+    limit, affordable : the budget, and the number of steps that it pays for, which are marked.
+    """
     lines = held_lines([Line(steps, spent, "spent by this noise", _NOISE)]) if np.isfinite(spent).all() else []
     empty = "This noise has no guarantee in the currency of the budget."
     return _against_budget(lines, title, symbol, limit, affordable, empty)
@@ -83,6 +93,8 @@ def budget_by_steps(
 def _against_budget(
     lines: list[Line], title: str, symbol: str, limit: float | None, affordable: int | None, empty: str
 ) -> go.Figure:
+    """Return the figure of `spent_by_steps` and `budget_by_steps`: lines, the budget, and the step at which it is
+    used up."""
     marks = []
     if limit is not None and affordable:
         marks.append(Mark(float(affordable), limit, f"the budget lasts {affordable:,} steps", style.PALETTE["spent"]))
@@ -96,8 +108,10 @@ def _against_budget(
 
 
 def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = "") -> go.Figure:
-    """Return horizontal bars with their values, the first on top, `best` highlighted. No log axis, so that lengths
-    compare."""
+    """Return a figure of horizontal bars with their values, the first on top.
+
+    The axis is linear from zero, so that lengths can be compared. best : name of the bar to highlight.
+    """
     names = list(values)
     colors = [style.PALETTE["private"] if name == best else style.GREY for name in names]
     frame = style.layout(Axes(title, ""), legend_entries=0, height=max(220, 34 * len(names) + 90))
@@ -127,9 +141,10 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
 def proven_error(
     x: np.ndarray, bounds: np.ndarray, x_title: str, title: str, target: float, mark: tuple[float, float, str] | None
 ) -> go.Figure:
-    """Return a figure of the smallest proven error against the budget, or the rows, with the wanted error.
+    """Return a figure of the smallest proven error against the budget, or against the number of rows.
 
-    target : the wanted error. mark : a point of the plane, and its name.
+    x, bounds : (k,) budgets or rows, and the error for each.
+    target : the wanted error, drawn as a limit. mark : coordinates and text of a point to mark.
     """
     marks = [] if mark is None else [Mark(*mark, style.PALETTE["spent"])]
     return line_figure(
@@ -144,10 +159,12 @@ RATES = np.concatenate([np.linspace(0.0, 0.05, 51), np.linspace(0.06, 1.0, 95)])
 
 
 def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = "the noise below") -> go.Figure:
-    """Return a figure of false negative against false positive rate of the best attacker, at RATES.
+    """Return a figure of the best attacker's false negative rate against the false positive rate: the trade-off curve.
 
-    guarantee : rates under the guarantee. plan : rates for a plan called `name`. Below its curve no attack exists. The
-        diagonal is guessing.
+    No attack lies below the curve, and guessing is on the diagonal.
+
+    guarantee : lowest false negative rates at RATES that the guarantee allows.
+    plan, name : the same for the noise of a plan, if there is one, and what to call it.
     """
     curves = {"any algorithm with this guarantee": (guarantee, ArmStyle(style.PALETTE["spent"], "solid"))}
     if plan is not None:
@@ -159,8 +176,8 @@ LOWER = 250  # pixels: the chart is next to bars, with a legend below it
 
 
 def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
-    """Return a figure of false negative against false positive rate of several best attackers, by name; the diagonal
-    is guessing."""
+    """Return a figure of trade-off curves, by name: lowest false negative rates at the false positive rates RATES, and
+    the style of each. The diagonal is guessing."""
     guessing = Line(RATES, 1 - RATES, "guessing", ArmStyle(style.GREY, "dot"), width=1.5)
     return line_figure(
         [guessing, *(Line(RATES, missed, name, arm_style) for name, (missed, arm_style) in curves.items())],
@@ -171,16 +188,19 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
 
 
 HEIGHT = 300  # pixels
+# Styles of the densities on two neighbouring data sets.
 TWO = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spent"], "dash"))
 
 
 def two_densities(
     x: np.ndarray, densities: tuple[np.ndarray, np.ndarray], names: tuple[str, str], x_title: str
 ) -> go.Figure:
-    """Return a figure of the densities (k,) of a release on two neighbouring data sets, at x (k,), filled.
+    """Return a figure of the probability densities of a release on two neighbouring data sets, as filled curves.
 
-    Densities are shares of the highest, which holds the axis still. Where they overlap, the release cannot tell one
-    data set from the other.
+    Where they overlap, the release cannot tell one data set from the other.
+
+    x : (k,) values of the release. densities : (k,) each; they are divided by their maximum, which holds the axis still
+        while the noise changes.
     """
     highest = max(density.max() for density in densities)
     shares = [density / highest for density in densities]
@@ -192,10 +212,9 @@ def two_densities(
 
 
 def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[float, float], title: str) -> go.Figure:
-    """Return a figure of the proven error (k,) against ε (k,), both on log axes; the present ε, and its error, are
-    marked.
+    """Return a figure of the price of privacy: the proven error `bounds` (k,) against ε (k,), on log axes.
 
-    start : largest error without a step. here : the present ε, and its error.
+    start : largest error of the starting point. here : the present ε and its error, which are marked.
     """
     figure = line_figure(
         [Line(epsilons, bounds, "bound at the best number of steps", TWO[0], value=False)],
@@ -205,7 +224,8 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
         labels=False,
         height=HEIGHT,
     )
-    is_right = here[0] ** 2 > epsilons[0] * epsilons[-1]  # of the middle; the text has room towards it, below the curve
+    # Right of the middle of the log axis the text is left of the point, else right of it: below the curve it has room.
+    is_right = here[0] ** 2 > epsilons[0] * epsilons[-1]
     figure.add_annotation(
         x=math.log10(here[0]),
         y=math.log10(here[1]),

@@ -1,4 +1,4 @@
-"""Figures of runs: what happened on the data. Works on a trace that is still growing."""
+"""Figures of runs: metrics of all arms over the steps or the privacy spent. They can be drawn while a run goes on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from dpviz.plots.elements.multiples import small_multiples
 from dpviz.plots.elements.style import ArmStyle
 
 Axis = Literal["iteration", "spent"]
-PANELS = 2  # panels side by side, in one of two charts
+PANELS = 2  # number of panels side by side, in a chart of half the page's width
 NONE: Mapping[str, np.ndarray] = MappingProxyType({})
 NO_CEILINGS: Mapping[str, float] = MappingProxyType({})
 
@@ -49,20 +49,21 @@ def convergence(
     limits: Sequence[Limit] = (),
     height: int = style.HEIGHT,
 ) -> go.Figure:
-    """Return a figure of a metric's median over the replicates for every arm that records it, with a band from 10 to 90
-    %.
+    """Return a figure of a metric's median over the replicates for every arm that records it, with a band from 10 to
+    90 %.
 
     With one replicate there is no band, and a note says so. Diverged replicates count with their last value.
 
-    bands : where there are more than two, that of the best private arm, by the trace's first headline; or all; or one
-        panel for each arm with its own, without overlays.
-    x, spent : draw against the privacy spent, (T+1,) per arm, instead of the step; arms without a finite one are left
-        out.
-    ceilings : upper limits of the charge of methods that stop by themselves: against the privacy spent, a thin level
-        line leads from the charge to its limit.
-    log_y : as the metric declares, if None.
-    overlays (T+1,) per arm: thin lines, such as a bound or an exact curve, called overlay_name. limits : values to
-    point out.
+    x : "iteration" to draw against the step, "spent" against the privacy spent.
+    spent, spent_title : by label, (T+1,) the privacy spent up to each step, and the title of that axis. Arms whose
+        privacy spent is unknown or infinite are left out of a figure against it.
+    ceilings : by label of a method that stops by itself, the most privacy that it can spend. In a figure against the
+        privacy spent, a thin level line leads from the line's end to it.
+    log_y : True for a log axis; None to follow the metric's declaration.
+    overlays, overlay_name : by label, (T+1,) a thin line such as a bound or an exact curve, and what it is.
+    bands : "best" draws, where there are more than two bands, only that of the best private arm; "all" draws all;
+        "panels" draws one panel for each arm, with its band, and no overlays.
+    limits : horizontal lines at values to point out.
     """
     curves = _curves(trace, metric_name, styles, x, spent, spent_title, log_y)
     lines, notes = curves.lines, curves.notes
@@ -71,10 +72,11 @@ def convergence(
     if bands == "best":
         lines, band_notes = one_band(lines, _best(trace, metric_name))
         notes = [*notes, *band_notes]
+    drawn_labels = {line.name for line in curves.lines}
     thin = [
         _overlay(curve, spent.get(label) if x == "spent" else None, label, overlay_name, styles[label])
         for label, curve in overlays.items()
-        if label in trace.lanes and (x == "iteration" or label in {line.name for line in curves.lines})
+        if label in trace.lanes and (x == "iteration" or label in drawn_labels)
     ]
     level = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
     notes = [*([f"thin lines: {overlay_name}"] if thin else []), *notes]
@@ -83,7 +85,9 @@ def convergence(
         lines = _extend(trace, lines)
         curves.marks.extend(_dots(lines))
     guess = trace.guess(metric_name) if metric_name in trace.metrics else None
-    limits = [*limits, *([] if guess is None else [Limit(guess[1], guess[0].label.lower())])]
+    if guess is not None:
+        guess_metric, guess_value = guess
+        limits = [*limits, Limit(guess_value, guess_metric.label.lower())]
     return line_figure(
         [*lines, *thin, *level],
         curves.axes,
@@ -104,6 +108,8 @@ def _curves(
     spent_title: str,
     log_y: bool | None,
 ) -> _Curves:
+    """Return the medians of a metric as lines, with marks where methods stopped; the arguments are those of
+    `convergence`."""
     metric = trace.metrics.get(metric_name)
     lines: list[Line] = []
     marks: list[Mark] = []
@@ -124,51 +130,60 @@ def _curves(
 
 
 def _best(trace: Trace, metric_name: str) -> str:
-    """Return the private arm with the lowest final median: of the trace's first headline, else of this metric."""
-    name = next(iter(headlined(trace)), metric_name)
-    private = {label: arm_trace for label, arm_trace in trace.lanes.items() if arm_trace.private}
-    series = {label: arm_trace.series(name)[1] for label, arm_trace in private.items()}
-    finals = {label: _final_median(values) for label, values in series.items() if len(values)}
+    """Return the label of the private arm with the lowest final median; "" without one.
+
+    It is the median of the most telling metric of the trace, so that the same arm is the best in every figure of a run;
+    or of `metric_name` if the trace declares no such metric.
+    """
+    name, *_ = (*headlined(trace), metric_name)
+    finals: dict[str, float] = {}
+    for label, arm_trace in trace.lanes.items():
+        _, values = arm_trace.series(name)
+        if arm_trace.private and len(values):
+            finals[label] = _final_median(values)
     return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
 
 
 def _final_median(values: np.ndarray) -> float:
-    """Return the final median as `quantiles` does, but quicker where all replicates have a last value."""
+    """Return the last median over the replicates of a series (k, R); the same number as by `quantiles`, but quicker
+    where all last values are finite."""
     return float(np.median(values[-1]) if np.isfinite(values[-1]).all() else quantiles(values)[-1, 1])
 
 
 def _stops(arm_trace: ArmTrace, line: Line, iterations: np.ndarray) -> list[Mark]:
-    """Return a mark on the line where the median replicate of a method that stops by itself stopped, none for
-    others."""
+    """Return a mark on an arm's line at the median step at which its replicates stopped by themselves; empty if none
+    has stopped."""
     stops = endings(arm_trace)
     if stops is None or not stops.finished or not np.isfinite(line.y).any():
         return []
+    # Of the first record at the median stop or after it.
     index = min(int(np.searchsorted(iterations, stops.median_stop)), len(iterations) - 1)
     text = f"{line.name}: {stops.describe()}"
     return [Mark(float(line.x[index]), float(line.y[index]), text, line.style.color)]
 
 
 def _extend(trace: Trace, lines: Sequence[Line]) -> list[Line]:
-    """Return the lines; one of a method that used all its steps, and has fewer than others, extends to the longest's
-    end."""
-    last = max((float(line.x[-1]) for line in lines), default=0.0)
-
-    def extend(line: Line) -> Line:
-        name = f"{line.name}, stops at T = {int(line.x[-1]):,}"
-        return replace(line, name=name, names=(line.name,), group=line.name, until=last)
-
+    """Return the lines, where a method that has used all of its steps, but fewer than others, is extended by a level
+    line to the end of the longest, so that the ends can be compared."""
+    last_step = max((float(line.x[-1]) for line in lines), default=0.0)
     used_all = {label for label, arm_trace in trace.lanes.items() if set(arm_trace.status) == {"exhausted"}}
-    return [extend(line) if line.x[-1] < last and line.name in used_all else line for line in lines]
+    result = []
+    for line in lines:
+        if line.x[-1] < last_step and line.name in used_all:
+            name = f"{line.name}, stops at T = {int(line.x[-1]):,}"
+            line = replace(line, name=name, names=(line.name,), group=line.name, until=last_step)
+        result.append(line)
+    return result
 
 
 def _dots(lines: Sequence[Line]) -> list[Mark]:
-    """Return marks at the ends of lines that are extended."""
+    """Return a dot for each line that `_extend` has extended, where its own points end."""
     ends = [line for line in lines if line.until]
     return [Mark(float(line.x[-1]), float(line.y[-1]), line.name, line.style.color, symbol="circle") for line in ends]
 
 
 def _up_to(ceiling: float, line: Line) -> Line:
-    """Return a level line from the last point of a line to the ceiling of the method's charge."""
+    """Return a thin level line from the end of a line to `ceiling`, the most privacy that its method can spend."""
     ends, name = np.array([line.x[-1], max(ceiling, line.x[-1])]), f"{line.name}, ceiling"
     return Line(ends, np.full(2, line.y[-1]), name, line.style, width=1.0, group=line.name, legend=False)
 
@@ -176,6 +191,11 @@ def _up_to(ceiling: float, line: Line) -> Line:
 def _median(
     iterations: np.ndarray, values: np.ndarray, axis: np.ndarray | None, label: str, arm_style: ArmStyle
 ) -> Line:
+    """Return the line of an arm's median over the replicates, with its band from 10 to 90 %.
+
+    iterations, values : the recorded series, (k,) and (k, R).
+    axis : (T+1,) position of each iteration along the horizontal axis; None to use the iteration itself.
+    """
     low, median, high = quantiles(values).T
     has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
     return Line(
@@ -189,5 +209,6 @@ def _median(
 
 
 def _overlay(curve: np.ndarray, axis: np.ndarray | None, label: str, name: str, arm_style: ArmStyle) -> Line:
+    """Return a thin line with the heights `curve` after each iteration, at the positions `axis` as in `_median`."""
     x = np.arange(len(curve)) if axis is None else axis[: len(curve)]
     return Line(x, curve, f"{label}, {name}", arm_style, width=1.0, group=label, legend=False)

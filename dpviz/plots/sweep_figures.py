@@ -1,4 +1,5 @@
-"""Figures of sweeps: the outcome of an experiment against one of its settings. Works on a sweep that is under way."""
+"""Figures of sweeps: the outcome of an experiment against one of its settings, or two. They can be drawn while a sweep
+is running."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ from dpviz.sweeps.sweep_result import Fit, Order, SweepResult
 
 # ---------------------------------------------------------------------------------------------- two settings: heat maps
 
-BEST = "★"
+BEST = "★"  # marks the cells at which a method is the best
 _COLORS = "Cividis"  # even for colour-blind readers, and distinct from both pages' backgrounds
 _CELL, _PANEL = 32, 96  # pixels: height of a cell, smallest height of a panel
 _TOP, _ABOVE, _BELOW = 26, 28, 52  # pixels: small print; the name of a panel; its axis
@@ -30,7 +31,10 @@ _CHARACTER, _ROOM = 7.2, 10  # pixels: width of a character in a cell, and free 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Positions of panels: numbers of columns and rows, and the height of a panel in pixels."""
+    """Positions of the panels of heat maps: numbers of columns and rows, and the height of a panel in pixels.
+
+    Panels are numbered from 0, row by row.
+    """
 
     columns: int
     rows: int
@@ -54,13 +58,15 @@ class _Grid:
 
 
 def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int = 2, width: int = 1000) -> go.Figure:
-    """Return a figure of the metric's median at both settings for every arm that has a result, all in one colour scale.
+    """Return a figure of a sweep over two settings: for every arm a heat map of the metric's median, all in one colour
+    scale.
 
-    Colours are logarithmic where the metric is, and span the values of methods with privacy. A star marks where a
-    method is the best of those, as the metric declares; every cell has its number where there is room. Cells are of
-    equal size, in the order of the values. Medians are over all runs on all data sets.
+    Medians are over all runs on all data sets. Colours are logarithmic where the metric's scale is, and span the values
+    of the methods with privacy. A star marks the cells at which a method is the best of these. Every cell has its
+    number where there is room. Cells are of equal size, in the order of the values.
 
-    columns : panels side by side. width : approximate width of the figure in pixels.
+    x_title, y_title : the first and the second setting. columns : largest number of panels side by side.
+    width : approximate width of the figure in pixels.
     """
     metric = result.metric
     if metric is None or not any(curve.ends for curve in result.curves.values()):
@@ -71,12 +77,15 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     heights = {label: np.clip(grid[2], FLOOR if log else -CEILING, CEILING) for label, grid in grids.items()}
     best = _best(result, heights)
     panels = _Grid(min(columns, len(grids)), -(-len(grids) // columns), max(_PANEL, _CELL * len(result.second)))
-    first, second, _ = next(iter(grids.values()))  # the values of both settings
+    (first, second, _), *_ = grids.values()  # the values of both settings, the same for all arms
     longest = max(len(_number(cell)) for medians in heights.values() for cell in medians.ravel().tolist())
-    has_room = (width - _LEFT - _BAR) / panels.columns / len(first) > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
+    cell_width = (width - _LEFT - _BAR) / panels.columns / len(first)
+    has_room = cell_width > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
     data, names = [], []
     axes: dict[str, Any] = {}
-    across, up = ({"tickvals": ends, "ticktext": [short(float(end)) for end in ends]} for ends in (first, second))
+    across, up = (
+        {"tickvals": values, "ticktext": [short(float(value)) for value in values]} for values in (first, second)
+    )
     for number, (label, (values, seconds, _)) in enumerate(grids.items()):
         axis = str(number + 1) if number else ""
         panel_axes = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
@@ -92,10 +101,15 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
 
 
 def _best(result: SweepResult, heights: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return (m, k) the label of the best private arm; "" where fewer than two have a result, or values are no
-    merit."""
+    """Return (m, k) the label of the best private arm in each cell.
+
+    It is "" where fewer than two have a result, and everywhere for a metric that declares no better direction.
+
+    heights : by label, (m, k) medians, nan where there is no result.
+    """
     private = _private(result, heights)
-    shape = next(iter(heights.values())).shape
+    first_panel, *_ = heights.values()
+    shape = first_panel.shape
     better = result.metric.better if result.metric else ""
     if len(private) < 2 or not better:
         return np.full(shape, "", dtype=object)
@@ -106,6 +120,7 @@ def _best(result: SweepResult, heights: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _private(result: SweepResult, heights: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the labels among those of `heights` that have privacy."""
     references = {arm.label for arm in result.arms if arm.reference}
     return [label for label in heights if label not in references]
 
@@ -119,11 +134,20 @@ def _panel(
     log: bool,
     has_room: bool,
 ) -> dict[str, Any]:
-    """Return the trace of one arm; the cells show colours, and their numbers as text, for hovering and for the CSV."""
-    numbers = [[_number(cell) for cell in row] for row in medians.tolist()]
+    """Return the heat map of one arm as plotly's trace.
+
+    values, seconds : (k,) and (m,) values of both settings. medians : (m, k), nan where there is no result.
+    best : (m, k) bool, True in the cells that get a star. log : True for logarithmic colours.
+    has_room : True if cells also show their numbers; hover texts and the CSV have them in any case.
+    """
+
+    def cell_text(median: float, is_best: bool) -> str:
+        parts = (_number(median) if has_room else "", BEST if is_best else "")
+        return " ".join(part for part in parts if part)
+
     texts = [
-        [" ".join(filter(None, (number * has_room, BEST * star))) for number, star in zip(*row, strict=True)]
-        for row in zip(numbers, best.tolist(), strict=True)
+        [cell_text(median, is_best) for median, is_best in zip(row, best_row, strict=True)]
+        for row, best_row in zip(medians.tolist(), best.tolist(), strict=True)
     ]
     return {
         "type": "heatmap",
@@ -144,13 +168,18 @@ def _panel(
 
 
 def _number(cell: float) -> str:
+    """Return the number in a cell as text; "" for nan, where there is no result."""
     return "" if math.isnan(cell) else short(cell, 2)
 
 
 def _axes(
     grid: _Grid, number: int, count: int, axis: str, x_title: str, y_title: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the axes of a panel; titles are below the lowest of each column, and left of the first column."""
+    """Return both axes of panel `number` of `count`; titles are below the lowest panel of each column, and left of the
+    first column.
+
+    axis : plotly's number of the panel's axes: "" for the first panel, "2" for the second.
+    """
     is_lowest, is_first = number + grid.columns >= count, number % grid.columns == 0
     common = {"type": "category", "ticks": "", "showgrid": False, "zeroline": False}
     x_axis: dict[str, Any] = {"domain": grid.across(number), "anchor": f"y{axis}"}
@@ -161,7 +190,8 @@ def _axes(
 
 
 def _colors(heights: Mapping[str, np.ndarray], result: SweepResult, log: bool) -> dict[str, Any]:
-    """Return the colour scale of all panels, over the values of methods with privacy; low values are dark."""
+    """Return the colour scale of all panels, with its bar: it spans the values of the methods with privacy, or of all
+    methods if there are none; low values are dark."""
     medians = [heights[label] for label in _private(result, heights) or heights]
     cells = np.concatenate([panel[~np.isnan(panel)] for panel in medians])
     cells = np.log10(cells) if log else cells
@@ -182,7 +212,8 @@ BANDS = 2  # largest number of lines with bands
 
 
 def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -> go.Figure:
-    """Return a figure of medians, with bands from 10 to 90 % if there are few; marked if some of it reads raw data."""
+    """Return the figure of the page that compares runs: a line for each curve, with a band from 10 to 90 % if there are
+    at most BANDS. The figure is marked if a curve reads raw data."""
     sides = list(dict.fromkeys(curve.side for curve in curves))
     lines: list[Line] = []
     for curve in curves:
@@ -199,8 +230,8 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
 
 
 def _style(curve: Curve, run: int, used: Collection[ArmStyle]) -> ArmStyle:
-    """Return the method's style on its page; if that is used, another dash, by the number of the run, or another
-    hue."""
+    """Return a style for a curve that is not among the `used` ones: that of the method's page if possible, else the
+    same hue with another dash, beginning with the dash of this run's number, else another hue."""
     usual = ArmStyle(GREY, DOTS[0], True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
     dashes = DASHES if curve.private else DOTS
     dashed = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
@@ -228,26 +259,32 @@ def against(
 ) -> go.Figure:
     """Return a figure of the metric's median at every value of the sweep, with a band from 10 to 90 %, for every arm.
 
-    Medians and bands are over all runs on all data sets. Of more than two bands only one is drawn: that of the arm that
-    ends best, of those with privacy if there are any. On a log x axis the labels give each arm's growth, from three
-    points on: the exponent of a power law where y is logarithmic too, else the growth per factor e; with its 95 %
-    interval. Where the curve of the arm `compared` crosses that of another one with privacy, a mark shows the value,
-    with a bar: a 95 % interval over the runs, or over several data sets from the lowest to the highest. Small print
-    says which arm is better on which side, in how many data sets.
+    Medians and bands are over all runs on all data sets. If there are more than two bands, only that of the best arm at
+    the last value is drawn, the best of those with privacy if there are any. On a log x axis, the label of an arm with
+    three points or more states its growth with a 95 % interval: the exponent of a power law if y is logarithmic too,
+    else the growth per factor e.
 
-    x_title, symbol : the setting in words and as a symbol. y_title : as the metric says, if empty.
-    compared : the first arm, if empty. log_y : as the metric declares, if None.
+    Where the curve of the arm `compared` crosses that of another one with privacy, a mark shows the value, with a bar:
+    a 95 % interval over the runs, or the range over several data sets. Small print says which of the two is better on
+    which side, and in how many data sets.
+
+    x_title, symbol : the setting in words and as a symbol. y_title : "" for the metric's own title.
+    compared : label of an arm; "" for the first one. log_y : None to follow the metric's declaration.
     """
     log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
     styles = style.arm_styles(result.arms)
     lines, notes = one_band(*_lines(result, styles, log_x, log_y))
     labels = [label for label in result.curves if not styles[label].reference] or list(result.curves)
-    compared = compared or next(iter(labels), "")
-    others = [label for label in labels if label != compared]
+    if not compared and labels:
+        compared = labels[0]
     better = "lower" if result.metric is None else result.metric.better
-    by_pair = [_crossings(result, compared, other, symbol, styles[other].color, better) for other in others]
-    crossings = sorted((crossing for pair, _ in by_pair for crossing in pair), key=lambda crossing: crossing.mark.x)
-    notes += [sentence for _, sentences in by_pair for sentence in sentences]
+    crossings: list[_Crossing] = []
+    for other in labels:
+        if other != compared:
+            pair, sentences = _crossings(result, compared, other, symbol, styles[other].color, better)
+            crossings += pair
+            notes += sentences
+    crossings.sort(key=lambda crossing: crossing.mark.x)
     has_single_run = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
     notes += ["one run; results vary"] if has_single_run else []
     figure = line_figure(
@@ -262,7 +299,7 @@ def against(
     for trace in figure.data:
         if trace.name and trace.mode == "lines":
             trace.mode = "lines+markers"
-    if any(crossing.low < crossing.high for crossing in crossings):
+    if any(crossing.low < crossing.high for crossing in crossings):  # the last trace has the marks
         above = [crossing.high - crossing.mark.x for crossing in crossings]
         below = [crossing.mark.x - crossing.low for crossing in crossings]
         figure.data[-1].error_x = {
@@ -286,12 +323,14 @@ def along_budget(
     bound: tuple[str, np.ndarray, np.ndarray] | None = None,
     height: int = style.HEIGHT,
 ) -> Drawing:
-    """Return a figure of the metric's median at every budget, on an axis that is there before its points.
+    """Return a figure of the metric's median at every budget of a sweep that may still run.
 
-    It has dots while some points are missing, then lines, with bands as in `against`.
+    The axis has its range from the start. Results are dots while some points are missing, then lines with a band as in
+    `against`.
 
-    turns : the present budget. ends : of the axis. level : label of an arm without privacy, and its final value.
-    bound : label of an arm, budgets (k,), and the bound on the metric at each (k,).
+    turns : vertical lines, such as the present budget. ends : smallest and largest budget, the range of the axis.
+    level : label and final value of an arm without privacy, drawn as a level line.
+    bound : label of an arm, budgets (k,), and a bound on its metric at each (k,).
     """
     log_y = result.metric is not None and result.metric.scale == "log"
     lines, best = _lines(result, styles, log_x=False, log_y=log_y)
@@ -325,7 +364,7 @@ def along_budget(
 
 @dataclass(frozen=True)
 class _Crossing:
-    """A mark at the median of a crossing over the data sets, and the ends of its interval."""
+    """A mark where two curves cross, at the median over the data sets, and the ends of an interval for it."""
 
     mark: Mark
     low: float
@@ -335,26 +374,32 @@ class _Crossing:
 def _crossings(
     result: SweepResult, one: str, other: str, symbol: str, color: str, better: str
 ) -> tuple[list[_Crossing], list[str]]:
-    """Return the crossings of two arms, and sentences about them. better : as of a metric."""
+    """Return the crossings of two arms' curves, and sentences that say which arm is better on which side.
+
+    There are none if one arm is always better, which the curves show, and no marks if there are too many crossings or
+    fewer than half of the data sets agree on the order.
+
+    symbol : of the setting. color : of the marks. better : `better` of the metric: "lower", "higher", or "" if neither.
+    """
     orders = [_by_merit(order, one, other) if better == "higher" else order for order in result.orders(one, other)]
     sets = sum(order.data_sets for order in orders)
     if not orders or (len(orders) == 1 and len(orders[0].leaders) < 2):
         return [], []  # one of them is always better, as the curves show
-    first = orders[0]
-    if len(first.leaders) > MAX_CROSSINGS + 1:
-        return [], [f"{one} and {other}: {len(first.leaders) - 1} crossings, no clear order"]
-    several = f" in {first.data_sets} of {sets} data sets" if sets > 1 else ""
+    usual, *rarer = orders  # the order in most data sets comes first
+    if len(usual.leaders) > MAX_CROSSINGS + 1:
+        return [], [f"{one} and {other}: {len(usual.leaders) - 1} crossings, no clear order"]
+    several = f" in {usual.data_sets} of {sets} data sets" if sets > 1 else ""
     word = "better" if better else "lower"
-    sentences = [f"{sentence}{several}" for sentence in _sentences(first, one, other, symbol, word)]
-    sentences[-1] = "; ".join([sentences[-1], *(_in_short(order, symbol) for order in orders[1:])])
-    if len(first.leaders) < 2 or 2 * first.data_sets < sets:
+    sentences = [f"{sentence}{several}" for sentence in _sentences(usual, one, other, symbol, word)]
+    sentences[-1] = "; ".join([sentences[-1], *(_in_short(order, symbol) for order in rarer)])
+    if len(usual.leaders) < 2 or 2 * usual.data_sets < sets:
         return [], sentences
     values, medians = result.medians(one)
     intervals = result.crossing_intervals(one, other)
-    if len(intervals) != first.places.shape[1]:  # empty over several data sets
-        intervals = tuple((float(row.min()), float(row.max())) for row in first.places.T)
+    if len(intervals) != usual.places.shape[1]:  # empty over several data sets
+        intervals = tuple((float(points.min()), float(points.max())) for points in usual.places.T)
     crossings = []
-    for points, sentence, (low, high) in zip(first.places.T, sentences, intervals, strict=True):
+    for points, sentence, (low, high) in zip(usual.places.T, sentences, intervals, strict=True):
         point = float(np.median(points))
         mark = Mark(point, _height(values, medians, point), sentence, color, _about(symbol, points))
         crossings.append(_Crossing(mark, low, high))
@@ -362,14 +407,15 @@ def _crossings(
 
 
 def _by_merit(order: Order, one: str, other: str) -> Order:
-    """Return an order of lower curves as one of higher curves."""
+    """Return an order whose leaders are the higher curves, from one whose leaders are the lower curves."""
     return Order(tuple(other if leader == one else one for leader in order.leaders), order.places)
 
 
 def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> list[str]:
-    """Return which arm is better on which side: a sentence for every crossing, or one without crossings.
+    """Return sentences that say which of two arms is better on which side: one for each of at most two crossings, or a
+    single one if there is none.
 
-    word : "better" or "lower".
+    word : "better", or "lower" for a metric that declares no better direction.
     """
     best = order.leaders[0] if order.leaders else one
     worse = other if best == one else one
@@ -385,7 +431,7 @@ def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> li
 
 
 def _in_short(order: Order, symbol: str) -> str:
-    """Return a short description of an order that holds on some of the data sets."""
+    """Return a few words on an order that holds on some of the data sets only."""
     if len(order.leaders) < 2:
         return f"{order.leaders[0] if order.leaders else 'no difference'} throughout in {order.data_sets}"
     if len(order.leaders) == 2:
@@ -394,7 +440,10 @@ def _in_short(order: Order, symbol: str) -> str:
 
 
 def _height(values: np.ndarray, medians: np.ndarray, point: float) -> float:
-    """Return the curve's height between its points, interpolated in logarithms if these exist."""
+    """Return the height of a curve at `point`, interpolated between its points, in logarithms if these exist.
+
+    values, medians : (k,) the curve, values ascending.
+    """
     x, at = (np.log(values), math.log(point)) if values[0] > 0 else (values, point)
     if medians.min() > 0:
         return float(np.exp(np.interp(at, x, np.log(medians))))
@@ -402,7 +451,8 @@ def _height(values: np.ndarray, medians: np.ndarray, point: float) -> float:
 
 
 def _lines(result: SweepResult, styles: Mapping[str, ArmStyle], log_x: bool, log_y: bool) -> tuple[list[Line], str]:
-    """Return the curves, and the arm that ends best."""
+    """Return a line for each arm, and the label of the arm that is the best at its last value: one with privacy, if
+    there is one with results; "" if no arm has results."""
     lines = [_line(result, label, styles[label], log_x, log_y) for label in result.curves]
     sign = -1 if result.metric is not None and result.metric.better == "higher" else 1
     candidates = [line for line in lines if len(line.y)]
@@ -412,7 +462,8 @@ def _lines(result: SweepResult, styles: Mapping[str, ArmStyle], log_x: bool, log
 
 
 def _guesses(result: SweepResult) -> list[Line]:
-    """Return the metric's values of a constant guess, the median over the data sets, as a line; none if unknown."""
+    """Return a line with the value of the metric that the best constant guess reaches, the median over the data sets;
+    empty if it is not recorded."""
     guesses_at: dict[float, list[float]] = {}
     for end in result.guesses.ends:
         guesses_at.setdefault(end.place.value, []).append(float(end.samples[0]))
@@ -424,9 +475,10 @@ def _guesses(result: SweepResult) -> list[Line]:
 
 
 def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log_y: bool) -> Line:
+    """Return the line of one arm: medians over all runs, with the band from 10 to 90 %, named by label and growth."""
     values, samples = result.series(label)
-    if len({len(sample) for sample in samples}) == 1:
-        low, median, high = quantiles(np.array(samples)).T  # in one go: the figure is drawn while the sweep goes on
+    if len({len(sample) for sample in samples}) == 1:  # equal numbers of runs, of which all quantiles take one call
+        low, median, high = quantiles(np.array(samples)).T
     else:
         low, median, high = np.array([quantiles(sample[None])[0] for sample in samples]).reshape(-1, 3).T
     growth = _growth(result, label, log_y) if log_x else ""
@@ -444,7 +496,11 @@ def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log
 
 
 def _growth(result: SweepResult, label: str, log_y: bool) -> str:
-    """Return the law that is a straight line on these axes, with its 95 % interval; "" for fewer than three points."""
+    """Return, for an arm's label, the slope of the law that is a straight line on these axes, with its 95 % interval.
+
+    It is "" for fewer than three points. log_y : True on two log axes, where a power law is straight; False where only
+    the x axis is logarithmic, and a log law is.
+    """
     if len(result.medians(label)[0]) < 3:
         return ""
     power, log = result.laws(label)
@@ -454,7 +510,10 @@ def _growth(result: SweepResult, label: str, log_y: bool) -> str:
 
 
 def with_margin(fit: Fit) -> str:
-    """Return the slope with half the width of its 95 % interval: two decimals, or up to the margin's first digit."""
+    """Return a slope with half the width of its 95 % interval as text: "-1.02 ± 0.03".
+
+    It has two decimals, or as many as the first digit of the margin needs. Without a margin it is the slope alone.
+    """
     if fit.margin is None or not _ROUNDING <= fit.margin < math.inf:
         return f"{fit.slope:z.2f}"
     digits = max(2, -math.floor(math.log10(fit.margin)))
@@ -462,10 +521,11 @@ def with_margin(fit: Fit) -> str:
 
 
 def _about(symbol: str, numbers: np.ndarray) -> str:
+    """Return "ε ≈ 2 to 3" for the numbers at which a crossing is in several data sets."""
     return f"{symbol} ≈ {_round(numbers)}".lstrip()
 
 
 def _round(numbers: np.ndarray) -> str:
-    """Return the lowest and the highest of the numbers, with two significant digits each."""
+    """Return the lowest and the highest of the numbers with two significant digits, "2 to 3"; or "2" if they agree."""
     ends = [short(float(number), 2) for number in (numbers.min(), numbers.max())]
     return " to ".join(dict.fromkeys(ends))

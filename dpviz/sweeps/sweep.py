@@ -25,12 +25,16 @@ from dpviz.sweeps.sweep_result import LeftOut, Place, SweepResult
 # ----------------------------------------------------- the numbers among an experiment's settings, with their addresses
 
 SEED = "seed"
-_DIGITS = 3  # significant digits of the values between both ends
+_DIGITS = 3  # significant digits of the values that a sweep chooses between both ends of a range
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A number that can be varied: its declared range, and its addresses, several if methods share it."""
+    """A number among the settings of an experiment that a sweep can vary.
+
+    control : its declaration, with label and range.
+    fields : its addresses in the JSON, "budget.epsilon"; several if methods share it.
+    """
 
     control: Control
     fields: tuple[str, ...]
@@ -42,16 +46,18 @@ class Setting:
 
     @property
     def usual(self) -> tuple[float, float]:
-        """A range to begin with: a factor of ten on either side of the default on a log scale, else the whole range."""
+        """The range that a page proposes: a factor of ten on either side of the default for a setting on a log scale,
+        else the whole declared range."""
         low, high, default = self.control.low or 0.0, self.control.high or 1.0, self.control.default
         if self.control.scale == "linear" or not default:
             return low, high
         return max(low, self._rounded(default / 10)), min(high, self._rounded(default * 10))
 
     def grid(self, low: float, high: float, count: int) -> tuple[float, ...]:
-        """Return at most `count` values from low to high, evenly spaced on the declared scale; whole numbers once each.
+        """Return at most `count` different values from low to high, ascending, evenly spaced on the declared scale.
 
-        Values between the ends are rounded to three digits. Raises UserError if the range is empty.
+        Values between the ends are rounded to three digits, or to whole numbers. Raises UserError if the range is
+        empty.
         """
         if not low < high:
             raise UserError(f"{self.control.label}: “From” must be below “To”.", title="This range is empty")
@@ -61,69 +67,75 @@ class Setting:
 
     @property
     def logarithmic(self) -> bool:
-        """True if its values are spaced by factors."""
+        """True if the setting is declared on a log scale, so that its values are spaced by factors."""
         return self.control.scale == "log"
 
     def _rounded(self, value: float) -> float:
+        """Return a value with three significant digits, or as a whole number if the setting is one."""
         rounded = float(f"{value:.{_DIGITS}g}")
         return float(round(rounded)) if self.control.type is int else rounded
 
 
 def settings(experiment: Experiment) -> dict[str, Setting]:
-    """Return the settings that can be varied, by name: the budget's, those of the methods, the problem's, and its
-    data's.
+    """Return the settings of an experiment that can be varied, by name: those of the budget, of the methods, of the
+    problem and of its data.
 
-    A setting of the methods is varied in all that have it, references included. Repeats and seeds are not among them.
+    The names of the last two begin with "problem_" and "data_". A setting of the methods is varied in all that have it,
+    those without privacy included. Numbers of repeats and seeds are not among the settings.
     """
-    shared: dict[str, Setting] = {}
+    of_methods: dict[str, Setting] = {}
     for position, arm in enumerate(experiment.arms):
         for name, setting in _addressed(arm.algorithm, f"arms.{position}.algorithm").items():
-            earlier = shared.get(name)
-            shared[name] = replace(earlier, fields=earlier.fields + setting.fields) if earlier else setting
-    result = {**_addressed(experiment.budget, "budget"), **shared}
+            earlier = of_methods.get(name)
+            of_methods[name] = replace(earlier, fields=earlier.fields + setting.fields) if earlier else setting
+    result = {**_addressed(experiment.budget, "budget"), **of_methods}
     for owner, address in ((experiment.problem, "problem"), (experiment.problem.dataset, "problem.data")):
         if owner is not None:
-            result |= {
-                f"{address.rpartition('.')[2]}_{name}": part for name, part in _addressed(owner, address).items()
-            }
+            prefix = address.rpartition(".")[2]
+            result |= {f"{prefix}_{name}": setting for name, setting in _addressed(owner, address).items()}
     return result
 
 
 def data_seed(experiment: Experiment) -> str:
-    """Return the address of the seed that the data are generated from; empty where there is none."""
+    """Return the address of the seed that an experiment's data are generated from; "" for data without a seed."""
     data = experiment.problem.dataset
     return f"problem.data.{SEED}" if data is not None and SEED in type(data).model_fields else ""
 
 
 def named(experiment: Experiment, fields: Sequence[str]) -> Setting | None:
-    """Return the setting with these addresses, or the one of which they are a part; None without one."""
+    """Return the setting of an experiment whose addresses are `fields`, or include them; None if there is none."""
     return next((setting for setting in settings(experiment).values() if set(fields) <= set(setting.fields)), None)
 
 
 def numbers(owner: Specification) -> Iterator[Control]:
-    """Return the controls of numbers with a range; without seeds, whose values have no order."""
+    """Return the controls of a specification that are numbers with a declared range.
+
+    Seeds are left out: their values have no order, so that no curve over them makes sense.
+    """
     return (
         control for control in type(owner).controls() if control.low is not None and not control.name.endswith(SEED)
     )
 
 
 def _addressed(owner: Specification, address: str) -> Mapping[str, Setting]:
+    """Return the settings of a specification, by name, if it is at `address` in the JSON of the experiment."""
     return {control.name: Setting(control, (f"{address}.{control.name}",)) for control in numbers(owner)}
 
 
 # --------------------------------------------------------------------------------------------------------------- sweeps
 
-MOST_VALUES, MOST_POINTS = 24, 200
-Address = Sequence[str]  # "budget.epsilon", split at the dot
-_HERE = InThread()
+MOST_VALUES, MOST_POINTS = 24, 200  # largest number of values of a setting, and of points of a sweep
+Address = Sequence[str]  # the address of a number, split at its dots: ["budget", "epsilon"]
+_HERE = InThread()  # the default executor: the caller's thread
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point(Place):
-    """A point of a sweep with its plans.
+    """A point of a sweep, with the experiment there and its plans.
 
-    experiment : with the arms that have a plan; None if none has. left_out : the reasons why the other arms have none,
-        by label.
+    experiment : the experiment with the arms that have a plan; None if none has.
+    plans : by label, the plans of these arms.
+    left_out : by label of each of the other arms, the reason why it has no plan.
     bytes : estimated memory that the run will need.
     """
 
@@ -134,17 +146,18 @@ class Point(Place):
 
     @property
     def steps(self) -> int:
-        """Number of steps of all its methods and repeats."""
+        """Number of steps of all methods and repeats together, as a measure of the point's computing time."""
         repeats = 0 if self.experiment is None else self.experiment.replicates
         return repeats * sum(max(1, plan.iterations) for plan in self.plans.values())
 
     @property
     def place(self) -> Place:
-        """The point's values, without its experiment and plans."""
+        """The values of the settings at the point, without its experiment and plans."""
         return Place(self.number, self.value, self.second, self.data_seed)
 
 
 def _ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the values in ascending order. Raises ValueError if there are too many, or equal ones."""
     if len(values) > MOST_VALUES:
         raise ValueError(f"at most {MOST_VALUES} of a setting, and there are {len(values):,}")
     if len(set(values)) < len(values):
@@ -157,10 +170,11 @@ Values = Annotated[tuple[float, ...], Field(min_length=1), AfterValidator(_ascen
 
 
 class Axis(Specification):
-    """A setting that a sweep varies.
+    """A setting that a sweep varies, and its values.
 
-    fields : addresses of the numbers that take the value, all of them at once: "budget.epsilon",
-        "problem.data.strategies_x", "arms.0.algorithm.iterations". values : kept in ascending order.
+    fields : addresses of the numbers that all take the value at once: "budget.epsilon", "problem.data.strategies_x",
+        "arms.0.algorithm.iterations".
+    values : different values, which are brought into ascending order.
     """
 
     kind: ClassVar[str] = "experiments.sweep.axis"
@@ -168,7 +182,7 @@ class Axis(Specification):
     values: Values
 
     def taking(self, value: float) -> list[tuple[Address, float]]:
-        """Return each address with that value."""
+        """Return the pairs (address, value) that give this value to all numbers of the axis."""
         return [(address.split("."), value) for address in self.fields]
 
 
@@ -178,12 +192,13 @@ class Sweep(Specification):
     Every point has noise and batches of its own, drawn from the experiment's seed and from the point's releases; so
     both the data and the noise differ between data sets. Points on one problem share the starting points of their runs.
 
-    experiment : also as the first positional argument.
-    fields, values : of the setting, as of an `Axis`; or its values by its name alone, such as `epsilon=(0.5, 1, 2)`.
-    second : another setting, whose values are combined with each of these.
-    metric : the metric that is kept of every run, at its last iteration; by default the most telling one.
-    data_seed : address of the seed that the data are generated from, "problem.data.seed". data_seeds : its values, one
-        for each data set; without any, the experiment's data are the only ones.
+    experiment : the experiment that is varied, also as the first positional argument.
+    fields, values : addresses and values of the setting, as in `Axis`; or in place of both its name with the values,
+        such as `epsilon=(0.5, 1, 2)`.
+    second : another setting; each of its values is combined with each of `values`.
+    metric : name of the metric whose last value is kept of every run; by default the most telling one.
+    data_seed, data_seeds : address of the seed that the data are generated from, "problem.data.seed", and its values,
+        one for each data set. Without them the experiment's data are the only ones.
 
     >>> from dpviz.experiments.experiment import Arm
     >>> from dpviz.families.accelerated import Nesterov
@@ -211,19 +226,24 @@ class Sweep(Specification):
     @model_validator(mode="before")
     @classmethod
     def _from_short_forms(cls, values: Any) -> Any:
+        """Replace a setting's name with its values, `epsilon=(0.5, 1, 2)`, by the fields `fields` and `values`."""
         experiment = values.get("experiment") if isinstance(values, dict) else None
-        if not isinstance(experiment, Experiment):
+        if not isinstance(experiment, Experiment) or "fields" in values:
             return values
-        names = [name for name in values if name not in cls.model_fields and name != "kind"]
-        if len(names) == 1 and "fields" not in values and (setting := settings(experiment).get(names[0])):
-            values = {name: value for name, value in values.items() if name != names[0]} | {
-                "fields": setting.fields,
-                "values": values[names[0]],
-            }
-        return values
+        extra_names = [name for name in values if name not in cls.model_fields and name != "kind"]
+        if len(extra_names) != 1:
+            return values
+        (name,) = extra_names
+        setting = settings(experiment).get(name)
+        if setting is None:
+            return values
+        others = {other: value for other, value in values.items() if other != name}
+        return others | {"fields": setting.fields, "values": values[name]}
 
     @model_validator(mode="after")
     def _most_telling_metric(self) -> "Sweep":
+        """Set the default of `metric`: the first that may be shown, which on data that are not public is a released
+        one."""
         if not self.metric:
             metrics = self.experiment.metrics().values()
             visible = [metric for metric in metrics if metric.released or self.experiment.public]
@@ -242,9 +262,10 @@ class Sweep(Specification):
 
     @model_validator(mode="after")
     def _varied_once(self) -> "Sweep":
-        all_fields = self.fields, self.second.fields if self.second else (), (self.data_seed,) if self.data_seed else ()
-        numbers = [number for fields in all_fields for number in set(fields)]
-        if len(set(numbers)) < len(numbers):
+        second_fields = self.second.fields if self.second else ()
+        seed_fields = (self.data_seed,) if self.data_seed else ()
+        addresses = [*set(self.fields), *set(second_fields), *seed_fields]
+        if len(set(addresses)) < len(addresses):
             raise ValueError("a number can take one value at a time; vary another setting beside it")
         return self
 
@@ -265,36 +286,37 @@ class Sweep(Specification):
         return len(self.values) * (len(self.second.values) if self.second else 1)
 
     def points(self) -> tuple[Experiment, ...]:
-        """Return the experiment of every point: on the first data set, value by value of the second setting, then on
-        the next.
+        """Return the experiment of every point.
 
-        Raises UserError, naming the value or the seed, where settings do not go together.
+        They are ordered by data set, then by value of the second setting, then by value of the first. Raises UserError,
+        naming the value or the seed, where settings do not go together.
         """
-        first = [experiment for _, experiment in self._first()]
-        return tuple(self._on(seed, point) for seed in self.data_seeds or (None,) for point in first)
+        on_first_data = [experiment for _, experiment in self._first()]
+        return tuple(self._on(seed, experiment) for seed in self.data_seeds or (None,) for experiment in on_first_data)
 
     def planned(self) -> tuple[Point, ...]:
-        """Compute the plans of all points, from public facts alone.
+        """Compute the plans of all points, from public facts alone; return the points in the order of `points`.
 
         An arm without a plan at some value is left out there, with the reason. Raises UserError if no arm has a plan at
-        any value, or as `points` does.
+        any value, or, naming the value or the seed, where settings do not go together.
         """
-        first = [_planned(place, experiment) for place, experiment in self._first()]
-        if all(point.experiment is None for point in first):
-            raise UserError(next(iter(first[0].left_out.values())), title="No method has a plan")
+        on_first_data = [_planned(place, experiment) for place, experiment in self._first()]
+        if all(point.experiment is None for point in on_first_data):
+            first_reason, *_ = on_first_data[0].left_out.values()
+            raise UserError(first_reason, title="No method has a plan")
         # Plans depend on public facts alone, so they are the same for all data sets.
-        points = [
-            replace(point, data_seed=seed, experiment=point.experiment and self._on(seed, point.experiment))
-            for seed in self.data_seeds or (None,)
-            for point in first
-        ]
+        points = []
+        for seed in self.data_seeds or (None,):
+            for point in on_first_data:
+                experiment = None if point.experiment is None else self._on(seed, point.experiment)
+                points.append(replace(point, data_seed=seed, experiment=experiment))
         return tuple(replace(point, number=number) for number, point in enumerate(points))
 
     def price(self, points: Sequence[Point] | None = None) -> str:
-        """Return the number of releases that its runs make of data that are not public, with their total cost, in
-        words.
+        """Return the number of releases that all runs make of data that are not public, with their total cost, in
+        words: "6 releases, ε = 9 by adding up"; "" for public data.
 
-        "6 releases, ε = 9 by adding up"; empty for public data. points : of `planned`, if they were computed before.
+        points : the result of `planned`, if it was computed before.
         """
         if self.experiment.public:
             return ""
@@ -307,7 +329,8 @@ class Sweep(Specification):
         return releases(runs, self.experiment.budget)
 
     def cells(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> tuple[Cell, ...]:
-        """Return the cells to run, in the order of the points; without points at which no arm has a plan."""
+        """Return the cells (units of work for an executor) in the order of the points; points at which no arm has a
+        plan are left out."""
         return _cells(self.planned(), tables)
 
     def stream(
@@ -319,12 +342,13 @@ class Sweep(Specification):
     ) -> Iterator["SweepStep"]:
         """Let an executor run the points, yielding a step as each ends, in any order.
 
-        All values on one data set come before the next one, so the whole curve is there early and then gains its
-        intervals. A stop, by setting `stopping` or closing the stream, keeps the points that are finished. An arm that
-        meets a user's mistake during its run, and a point that fails, are left out. Raises UserError as `planned` does,
-        if no arm records the metric, and at the end if no point could be run.
+        All values on one data set are run before those on the next, so that the whole curve is there early and then
+        gains its intervals. A stop, by setting `stopping` or closing the stream, keeps the points that are finished.
+        An arm that raises UserError during its run, and a point that fails, are left out of the result.
 
         on_progress : called with every advance, also inside a point; by any thread.
+
+        Raises UserError as `planned` does, if no arm records the metric, and at the end if no point could be run.
         """
         points, stopping = self.planned(), stopping or threading.Event()
         under_way = _UnderWay(self, points, stopping, on_progress)
@@ -343,7 +367,7 @@ class Sweep(Specification):
     def run(
         self, tables: Mapping[str, Any] = NO_TABLES, executor: Executor = _HERE, *, progress: bool = False
     ) -> SweepResult:
-        """Run all points to their end. progress : as of `Experiment.run`."""
+        """Run all points to their end. progress : show a bar, as in `Experiment.run`."""
         check_tables(self.experiment.problem, tables)
         with bar("dpviz sweep", progress) as set_progress:
             tables = {**self.experiment.problem.carried, **tables}
@@ -352,13 +376,14 @@ class Sweep(Specification):
         return step.result
 
     def _first(self) -> list[tuple[Place, Experiment]]:
-        """Return the places on the first data set, and the experiment at each."""
+        """Return the places of the points on one data set, with the experiment at each on the experiment's own data."""
         second_values = self.second.values if self.second else (None,)
-        pairs = enumerate(product(second_values, self.values))
-        return [(Place(number, value, second), self._at(value, second)) for number, (second, value) in pairs]
+        combinations = enumerate(product(second_values, self.values))
+        return [(Place(number, value, second), self._at(value, second)) for number, (second, value) in combinations]
 
     def _at(self, value: float, second: float | None) -> Experiment:
-        """Return the experiment at these values. Raises UserError, naming the values."""
+        """Return the experiment at these values of both settings. Raises UserError, naming the values, if it is not
+        possible."""
         changes, text = Axis(fields=self.fields, values=(value,)).taking(value), f"value {short(value, 10)}"
         if self.second is not None and second is not None:
             changes += self.second.taking(second)
@@ -366,7 +391,8 @@ class Sweep(Specification):
         return _changed(self.experiment, changes, f"At the {text}")
 
     def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
-        """Return the experiment on this data set. Raises UserError, naming the seed."""
+        """Return the experiment with the data of this seed; None leaves them. Raises UserError, naming the seed, if it
+        is not possible."""
         if data_seed is None:
             return experiment
         return _changed(experiment, [(self.data_seed.split("."), data_seed)], f"On the data set {data_seed}")
@@ -374,10 +400,10 @@ class Sweep(Specification):
 
 @dataclass(frozen=True)
 class SweepStep:
-    """One advance of a sweep at one of its values.
+    """State of a sweep after an advance at one of its points.
 
-    result : the results so far. progress : over all points, in [0, 1]; restored : the part of it that was read from a
-        store and took no time.
+    value : of the setting at that point. result : the results so far, the same growing object in every step.
+    progress : over all points, in [0, 1]. restored : the part of it that was read from a store and took no time.
     """
 
     value: float
@@ -387,7 +413,10 @@ class SweepStep:
 
 
 class _UnderWay:
-    """A sweep during its run: the progress of each point, and the results so far."""
+    """A sweep during its run: the progress of each point, and the results so far.
+
+    Points are numbered as the executor numbers its cells: without those at which no arm has a plan.
+    """
 
     def __init__(
         self,
@@ -398,6 +427,7 @@ class _UnderWay:
     ) -> None:
         self._run = [point for point in points if point.experiment is not None]
         self._stopping, self._on_progress, self._lock = stopping, on_progress, threading.Lock()
+        # Of each point its weight in the sweep's progress, and its own progress; both in [0, 1].
         self._weights = [point.steps / sum(point.steps for point in self._run) for point in self._run]
         self._shares, self._progress, self._restored = [0.0] * len(self._run), 0.0, 0.0
         self._failed: dict[int, str] = {}
@@ -406,23 +436,24 @@ class _UnderWay:
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
         self.result.finished = len(points) - len(self._run)
         self.result.public, self.result.price = sweep.experiment.public, sweep.price(points)
-        if setting := named(sweep.experiment, sweep.fields):
+        setting = named(sweep.experiment, sweep.fields)
+        if setting is not None:
             self.result.axis = setting.title, setting.control.symbol, setting.logarithmic
         self.result.leave_out(
             LeftOut(point.place, label, reason)
-            for point in points[: sweep.places]
+            for point in points[: sweep.places]  # of the first data set; on the others the same arms have no plan
             for label, reason in point.left_out.items()
         )
 
     def on_progress(self, number: int, trace: Trace | None, progress: float) -> None:
-        """Note the progress of a point; stop the sweep if no arm records the metric."""
+        """Take the progress of the point `number` into account; stop the sweep if no arm records the metric."""
         if trace is not None and not self._may_record(trace):
             self._stopping.set()  # `end` will raise the error
         elif progress > 0:
             self._advance(number, progress)
 
     def end(self, number: int, outcome: Outcome) -> SweepStep:
-        """Record the outcome of a point. Raises UserError if no arm records the metric."""
+        """Record the outcome of the point `number`; return the step. Raises UserError if no arm records the metric."""
         point, result = self._run[number], self.result
         if outcome.trace is not None and not self._may_record(outcome.trace):
             recorded = ", ".join(outcome.trace.metrics)
@@ -434,7 +465,7 @@ class _UnderWay:
             self._restored += self._weights[number] * outcome.restored
             if outcome.trace is not None:
                 result.record(point.place, outcome.trace)
-            result.leave_out(LeftOut(point.place, *item) for item in outcome.left_out.items())
+            result.leave_out(LeftOut(point.place, label, reason) for label, reason in outcome.left_out.items())
         elif outcome.state == "failed":
             self._failed[number] = outcome.message
             result.leave_out(LeftOut(point.place, label, outcome.message) for label in point.plans)
@@ -443,23 +474,23 @@ class _UnderWay:
         return self._advance(number, 1.0 if outcome.state in ("done", "failed") else 0.0)
 
     def check(self) -> None:
-        """Raise UserError if all points that were run have failed."""
+        """Raise UserError, with the message of the first point that failed, if no point has succeeded."""
         if self._failed and not self._succeeded:
             raise UserError(self._failed[min(self._failed)])
 
     def _may_record(self, trace: Trace) -> bool:
-        """Look up the metric in a trace; return False if all arms are there and none records it."""
+        """Return False if a trace has all arms, and none of them records the metric; note the metric's declaration."""
         result = self.result
         result.metric = result.metric or trace.metrics.get(result.metric_name)
         return result.metric is not None or len(trace.lanes) < len(result.arms)
 
     def _advance(self, number: int, share: float) -> SweepStep:
-        """Note the progress of a point, report the sweep's, and return the step."""
+        """Set the progress of the point `number` to `share`, report the sweep's progress, and return the step."""
         with self._lock:
             self._shares[number] = max(share, self._shares[number])
-            done = sum(weight * share for weight, share in zip(self._weights, self._shares, strict=True))
-            is_complete = min(self._shares) == 1.0
-            self._progress = 1.0 if is_complete else min(1.0, max(self._progress, done))
+            progress = sum(weight * share for weight, share in zip(self._weights, self._shares, strict=True))
+            is_complete = min(self._shares) == 1.0  # then exactly 1, whatever the rounding errors of the sum are
+            self._progress = 1.0 if is_complete else min(1.0, max(self._progress, progress))
             step = SweepStep(self._run[number].value, self.result, self._progress, self._restored)
         if self._on_progress is not None:
             self._on_progress(step)
@@ -467,11 +498,13 @@ class _UnderWay:
 
 
 def _cells(points: Sequence[Point], tables: Mapping[str, np.ndarray]) -> tuple[Cell, ...]:
+    """Return a cell for every point at which an arm has a plan; of its run the last records are kept."""
     return tuple(Cell(point.experiment, tables, "last") for point in points if point.experiment is not None)
 
 
 def _changed(experiment: Experiment, changes: Sequence[tuple[Address, float]], where: str) -> Experiment:
-    """Return `with_numbers`; its errors name the point, as `where` does."""
+    """Return the experiment with the numbers at these addresses replaced. Raises UserError that begins with `where`,
+    the name of the point, if it is not possible."""
     try:
         return with_numbers(experiment, changes)
     except UserError as error:
@@ -479,16 +512,21 @@ def _changed(experiment: Experiment, changes: Sequence[tuple[Address, float]], w
 
 
 def with_numbers(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:
-    """Return a validated copy of a specification, or of a tuple of them, with the numbers at the addresses replaced."""
+    """Return a validated copy of a specification, or of a tuple of them, with the numbers at the addresses replaced.
+
+    changes : pairs (address, value). The first part of an address names a field, or the index of an item; the rest is
+        the address inside it. Raises UserError for an address that is no number's.
+    """
     fields: dict[str, Any] = {}
     for name in dict.fromkeys(address[0] for address, _ in changes):
-        below = [(address[1:], value) for address, value in changes if address[0] == name]
-        if not all(address for address, _ in below):
-            fields[name] = _number(owner, name, below[0][1])
+        inner_changes = [(address[1:], value) for address, value in changes if address[0] == name]
+        if not all(address for address, _ in inner_changes):  # the address ends here: the field is the number
+            _, value = inner_changes[0]
+            fields[name] = _number(owner, name, value)
         elif isinstance(owner, tuple) and name in map(str, range(len(owner))):
-            fields[name] = with_numbers(owner[int(name)], below)
+            fields[name] = with_numbers(owner[int(name)], inner_changes)
         elif isinstance(owner, Specification) and name in type(owner).model_fields:
-            fields[name] = with_numbers(getattr(owner, name), below)
+            fields[name] = with_numbers(getattr(owner, name), inner_changes)
         else:
             raise _no_number(name)
     if isinstance(owner, tuple):
@@ -498,7 +536,10 @@ def with_numbers(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:
 
 
 def _number(owner: Any, name: str, value: float) -> float | int:
-    """Return the value as the type of its field. Raises UserError if the name is no number."""
+    """Return `value` converted to the type of the field `name` of `owner`, int or float.
+
+    Raises UserError if the field is no number, or a whole number and the value is not.
+    """
     controls = {control.name: control for control in owner.controls()} if isinstance(owner, Specification) else {}
     control = controls.get(name)
     if control is None or control.options or control.type not in (int, float):
@@ -511,19 +552,19 @@ def _number(owner: Any, name: str, value: float) -> float | int:
 
 
 def _no_number(name: str) -> UserError:
+    """Return the error to raise for an address with the part `name` that leads to no number."""
     return UserError(f"'{name}' is not a number among these settings. Choose another quantity to vary.")
 
 
 def _planned(place: Place, experiment: Experiment) -> Point:
     """Compute the plans of an experiment; return them as the point at `place`."""
     planned = experiment.planned()
-    ready, left_out = planned.experiment, {label: str(error) for label, error in planned.refused.items()}
     return Point(
         place.number,
         place.value,
         place.second,
-        experiment=ready,
+        experiment=planned.experiment,
         plans=planned.plans,
-        left_out=left_out,
-        bytes=0.0 if ready is None else ready.estimated_bytes(planned.plans),
+        left_out={label: str(error) for label, error in planned.refused.items()},
+        bytes=0.0 if planned.experiment is None else planned.experiment.estimated_bytes(planned.plans),
     )

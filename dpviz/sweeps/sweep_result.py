@@ -1,4 +1,5 @@
-"""Results of a sweep: the last numbers of every arm at every point, fitted laws and crossings."""
+"""Results of a sweep: the last numbers of every arm's runs at every point, laws fitted to them, and the values at which
+the curves of two arms cross."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -23,21 +24,22 @@ from dpviz.problems.base import Metric
 
 # --------------------------------------------------- laws: growth with a setting, and the crossings of two methods
 
-_NORMAL = 1.959964  # standard errors on either side of a 95 % interval
-_MIN_WEIGHT = 1e-6  # runs that diverged must not make a sum of squares zero
+_NORMAL = 1.959964  # number of standard errors on either side of a 95 % interval
+_MIN_WEIGHT = 1e-6  # smallest relative weight, so that runs that diverged do not make a weighted sum of squares zero
 
-Samples = Sequence[np.ndarray]  # on one data set, the (R,) numbers of the runs at each of k values of the setting
+# On one data set, the last numbers (R,) of the R runs at each of k values of the setting.
+Samples = Sequence[np.ndarray]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A least-squares slope, its error, and the distance of the law from the medians.
+    """A law fitted to the medians over the runs by least squares: its slope, the error, and how well it fits.
 
-    slope : mean of the slopes of the data sets.
-    error : its standard error. margin : half the width of its 95 % interval. Both None where they cannot be estimated
-        (one run at each of two points).
-    misfits : for every data set the typical relative distance of a median from the law, √(Σ (law/median - 1)²/(k - 2));
-        empty where there is none (two points, or medians that are not positive).
+    slope : mean over the data sets of the slopes on each.
+    error, margin : standard error of `slope`, and half the width of its 95 % interval; None where they cannot be
+        estimated, from one run at each of two points.
+    misfits : for every data set the typical relative distance of a median from the law, √(Σ (law/median - 1)²/(k - 2)),
+        where k is the number of points; empty for two points, and where medians are not positive.
     """
 
     slope: float
@@ -52,63 +54,70 @@ class Fit:
 
 
 def power_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
-    """Fit the exponent p of median ≈ c value^p: slope of log median against log value, on every data set.
+    """Fit the exponent p of the law median ≈ c value^p: the slope of log median against log value on every data set.
 
-    values (k,), the same for all data sets. The error is the largest of three: that of the replicates, from
-    distribution-free 68 % intervals of the medians (order statistics around the middle), taken as independent; that of
-    the regression of the mean curve, from its residuals, which also grows if the curve is bent; and, from two data sets
-    on, the spread of their slopes over √S. The 95 % margin takes Student's factor for that spread, 1.96 for the others.
-    Points without a logarithm in some data set are left out; None if fewer than two remain.
+    values : (k,) values of the setting, the same for all S data sets.
+
+    The standard error is the largest of three: that of the replicates, from distribution-free 68 % intervals of the
+    medians (order statistics around the middle), taken as independent; that of the regression of the mean curve, from
+    its residuals, which also grows if the curve is bent; and, from two data sets on, the sample standard deviation
+    of their slopes over √S. The 95 % margin uses Student's factor for the last, 1.96 for the others. Points without a
+    logarithm in some data set are left out; None if fewer than two remain.
     """
     values, intervals = np.asarray(values, float), _around_medians(data_sets)
-    is_kept = (values > 0) & (intervals[..., 0] > 0).all(axis=0)
-    line = _Line.through(np.log(values[is_kept]), np.log(intervals[:, is_kept]), np.ones(int(is_kept.sum())))
-    return None if line is None else line.fit(_several(data_sets), intervals[:, is_kept, 1], logarithmic=True)
+    has_logarithm = (values > 0) & (intervals[..., 0] > 0).all(axis=0)
+    values, intervals = values[has_logarithm], intervals[:, has_logarithm]
+    line = _Line.through(np.log(values), np.log(intervals), np.ones(len(values)))
+    return None if line is None else line.fit(_several(data_sets), intervals[..., 1], logarithmic=True)
 
 
 def log_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
-    """Fit the slope b of median ≈ a + b ln(value): growth of the metric, in its unit, per factor e of the value.
+    """Fit the slope b of the law median ≈ a + b ln(value): the growth of the metric, in its unit, per factor e of the
+    value.
 
-    Where all medians are positive the fit weights relative errors equally, as a power law does, so that the two
-    compare; else absolute errors. Errors as of `power_law`; values that are not positive are left out; None if fewer
-    than two remain.
+    Where all medians are positive the fit weights relative errors equally, as `power_law` does, so that the two can be
+    compared; else absolute errors. The errors of the slope are those of `power_law`. Values that are not positive are
+    left out; None if fewer than two remain.
     """
     values, intervals = np.asarray(values, float), _around_medians(data_sets)
     intervals, values = intervals[:, values > 0], values[values > 0]
     medians = intervals[..., 1]
     weights = np.ones(len(values))
     if medians.size and (medians > 0).all():
-        means = medians.mean(axis=0)
+        means = medians.mean(axis=0)  # (k,) over the data sets
         weights = np.maximum(means.min() / means, _MIN_WEIGHT) ** 2
     line = _Line.through(np.log(values), intervals, weights)
     return None if line is None else line.fit(_several(data_sets), medians, logarithmic=False)
 
 
 def _several(data_sets: Sequence[Samples]) -> bool:
-    """Return whether there is more than one replicate everywhere."""
+    """Return whether there is more than one run at every value on every data set, so that medians have an error."""
     return all(len(numbers) > 1 for samples in data_sets for numbers in samples)
 
 
 def _around_medians(data_sets: Sequence[Samples]) -> np.ndarray:
-    """Compute (S, k, 3): lower end of a 68 % interval of the median, the median, and the upper end.
+    """Compute, for each of k values on each of S data sets, the lower end of a 68 % interval of the median, the median,
+    and the upper end: (S, k, 3).
 
-    The number of samples below the median is binomial, with standard deviation √R/2; so the interval ends at the
-    quantiles 1/2 ± 1/(2√R).
+    The number of R samples below the true median is binomial with standard deviation √R/2; so the interval, which is
+    one standard deviation wide on either side, ends at the quantiles 1/2 ± 1/(2√R) of the samples.
     """
-    samples = [cell for data_set in data_sets for cell in data_set]
-    rows, sizes = np.empty((len(samples), 3)), np.array([len(cell) for cell in samples])
+    samples = [numbers for data_set in data_sets for numbers in data_set]
+    rows, sizes = np.empty((len(samples), 3)), np.array([len(numbers) for numbers in samples])
     for size in set(sizes.tolist()):  # one size, unless the sweep varies the number of runs
         half, indices = 0.5 / math.sqrt(size), np.flatnonzero(sizes == size)
-        group = np.array([samples[index] for index in indices])
+        group = np.array([samples[index] for index in indices])  # all with equal sizes, for one call
         rows[indices] = np.quantile(group, (0.5 - half, 0.5, 0.5 + half), axis=1, method="hazen").T
     return rows.reshape(len(data_sets), -1, 3)
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A straight line per data set through k heights, by least squares with the same weights (k,) for all.
+    """Straight lines through the k heights of each of S data sets, by weighted least squares.
 
-    centred (k,) : x minus its weighted mean. intervals (S, k, 3) : as of `_around_medians`.
+    centred : (k,) the x of the points minus their weighted mean, the same for all data sets.
+    weights : (k,) weights of the squared distances, the same for all data sets.
+    intervals : (S, k, 3) heights with 68 % intervals: lower end, height, upper end.
     """
 
     centred: np.ndarray
@@ -117,42 +126,44 @@ class _Line:
 
     @classmethod
     def through(cls, x: np.ndarray, intervals: np.ndarray, weights: np.ndarray) -> "_Line | None":
+        """Return the lines through points with these x (k,); None for fewer than two points."""
         return cls(x - np.average(x, weights=weights), weights, intervals) if len(x) > 1 else None
 
     @property
     def slopes(self) -> np.ndarray:
-        """(S,) slopes, linear in the heights."""
+        """(S,) slope of each data set's line, which is a linear function of the heights."""
         return self.intervals[..., 1] @ self._lever
 
     @property
     def law(self) -> np.ndarray:
-        """(S, k) heights of the lines."""
+        """(S, k) heights of the lines at the k points."""
         means = np.average(self.intervals[..., 1], axis=1, weights=self.weights)
         return means[:, None] + self.slopes[:, None] * self.centred
 
     def fit(self, several: bool, medians: np.ndarray, logarithmic: bool) -> Fit:
-        """Return the slope with its errors.
+        """Return the mean slope with its errors, as `power_law` describes them.
 
-        several : whether intervals have a width. medians (S, k) : the heights, or with `logarithmic` the numbers whose
-            logarithms are the heights.
+        several : True if the intervals come from several runs, and so have a width.
+        medians : (S, k) the heights, or with `logarithmic` the numbers whose logarithms are the heights.
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # runs that diverged
-            errors, spread = self._errors(several), float(np.std(self.slopes)) if len(self.slopes) > 1 else None
+        with np.errstate(over="ignore", invalid="ignore"):  # runs that diverged have huge numbers
+            errors = self._errors(several)
             margins = [_NORMAL * error for error in errors]
-            if spread is not None:
+            if len(self.slopes) > 1:  # the spread of the slopes of several data sets
                 degrees = len(self.slopes) - 1
-                errors.append(spread / math.sqrt(degrees))
+                errors.append(float(np.std(self.slopes)) / math.sqrt(degrees))
                 margins.append(float(stdtrit(degrees, 0.975)) * errors[-1])
             misfits = self._misfits(medians, np.exp(self.law) if logarithmic else self.law)
         return Fit(float(self.slopes.mean()), max(errors, default=None), max(margins, default=None), misfits)
 
     def _errors(self, several: bool) -> list[float]:
-        """Return standard errors of the mean slope on these data sets: of the replicates, of the mean curve's
-        residuals."""
+        """Return standard errors of the mean slope on these data sets: the one that follows from the errors of the
+        medians, if there are `several` runs, and the one that follows from the residuals of the mean curve, if there
+        are more than two points."""
         degrees, errors = len(self.centred) - 2, []
         if several:
-            widths = (self.intervals[..., 2] - self.intervals[..., 0]) / 2
-            errors.append(float(np.linalg.norm(widths * self._lever)) / len(widths))
+            median_errors = (self.intervals[..., 2] - self.intervals[..., 0]) / 2  # (S, k)
+            errors.append(float(np.linalg.norm(median_errors * self._lever)) / len(median_errors))
         if degrees > 0:
             residuals = (self.intervals[..., 1] - self.law).mean(axis=0)
             variance = self.weights @ residuals**2 / degrees
@@ -160,6 +171,7 @@ class _Line:
         return errors
 
     def _misfits(self, medians: np.ndarray, law: np.ndarray) -> tuple[float, ...]:
+        """Return the misfits of `Fit` from medians and law, (S, k) each."""
         degrees = len(self.centred) - 2
         if degrees < 1 or not (medians > 0).all():
             return ()
@@ -168,25 +180,24 @@ class _Line:
 
     @property
     def _lever(self) -> np.ndarray:
-        """(k,) derivative of the slope by each height."""
+        """(k,) derivative of a data set's slope with respect to each of its heights."""
         return self.weights * self.centred / (self.weights @ self.centred**2)
 
 
 def better_law(power: Fit | None, log: Fit | None) -> str:
-    """Name the law with the smaller misfit, and the number of data sets in which it is smaller; empty where there are
-    no misfits.
+    """Return which law fits better, in words: "Power law", or "Log law (4 of 5 data sets)"; "" without misfits.
 
-    A law is called better if it is so in four of five data sets or more.
+    A law is called better if its misfit is the smaller one in at least four of five data sets.
     """
     if power is None or log is None or not power.misfits or len(power.misfits) != len(log.misfits):
         return ""
     sets = len(power.misfits)
-    for_power = sum(
+    power_wins = sum(
         power_misfit < log_misfit for power_misfit, log_misfit in zip(power.misfits, log.misfits, strict=True)
     )
-    wins, name = max((for_power, "Power law"), (sets - for_power, "Log law"))
+    wins, name = max((power_wins, "Power law"), (sets - power_wins, "Log law"))
     if 5 * wins < 4 * sets:
-        return f"Neither clearly (power law in {for_power} of {sets})"
+        return f"Neither clearly (power law in {power_wins} of {sets})"
     return name if sets == 1 else f"{name} ({wins} of {sets} data sets)"
 
 
@@ -194,10 +205,12 @@ def better_law(power: Fit | None, log: Fit | None) -> str:
 
 
 def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray) -> tuple[float, ...]:
-    """Compute the values at which two curves cross, ascending; all arrays (k,), values ascending.
+    """Compute the values at which two curves of medians cross, ascending.
 
-    Between two points both curves are straight in the logarithms of value and median; in the numbers themselves where
-    some are not positive. Curves that touch without changing sides do not cross.
+    Between two points both curves are taken as straight lines in the logarithms of value and median, or in the numbers
+    themselves where some are not positive. Curves that touch without changing sides do not cross.
+
+    values, medians_a, medians_b : (k,) points of the curves, values ascending.
     """
     x = _logarithmic(values)
     heights = _logarithmic(np.stack([medians_a, medians_b])) if len(values) else np.empty((2, 0))
@@ -205,7 +218,8 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
     crossings = []
     for i, j in _turns(difference):
         left, right = difference[i], difference[j]
-        # If the curves are equal at points in between, they cross in the middle of these.
+        # The zero of the straight line between both points; or, if the curves are equal at points in between, the
+        # middle of these.
         crossing = x[i] + (x[j] - x[i]) * left / (left - right) if j == i + 1 else (x[i + 1] + x[j - 1]) / 2
         crossings.append(float(crossing if x is values else np.exp(crossing)))
     return tuple(crossings)
@@ -214,9 +228,10 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
 def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tuple[tuple[float, float], ...]:
     """Compute a 95 % interval over the runs for every crossing of the medians of two arms on one data set.
 
-    In the order of `crossovers`, and no wider than the values. The errors of the medians on both sides of a crossing
-    are those of `power_law`, independent; to first order in them, at x + h d/(d - d') between differences d and d', h
-    apart.
+    The intervals are in the order of `crossovers`, and end at the lowest and the highest of the values (k,) at the
+    latest. Where the difference of the medians is d at x and d' of the opposite sign at the next point x + h, the
+    curves cross at x + h d/(d - d'). The error of that is computed to first order in the errors of d and d', which are
+    independent and come from the 68 % intervals of the medians.
     """
     x, intervals = _logarithmic(values), _around_medians([one, other])
     if (intervals[..., 1] > 0).all():
@@ -226,33 +241,36 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
     errors = np.nan_to_num(np.linalg.norm((intervals[..., 2] - intervals[..., 0]) / 2, axis=0), nan=math.inf)
     result = []
     for i, j in _turns(difference):
-        low, high = x[min(i + 1, j - 1)], x[max(i + 1, j - 1)]  # where they are equal
-        if j == i + 1:
-            left, right, inverse_slope = difference[i], difference[j], (x[j] - x[i]) / (difference[i] - difference[j])
-            crossing, share = x[i] + inverse_slope * left, inverse_slope / (left - right)
-            half = _NORMAL * math.hypot(share * right * errors[i], share * left * errors[j])
+        low, high = x[min(i + 1, j - 1)], x[max(i + 1, j - 1)]  # the curves are equal at all points in between
+        if j == i + 1:  # there is no point in between
+            left, right = difference[i], difference[j]
+            inverse_slope = (x[j] - x[i]) / (left - right)
+            crossing = x[i] + inverse_slope * left
+            factor = inverse_slope / (left - right)  # of `right` and `left` in the derivatives by both differences
+            half = _NORMAL * math.hypot(factor * right * errors[i], factor * left * errors[j])
             low, high = max(x[0], crossing - half), min(x[-1], crossing + half)
         result.append((float(low), float(high)) if x is values else (math.exp(low), math.exp(high)))
     return tuple(result)
 
 
 def _turns(difference: np.ndarray) -> list[tuple[int, int]]:
-    """Return pairs of points at which a difference has opposite signs, with only zeros between them."""
+    """Return the pairs (i, j) of indices at which a difference (k,) has opposite signs, with only zeros in between."""
     nonzero = np.flatnonzero(difference).tolist()
     return [(i, j) for i, j in pairwise(nonzero) if (difference[i] > 0) != (difference[j] > 0)]
 
 
 def _logarithmic(numbers: np.ndarray) -> np.ndarray:
-    """Return the logarithms, or the same array where some numbers have none."""
+    """Return the logarithms of an array; if some numbers have none, the same array."""
     return np.log(numbers) if (numbers > 0).all() else numbers
 
 
 @dataclass(frozen=True)
 class Order:
-    """The lower one of two curves along the values, in those data sets in which it is the same.
+    """Which of two curves is the lower one along the values, for the S data sets on which the answer is the same.
 
-    leaders : the lower curve in every stretch, in turn; empty if the curves are equal. places (S, len(leaders) - 1) :
-        the crossings in each of the S data sets.
+    leaders : name of the lower curve in every stretch between crossings, from left to right; empty if the curves are
+        equal.
+    places : (S, len(leaders) - 1) the crossings on each of these data sets.
     """
 
     leaders: tuple[str, ...]
@@ -265,15 +283,20 @@ class Order:
 
 
 def orders(one: str, other: str, curves: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[Order, ...]:
-    """Return the orders of two curves, by name; the order of most data sets comes first.
+    """Return the orders of two curves that occur on the data sets; that of most data sets comes first.
 
-    curves : for every data set values and both medians, (k,) each, as `crossovers` takes them.
+    one, other : names of the curves.
+    curves : for every data set the values, the medians of `one` and those of `other`, (k,) each.
     """
     by_leaders: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
-    for values, first, second in curves:
-        crossings, unequal = crossovers(values, first, second), np.flatnonzero(first != second)
-        pair = (one, other) if len(unequal) and first[unequal[0]] < second[unequal[0]] else (other, one)
-        leaders = tuple(pair[number % 2] for number in range(len(crossings) + 1)) if len(unequal) else ()
+    for values, medians_one, medians_other in curves:
+        crossings = crossovers(values, medians_one, medians_other)
+        unequal = np.flatnonzero(medians_one != medians_other)
+        leaders: tuple[str, ...] = ()
+        if len(unequal):  # the curves lead in turn, first the lower one at the first point at which they differ
+            is_one_lower = medians_one[unequal[0]] < medians_other[unequal[0]]
+            pair = (one, other) if is_one_lower else (other, one)
+            leaders = tuple(pair[number % 2] for number in range(len(crossings) + 1))
         by_leaders.setdefault(leaders, []).append(crossings)
     most_frequent_first = sorted(by_leaders.items(), key=lambda item: -len(item[1]))
     return tuple(
@@ -283,15 +306,15 @@ def orders(one: str, other: str, curves: Sequence[tuple[np.ndarray, np.ndarray, 
 
 # -------------------------------------------------------------------------------------------------------------- results
 
-_LARGEST = 1e300  # sums and logarithms of numbers up to here are still finite
+_LARGEST = 1e300  # numbers are limited to ±this, so that sums of them are still finite
 
 
 @dataclass(frozen=True)
 class Place:
-    """The values of one point of a sweep, and its number in the order of the points.
+    """The values of the settings at one point of a sweep, and its number in the order of the points.
 
-    value : of the setting. second : of the second setting, if there is one. data_seed : of the data set; None for that
-        of the experiment.
+    value, second : values of the setting and of the second one; the latter is None if there is none.
+    data_seed : seed of the data set; None for the experiment's own data.
     """
 
     number: int
@@ -301,13 +324,16 @@ class Place:
 
     @property
     def where(self) -> str:
-        """Its values, in words."""
+        """The values of the settings, in words."""
         return " and ".join(short(value, 10) for value in (self.value, self.second) if value is not None)
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An arm without a result at a point, and the reason; raw : whether the reason follows from the raw data."""
+    """An arm without a result at a point, and the reason as a sentence.
+
+    raw : True if the reason follows from raw data, so that it is shown only where those may be.
+    """
 
     place: Place
     label: str
@@ -316,27 +342,29 @@ class LeftOut:
 
 
 def by_reason(items: Sequence[LeftOut], points: int) -> dict[str, str]:
-    """Return, for every reason, the arms without a result, and the points where they have none if those are not all.
+    """Return, for every reason, the arms without a result in words: "DP-GD at 0.1, 0.2; DP-NAG".
 
-    points : number of points on one data set.
+    An arm that has no result at any point is named alone. points : number of points on one data set.
     """
+    # For each reason and each arm the points in words, as keys: a point on several data sets counts once.
     points_by_arm: dict[str, dict[str, dict[str, None]]] = {}
-    for item in items:  # a point on several data sets counts once
+    for item in items:
         points_by_arm.setdefault(item.reason, {}).setdefault(item.label, {})[item.place.where] = None
-    return {
-        reason: "; ".join(
-            label if len(where) == points else f"{label} at {', '.join(where)}" for label, where in arms.items()
-        )
-        for reason, arms in points_by_arm.items()
-    }
+    result = {}
+    for reason, arms in points_by_arm.items():
+        texts = [label if len(where) == points else f"{label} at {', '.join(where)}" for label, where in arms.items()]
+        result[reason] = "; ".join(texts)
+    return result
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The runs of one arm at one point.
+    """The runs of one arm at one point after their end.
 
-    samples : their last numbers (R,). diverged : number of runs that diverged. endings : of a method that stops by
-        itself. seconds : of computing time, of all runs together.
+    samples : (R,) the last value of the metric in each run.
+    diverged : number of runs that diverged.
+    endings : counts of how the runs ended, for a method that stops by itself; else None.
+    seconds : computing time of all runs together.
     """
 
     place: Place
@@ -349,7 +377,7 @@ class Ended:
 class Curve:
     """Results of one arm at every finished point.
 
-    status : privacy of the numbers, as the runs' traces say. ends : in the order of the points.
+    status : privacy of the numbers. ends : the ended runs, in the order of the points.
     """
 
     def __init__(self) -> None:
@@ -362,49 +390,52 @@ class Curve:
         return self.status == "private"
 
     def add(self, ended: Ended) -> None:
-        """Insert a point in the order of the points. In one assignment: other threads may read at the same time."""
+        """Insert a point in the order of the points.
+
+        The tuple is replaced in one assignment, as other threads may read it at the same time.
+        """
         self.ends = tuple(sorted((*self.ends, ended), key=lambda end: end.place.number))
 
     @property
     def values(self) -> list[float]:
-        """Value of the setting at every point."""
+        """Value of the setting at every finished point."""
         return [end.place.value for end in self.ends]
 
     @property
     def data_seeds(self) -> list[int | None]:
-        """Data set of every point."""
+        """Seed of the data set of every finished point; None for the experiment's own data."""
         return [end.place.data_seed for end in self.ends]
 
     @property
     def samples(self) -> list[np.ndarray]:
-        """Last numbers (R,) at every point."""
+        """Last numbers (R,) of the runs at every finished point."""
         return [end.samples for end in self.ends]
 
     @property
     def diverged(self) -> list[int]:
-        """Number of diverged runs at every point."""
+        """Number of diverged runs at every finished point."""
         return [end.diverged for end in self.ends]
 
     def on(self, data_seed: int | None) -> dict[float, np.ndarray]:
-        """Return the numbers (R,) by value on one data set, values ascending."""
+        """Return, by value of the setting, ascending, the last numbers (R,) of the runs on one data set."""
         return {end.place.value: end.samples for end in self.ends if end.place.data_seed == data_seed}
 
 
 class SweepResult(Displayed):
-    """The outcome of a sweep, arm by arm. Written by one thread and read by others.
+    """The outcome of a sweep, arm by arm. It is written by one thread and may be read by others at the same time.
 
-    It depends on the points that are finished, not on the order in which they were.
+    It depends on which points are finished, not on the order in which they finished.
 
     arms, curves : the arms of the comparison, and the results of each by label.
-    metric_name : of the metric that is kept. metric : its declaration, None before the first record.
-    guess, guesses : the metric that records a constant guess's value of it, and that value at every point; None and
-        empty without one.
-    points, finished : numbers of points, and of points with a result. restored : how many of these came from a store.
-    second : the values of a second setting, ascending; empty without one.
+    metric_name, metric : name of the metric that is kept, and its declaration, None before the first record.
+    guess, guesses : the metric that records which value the best constant guess reaches in it, and that value at every
+        point; None and empty if it is not recorded.
+    points, finished, restored : number of points, of points with a result, and of results that came from a store.
+    second : values of the second setting, ascending; empty without one.
     left_out : the arms without a result, with the point and the reason.
-    cut : the reason why points will stay without a result, "" if none will.
-    public : whether the data are. price : cost of publishing all results if they are not, as of `Sweep.price`.
-    axis : title and symbol of the setting, and whether its values are spaced by factors.
+    cut : reason why points remain without a result: "stopped", "timeout", or "" if none does.
+    public : True if the data are public. price : cost of publishing all results if they are not, in words.
+    axis : title and symbol of the setting, and True if its values are spaced by factors.
     """
 
     def __init__(self, arms: Sequence[Arm], metric_name: str, points: int, second: Sequence[float] = ()) -> None:
@@ -425,9 +456,11 @@ class SweepResult(Displayed):
 
     @checked
     def visible(self, diagnostics: bool) -> "SweepResult":
-        """Return everything with `diagnostics`, else the releases of private arms, which may be shown and downloaded.
+        """Return the whole result if `diagnostics` may be seen, else only the releases of private arms, which may be
+        shown and downloaded.
 
-        A view of the points so far, which does not grow with the sweep: it can be read while other threads add points.
+        It has the points so far and does not grow with the sweep, so that it can be read while other threads add
+        points.
         """
         curves = {label: copy(curve) for label, curve in self.curves.items()}
         if not diagnostics:
@@ -440,10 +473,9 @@ class SweepResult(Displayed):
 
     @checked
     def at(self, second: float) -> "SweepResult":
-        """Return a view of the points at one value of the second setting, like the result of a sweep over the first one
-        alone.
+        """Return the points at one value of the second setting, as the result of a sweep over the first one alone.
 
-        Raises UserError for any other value.
+        Raises UserError for a number that is no value of the second setting.
         """
         if second not in self.second:
             values = ", ".join(short(value, 10) for value in self.second) or "none: this sweep has one setting"
@@ -459,6 +491,7 @@ class SweepResult(Displayed):
         return view
 
     def _view(self, curves: dict[str, Curve]) -> "SweepResult":
+        """Return a copy of this result with other curves, and without guesses."""
         view = SweepResult(self.arms, self.metric_name, self.points, self.second)
         view.curves, view.metric, view.left_out, view.cut = curves, self.metric, self.left_out, self.cut
         view.finished, view.restored = self.finished, self.restored
@@ -467,7 +500,8 @@ class SweepResult(Displayed):
 
     @checked
     def series(self, arm: str) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return values (k,), ascending, and at each the last numbers of all runs on all data sets so far, (R × S,)."""
+        """Return the values of the setting (k,), ascending, at which an arm has results, and at each of them the last
+        numbers of all its runs on all data sets so far, (R × S,)."""
         by_value: dict[float, list[np.ndarray]] = {}
         one_of(arm, self.curves, "method")
         for end in self.curves[arm].ends:
@@ -477,85 +511,99 @@ class SweepResult(Displayed):
 
     @checked
     def medians(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return values (k,) and the medians (k,) over all runs on all data sets."""
+        """Return the values of the setting (k,), ascending, and an arm's medians (k,) over all runs on all data
+        sets."""
         values, samples = self.series(arm)
         return values, np.array([np.median(numbers) for numbers in samples])
 
     @checked
     def grid(self, arm: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return values (k,) of the first setting, (m,) of the second, and medians (m, k), nan where there is no
-        result.
+        """Return the values (k,) of the first setting, those (m,) of the second, and an arm's medians (m, k), nan where
+        there is no result.
 
-        The values ascend and are those of all points at which some arm has a result, so that the grid is the same for
-        all arms.
+        The values ascend. Those of the first setting are all at which some arm has a result, so that the grid is the
+        same for all arms.
         """
         one_of(arm, self.curves, "method")
         finished = [end.place.value for curve in self.curves.values() for end in curve.ends]
-        values, medians = np.unique(finished), np.full((len(self.second), len(set(finished))), np.nan)
+        values = np.unique(finished)
+        medians = np.full((len(self.second), len(values)), np.nan)
         for row, second in enumerate(self.second):
-            columns, heights = self.at(second).medians(arm)
-            medians[row, np.searchsorted(values, columns)] = heights
+            row_values, row_medians = self.at(second).medians(arm)
+            medians[row, np.searchsorted(values, row_values)] = row_medians
         return values, np.array(self.second), medians
 
     @checked
     def laws(self, arm: str) -> tuple[Fit | None, Fit | None]:
-        """Fit power law and log law, on every data set on which the arm has a result at all values."""
+        """Fit a power law and a log law to the data sets on which the arm has a result at all values; None for a law
+        that cannot be fitted."""
         values, data_sets = self._complete(arm)
         return (power_law(values, *data_sets), log_law(values, *data_sets)) if data_sets else (None, None)
 
     @checked
     def orders(self, one: str, other: str) -> tuple[Order, ...]:
-        """Return the orders of two arms on the data sets that are complete; the most frequent one first."""
-        values = np.intersect1d(self._complete(one)[0], self._complete(other)[0])
+        """Return which of two arms has the lower median along the values, on the data sets that are complete: one
+        `Order` for each answer, the most frequent one first."""
+        values_one, _ = self._complete(one)
+        values_other, _ = self._complete(other)
+        values = np.intersect1d(values_one, values_other)
         curves = []
         for seed in self._data_seeds():
-            first, second = self.curves[one].on(seed), self.curves[other].on(seed)
-            if len(values) and all(value in first and value in second for value in values):
-                medians = [np.array([np.median(by_value[value]) for value in values]) for by_value in (first, second)]
-                curves.append((values, medians[0], medians[1]))
+            samples_one, samples_other = self.curves[one].on(seed), self.curves[other].on(seed)
+            if len(values) and all(value in samples_one and value in samples_other for value in values):
+                medians_one = np.array([np.median(samples_one[value]) for value in values])
+                medians_other = np.array([np.median(samples_other[value]) for value in values])
+                curves.append((values, medians_one, medians_other))
         return orders(one, other, curves)
 
     @checked
     def crossing_intervals(self, one: str, other: str) -> tuple[tuple[float, float], ...]:
-        """Compute 95 % intervals over the runs for the crossings of two arms; none on several data sets, whose
-        spread tells more."""
+        """Compute a 95 % interval over the runs for each value at which the medians of two arms cross.
+
+        It is empty for several data sets, as the spread of the crossings between these tells more.
+        """
         for arm in (one, other):
             one_of(arm, self.curves, "method")
         if len(self._data_seeds()) != 1:
             return ()
         (seed,) = self._data_seeds()
-        first, second = self.curves[one].on(seed), self.curves[other].on(seed)
-        values = sorted(set(first) & set(second))
-        return crossing_intervals(np.array(values), [first[v] for v in values], [second[v] for v in values])
+        samples_one, samples_other = self.curves[one].on(seed), self.curves[other].on(seed)
+        values = sorted(set(samples_one) & set(samples_other))
+        return crossing_intervals(
+            np.array(values), [samples_one[value] for value in values], [samples_other[value] for value in values]
+        )
 
     def _complete(self, arm: str) -> tuple[np.ndarray, list[Samples]]:
-        """Return the values at which the arm has a result on some data set, and its numbers on every data set that has
-        them all.
+        """Return the values (k,) at which the arm has a result on some data set, ascending, and its numbers on every
+        data set that has a result at all of them.
 
-        The first data set counts as complete at any time, with the values so far.
+        While the first data set is being run, it counts as complete with the values so far.
         """
         one_of(arm, self.curves, "method")
         by_seed = [self.curves[arm].on(seed) for seed in self._data_seeds()]
         values = sorted(set().union(*by_seed))
-        return np.array(values), [
-            [by_value[value] for value in values] for by_value in by_seed if len(by_value) == len(values)
-        ]
+        complete = [by_value for by_value in by_seed if len(by_value) == len(values)]
+        return np.array(values), [[by_value[value] for value in values] for by_value in complete]
 
     def _data_seeds(self) -> list[int | None]:
-        """Return the data sets with a result, in the order of the points."""
+        """Return the seeds of the data sets with a result, in the order of the points."""
         by_number = {end.place.number: end.place.data_seed for curve in self.curves.values() for end in curve.ends}
         return list(dict.fromkeys(by_number[number] for number in sorted(by_number)))
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return a tidy table: algorithm, data_seed, replicate, setting (the value of the sweep), metric, value,
-        released.
+        """Return all numbers as a tidy table with one number a row.
 
-        With two settings, the value of the second one follows as second_setting.
+        Its columns are algorithm, data_seed, replicate, setting (the value of the setting), second_setting (with two
+        settings only), metric, value, and released: whether the number is private. The values of a constant guess are
+        rows with the guess's label as algorithm.
         """
         columns = ["algorithm", "data_seed", "replicate", "setting", "second_setting", "metric", "value", "released"]
+        curves = list(self.curves.items())
+        if self.guess:
+            curves.append((self.guess.label, self.guesses))
         rows = [
             (label, place.data_seed, replicate, place.value, place.second, self.metric_name, value, curve.released)
-            for label, curve in [*self.curves.items(), *([(self.guess.label, self.guesses)] if self.guess else [])]
+            for label, curve in curves
             for place, samples in ((end.place, end.samples) for end in curve.ends)
             for replicate, value in enumerate(samples.tolist())
         ]
@@ -563,19 +611,22 @@ class SweepResult(Displayed):
         return frame if self.second else frame.drop(columns="second_setting")
 
     def leave_out(self, items: Iterable[LeftOut]) -> None:
-        """Note arms without a result, in the order of the points."""
+        """Add arms without a result to `left_out`, which stays in the order of the points."""
         self.left_out = sorted([*self.left_out, *items], key=lambda item: item.place.number)
 
     def record(self, place: Place, trace: Trace) -> None:
-        """Add the last state of every arm of a finished run.
+        """Add the last numbers of every arm of a finished run at a point.
 
-        A replicate that diverged keeps the last number that it delivered, as in a trace, at most ±1e300.
+        A replicate that diverged counts with the last number that it delivered, limited to ±1e300. An arm of which a
+        replicate delivered none is left out.
         """
-        if self.metric_name in trace.metrics and (guess := trace.guess(self.metric_name)) is not None:
-            self.guess = guess[0]
-            self.guesses.add(Ended(place, np.array([guess[1]]), 0))
+        guess = trace.guess(self.metric_name) if self.metric_name in trace.metrics else None
+        if guess is not None:
+            self.guess, value = guess
+            self.guesses.add(Ended(place, np.array([value]), 0))
         for label, arm_trace in trace.lanes.items():
-            numbers = last_numbers(arm_trace.series(self.metric_name)[1])
+            _, series = arm_trace.series(self.metric_name)
+            numbers = last_numbers(series)
             status = arm_trace.status_of(trace.metrics[self.metric_name]) if len(numbers) else "not private"
             if not len(numbers):
                 self.leave_out([LeftOut(place, label, "This method does not record the quantity.")])

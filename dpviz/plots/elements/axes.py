@@ -1,4 +1,4 @@
-"""Axes: their first range, the form of their ticks, and when a kept zoom no longer fits the data."""
+"""Axes: the range with which they open, their ticks, and when a visitor's zoom is given up because the data changed."""
 
 import math
 from dataclasses import dataclass
@@ -9,17 +9,19 @@ from numpy.typing import ArrayLike
 
 from dpviz.numbers import LARGEST, SMALLEST, short, short_down, short_up
 
-Bound = Literal["", "upper", "lower"]
-WRITE = {"": short, "upper": short_up, "lower": short_down}
+Bound = Literal["", "upper", "lower"]  # upper or lower bounds on a quantity, or "": values of it
+WRITE = {"": short, "upper": short_up, "lower": short_down}  # rounds so that a bound stays a bound
 BOUND_DIGITS = 4  # digits of bounds in a figure: more could not be seen, and hover texts show what is drawn
-_PADDING = 0.05  # share of the range, on either side
+_PADDING = 0.05  # free space on either side, as a share of the range
 
 
 @dataclass(frozen=True)
 class Axes:
-    """The pair of axes of a figure: titles, which are logarithmic, and whether a linear y axis starts at 0.
+    """The pair of axes of a figure.
 
-    bound : side of a bound if all heights are bounds: they are rounded, and written, away from the bounded value.
+    x, y : titles. log_x, log_y : True for a logarithmic axis. from_zero : True if a linear y axis starts at 0.
+    bound : "upper" or "lower" if all heights are such bounds. They are rounded so that they stay bounds: upper ones up,
+        lower ones down.
     """
 
     x: str
@@ -32,31 +34,32 @@ class Axes:
 
 @dataclass(frozen=True)
 class Range:
-    """The part of an axis that a figure opens with; on a log axis in powers of ten."""
+    """The part of an axis that a figure shows when it opens; on a log axis `low` and `high` are powers of ten."""
 
     low: float
     high: float
     log: bool
 
     def place(self, values: ArrayLike) -> np.ndarray:
-        """Return the positions of values of any shape: 0 at the lower end, 1 at the upper one."""
+        """Return the positions of values (any shape) along the axis: 0 at its lower end, 1 at its upper end."""
         scaled = np.log10(np.maximum(values, 1e-300)) if self.log else np.asarray(values)
         return np.asarray((scaled - self.low) / (self.high - self.low))
 
     @property
     def plain(self) -> bool:
-        """Whether all its numbers are written without an exponent; on a log axis, all powers of ten on it."""
+        """True if all numbers of the range (on a log axis, its powers of ten) are written without an exponent."""
         if self.log:
             return math.ceil(self.low) >= SMALLEST and math.floor(self.high) <= LARGEST
         return max(abs(self.low), abs(self.high)) < 10.0**LARGEST
 
 
 def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) -> Range:
-    """Return the range that shows all values, with a little room, and `above` as a share of the height above the
-    highest.
+    """Return the range that shows all values, with a little room on both sides.
 
     It ends at round numbers, half powers of ten on a log axis, so that the axis holds still while a slider moves the
     lines.
+
+    above : free space above the highest value, for text, as a share of the height.
     """
     if log:
         values = np.log10(values[values > 0]) if (values > 0).any() else np.zeros(1)
@@ -73,13 +76,16 @@ def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) 
 
 
 def _round_part(width: float) -> float:
-    """Return a tenth to a quarter of a width, as a round number."""
+    """Return a round number (1, 2 or 5 times a power of ten) between about a tenth and a quarter of a width."""
     power = 10.0 ** math.floor(math.log10(width))
     return power * next(part for part in (0.2, 0.5, 1.0) if width < 10 * part * power)
 
 
 def axis(title: str, log: bool, opening: Range | None = None) -> dict[str, Any]:
-    """Return an axis. With a range, a zoom is kept until the data change; numbers are written as in `numbers.short`."""
+    """Return plotly's specification of an axis, whose numbers are written as by `numbers.short`.
+
+    opening : the range that it opens with. The visitor's zoom is kept until this range changes, as `uirevision` says.
+    """
     result: dict[str, Any] = {
         "title": {"text": title},
         "type": "log" if log else "linear",
@@ -96,12 +102,13 @@ def axis(title: str, log: bool, opening: Range | None = None) -> dict[str, Any]:
 
 
 def log_ticks(opening: Range, across: bool = False) -> dict[str, Any]:
-    """Return the labels of a log axis.
+    """Return the part of plotly's specification of a log axis that sets its labels.
 
-    At powers of ten from two decades on, of many at every second or third; between one decade and two at 1-2-5 or,
-    where numbers are side by side or have exponents, 1-3; at even steps below. After zooming, as many as before.
+    From two decades on there are labels at powers of ten, every second or third of many. Between one decade and two
+    they are at 1-2-5 times a power of ten; or at 1-3, which are set here, where less room is left because the axis is
+    horizontal or the numbers have exponents. Below one decade they are at even steps.
 
-    across : whether the axis is horizontal, and so has room for fewer.
+    across : True if the axis is horizontal, and so has room for fewer.
     """
     decades = opening.high - opening.low
     # Plotly has a label at every ⌈decades / nticks⌉ powers of ten if that is above 0.7 before it is rounded up.
@@ -114,15 +121,20 @@ def log_ticks(opening: Range, across: bool = False) -> dict[str, Any]:
 
 
 def hover_format(opening: Range, bound: Bound = "") -> str:
-    """Return plotly's template of the value under the cursor."""
+    """Return plotly's template that writes the y value under the cursor in a hover text."""
     return f"%{{y:,.{BOUND_DIGITS if bound else 3}~r}}" if opening.plain else "%{y}"
 
 
 def bounding(values: np.ndarray, bound: Bound) -> np.ndarray:
-    """Return bounds with BOUND_DIGITS digits, upper ones rounded up, lower ones down, except rounding errors."""
+    """Return bounds rounded to BOUND_DIGITS digits, upper bounds up and lower bounds down; other values unchanged.
+
+    A bound that exceeds a round number by no more than a rounding error becomes that number.
+    """
     if not bound:
         return values
     size = np.where(np.isfinite(values) & (values != 0), np.abs(values), 1.0)
-    unit = 10.0 ** (np.floor(np.log10(size)) - BOUND_DIGITS + 1)
-    counts, noise = values / unit, 1e-9 * size / unit
-    return np.asarray(unit * (np.ceil(counts - noise) if bound == "upper" else np.floor(counts + noise)))
+    unit = 10.0 ** (np.floor(np.log10(size)) - BOUND_DIGITS + 1)  # of the last digit
+    counts, rounding_error = values / unit, 1e-9 * size / unit
+    if bound == "upper":
+        return np.asarray(unit * np.ceil(counts - rounding_error))
+    return np.asarray(unit * np.floor(counts + rounding_error))

@@ -26,12 +26,12 @@ class Chart:
     """A figure and its texts.
 
     drawn : the figure, or its plain values, which can be drawn as well and are built faster.
-    alt : subject of the chart, for its text alternative; what it shows now is added where it is drawn.
-    provenance : "settings" if the curves depend on settings alone; else what may be published of them.
-    to_download : returns the same figure with more exact numbers, built when its numbers are downloaded; None for
-        these.
-    handles : data for handles by which a visitor moves the lines; empty without.
-    sent : the figure in the form for browsers, by the style of the page: built once and drawn many times.
+    alt : subject of the chart, for its text alternative; `words`, what the chart shows now, are added on the page.
+    provenance : "settings" if the curves depend on settings alone; else the privacy of the curves.
+    to_download : builds the figure whose numbers a visitor downloads, with more exact numbers; None if they are those
+        of `drawn`.
+    handles : data for the handles by which a visitor moves the lines; empty in a chart without handles.
+    sent : a cache of the figure in the form that browsers get, by the style of the page.
     """
 
     drawn: go.Figure | Drawing
@@ -45,12 +45,12 @@ class Chart:
 
     @cached_property
     def figure(self) -> go.Figure:
-        """The figure."""
+        """The figure as a plotly figure."""
         return self.drawn if isinstance(self.drawn, go.Figure) else go.Figure(self.drawn, _validate=False)
 
     @cached_property
     def words(self) -> str:
-        """The curves that the figure shows now, in words."""
+        """A description of the curves that the figure shows now: which ends lowest, where they cross."""
         return in_words(self.drawn)
 
 
@@ -63,28 +63,32 @@ def chart(
     provenance: Provenance = "settings",
     to_download: Callable[[], go.Figure] | None = None,
 ) -> Chart:
-    """Return a figure with its words; the caption says so where the curves depend on settings alone."""
+    """Return a chart; if its curves depend on settings alone, its caption says so."""
     if provenance == "settings":
         caption = f"{caption} {SETTINGS_ONLY}"
     return Chart(drawn, heading, alt, caption, provenance, to_download)
 
 
 def provenance(curves: Iterable[Privacy]) -> Provenance:
-    """Return the provenance of a chart with these curves; "partly private" only without conditions."""
+    """Return the provenance of a chart from the privacy of each curve.
+
+    It is "partly private" if some curves are private, on no condition, and the others are not; else that of the worst.
+    """
     statuses = set(curves)
     return "partly private" if statuses == {"private", "not private"} else worst(statuses)
 
 
 # -------------------------------------------------------------------------------- charts as one page that opens offline
 
-WIDER = 1.3  # width of type on other pages, relative to ours
+WIDER = 1.3  # width of a text in the type of other pages, relative to the type of ours
 _EMPTY_MARGIN = 16  # pixels of a margin without text
 
 
 def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> str:
-    """Return a page with every chart, then the settings; plotly.js is included once, about 5 MB.
+    """Return an HTML page with every chart, then the settings as text. It opens offline, as it contains plotly.js,
+    which has about 5 MB.
 
-    Captions may mark words as **bold**; all other text is literal.
+    Captions may mark words as **bold**; all other text is shown as it is.
     """
     figures = [
         pio.to_html(
@@ -104,13 +108,16 @@ def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> 
 
 
 def bold(caption: str) -> str:
-    """Return the caption as HTML, literal except **bold** words."""
+    """Return a caption as HTML, in which **words** are bold and everything else is shown as it is."""
     literal = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", caption)  # without the backslashes of Markdown
     return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(literal))
 
 
 def on_white(figure: go.Figure) -> go.Figure:
-    """Return the figure in a template of its own: on screen, the page's theme, which a file lacks, sets the colours."""
+    """Return the figure with plotly's white template, for files and notebooks.
+
+    On our pages the theme sets the colours of background and text, which a figure by itself lacks.
+    """
     specification = printed(values(figure))
     layout = specification["layout"]
     layout["template"] = pio.templates["plotly_white"]

@@ -1,4 +1,7 @@
-"""Names and final values at the ends of lines, in place of a legend, which returns where there is no room for them."""
+"""Labels at the ends of lines, with name and final value, in place of a legend.
+
+Where there is no room for them the figure has a legend after all.
+"""
 
 import html
 import math
@@ -19,9 +22,9 @@ from dpviz.plots.elements.style import ArmStyle
 
 MAX_LABELS = 7  # more lines have a legend instead
 NAME = "end label"  # name of the annotations and shapes of labels
-FRAME = 0.6  # lines that end beyond this share of the width have their label outside the frame
-_WIDTH, _NARROW = 20, 11  # characters in a line of a label; the same on a narrow screen
-_SHARE = 0.36  # largest share of a narrow screen for labels
+FRAME = 0.6  # a line that ends beyond this share of the width has its label outside the frame
+_WIDTH, _NARROW = 20, 11  # largest number of characters in a line of a label; the same on a narrow screen
+_SHARE = 0.36  # largest share of the width of a narrow screen that labels may take
 _BESIDE, _ALONE = 170, 330  # pixels: smallest width of a frame, of one of two charts side by side, or alone
 _LINE, _CHARACTER = 1.3 * style.TEXT, 0.54 * style.TEXT  # pixels: height of a line of text, width of a character
 _FIXED, _APART = "\u00a0", "\u2002"  # spaces: within a number, where no line is broken; between a name and its number
@@ -30,10 +33,12 @@ _STROKE, _GAP = (4, 20), 24  # pixels right of the line's end: of the stroke, an
 
 @dataclass(frozen=True)
 class End:
-    """End of a line, with the texts to be written there.
+    """The right end of a line, with the texts to be written there.
 
-    x, y : coordinates. across, up : position along both axes, from 0 to 1. name, number : the texts; "" for no number.
-    crossed : whether another line goes on behind the text next to the end.
+    x, y : coordinates. across, up : the same as shares of the frame, from 0 at the left or lower edge to 1.
+    name, number : the line's name and its last value as texts; the number is "" if it is not to be written.
+    style : colour and dash of the line. frame : smallest width of the frame in pixels.
+    crossed : True if another line would cross the text next to the end.
     """
 
     x: float
@@ -43,7 +48,7 @@ class End:
     name: str
     number: str
     style: ArmStyle
-    frame: float  # pixels: smallest width of the frame
+    frame: float
     crossed: bool = False
 
     @property
@@ -53,40 +58,47 @@ class End:
 
     @property
     def lines(self) -> list[str]:
-        """The text, in lines that fit the margin."""
+        """The text of the label, in lines that fit the margin."""
         return broken(self.name, self.number)
 
     @property
     def outside(self) -> bool:
-        """Whether the text is in the margin, right of the curves, because the frame has no room for it."""
+        """True if the text is in the margin, right of the frame, because there is no room for it next to the end."""
         return self.crossed or self.across > FRAME or self.reach > self.frame
 
 
 def least(height: int) -> float:
-    """Return the smallest width in pixels of the frame of a figure with this height: higher figures have a row to
-    themselves."""
+    """Return the smallest width in pixels that the frame of a figure with this height may have on a page.
+
+    High figures have a row of the page to themselves; lower ones share it with another.
+    """
     return _ALONE if height >= style.ALONE else _BESIDE
 
 
 def numbers(ends: Sequence[float], opening: Range, bound: Bound = "") -> list[str]:
-    """Return the values at the ends of lines as texts; a negligible one, compared with the others or a linear axis,
-    is about 0."""
+    """Return the values at the ends of lines as texts, where a value that is negligible is written "≈ 0".
+
+    It is negligible next to the largest of the values or, on a linear axis, next to the range of the axis.
+    """
     scale = max(map(abs, ends if opening.log else (opening.low, opening.high)), default=0.0)
     return [beside(end, scale, WRITE[bound]) for end in ends]
 
 
 def broken(name: str, number: str, width: int = _WIDTH) -> list[str]:
-    """Return a name and, apart and bold, a number in lines, not broken between a number and its unit or margin."""
-    words = re.sub(r" ([=±]) (?=[-\d])", rf"{_FIXED}\1{_FIXED}", f"{name} {number.replace(' ', _FIXED)}")
-    lines = textwrap.wrap(words, width, break_on_hyphens=False, break_long_words=False) or [""]
+    """Return a label in lines of at most `width` characters: the name and then, in bold, the number.
+
+    No line is broken within a number and its unit, nor at "= 3" or "± 0.1".
+    """
+    text = re.sub(r" ([=±]) (?=[-\d])", rf"{_FIXED}\1{_FIXED}", f"{name} {number.replace(' ', _FIXED)}")
+    lines = textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False) or [""]
     if number:
-        head, _, last = lines[-1].rpartition(" ")
-        lines[-1] = f"{head}{_APART}<b>{last}</b>" if head else f"<b>{last}</b>"
+        rest_of_line, _, last_word = lines[-1].rpartition(" ")  # the last word is the number, as its spaces are fixed
+        lines[-1] = f"{rest_of_line}{_APART}<b>{last_word}</b>" if rest_of_line else f"<b>{last_word}</b>"
     return lines
 
 
 def wide(lines: Sequence[str]) -> float:
-    """Return the approximate width in pixels of the longest line."""
+    """Return the approximate width in pixels of the longest of these lines of text."""
     return _CHARACTER * max((len(html.unescape(re.sub("<[^>]*>", "", line))) for line in lines), default=0)
 
 
@@ -101,20 +113,21 @@ def margin(ends: Sequence[End]) -> int:
 
 
 def beyond(lines: Sequence[str]) -> int:
-    """Return the pixels that these lines of text need to the right of the frame."""
+    """Return the pixels that these lines of text need to the right of the frame; an empty margin without lines."""
     return math.ceil(_GAP + wide(lines) + 4) if lines else 16
 
 
 def draw(ends: Sequence[End], height: float, log_x: bool, log_y: bool) -> tuple[list[dict[str, Any]], ...]:
-    """Return annotations and shapes: the texts in the colour of all text, each after a stroke in the line's colour and
-    dash.
+    """Return plotly's annotations and shapes of the labels: for each end a text, in the colour of all text, after a
+    short stroke in the line's colour and dash.
 
-    Labels outside the frame stay when a reader zooms, and are the legend then; the others move with their line's end.
+    Labels outside the frame keep their position when a visitor zooms, and serve as a legend then; the others move with
+    the end of their line. height : of the frame, in pixels.
     """
     texts, strokes = [], []
     for outside in (True, False):
         group = [end for end in ends if end.outside == outside]
-        wanted = np.array([(1 - end.up) * height for end in group])
+        wanted = np.array([(1 - end.up) * height for end in group])  # pixels from the top
         positions = spread(wanted, height, np.array([_height(len(end.lines)) for end in group]))
         for end, position, target in zip(group, positions.tolist(), wanted.tolist(), strict=True):
             text, stroke = _outside(position / height) if outside else _inside(end, target - position, log_x, log_y)
@@ -126,12 +139,14 @@ def draw(ends: Sequence[End], height: float, log_x: bool, log_y: bool) -> tuple[
 
 
 def _outside(down: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the positions of text and stroke in the margin. down : share of the frame's height from its top."""
     frame = {"xref": "paper", "yref": "paper"}
     stroke = {"xanchor": 1, "x0": _STROKE[0], "x1": _STROKE[1], "y0": 1 - down, "y1": 1 - down}
     return frame | {"x": 1, "y": 1 - down, "yanchor": "middle"}, frame | stroke
 
 
 def _inside(end: End, shift: float, log_x: bool, log_y: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the positions of text and stroke next to an end inside the frame, `shift` pixels above it."""
     x, y = (math.log10(value) if log else value for value, log in ((end.x, log_x), (end.y, log_y)))
     axes = {"xref": "x", "yref": "y"}
     stroke = {"xanchor": end.x, "yanchor": end.y, "ysizemode": "pixel", "y0": shift, "y1": shift}
@@ -140,34 +155,40 @@ def _inside(end: End, shift: float, log_x: bool, log_y: bool) -> tuple[dict[str,
 
 
 def spread(wanted: np.ndarray, height: float, heights: np.ndarray) -> np.ndarray:
-    """Return positions (pixels from the top) as near to `wanted` as possible, in its order, without overlap of labels
-    or edge.
+    """Return the centres of labels, in pixels from the top of the frame, so that none overlaps another or the edge.
 
-    heights : of each label; together at most `height`.
+    They are as near to `wanted` (k,) as possible, by least squares, and in the same order. height : of the frame.
+    heights : (k,) of the labels; together at most `height`.
     """
     order = np.argsort(wanted, kind="stable")
-    gaps = (heights[order][1:] + heights[order][:-1]) / 2
-    offsets = np.concatenate(([0.0], np.cumsum(gaps)))[: len(order)]
+    gaps = (heights[order][1:] + heights[order][:-1]) / 2  # smallest distances of neighbouring centres
+    offsets = np.concatenate(([0.0], np.cumsum(gaps)))[: len(order)]  # centres of labels that touch each other
     positions = wanted[order].astype(float)
     if len(positions):
         first, last = heights[order][[0, -1]] / 2
-        apart = isotonic_regression(positions - offsets).x
-        positions = np.clip(apart, first, height - last - offsets[-1]) + offsets
+        # Labels do not overlap exactly if positions minus offsets never decrease: the nearest such numbers are an
+        # isotonic regression.
+        nondecreasing = isotonic_regression(positions - offsets).x
+        positions = np.clip(nondecreasing, first, height - last - offsets[-1]) + offsets
     result = np.empty_like(positions)
     result[order] = positions
     return result
 
 
 def _height(lines: int) -> float:
-    """Return the pixels that a label takes; one of several lines has more distance, to be seen as one."""
+    """Return the height in pixels of a label with this number of lines, with the distance to the next label.
+
+    A label of several lines has more distance, so that it is seen as one label.
+    """
     return _LINE * lines + (8 if lines > 1 else 1)
 
 
 def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
-    """Return the figure for a narrow screen, with short labels in the margin if there is room.
+    """Return the figure for a narrow screen: with labels in shorter lines, in the margin, if there is room.
 
-    Else it has a legend with as many rows as a frame of this width in pixels needs. A small figure has neither, because
-    a figure above it has them.
+    Else it has a legend. A small figure has neither, because a figure above it has them.
+
+    width : width of the screen in pixels, which determines the number of rows in the legend.
     """
     result = _wrap_notes(go.Figure(figure))
     notes = _labels(figure)
@@ -187,10 +208,8 @@ def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
 
 
 def _wrap_notes(figure: go.Figure) -> go.Figure:
-    """Break the small print into rows that fit a narrow screen, half of it for a small figure; return the figure.
-
-    The frame keeps its height. Changes the figure.
-    """
+    """Break the small print of a figure, in place, into rows that fit a narrow screen, or half of it for a small
+    figure; return the figure. It becomes higher, so that the frame keeps its height."""
     room = style.FRAME // (2 if figure.layout.height <= style.SMALL else 1)
     for note in figure.layout.annotations:
         if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):
@@ -202,18 +221,22 @@ def _wrap_notes(figure: go.Figure) -> go.Figure:
 
 
 def _labels(figure: go.Figure) -> list[go.layout.Annotation]:
+    """Return the texts of the labels in a figure that `draw` has made."""
     return [note for note in figure.layout.annotations if note.name == NAME]
 
 
 def _name_and_number(text: str) -> tuple[str, str]:
+    """Return name and number from the text of a label: the number is in bold."""
     name, _, number = text.replace("<br>", " ").partition("<b>")
     return name.replace(_APART, " ").strip(), number.removesuffix("</b>")
 
 
 def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[str]]) -> bool:
-    """Write `texts` into the labels of a figure without overlap; return False if there is no room. Changes the figure.
+    """Write `texts` into the labels of a figure, in place, without overlap; return False, and change nothing, if there
+    is no room.
 
-    original : the figure at its former height, with the wanted positions of the labels.
+    original : the figure before its small print was broken into rows, with the wanted positions of the labels.
+    texts : the lines of each label.
     """
     frame = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
     heights = np.array([_height(len(lines)) for lines in texts])
@@ -231,13 +254,14 @@ def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[s
 
 
 def _with_legend(figure: go.Figure, width: float = 350.0, legend: bool = True) -> go.Figure:
-    """Return the figure with a legend, or nothing, in place of its labels. Changes the figure.
+    """Replace the labels of a figure, in place, by a legend, or by nothing unless `legend`; return the figure.
 
-    Plotly puts all names into one row, or into columns as wide as the longest name.
+    width : of the legend, in pixels. It becomes higher by the rows of the legend.
     """
     named = [trace for trace in figure.data if trace.name and trace.showlegend is not False]
-    needed = [60 + _CHARACTER * len(trace.name) for trace in named]
-    rows = math.ceil(len(named) / max(1, width // max(needed))) if sum(needed) > width else 1
+    widths = [60 + _CHARACTER * len(trace.name) for trace in named]
+    # Plotly puts all names into one row if they fit, else into columns as wide as the longest name.
+    rows = math.ceil(len(named) / max(1, width // max(widths))) if sum(widths) > width else 1
     figure.layout.annotations = [note for note in figure.layout.annotations if note.name != NAME]
     figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != NAME]
     legend = legend and len(named) > 1

@@ -22,8 +22,8 @@ from dpviz.plots.elements.style import ArmStyle
 
 P = ParamSpec("P")
 MAX_POINTS = 1000  # largest number of points in a trace
-FLAT, FEW = 100, 40  # a constant with more points than the first is drawn with the second
-HELD = 101  # steps of a staircase for hovering, in addition to those at which it climbs
+FLAT, FEW = 100, 40  # a constant of more than 100 points is drawn with 40
+HELD = 101  # number of points of a staircase for hovering, in addition to those at which it climbs
 # Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
 FLOOR, CEILING = 1e-12, 1e12
 _ROOM_ABOVE = 0.07  # share of the height above the highest value, for text in the frame
@@ -34,14 +34,15 @@ _USUAL_WIDTH = 420  # pixels of the frame of one of two charts side by side
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One line, with its band where `low` and `high` are given; all arrays (k,), x ascending.
+    """One line of a figure; all arrays are (k,), x ascending.
 
-    unit : after the value in the hover text. width : pixels.
-    group : of lines that the legend switches together; by default the name.
-    legend : whether the line has a label or legend entry of its own. value : whether its label has the final value.
-    band : whether the band is drawn. names : of all lines that it represents, if it represents several.
-    held : whether each value holds up to the next point, so that the line is a staircase; see `held_lines`.
-    until : x where the thin level line ends that continues from a dot at the end of this line; 0 without.
+    low, high : lower and upper edge of the line's band; None without one. band : False to hide the band.
+    unit : text after the value in the hover text. width : pixels.
+    group : name of a group of lines that the legend switches on and off together; by default the line's name.
+    legend : False for a line without a label or legend entry of its own. value : True if its label states the last y.
+    names : names of all lines that it represents, if several lines coincide and are drawn as one.
+    held : True if each value holds up to the next point, so that the line is a staircase; see `held_lines`.
+    until : x at which a thin level line ends that continues this line from its last point; 0 without one.
     """
 
     x: np.ndarray
@@ -73,7 +74,7 @@ class Limit:
 class Turn:
     """A value along the horizontal axis where something changes: a thin vertical line with a text next to it.
 
-    side : of the text on which the line is.
+    side : "left" if the line is on the left side of the text, "right" if it is on the right.
     """
 
     x: float
@@ -85,8 +86,8 @@ class Turn:
 class Mark:
     """A point that stands out, such as the best number of steps, with a hover text and, if given, a label.
 
-    side : plotly's position of the label, by default above and below in turn. symbol : plotly's name of the point's
-        shape.
+    side : plotly's name for the position of the label; by default above and below in turn.
+    symbol : plotly's name for the shape of the point.
     """
 
     x: float
@@ -117,11 +118,12 @@ def line_drawing(
     """Return a figure of lines with bands, limits, marks and notes in small print, as plain values.
 
     Points that are not numbers are left out, and those at x <= 0 on a log axis. Values below 1e-12 on a log axis, or
-    beyond 1e12, are drawn there, and a note says so. Lines that coincide are one, with the names of all. At most 1000
-    points per trace; about 0.5 ms per trace.
+    beyond ±1e12, are drawn at these limits, and a note says so. Lines that coincide are drawn as one, with the names of
+    all. A trace has at most 1000 points and takes about 0.5 ms.
 
-    not_private : whether the lines read the raw data, or the names of those that do; the figure says so.
-    labels : whether names are at the ends of the lines, where there is room; else in a legend.
+    turns : vertical lines. if_empty : text of a figure without lines.
+    not_private : True if the lines read the raw data, or a text that names those which do; the figure says so.
+    labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
     """
     lines = [replace(line, y=bounding(line.y, axes.bound)) for line in lines]
     visible = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
@@ -131,14 +133,16 @@ def line_drawing(
     scale = Scale(axes.log_x, axes.log_y)
     span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
     frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
-    width = 0.0 if limits else least(height)  # with limits no room inside: their labels are at the ends of short lines
+    # Width of the frame, inside which the labels of short lines may be. With limits it is 0, so that all labels are to
+    # the right of the frame, as the limits' own labels are inside.
+    width = 0.0 if limits else least(height)
     view = first_view(visible) if axes.log_y else {}
     opening = opening_range(
         visible, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, axes.from_zero
     )
     ends = tips([line for line in visible if line.legend], span, opening, scale, width, axes.bound) if labels else []
     is_labelled = fits(ends, frame_height)
-    if ends and not is_labelled and height <= style.SMALL:
+    if ends and not is_labelled and height <= style.SMALL:  # a small figure has no legend: try names without values
         ends = [replace(end, number="") for end in ends]
         is_labelled = fits(ends, frame_height)
     frame = style.layout(
@@ -169,6 +173,8 @@ def line_drawing(
 
 
 def _as_figure(drawing: Callable[P, Drawing]) -> Callable[P, go.Figure]:
+    """Return a function with the arguments of `drawing` that returns a plotly figure instead of plain values."""
+
     @wraps(drawing)
     def figure(*arguments: P.args, **options: P.kwargs) -> go.Figure:
         return go.Figure(drawing(*arguments, **options), _validate=False)
@@ -180,8 +186,12 @@ line_figure = _as_figure(line_drawing)
 
 
 def _curves(lines: Sequence["Line"], scale: "Scale", opening: Range, bound: Bound) -> tuple[list[dict[str, Any]], bool]:
-    """Return the traces of lines, and whether one trace, the readout, has the hover texts of all."""
-    names = [" = ".join(line.names) if line.until else line.name for line in lines]  # not where each of them stops
+    """Return the traces of lines, and True if one further trace, the readout, has the hover texts of all of them.
+
+    It is there if the lines have values at different steps.
+    """
+    # The name of an extended line also says where it stops, which the hover text leaves out.
+    names = [" = ".join(line.names) if line.until else line.name for line in lines]
     values = [
         Values(line.x, line.y, scale.clip(line.y), name, line.unit, line.style.color)
         for line, name in zip(lines, names, strict=True)
@@ -195,8 +205,11 @@ def _curves(lines: Sequence["Line"], scale: "Scale", opening: Range, bound: Boun
 def opening_range(
     lines: Sequence["Line"], others: Sequence[float], scale: "Scale", view: Mapping[str, Any], from_zero: bool
 ) -> Range:
-    """Return the part of the y axis that the figure opens with: all lines, visible bands, limits and marks
-    (`others`)."""
+    """Return the part of the y axis that the figure opens with: it holds all lines, their visible bands, and the
+    heights `others` of limits and marks.
+
+    view : the part of a log axis that `first_view` returns, or {}; lower values do not extend the range.
+    """
     edges = [edge for line in lines if line.band for edge in (line.low, line.high) if edge is not None]
     values = scale.clip(np.concatenate([*(line.y for line in lines), *edges, np.array(others, dtype=float)]))
     values = np.maximum(values, view.get("autorangeoptions", {}).get("clipmin", -np.inf))
@@ -206,9 +219,10 @@ def opening_range(
 def tips(
     lines: Sequence["Line"], span: tuple[float, float], opening: Range, scale: "Scale", frame: float, bound: Bound = ""
 ) -> list[End]:
-    """Return the ends of lines with their texts.
+    """Return the ends of lines with the texts to be written there.
 
-    span : of the horizontal axis. opening : of the vertical axis. frame : width in pixels.
+    span, opening : ranges of the horizontal and of the vertical axis.
+    frame : smallest width of the frame in pixels; 0 to have all texts right of it.
     """
     texts = numbers([float(line.y[-1]) for line in lines], opening, bound)
     left, right = (math.log10(edge) if scale.log_x else edge for edge in span)
@@ -226,16 +240,22 @@ def tips(
 
 
 def _passes(line: "Line", end: End, along: Range, opening: Range, scale: "Scale") -> bool:
-    """Return whether a line goes on behind the text at an end."""
-    first = int(np.searchsorted(line.x, end.x, side="right"))
-    below_text = along.place(line.x[first:]) * end.frame < end.reach
-    return bool((np.abs(opening.place(scale.clip(line.y[first:][below_text])) - end.up) < CLEAR).any())
+    """Return whether a line would cross the text that is written to the right of an end.
+
+    along, opening : ranges of the horizontal and of the vertical axis.
+    """
+    right_of_end = int(np.searchsorted(line.x, end.x, side="right"))
+    x, y = line.x[right_of_end:], line.y[right_of_end:]
+    is_along_text = along.place(x) * end.frame < end.reach
+    distances = np.abs(opening.place(scale.clip(y[is_along_text])) - end.up)  # as shares of the height
+    return bool((distances < CLEAR).any())
 
 
 def _hover_distance(lines: Sequence["Line"]) -> int:
-    """Return the largest distance of the cursor to a point in pixels: most of a step in a chart of usual width.
+    """Return the largest distance between cursor and point, in pixels, at which a hover text appears.
 
-    So the cursor always finds a step, and does not find a line beyond its end.
+    It is most of the distance between two steps in a chart of usual width, so that the cursor always finds a step, but
+    finds no line beyond its end.
     """
     steps = max(len(line.x) for line in lines) - 1
     return round(min(20.0, max(1.0, 0.7 * _USUAL_WIDTH / max(steps, 1) - 2)))
@@ -243,16 +263,17 @@ def _hover_distance(lines: Sequence["Line"]) -> int:
 
 @dataclass(frozen=True)
 class Scale:
-    """Types of both axes; converts arrays for the figure."""
+    """The types of both axes, linear or logarithmic, and the conversion of arrays for a figure with these axes."""
 
     log_x: bool
     log_y: bool
 
     def points(self, x: np.ndarray, y: np.ndarray, held: bool = False) -> dict[str, np.ndarray]:
-        """Return both coordinates (k,), clipped, at most `MAX_POINTS` of them, in small types.
+        """Return both coordinates of a line's points as {"x": …, "y": …}: clipped to the range that can be drawn, at
+        most `MAX_POINTS` of them, in small types.
 
-        held : whether they are of a staircase that climbs: a point gets the value before the next one, so that it is
-            not below any that is left out.
+        held : True for a staircase that climbs. If points are left out, each of the others gets the largest value up to
+            the next one, so that the staircase is never too low.
         """
         clipped = self.clip(y)
         if held and len(y) > MAX_POINTS:
@@ -268,30 +289,36 @@ class Scale:
 
 
 def held_lines(lines: Sequence[Line]) -> list[Line]:
-    """Return staircases above curves that climb and were read at some of the steps.
+    """Return staircases in place of curves that climb, but were computed at some of the steps only.
 
-    Each step has the value of the next reading, so that no step is below its curve. A curve that was read at every
-    step, and has at most MAX_POINTS, stays a line.
+    Between two computed steps the staircase has the value of the later one, so that it is never below the curve: these
+    are upper bounds. A curve that was computed at every step, and has at most MAX_POINTS points, stays a line.
 
-    lines : x (k,) the steps of the readings, as integers. All staircases have points at the same steps, for hovering.
+    lines : x (k,) the computed steps, as integers. All staircases have points at the same steps, for hovering.
     """
-    ends = max((int(line.x[-1]) for line in lines), default=0)
+    last_step = max((int(line.x[-1]) for line in lines), default=0)
+    # A staircase climbs at the first step and right after each computed one.
     edges = [edge for line in lines for edge in (line.x[:1], line.x[:-1] + 1, line.x[-1:])]
-    steps = np.unique(np.concatenate([np.linspace(0, ends, HELD).astype(int), *edges]))
+    steps = np.unique(np.concatenate([np.linspace(0, last_step, HELD).astype(int), *edges]))
     staircases = []
     for line in lines:
-        x = steps[(steps >= line.x[0]) & (steps <= line.x[-1])]
         is_complete = len(line.x) == line.x[-1] - line.x[0] + 1 <= MAX_POINTS
-        staircases.append(line if is_complete else replace(line, x=x, y=line.y[np.searchsorted(line.x, x)], held=True))
+        if is_complete:
+            staircases.append(line)
+            continue
+        x = steps[(steps >= line.x[0]) & (steps <= line.x[-1])]
+        next_computed = np.searchsorted(line.x, x)
+        staircases.append(replace(line, x=x, y=line.y[next_computed], held=True))
     return staircases
 
 
 def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) -> np.ndarray:
-    """Return indices, ascending and at most `points`, of the first, the last, and the extremes within bins of equal
-    width.
+    """Return at most `points` indices, ascending, of points that draw nearly the same line as all of them.
 
-    Of a long constant, forty. position (k,) : of the points along the axis, ascending (the logarithm of x on a log
-    axis).
+    They are the first, the last, and the lowest and the highest point in each of many bins of equal width. Of a long
+    constant they are FEW.
+
+    position : (k,) positions of the points along the axis, ascending (the logarithm of x on a log axis). y : (k,).
     """
     if len(y) > FLAT and y.min() == y.max():
         return np.unique(np.linspace(0, len(y) - 1, FEW).round().astype(int))
@@ -300,21 +327,22 @@ def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) ->
     bins = points // 2 - 1
     width = (position[-1] - position[0]) / bins or 1.0
     bin_of = np.minimum((position - position[0]) / width, bins - 1).astype(int)
-    order = np.lexsort((y, bin_of))  # within each bin from the lowest to the highest
-    edges = np.flatnonzero(np.diff(bin_of[order], prepend=-1))
-    lowest, highest = order[edges], order[np.append(edges[1:], len(y)) - 1]
+    order = np.lexsort((y, bin_of))  # bin by bin, and within each bin from the lowest to the highest
+    starts = np.flatnonzero(np.diff(bin_of[order], prepend=-1))  # where in this order each bin begins
+    lowest, highest = order[starts], order[np.append(starts[1:], len(y)) - 1]
     return np.unique(np.concatenate(([0], lowest, highest, [len(y) - 1])))
 
 
 def _small(x: np.ndarray) -> np.ndarray:
-    """Return step numbers as short integers, everything else in single precision: half the bytes."""
+    """Return an array in a smaller type, for half the bytes: whole numbers as short integers, others in single
+    precision."""
     if np.issubdtype(x.dtype, np.integer):
         return x.astype(np.int16 if np.abs(x).max() < 2**15 else np.int32)
     return x.astype(np.float32)
 
 
 def drawable(line: Line, log_x: bool) -> Line:
-    """Return the line without the points that cannot be drawn."""
+    """Return the line without the points that cannot be drawn: those that are not numbers, and x <= 0 on a log axis."""
     edges = [edge for edge in (line.low, line.high) if edge is not None]
     is_drawable = np.isfinite(line.x) & ~np.isnan([line.y, *edges]).any(axis=0)
     if log_x:
@@ -326,19 +354,24 @@ def drawable(line: Line, log_x: bool) -> Line:
 
 
 def merged(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines, those that coincide as one: "A = B", "A + 3 equal". Thin overlays stay separate."""
+    """Return the lines, where those that coincide are one line, called "A = B" or "A + 3 equal".
+
+    Lines without a legend entry, such as thin overlays, stay separate.
+    """
     groups: list[list[Line]] = []
     for line in lines:
-        equal = next((group for group in groups if _coincide(group[0], line)), None)
-        if equal is None:
-            groups.append([line])
+        for group in groups:
+            if _coincide(group[0], line):
+                group.append(line)
+                break
         else:
-            equal.append(line)
+            groups.append([line])
     return [_as_one(group) if len(group) > 1 else group[0] for group in groups]
 
 
 def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
-    """Return the lines, with only the band of `best` if there were more than two, and a note that says whose it is."""
+    """Return the lines, and notes on them. Of three bands and more only that of the line or group `best` is drawn, and
+    a note says whose it is."""
     banded = [line for line in lines if line.low is not None]
     if len(banded) < 3 or not any((line.group or line.name) == best for line in banded):
         return list(lines), []
@@ -346,6 +379,7 @@ def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
 
 
 def _coincide(one: Line, other: Line) -> bool:
+    """Return whether two lines with legend entries look alike and have equal points and bands, up to rounding."""
     if not (one.legend and other.legend) or (one.style.reference, one.width) != (other.style.reference, other.width):
         return False
     if not 1 < len(one.x) == len(other.x) or (one.low is None) != (other.low is None):
@@ -355,7 +389,10 @@ def _coincide(one: Line, other: Line) -> bool:
 
 
 def _as_one(lines: Sequence[Line]) -> Line:
-    """Return the first of the lines, with the names of all; what follows its own name stays."""
+    """Return the first of several lines that coincide, with the names of all.
+
+    A line's name may be that of its group and a remark, as in "DP-GD, slope -1"; the remark of the first line stays.
+    """
     first = lines[0]
     labels = [line.group or line.name for line in lines]
     remark = first.name.removeprefix(labels[0])
@@ -370,9 +407,11 @@ def _as_one(lines: Sequence[Line]) -> Line:
 
 
 def first_view(lines: Sequence[Line]) -> dict[str, Any]:
-    """Return a log axis that opens at most two decades below the private lines.
+    """Return the part of plotly's specification of a log axis that makes it open at most two decades below the lowest
+    point of the private lines.
 
-    References, and lines that reach zero, continue below it. Empty where neither occurs.
+    References (lines of methods without privacy) and lines that reach zero would otherwise squeeze the private lines;
+    they continue below the view. The result is empty if there are no such lines.
     """
     private = np.concatenate([line.y for line in lines if not line.style.reference] or [np.empty(0)])
     above = private[private > FLOOR]
@@ -383,6 +422,7 @@ def first_view(lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
+    """Return notes that say which values are beyond FLOOR or CEILING and therefore drawn there."""
     lines = [line for line in lines if not line.style.reference] or lines  # references that leave the view need no note
     floor = FLOOR if log_y else -CEILING
     beyond = {("below", floor): any(line.y.min() < floor for line in lines)}
@@ -395,7 +435,7 @@ def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
 
 
 def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
-    """Return the trace of a line. value : plotly's template of the value for hovering."""
+    """Return plotly's trace of a line. value : plotly's template that writes the value in the hover text."""
     width = min(line.width, 1.5) if line.style.reference else line.width  # references are quiet
     return scale.points(line.x, line.y, line.held) | {
         "type": "scatter",
@@ -411,14 +451,15 @@ def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
 
 
 def _level(line: Line) -> dict[str, Any]:
-    """Return the shape of the level line that continues from the end of a line."""
+    """Return the shape of the thin level line that continues a line from its last point to `until`."""
     stroke = {"color": style.with_opacity(line.style.color, 0.5), "width": 1}
     ends = {"x0": float(line.x[-1]), "x1": line.until, "y0": float(line.y[-1]), "y1": float(line.y[-1])}
     return {"type": "line", "xref": "x", "yref": "y", "line": stroke, **ends}
 
 
 def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return annotations and shapes of vertical lines; the texts are near the top, where falling lines leave room."""
+    """Return plotly's annotations and shapes of vertical lines; the texts are near the top, where falling lines leave
+    room."""
     texts, shapes = [], []
     for turn in turns:
         x = math.log10(turn.x) if log_x else turn.x
@@ -431,7 +472,7 @@ def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, A
 
 
 def band(line: Line, scale: Scale) -> list[dict[str, Any]]:
-    """Return the two traces of a line's band, none if it has none."""
+    """Return the traces of the lower and the upper edge of a line's band, filled between; empty without a band."""
     if line.low is None or line.high is None or not line.band:
         return []
     common = {
@@ -463,6 +504,7 @@ def limit_line(limit: Limit, span: tuple[float, float], scale: Scale, below: boo
 
 
 def _marks(marks: Sequence[Mark], scale: Scale) -> list[dict[str, Any]]:
+    """Return one trace with all marks; empty without marks."""
     if not marks:
         return []
     texts, labels = [mark.text for mark in marks], [mark.label for mark in marks]
@@ -485,8 +527,10 @@ def _marks(marks: Sequence[Mark], scale: Scale) -> list[dict[str, Any]]:
 
 
 def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: str) -> list[Mark]:
-    """Return labelled marks on a curve of positive numbers (k,), x ascending, at x = `values` by name, where it has
-    any."""
+    """Return labelled marks on a curve of positive numbers at given x; those outside the curve's range are left out.
+
+    x, y : (k,) the curve, x ascending. values : x of the marks, by their names; marks at the same x become one.
+    """
     names_at: dict[float, list[str]] = {}
     for name, value in values.items():
         if x[0] <= value <= x[-1]:
@@ -504,8 +548,11 @@ def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: s
 def area(
     x: np.ndarray, y: np.ndarray, name: str, color: str, pattern: str, *, group: str, digits: int = 4
 ) -> dict[str, Any]:
-    """Return the trace of one area of a stacked group; a pattern marks it, too, not only colour. digits : of the
-    hover text."""
+    """Return the trace of one area of the stacked `group`.
+
+    It is marked by a pattern as well as by a colour, for readers who see no difference of hue. digits : number of
+    significant digits in the hover text.
+    """
     return {
         "type": "scatter",
         "mode": "lines",
@@ -521,15 +568,16 @@ def area(
 
 
 def limit_across(x: float) -> dict[str, Any]:
-    """Return the shape of a limit of horizontal bars or other horizontal lengths."""
+    """Return the shape of a vertical line at x, the limit of horizontal bars."""
     line = {"type": "line", "xref": "x", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1}
     return line | {"line": LIMIT}
 
 
 def show_errors(figure: go.Figure, name: str, mean: np.ndarray, error: np.ndarray) -> None:
-    """Draw the measured values (k,) of the line `name` as markers with bars of two standard errors; in place.
+    """Turn the line `name` of a figure, in place, into markers with bars of two standard errors on either side.
 
-    Bars are cut where they would reach 0, which a log axis does not have.
+    mean, error : (k,) the line's values and their standard errors. Bars are cut before they reach 0, which a log axis
+        does not have.
     """
     below = np.minimum(2 * error, 0.99 * mean).astype(np.float32)
     bars = {"type": "data", "symmetric": False, "array": (2 * error).astype(np.float32), "arrayminus": below}

@@ -14,8 +14,9 @@ from dpviz.plots.elements.lines import Line, Scale, band, curve, drawable, first
 from dpviz.plots.elements.style import ArmStyle
 
 AGAIN = "again"  # `meta` of a line that is also in another panel
-_PANEL, _ABOVE = 150, 28  # pixels: height of a panel, and of what is above it
+_PANEL, _ABOVE = 150, 28  # pixels: height of a panel, and of its name above it
 _BETWEEN = 0.08  # share of the width, between two panels
+# Style of the other lines in a panel, which are faint, without hover texts and legend entries.
 _OTHERS = ArmStyle(style.GREY, "solid")
 _SILENT = {"hoverinfo": "skip", "hovertemplate": None, "showlegend": False, "opacity": 0.35, "meta": AGAIN}
 
@@ -23,8 +24,15 @@ _SILENT = {"hoverinfo": "skip", "hovertemplate": None, "showlegend": False, "opa
 def small_multiples(
     lines: Sequence[Line], axes: Axes, columns: int = 3, *, notes: Sequence[str] = (), not_private: bool | str = False
 ) -> go.Figure:
-    """Return a figure with a panel for every line except references, which are grey in all panels. All panels zoom
-    together."""
+    """Return a figure with a panel for every line, in which the line is coloured, with its band, and all others are
+    grey.
+
+    References, lines of methods without privacy, have no panel, unless there are no other lines. All panels have the
+    same axes and zoom together.
+
+    columns : largest number of panels side by side. notes : lines of small print above the panels.
+    not_private : True if the lines read the raw data, or a text that names those which do.
+    """
     visible = merged([line for line in (drawable(line, False) for line in lines) if len(line.x)])
     if not visible:
         return go.Figure({"layout": style.layout(axes, notes=["Nothing to show yet."])})
@@ -47,13 +55,14 @@ def small_multiples(
         panel_axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
         greys = [replace(other, style=_OTHERS, width=1.0) for other in visible if other is not line]
         traces += [curve(grey, scale, "") | _SILENT | panel_axes for grey in greys]
-        traces += [part | panel_axes for part in band(replace(line, band=True), scale)]
+        traces += [trace | panel_axes for trace in band(replace(line, band=True), scale)]
         traces.append(curve(line, scale, hover_format(opening)) | panel_axes)
+        # Edges of the panel as shares of the figure; a gap is the share _BETWEEN of a panel's width.
         row, column = divmod(i, columns)
         left = column * (1 + _BETWEEN) / (columns + (columns - 1) * _BETWEEN)
         right = left + 1 / (columns + (columns - 1) * _BETWEEN)
         top = 1 - row * (_PANEL + _ABOVE) / height
-        is_lowest = i + columns >= len(panels)  # of its column
+        is_lowest = i + columns >= len(panels)  # the lowest of its column
         across = x_axis | {"domain": [left, min(1.0, right)], "anchor": panel_axes["yaxis"]}
         across |= {"showticklabels": is_lowest}
         up = y_axis | {"domain": [max(0.0, top - _PANEL / height), top], "anchor": panel_axes["xaxis"]}

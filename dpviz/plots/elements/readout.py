@@ -1,4 +1,7 @@
-"""Hover texts where lines have values at different steps: at each step, the values of the lines that have one."""
+"""Hover texts of a figure whose lines have values at different steps: at each step, all lines that have a value there.
+
+Plotly by itself would show, for the other lines, the nearest value, which belongs to another step.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,11 +11,11 @@ import numpy as np
 from dpviz.plots.elements.axes import WRITE, Bound
 
 READOUT = "readout"  # `meta` of the trace that holds the hover texts; it draws nothing
-MAX_STEPS = 300
+MAX_STEPS = 300  # largest number of steps with a hover text
 
 
 class Values(NamedTuple):
-    """Values of a line: x (k,) ascending, y (k,), y as drawn, name, unit, and colour."""
+    """Values of a line: x (k,) ascending, y (k,), `drawn` (k,) the heights at which they are drawn, and its texts."""
 
     x: np.ndarray
     y: np.ndarray
@@ -23,13 +26,13 @@ class Values(NamedTuple):
 
 
 def needed(lines: Sequence[Values]) -> bool:
-    """Return whether some line has no value at a step, between its ends, at which another line has one.
-
-    Plotly would show its nearest value there, which belongs to another step.
-    """
+    """Return whether, between the ends of some line, another line has a value at a step where that line has none."""
     steps = _all_steps(lines)
-    inside = ((steps >= line.x[0]) & (steps <= line.x[-1]) for line in lines)
-    return any(inner.sum() > len(line.x) for inner, line in zip(inside, lines, strict=True))
+    for line in lines:
+        is_between_ends = (steps >= line.x[0]) & (steps <= line.x[-1])
+        if is_between_ends.sum() > len(line.x):
+            return True
+    return False
 
 
 def readout(lines: Sequence[Values], bound: Bound = "") -> dict[str, Any]:
@@ -58,4 +61,5 @@ def readout(lines: Sequence[Values], bound: Bound = "") -> dict[str, Any]:
 
 
 def _all_steps(lines: Sequence[Values]) -> np.ndarray:
+    """Return the x at which any of the lines has a value, ascending, each once."""
     return np.unique(np.concatenate([line.x for line in lines]))

@@ -1,4 +1,7 @@
-"""A sheet on which a reader draws a curve: axes, a known curve, and handles, as shares of the frame."""
+"""A sheet on which a reader draws a curve by moving handles: axes, a known curve, and the handles.
+
+Positions are shares of the frame, from 0 at its left or lower edge to 1.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ from dpviz.plots.elements.axes import Range
 
 @dataclass(frozen=True)
 class Ruler:
-    """One axis: its title, and both ends, in powers of ten if it is logarithmic."""
+    """One axis: its title, and the numbers at both ends, which are powers of ten (exponents) if `log` is True."""
 
     title: str
     low: float
@@ -21,28 +24,28 @@ class Ruler:
 
     @classmethod
     def of(cls, title: str, opening: Range) -> "Ruler":
-        """Return the axis that opens with this range."""
+        """Return the axis with this title that shows the range `opening`."""
         return cls(title, opening.low, opening.high, opening.log)
 
     def place(self, values: np.ndarray) -> np.ndarray:
-        """Return the positions of values, as shares of the axis from 0 to 1."""
+        """Return the positions of values as shares of the axis; those of values beyond its ends are 0 or 1."""
         scaled = np.log10(np.maximum(values, 1e-300)) if self.log else values
         return np.clip((scaled - self.low) / (self.high - self.low), 0.0, 1.0)
 
     def value(self, shares: np.ndarray) -> np.ndarray:
-        """Return the values at positions, given as shares of the axis."""
+        """Return the values at positions that are given as shares of the axis: the inverse of `place`."""
         scaled = self.low + np.asarray(shares) * (self.high - self.low)
         return 10.0**scaled if self.log else scaled
 
     @cached_property
     def ticks(self) -> list[tuple[float, str]]:
-        """Round numbers as texts, with their positions as shares of the axis."""
+        """Pairs (position, text) of round numbers on the axis; positions are shares of it."""
         if self.log:
             values = 10.0 ** np.arange(np.ceil(self.low - 1e-9), np.floor(self.high + 1e-9) + 1)
         else:
             span = self.high - self.low
-            step = 10.0 ** np.floor(np.log10(span))
-            step *= next(share for share in (0.2, 0.5, 1.0, 2.0) if span / (share * step) <= 6)
+            power = 10.0 ** np.floor(np.log10(span))
+            step = power * next(share for share in (0.2, 0.5, 1.0, 2.0) if span / (share * power) <= 6)  # few ticks
             values = np.arange(np.ceil(self.low / step), np.floor(self.high / step + 1e-9) + 1) * step + 0.0  # no -0
         return [(float(share), short(value)) for share, value in zip(self.place(values), values, strict=True)]
 
@@ -51,8 +54,10 @@ class Ruler:
 class Sheet:
     """A sheet to draw on; all positions are shares of the frame.
 
-    known : points of a known curve. start : first point of the drawn curve, None if that is at its first handle.
-    handles : horizontal positions of the handles. height : pixels.
+    known : points of the known curve.
+    start : first point of the drawn curve; None if that begins at the first handle.
+    handles : horizontal positions of the handles, which the reader moves up and down.
+    height : height of the figure in pixels.
     """
 
     x: Ruler
@@ -68,9 +73,9 @@ class Sheet:
         return [short(value, 2) for value in self.x.value(np.array(self.handles))]
 
     def drawn(self, heights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the drawn curve, from its start to the last handle: x and y (k + 1,).
+        """Return x and y of the drawn curve, in the units of the axes: its start, if it has one, and the k handles.
 
-        heights : (k,) of the handles, as shares of the frame.
+        heights : (k,) heights of the handles, as shares of the frame.
         """
         across, up = np.array(self.handles), np.array(heights)
         if self.start is not None:

@@ -41,6 +41,7 @@ TEXT = 13  # pixels of all text in a figure, set by the page
 ROW = 17  # pixels of a line of text
 # Colour of the mark "not private": a contrast of at least 4.5:1 on the light and on the dark page.
 NOT_PRIVATE: Mapping[str, str] = MappingProxyType({"light": "#B45309", "dark": "#F59E0B"})
+# Common part of the texts above the frame: small print, and the title of the vertical axis.
 _ABOVE = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"} | {
     "showarrow": False,
     "align": "left",
@@ -49,7 +50,7 @@ _ABOVE = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "
     "yshift": 8,  # above the uppermost number of the axis
 }
 _NOTE = {"opacity": 0.8} | _ABOVE
-FRAME = 48  # width of a frame in letters of small print
+FRAME = 48  # number of letters of small print that fit the width of a frame
 _NOT_PRIVATE = {"name": "not private", "showarrow": False, "align": "left"} | {
     "xref": "paper",
     "yref": "paper",
@@ -71,7 +72,8 @@ _LEGEND = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom",
 class ArmStyle:
     """Colour and dash of one arm: the same in every figure, and different for every two arms.
 
-    reference : whether the arm has no privacy. It may leave the first view of a log axis, so that private arms fill it.
+    reference : True if the arm has no privacy. Its line may leave the view with which a log axis opens, so that the
+        lines of private arms fill it.
     """
 
     color: str
@@ -80,21 +82,22 @@ class ArmStyle:
 
 
 def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
-    """Return a style per label: hue = update rule, dash = variant of it, dotted = without privacy.
+    """Return the style of each arm by its label: the hue is that of the update rule, the dash that of its variant, and
+    dots mean that there is no privacy.
 
-    Each algorithm declares them (`Algorithm.look`), so that a method looks the same next to any others, in any order.
-    Of arms with equal styles, all but the first by label get a free style; sixteen private arms and twenty without
-    privacy can be told apart.
+    Each algorithm declares hue and dash (`Algorithm.look`), so that a method looks the same next to any others, in any
+    order. Where several arms have the same style, the first by label keeps it, and the others get unused ones. So up to
+    sixteen private arms, and twenty without privacy, can be told apart.
     """
     styles: dict[str, ArmStyle] = {}
-    waiting = []
+    conflicts = []
     for arm in sorted(arms, key=lambda arm: arm.label):
         arm_style = _style(arm)
         if arm_style in styles.values():
-            waiting.append((arm.label, arm_style))
+            conflicts.append((arm.label, arm_style))
         else:
             styles[arm.label] = arm_style
-    for label, arm_style in waiting:
+    for label, arm_style in conflicts:
         styles[label] = _free(arm_style, set(styles.values()))
     return {arm.label: styles[arm.label] for arm in arms}
 
@@ -106,7 +109,8 @@ def _style(arm: Arm) -> ArmStyle:
 
 
 def _free(wanted: ArmStyle, used: set[ArmStyle]) -> ArmStyle:
-    """Return the first unused style: another dash in the same hue, else another hue."""
+    """Return the first unused style: in the wanted hue with another dash, else in another hue; `wanted` if all are
+    used."""
     hues, dashes = (wanted.color, *(hue for hue in HUES if hue != wanted.color)), DOTS if wanted.reference else DASHES
     styles = [replace(wanted, color=hue, dash=dash) for hue, dash in product(hues, dashes)]
     return next((style for style in styles if style not in used), wanted)
@@ -127,14 +131,15 @@ def layout(
     legend_entries: int = 0,
     height: int = HEIGHT,
 ) -> dict[str, Any]:
-    """Return the layout of a figure with one pair of axes.
+    """Return the layout of a figure with one pair of axes, as plain values for plotly.
 
-    notes : small print above the axes, one line each. opening : part of the y axis that it opens with.
-    not_private : whether the frame has this mark, which stays with an exported figure; a text names the curves that it
-        is about.
-    legend_entries : no legend for fewer than two; many make the figure higher, not the axes smaller. height : pixels.
+    notes : lines of small print above the axes. opening : part of the y axis that the figure opens with.
+    not_private : True to write "not private" into the frame, so that the mark stays with an exported figure; a text to
+        name the curves that it is about.
+    legend_entries : number of entries in the legend; there is none for fewer than two. Many entries make the figure
+        higher, but not the axes smaller. height : pixels without these.
     """
-    legend_rows = -(-legend_entries // 3)  # in one of two columns
+    legend_rows = -(-legend_entries // 3)  # three entries fit a row of a chart in one of two columns
     y_axis = axis(axes.y, axes.log_y, opening)
     if axes.from_zero:
         y_axis["rangemode"] = "tozero"
@@ -157,23 +162,31 @@ def layout(
 
 
 def marked(curves: Mapping[str, Privacy]) -> bool | str:
-    """Return the mark of curves by name: True if none may be published; else which may not, or the condition."""
+    """Return the argument `not_private` of a figure from the privacy of its curves, by name.
+
+    It is True if no curve is private; else a text that names the curves that are not, and the condition on which the
+    others are private; "" if all are private on no condition.
+    """
     names = [name for name, status in curves.items() if status == "not private"]
     if names and len(names) == len(curves):
         return True
-    parts = [f"not private: {'; '.join(names)}"] * bool(names)
+    texts = []
+    if names:
+        texts.append(f"not private: {'; '.join(names)}")
     conditions = [status for status in curves.values() if conditional(status)]
-    parts += [worst(conditions)] * bool(conditions)
-    return "; ".join(parts)
+    if conditions:
+        texts.append(worst(conditions))
+    return "; ".join(texts)
 
 
 def in_frame(curves: bool | str) -> str:
-    """Return the text inside a frame about all curves, or about those that `marked` names."""
+    """Return the text of the mark inside the frame: about all curves if `curves` is True, else the text itself."""
     return f"◉ {curves}" if isinstance(curves, str) else "◉ not private: reads the raw data"
 
 
 def say_condition(figure: go.Figure, condition: str) -> None:
-    """Mark inside the frame that its curves are private only on a condition, unless it does so already; in place."""
+    """Write into the frame of a figure, in place, that its curves are private only on a condition, unless a text there
+    says so already."""
     if not any(condition in (note.text or "") for note in figure.layout.annotations):
         figure.add_annotation(_NOT_PRIVATE | {"text": in_frame(condition)})
 
@@ -184,13 +197,13 @@ def top_margin(notes: Sequence[str], title: str = "") -> int:
 
 
 def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the title of the vertical axis as an annotation above the frame and the notes there, in its own size.
+    """Return the title of the vertical axis as an upright annotation, above the frame and the notes that are there.
 
-    title, layout : parts of a figure's specification.
+    title, layout : parts of a figure's specification: the title of its y axis, and its layout.
     """
     size = title.get("font", {}).get("size", TEXT)
-    factor = size / TEXT  # above 1 in a lecture hall
-    anchor = "paper", 1, "bottom"
+    factor = size / TEXT  # above 1 where a figure is enlarged for a lecture hall
+    anchor = "paper", 1, "bottom"  # of the notes above the frame
     notes = [note for note in layout.get("annotations", ()) if tuple(map(note.get, ("yref", "y", "yanchor"))) == anchor]
     above = max(
         (factor * ROW * (note["text"].count("<br>") + 1) + note.get("yshift", 0) for note in notes), default=8 * factor
@@ -200,13 +213,14 @@ def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, An
 
 
 def panel_name(text: str, left: float, top: float) -> dict[str, Any]:
-    """Return the name of one of several panels, above its upper left corner."""
+    """Return the annotation with a panel's name, above its upper left corner (left, top), in shares of the figure."""
     annotation = {"name": "panel", "text": text, "showarrow": False}
     return annotation | {"xref": "paper", "yref": "paper", "x": left, "y": top, "xanchor": "left", "yanchor": "bottom"}
 
 
 def enlarged(figure: go.Figure, factor: float) -> go.Figure:
-    """Return the figure with everything but its width enlarged by `factor`, for the back rows of a hall."""
+    """Return the figure with its height, texts and strokes enlarged by `factor`, for the back rows of a lecture
+    hall."""
     result = go.Figure(figure)
     layout = result.layout
     layout.height *= factor
@@ -233,7 +247,8 @@ def enlarged(figure: go.Figure, factor: float) -> go.Figure:
 
 # --------------------------------------------------------------------------------- mathematics in the texts of a figure
 
-# One letter, perhaps with a hat, or the end of a norm; then one character, a short word, or text in braces.
+# An index as in x_t: a letter, perhaps with a hat, or ‖; an underscore; then one character, min, max, or text in
+# braces.
 _INDEX = re.compile(r"(?<![A-Za-z0-9_])([^\W\d_][\u0300-\u036f]?|‖)_(\{[^}]+\}|min|max|[^\W_](?![\w.]))")
 _POWER = re.compile(r"(?<=[\w)‖])\^(\{[^}]+\}|[^\W_](?!\w))")
 _SUBSCRIPTS = dict(zip("0123456789aehijklmnoprstuvx+-", "₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ₊₋", strict=True))
@@ -242,14 +257,16 @@ _VISIBLE = {"text", "name", "hovertemplate", "ticktext"}  # keys of the texts in
 
 
 def markup(text: str) -> str:
-    """Return Plotly's markup for a text with indices: F(x_t) - F* with a lowered t, and a minus."""
+    """Return plotly's markup for a text with indices and powers: in F(x_t) - F* it lowers the t and writes a minus."""
     lowered = _INDEX.sub(lambda match: f"{match[1]}<sub>{match[2].strip('{}')}</sub>", text)
     return _POWER.sub(lambda match: f"<sup>{match[1].strip('{}')}</sup>", lowered).replace(" - ", " − ")
 
 
 def plain(text: str) -> str:
-    """Return a text with indices without markup, for headings and tables: F(xₜ) - F*; unchanged where a letter is
-    missing."""
+    """Return a text with Unicode's lowered letters as indices, for headings and tables: "F(x_t)" becomes "F(xₜ)".
+
+    An index with a letter that Unicode does not have lowered is left as it is.
+    """
 
     def lowered(match: re.Match[str]) -> str:
         letters = [_SUBSCRIPTS.get(letter, "") for letter in match[2].strip("{}")]
@@ -259,15 +276,16 @@ def plain(text: str) -> str:
 
 
 def values(figure: go.Figure) -> dict[str, Any]:
-    """Return a figure as plain values and arrays."""
+    """Return a plotly figure as a dictionary of plain values and arrays."""
     return {"data": [trace.to_plotly_json() for trace in figure.data], "layout": figure.layout.to_plotly_json()}
 
 
 def printed(drawing: dict[str, Any]) -> dict[str, Any]:
-    """Return the form of a figure, given as plain values, that is sent to readers.
+    """Return the form of a figure, given as plain values, that is sent to browsers.
 
-    Its texts are typeset, the title of its vertical axis is upright, above the frame, its numbers are bytes. It is not
-    turned into a figure again, because plotly's check of all parts would take longer than everything else.
+    Indices in its texts are typeset, the title of its vertical axis is an upright text above the frame, and its arrays
+    are encoded as bytes. The result is not turned into a plotly figure again, because plotly's check of all parts would
+    take longer than everything else.
     """
     result: dict[str, Any] = _typeset(drawing)
     layout = result["layout"]
@@ -282,6 +300,7 @@ def printed(drawing: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typeset(part: Any, key: str = "") -> Any:
+    """Return a part of a figure with visible texts typeset and arrays as bytes. key : its name in the figure."""
     if isinstance(part, dict):
         return {name: _typeset(value, name) for name, value in part.items()}
     if isinstance(part, (list, tuple)):
@@ -292,4 +311,5 @@ def _typeset(part: Any, key: str = "") -> Any:
 
 
 def _shape(array: np.ndarray) -> dict[str, str]:
+    """Return the shape of an array in the form that plotly.js reads next to its bytes; {} in one dimension."""
     return {"shape": ", ".join(map(str, array.shape))} if array.ndim > 1 else {}

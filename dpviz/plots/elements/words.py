@@ -15,8 +15,9 @@ from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
 from dpviz.plots.elements.style import values
 
-Drawing = Mapping[str, Any]  # a figure, or a part of it, as plain values; in a trace, None for missing keys
-MAX_MARKS = 3  # in the text
+# A figure, or a part of it, as plain values. Traces are given as dictionaries that return None for missing keys.
+Drawing = Mapping[str, Any]
+MAX_MARKS = 3  # largest number of marks that the text names
 
 
 def in_words(figure: go.Figure | Drawing) -> str:
@@ -32,7 +33,7 @@ def in_words(figure: go.Figure | Drawing) -> str:
         return f"{_plain(layout['coloraxis']['colorbar']['title']['text'])}: {_heat(all_traces, x_title, y_title)}."
     named = (trace for trace in all_traces if trace["name"])
     visible = (trace for trace in named if trace["showlegend"] is not False or trace["meta"] == AGAIN)
-    traces = list({trace["name"]: trace for trace in visible}.values())
+    traces = list({trace["name"]: trace for trace in visible}.values())  # each name once
     if any(trace["stackgroup"] for trace in traces):
         sentences = _areas(traces, y_title)
     elif lines := [trace for trace in traces if _is_line(trace)]:
@@ -47,18 +48,24 @@ def in_words(figure: go.Figure | Drawing) -> str:
 
 
 def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -> list[str]:
+    """Return sentences on lines: the ends and the lowest point of a single one; of several, which end lowest and
+    highest, and where the two lowest cross."""
+
     def write(y: float) -> str:
-        return WRITE[bound](float(f"{y:.{BOUND_DIGITS}g}")) if bound else short(y)  # y is in single precision
+        # y is in single precision: a bound is rounded to its digits first, so that it is not rounded away once more.
+        return WRITE[bound](float(f"{y:.{BOUND_DIGITS}g}")) if bound else short(y)
 
     ends = {_plain(line["name"]): float(line["y"][-1]) for line in lines}
     if len(ends) < 2:
-        (name, end), line = next(iter(ends.items())), lines[0]
+        [(name, end)] = ends.items()
+        line = lines[0]
         best = int(np.argmin(line["y"]))
         sentence = f"{y_title}: {name} goes from {write(float(line['y'][0]))} to {write(end)}"
         lowest = f"lowest at {x_title} = {short(float(line['x'][best]))}, {write(float(line['y'][best]))}"
         return [f"{sentence}, {lowest}" if 0 < best < len(line["y"]) - 1 else sentence]
     if np.ptp(list(ends.values())) <= 1e-6 * abs(max(ends.values(), key=abs)):
-        return [f"{y_title}: all end at {write(next(iter(ends.values())))}"]
+        common_end, *_ = ends.values()
+        return [f"{y_title}: all end at {write(common_end)}"]
     scale = max(map(abs, ends.values()))
     order = sorted(lines, key=lambda line: float(line["y"][-1]))
     first, second, last = order[0], order[1], order[-1]
@@ -71,8 +78,8 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
 
 
 def _crossing(one: Drawing, other: Drawing, x_title: str) -> list[str]:
-    """Return where the line that ends lowest last came from above the runner-up, in the range of both; none if it
-    never did."""
+    """Return a sentence on where two lines cross for the last time, in the range of x that both have; none if they do
+    not cross."""
     x = np.union1d(one["x"], other["x"])
     x = x[(x >= max(one["x"][0], other["x"][0])) & (x <= min(one["x"][-1], other["x"][-1]))]
     if len(x) < 2:
@@ -87,13 +94,14 @@ def _crossing(one: Drawing, other: Drawing, x_title: str) -> list[str]:
 
 
 def _areas(traces: Sequence[Drawing], y_title: str) -> list[str]:
+    """Return a sentence with the last height of every stacked area, the largest first."""
     parts = sorted(traces, key=lambda trace: -float(trace["y"][-1]))
     ends = (f"{_plain(part['name'])} {short(float(part['y'][-1]))}" for part in parts)
     return [f"{y_title}, at the end: {', '.join(ends)}"]
 
 
 def _bars(traces: Sequence[Drawing], title: str) -> str:
-    """Return the longest and the shortest bar of each series in words."""
+    """Return the longest and the shortest bar of each series, in words. title : of the axis of lengths."""
     sentences = []
     for trace in traces:
         is_horizontal = trace["orientation"] == "h"
@@ -121,17 +129,18 @@ def _heat(traces: Sequence[Drawing], x_title: str, y_title: str) -> str:
 
 
 def _is_line(trace: Drawing) -> bool:
-    """Return whether a trace is a line; so is a single point without a symbol of its own."""
+    """Return whether a trace is a line. A line of a single point is drawn as a marker without a symbol of its own."""
     return "lines" in (trace["mode"] or "") or (len(trace["x"]) == 1 and "symbol" not in (trace["marker"] or {}))
 
 
 def _is_mark(trace: Drawing) -> bool:
-    marks = trace["type"] == "scatter" and not trace["name"] and trace["mode"].startswith("markers")
-    return marks and trace["meta"] != READOUT
+    """Return whether a trace consists of `Mark`s: markers without a name that are not the invisible readout."""
+    is_unnamed_markers = trace["type"] == "scatter" and not trace["name"] and trace["mode"].startswith("markers")
+    return is_unnamed_markers and trace["meta"] != READOUT
 
 
 def _title(layout: Drawing, axis: str) -> str:
-    """Return the title that panels share."""
+    """Return the title of the axes whose names begin with `axis`; of several panels only one axis has the title."""
     titles = (part.get("title", {}).get("text") for name, part in layout.items() if name.startswith(axis))
     return next((_plain(title) for title in titles if title), "")
 
