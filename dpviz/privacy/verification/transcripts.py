@@ -228,7 +228,7 @@ class Transcript(Mechanisms):
                 upper[single] += times
                 lower[single] += times * (index == 0 or not several)
         for leaves in self.leaves_paid:
-            for paid, leaf in zip(leaves._events or (), leaves._dealt, strict=False):
+            for paid, leaf in zip(leaves._events or (), leaves._used, strict=False):
                 for count in (lower, upper):
                     count[paid or Summed][leaf.replicates] += 1
         for release in self._releases:
