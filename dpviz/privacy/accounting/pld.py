@@ -536,7 +536,8 @@ def _in_blocks(part: PLD) -> tuple[Floats, Floats]:
 
 def _closed_epsilon(event: Event, delta: float) -> float:
     """Return the smallest ε for which a single event with noise is (ε, delta)-DP, from its privacy profiles."""
-    profiles, highest = per_event.directions(event), largest_losses(event, delta)
+    highest = largest_losses(event, delta)  # raises AccountingLimit first if there are no profiles
+    profiles = per_event.directions(event)
     return max(_inverse(profile, high, delta) for profile, high in zip(profiles, highest, strict=True))
 
 
