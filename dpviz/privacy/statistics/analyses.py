@@ -298,7 +298,7 @@ class Planned:
 
     @property
     def largest_error(self) -> float | None:
-        """Error that, with 95 % probability, none of the statistic's numbers exceeds; None if it has only one number."""
+        """Error that, with 95 % probability, none of the statistic's numbers exceeds; None if there is only one."""
         values = self.statistic.values
         return self.statistic.error(self.noise, self.scale, values) if values > 1 else None
 
@@ -403,10 +403,8 @@ def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any
     if isinstance(statistic, Quantile):
         index = int(mechanisms.exponential(query, event)[0, 0])
         return float(np.linspace(statistic.lowest, statistic.highest, statistic.candidates)[index])
-    if planned.noise == "laplace":
-        noisy = mechanisms.laplace(query, event)[0]
-    else:
-        noisy = mechanisms.gaussian(query, event)[0]
+    release = mechanisms.laplace if planned.noise == "laplace" else mechanisms.gaussian
+    noisy = release(query, event)[0]
     answer = np.round(noisy).astype(int) if statistic.whole else noisy
     return answer if statistic.values > 1 else answer.item()
 
