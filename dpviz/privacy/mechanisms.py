@@ -282,8 +282,8 @@ class Mechanisms:
         """
         selections = events.inner_events(event)
         selection = selections[0]
-        composite = events.draws_batch(event) or events.has_blocks(event)
-        if not isinstance(selection, events.ExpMech) or composite or len(set(selections)) > 1:
+        is_on_parts = events.draws_batch(event) or events.has_blocks(event)
+        if not isinstance(selection, events.ExpMech) or is_on_parts or len(set(selections)) > 1:
             raise LedgerError(f"a selection needs an exponential-mechanism event on the whole table, not {event}")
         if query.norm != "range":
             raise LedgerError(f"a selection needs the range of the utilities' change, the query has {query.norm}")
@@ -293,8 +293,10 @@ class Mechanisms:
         numbers = self._numbers(rows)
         sensitivity = np.broadcast_to(require_sensitivity(query, len(numbers)), len(numbers))
         shape = query.value.shape
-        fits = len(shape) == 2 or (len(shape) == 3 and shape[1] == len(selections) and np.all(np.equal(draws, 1)))
-        if not fits or shape[0] != len(numbers) or not shape[-1] or not np.isfinite(query.value).all():
+        is_common = len(shape) == 2  # all selections of a replicate have the same utilities
+        is_separate = len(shape) == 3 and shape[1] == len(selections) and np.all(np.equal(draws, 1))  # each has its own
+        has_shape = (is_common or is_separate) and shape[0] == len(numbers) and shape[-1] > 0
+        if not has_shape or not np.isfinite(query.value).all():
             raise LedgerError(f"utilities must be finite, one row for each of {len(numbers)} replicates")
         if selection.eta < np.inf:
             # Only utilities near the largest are ever selected, so only the digits of these matter.
