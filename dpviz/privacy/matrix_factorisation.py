@@ -84,8 +84,8 @@ class Factorisation(ABC):
         """Return the L2 sensitivity of C y, from which all sums are computed; for μ-GDP, σ = sensitivity / μ.
 
         leaves : s_i, the L2 sensitivity of each query, a scalar, (T,) or (R, T); the result is a scalar or (R,).
-        participations : number of queries that one row may affect. For more than one, the result is an upper bound: by
-            the triangle inequality, the sum of the largest s_i ‖C_i‖, so many of them.
+        participations : number of queries that one row may affect. For more than one, the result is an upper bound, by
+            the triangle inequality: the sum of that number of largest s_i ‖C_i‖.
         """
         moves = np.sort(np.asarray(leaves, dtype=float) * self.column_norms, axis=-1)  # s_i ‖C_i‖, ascending
         return moves[..., max(self.length - participations, 0) :].sum(axis=-1)

@@ -388,6 +388,7 @@ class Mechanisms:
         return self._ledger.spent(currency)
 
     def _require_blocks(self, event: events.Parallel) -> None:
+        """Raise LedgerError unless the event is a `Parallel` that can be opened as blocks under the run's relation."""
         if not isinstance(event, events.Parallel) or any(events.has_blocks(part) for part in event.events):
             raise LedgerError(f"blocks need a Parallel event without blocks inside a block, not {event}")
         self._require_fixed_places()

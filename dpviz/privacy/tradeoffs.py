@@ -39,10 +39,12 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells
         bounds.append(closed_forms.laplace_tradeoff(pure, alpha))
     elif len(events) == 1 and isinstance(events[0], ExpMech):
         bounds.append(closed_forms.exponential_tradeoff(pure, alpha))
-    elif profiles := _composed_profiles(tuple(events), max_cells):
-        bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
-    elif (rho := accountants.total(events, "rho")) < math.inf and mu == math.inf:
-        bounds.append(zcdp_tradeoff(rho, alpha))
+    else:
+        profiles = _composed_profiles(tuple(events), max_cells)
+        if profiles:
+            bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
+        elif mu == math.inf:
+            bounds.append(zcdp_tradeoff(accountants.total(events, "rho"), alpha))  # 0 if ρ is infinite
     return np.max(bounds, axis=0)
 
 

@@ -57,9 +57,9 @@ def gdp_logdelta(mu: float, epsilon: ArrayLike) -> Floats:
 def _wide_gdp_logdelta(mu: float, epsilon: Floats) -> Floats:
     """Return ln δ(ε) for ε ≥ 0 and μ that is not small: the logarithm of the difference of the two terms of δ(ε), see
     `gdp_delta`, computed from their logarithms."""
-    first = log_ndtr(mu / 2 - epsilon / mu)
-    second = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
-    return np.asarray(first + np.log1p(-np.exp(np.fmin(second - first, 0.0))))
+    log_first = log_ndtr(mu / 2 - epsilon / mu)
+    log_second = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    return np.asarray(log_first + np.log1p(-np.exp(np.fmin(log_second - log_first, 0.0))))
 
 
 def _narrow_gdp_logdelta(mu: float, epsilon: Floats) -> Floats:
@@ -106,9 +106,9 @@ def gdp_epsilon(mu: float, delta: float) -> float:
         if mu < 0.05:
             return float(gdp_logdelta(mu, ratio * mu)) - target
         # The same as `_wide_gdp_logdelta` computes, without the cost of arrays.
-        first = float(log_ndtr(mu / 2 - ratio))
-        second_to_first = math.exp(min(ratio * mu + float(log_ndtr(-mu / 2 - ratio)) - first, 0.0))
-        return first + math.log1p(-second_to_first) - target if second_to_first < 1 else -math.inf
+        log_first = float(log_ndtr(mu / 2 - ratio))
+        second_to_first = math.exp(min(ratio * mu + float(log_ndtr(-mu / 2 - ratio)) - log_first, 0.0))
+        return log_first + math.log1p(-second_to_first) - target if second_to_first < 1 else -math.inf
 
     if excess(0.0) <= 0:
         return 0.0
@@ -129,6 +129,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         return math.inf
 
     def excess(log_mu: float) -> float:
+        """Return ln δ(ε) of the Gaussian mechanism with μ = e^log_mu less ln delta."""
         mu = math.exp(log_mu)
         return max(float(gdp_logdelta(mu, epsilon)), -1e6) - _log_delta(mu, delta)
 

@@ -215,8 +215,11 @@ def epsilon_at(counts: Counts, delta: float) -> float:
     merged = counted(counts)
     if any(parameter(event) == math.inf for event in merged):
         return math.inf
-    if sum(merged.values()) <= 1:
-        return _closed_epsilon(next(iter(merged)), delta) if merged else 0.0
+    if not merged:
+        return 0.0
+    if sum(merged.values()) == 1:
+        (event,) = merged
+        return _closed_epsilon(event, delta)
     # Losses are rounded up to the grid, so a few of them may add up to more than basic composition gives.
     basic = sum(count * per_event.pure(event) for event, count in merged.items())
     return min(basic, _worst(compose(merged, delta), delta))

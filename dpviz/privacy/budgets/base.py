@@ -74,7 +74,8 @@ class Budget(Displayed, Specification):
     @property
     def limit(self) -> float:
         """The whole budget as the number that the user states (the first field): an ε, ρ, μ, divergence or rate."""
-        number: float = getattr(self, next(iter(type(self).model_fields)))
+        first_field, *_ = type(self).model_fields
+        number: float = getattr(self, first_field)
         return number
 
     @property

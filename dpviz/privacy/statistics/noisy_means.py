@@ -119,7 +119,7 @@ class NoisyMeans(Specification):
         target = budget.left(()) * (1 + 1e-9)  # rounding must not cost a step
 
         def price(steps: int) -> float:
-            """Return the share of the budget that so many steps cost."""
+            """Return the cost of this number of steps as a share of the budget."""
             return budget.cost(self._charged(inner, steps)) / target
 
         return _max_steps(price, self.iterations)

@@ -163,8 +163,9 @@ class Transcript(Mechanisms):
         self.leaves_paid: list[Leaves] = []
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        """Return draws as `Mechanisms` does; zeros in a second run, whose outputs are those of the first."""
         if self._of is not None:
-            return np.zeros((len(rows), *shape))  # the output is that of the first run
+            return np.zeros((len(rows), *shape))
         return super()._drawn(distribution, rows, shape)
 
     @staticmethod
@@ -177,11 +178,13 @@ class Transcript(Mechanisms):
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
+        """Return indices as `Mechanisms` does; zeros for selections of a second run, which draws none."""
         if generators is HANDED_OUT:
             return np.zeros((len(rows), max(1, each * int(times.max(initial=0)))), dtype=np.int64)
         return Mechanisms._selected(generators, utilities, slope, times, each=each, rows=rows)
 
     def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
+        """Open a batch as `Mechanisms` does; in a second run, a random batch is one with the row or without it."""
         if not isinstance(event, Sub):
             return super().batch(event, rows, table)
         if event.kind == "poisson":
