@@ -1,1 +1,1 @@
-"""What a guarantee is and what noise costs: events, budgets, accountants, and the only place where noise is drawn."""
+"""Privacy: events, budgets and accounting, and the mechanisms, the only place where privacy noise is drawn."""

@@ -1,7 +1,8 @@
 """Batches: the rows that a query is computed on, with the releases that were paid for on them.
 
-Rows are drawn for each replicate from its own generator, independently of the others. Noise comes from the mechanisms
-that opened the batch.
+R is the number of replicates that a batch is drawn for. Rows are drawn for each replicate from its own generator,
+independently of the others; `generators` is always one per replicate, (R,). Noise comes from the mechanisms that opened
+the batch.
 """
 
 import math
@@ -18,13 +19,13 @@ from dpviz.privacy.releases import Accepted, Noised, Norm, Query, Sample, Source
 E = TypeVar("E", Laplace, Gaussian, StatedPureDP)
 Replicates = Sequence[int] | np.ndarray
 
-ROOM = 2.0**16  # floats within one scale of the noise, at least
-# From n/8 rows on, a batch is drawn as a mark on every row: less work than to draw and gather that many rows.
+ROOM = 2.0**16  # smallest number of float64 values that must lie within one scale of the noise around a released value
+# A batch of at least n/MARKED rows is drawn as a mark on every row: less work than to draw and gather that many rows.
 MARKED = 8
 
 
 def without_replacement(generators: Sequence[np.random.Generator], m: int, n: int) -> np.ndarray:
-    """Return (R, m) different rows of n, every set of m as likely as any other."""
+    """Draw m different rows of n for each replicate, every set of m equally likely; return their indices, (R, m)."""
     indices = np.empty((len(generators), m), dtype=np.int64)
     for row, generator in zip(indices, generators, strict=True):
         row[:] = generator.choice(n, m, replace=False, shuffle=False)
@@ -32,41 +33,43 @@ def without_replacement(generators: Sequence[np.random.Generator], m: int, n: in
 
 
 def marked(generators: Sequence[np.random.Generator], m: int, n: int) -> np.ndarray:
-    """Return (R, n) bool: the m of n rows that are chosen, every set of m as likely as any other.
+    """Draw m different rows of n for each replicate, every set of m equally likely; return marks, (R, n) bool.
 
-    One byte for each row chooses about m, all rows alike; the surplus is then drawn among the chosen rows, or the
-    missing ones among the others. Given the number that the bytes chose, all sets of that size are equally likely, and
-    so are those of m.
+    A random byte for each row marks about m of them, all rows alike. If that is too few, the missing ones are drawn
+    among the other rows; if it is too many, those to unmark are drawn among the marked ones. Given how many rows the
+    bytes marked, all sets of that size are equally likely, and so are all sets of m in the end.
     """
-    is_chosen = np.empty((len(generators), n), dtype=bool)
-    for row, generator in zip(is_chosen, generators, strict=True):
+    is_marked = np.empty((len(generators), n), dtype=bool)
+    for row, generator in zip(is_marked, generators, strict=True):
         np.less(np.frombuffer(generator.bytes(n), dtype=np.uint8), round(256 * m / n), out=row)
-        missing = m - np.count_nonzero(row)
+        missing = m - np.count_nonzero(row)  # negative if too many rows are marked
         if missing:
-            among = np.flatnonzero(~row if missing > 0 else row)
-            row[among[generator.choice(len(among), abs(missing), replace=False, shuffle=False)]] = missing > 0
-    return is_chosen
+            candidates = np.flatnonzero(~row if missing > 0 else row)
+            to_change = candidates[generator.choice(len(candidates), abs(missing), replace=False, shuffle=False)]
+            row[to_change] = missing > 0
+    return is_marked
 
 
 def poisson(generators: Sequence[np.random.Generator], chance: float, table: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw each of the `table` rows with probability `chance`, independently; sizes differ between replicates.
+    """Draw each of `table` rows with probability `chance`, independently, for each replicate.
 
-    Returns (R, largest size) rows, and bool of the same shape, True for those that take part: short batches are filled
-    up with row 0.
+    Returns the indices of the rows, (R, largest size), and a bool array of the same shape that is True for the rows
+    that take part: the sizes of the batches differ, and shorter ones are filled up with row 0.
     """
-    rows_of_each = [  # first how many, then which: the same law as a coin for every row, and no coin for the others
+    # To draw the size first and then the rows has the same law as a coin for every row, and is less work.
+    batches = [
         generator.choice(table, generator.binomial(table, chance), replace=False, shuffle=False)
         for generator in generators
     ]
-    sizes = np.array([len(rows) for rows in rows_of_each], dtype=np.int64)
+    sizes = np.array([len(batch) for batch in batches], dtype=np.int64)
     is_taken = np.arange(sizes.max(initial=0)) < sizes[:, None]
     indices = np.zeros(is_taken.shape, dtype=np.int64)
-    indices[is_taken] = np.concatenate(rows_of_each) if rows_of_each else 0
+    indices[is_taken] = np.concatenate(batches) if batches else 0
     return indices, is_taken
 
 
 def permuted(generators: Sequence[np.random.Generator], count: int, n: int) -> np.ndarray:
-    """Return (R, count) the first rows of a random order of n."""
+    """Put n rows in a random order for each replicate; return the indices of the first `count`, (R, count)."""
     indices = np.empty((len(generators), count), dtype=np.int64)
     for row, generator in zip(indices, generators, strict=True):
         row[:] = generator.permutation(n)[:count]
@@ -74,38 +77,43 @@ def permuted(generators: Sequence[np.random.Generator], count: int, n: int) -> n
 
 
 def require_finite(values: np.ndarray) -> None:
-    """Raise LedgerError if a value is not a number or infinite: no noise hides that, and no sensitivity bounds it.
+    """Raise LedgerError if a value is infinite or not a number: no noise hides that, and no sensitivity bounds it.
 
-    Problems put 0 in place of such entries before they clip, so one that comes here is a bug of an algorithm.
+    Problems put 0 in place of such entries before they clip, so a value that fails here is a bug of an algorithm.
     """
     if not np.isfinite(values).all():
         raise LedgerError("what is released must be finite numbers; put 0 in place of the others before clipping")
 
 
 def require_room(values: np.ndarray, scale: float | np.ndarray) -> None:
-    """Raise LedgerError if rounding would hide the noise: values (R', ...) so large in comparison with its scale, a
-    scalar or (R',), that fewer than ROOM numbers are within it. Noise below all digits would be no noise.
+    """Raise LedgerError if values are so large that adding the noise would round it away.
 
-    A scale follows from a declared sensitivity, and values from declared bounds: as with numbers that are not finite,
-    it is these that must be mended, and no data make the difference where they are kept.
+    values : (R', ...) to which noise is added. scale : of the noise, a scalar or (R',); 0 means no noise and passes.
+
+    The rule is that at least ROOM float64 numbers lie within one scale of the largest value. The scale follows from a
+    declared sensitivity and the size of the values from declared bounds, so an error means that these must be changed.
+    Where the values keep to their bounds, it does not depend on the data.
     """
     largest = np.abs(values).max(axis=tuple(range(1, values.ndim)), initial=0.0)
     with np.errstate(over="ignore"):
-        lost = (ROOM * np.spacing(largest) > scale) & (np.asarray(scale) > 0)
-    if lost.any():
+        is_lost = (ROOM * np.spacing(largest) > scale) & (np.asarray(scale) > 0)
+    if is_lost.any():
         raise LedgerError("values are too large beside the noise, whose digits they have no room for; rescale the data")
 
 
 def require_relation(query: Query, relation: Relation) -> None:
-    """Raise LedgerError if the query's sensitivity holds for other neighbours than the events of the run."""
+    """Raise LedgerError unless the query's sensitivity holds under `relation`, that of the run's events."""
     if query.relation != relation:
         raise LedgerError(f"this run holds under {relation}, the query's sensitivity under {query.relation}")
 
 
 def require_sensitivity(query: Query, replicates: int) -> np.ndarray | np.float64:
-    """Return the query's sensitivity, (R',) or scalar. Raise LedgerError unless it fits, is finite and at least 0."""
-    if isinstance(query.sensitivity, float) and 0 <= query.sensitivity < math.inf:  # the usual case, in no time
-        return np.float64(query.sensitivity)
+    """Return the query's sensitivity, a scalar or (R',).
+
+    Raises LedgerError unless it is finite, at least 0, and one number or one for each of the `replicates`.
+    """
+    if isinstance(query.sensitivity, float) and 0 <= query.sensitivity < math.inf:
+        return np.float64(query.sensitivity)  # the usual case, without the cost of arrays
     try:
         sensitivity = np.broadcast_to(np.asarray(query.sensitivity, dtype=float), replicates)
     except ValueError:
@@ -116,17 +124,22 @@ def require_sensitivity(query: Query, replicates: int) -> np.ndarray | np.float6
 
 
 class Batch(Sample):
-    """Rows of the table, and releases that were paid for: queries on them are released as declared, in order.
+    """Rows of the table with the releases that were paid for on them: each may be made once, in the declared order.
 
-    event : charged for the releases on these rows; None if they are released by running sums only.
-    replicates : (R',) the replicates that it was opened for.
-    indices : (R', m) rows of the table for each replicate, or None if none were drawn. Those of a sampled batch are
-        secret: never show them.
-    marked : (R', n) bool, of a large batch, True for its rows; None of others, and of the whole table. As secret.
-    taken : (R', k) bool, True for those of (R', k) indices that are in it, where sizes differ; else None. As secret.
-    rows : the block of the table that it is, for all replicates; None for the whole table.
-    size : the divisor that makes a mean of a sum over the batch; None: all rows of the table.
-    relation : the neighbouring relation that the sensitivity of its queries must hold for.
+    The rows are given by `indices`, by `marked` or by `rows`; if all are None, the batch is the whole table. Which rows
+    are in a random batch is secret and must never be displayed.
+
+    event : what was charged; the releases inside it are the ones allowed. None if only running sums release queries on
+        these rows.
+    replicates : (R',) numbers of the replicates that the batch was opened for.
+    source : the mechanisms that opened it, which draw the noise.
+    relation : the neighbouring relation under which the sensitivities of its queries must hold.
+    indices : (R', m) indices of the batch's rows for each replicate.
+    marked : (R', n) bool, True for the rows in the batch; used for large batches.
+    taken : (R', m) bool, True for the indices that are in the batch; given where the replicates' batches differ in
+        size, so that `indices` are filled up.
+    rows : a block of consecutive rows, the same for all replicates.
+    size : the number by which a sum over the batch is divided for a mean; None for the number of rows of the table.
     """
 
     def __init__(
@@ -143,10 +156,10 @@ class Batch(Sample):
         size: int | None = None,
     ) -> None:
         numbers = np.asarray(replicates, dtype=int)
-        self.replicates = numbers.copy() if numbers.flags.writeable else numbers  # the caller's may change
+        self.replicates = numbers.copy() if numbers.flags.writeable else numbers  # the caller may change its array
         self.relation = relation
         self._indices, self.marked, self.taken, self.rows = indices, marked, taken, rows
-        # The releases were paid for on these rows and these replicates.
+        # The releases were paid for on these rows and these replicates, so neither may change any more.
         for array in (self.replicates, indices, marked, taken):
             if array is not None and array.flags.writeable:
                 array.setflags(write=False)
@@ -156,7 +169,7 @@ class Batch(Sample):
 
     @property
     def indices(self) -> np.ndarray | None:
-        """(R', m) rows of the table for each replicate; None for the whole table and for a block of it."""
+        """(R', m) indices of the batch's rows for each replicate; None for the whole table and for a block of it."""
         if self._indices is None and self.marked is not None:
             self._indices = np.nonzero(self.marked)[1].reshape(len(self.marked), -1)
             self._indices.setflags(write=False)
@@ -168,9 +181,14 @@ class Batch(Sample):
         return self._indices is None and self.marked is None and self.rows is None
 
     def split(self, parts: Iterable[slice]) -> "Iterator[tuple[slice, Batch]]":
-        """Yield batches for some of the replicates each, which together have the remaining releases; this one has none.
+        """Yield each part with a batch for its replicates, so that a long release can be made in several steps.
 
-        For releases that take long: each replicate gets the same noise for any parts. Disjoint, whole table only.
+        Each yielded batch has the remaining releases for its replicates; this batch has none any more. The noise of a
+        replicate does not depend on the parts.
+
+        parts : disjoint slices of the replicates.
+
+        Raises LedgerError if parts overlap, or if the batch is not the whole table.
         """
         if not self.whole:
             raise LedgerError("only releases on the whole table are split by replicates")
@@ -186,41 +204,55 @@ class Batch(Sample):
             yield part, batch
 
     def part(self, positions: np.ndarray) -> "Batch":
-        """Return a batch for some of its replicates only, with the remaining releases; this one has none, and the other
-        replicates give theirs up. positions : (R'',) indices into its replicates."""
+        """Return a batch of the same rows for some of its replicates, with the remaining releases.
+
+        This batch has no releases any more, and the other replicates give theirs up.
+
+        positions : (R'',) indices into the R' replicates of this batch.
+        """
         with self._lock:
             declared, self._declared = self._declared, []
-        secret = {"indices": self._indices, "marked": self.marked, "taken": self.taken}
-        of_part: dict[str, Any] = {name: rows[positions] for name, rows in secret.items() if rows is not None}
+        row_arrays = {"indices": self._indices, "marked": self.marked, "taken": self.taken}
+        rows_of_part: dict[str, Any] = {
+            name: array[positions] for name, array in row_arrays.items() if array is not None
+        }
         numbers = self.replicates[positions]
-        part = Batch(None, numbers, self._source, self.relation, rows=self.rows, size=self._size, **of_part)
+        part = Batch(None, numbers, self._source, self.relation, rows=self.rows, size=self._size, **rows_of_part)
         if len(np.unique(part.replicates)) < len(part.replicates):
             raise LedgerError("a replicate that is named twice would get two releases for one")
         part._declared = declared
         return part
 
     def divisor(self, n: int) -> int:
-        """Return the divisor that makes a mean of a sum over the batch: its size; of a Poisson batch, whose size is
-        secret, the declared m. n : rows of the table."""
+        """Return the number by which a sum over the batch is divided for a mean, where the table has n rows.
+
+        It is the size of the batch; for a Poisson batch, whose size is secret, it is the m that its event declares.
+        """
         return n if self._size is None else self._size
 
     def laplace(self, query: Query) -> np.ndarray:
-        """Release the query with the batch's next declared event, which must be Laplace; (R', ...)."""
+        """Release the query's value with the Laplace noise of the batch's next declared event; (R', ...)."""
         event = self._next(query, Laplace, "l1")
         return self._released(query, event, event.eps, "laplace")
 
     def gaussian(self, query: Query) -> np.ndarray:
-        """Release the query with the batch's next declared event, which must be Gaussian; (R', ...)."""
+        """Release the query's value with the Gaussian noise of the batch's next declared event; (R', ...)."""
         event = self._next(query, Gaussian, "l2")
         return self._released(query, event, event.mu, "standard_normal")
 
     def above_threshold(self, query: Query) -> np.ndarray:
-        """Release the first index whose noisy value reaches 0 with the batch's next declared event, which must be
-        StatedPureDP; (R',), -1 if none does. See `Mechanisms.above_threshold`."""
+        """Release the first index whose noisy value reaches a noisy threshold of 0, (R',); -1 if none does.
+
+        The batch's next declared event must be StatedPureDP. See `Mechanisms.above_threshold` for the mechanism.
+        """
         return self._first_above(query, self._next(query, StatedPureDP, "linf"))
 
     def check(self, query: Query, kind: type[E], norm: Norm) -> E:
-        """Return the next declared event. Raise LedgerError unless it is of this kind and fits the query and batch."""
+        """Return the next declared event, without using it up.
+
+        Raises LedgerError unless it is of class `kind`, and the query was computed on this batch, with a sensitivity in
+        `norm` and finite values for every replicate.
+        """
         release = self._declared[0] if self._declared else None
         if not isinstance(release, kind):
             raise LedgerError(f"this batch does not allow {kind.__name__} now; declared: {self._declared}")
@@ -238,37 +270,42 @@ class Batch(Sample):
         return release
 
     def _next(self, query: Query, kind: type[E], norm: Norm) -> E:
-        """Return the next declared event and use it up, after a check that the query fits it and this batch."""
+        """Return the next declared event and use it up; raise LedgerError as `check` does, without using it up."""
         with self._lock:
             release = self.check(query, kind, norm)
             del self._declared[0]
             return release
 
     def _released(self, query: Query, event: Event, parameter: float, distribution: Standard) -> np.ndarray:
-        """Return the value plus noise of scale sensitivity / parameter; no noise where the parameter is infinite."""
-        noisy, scale = query.value, require_sensitivity(query, len(self.replicates)) / parameter
+        """Return the value plus noise of scale sensitivity / parameter; no noise if the parameter is infinite."""
+        noisy = query.value
+        scale = require_sensitivity(query, len(self.replicates)) / parameter
         if parameter < np.inf:
             if not np.isfinite(scale).all():
                 raise LedgerError(f"noise for the sensitivity {query.sensitivity} is too large for a number")
             require_room(query.value, scale)
             noise = self._source._drawn(distribution, self.replicates, query.value.shape[1:])
+            # A scale per replicate, (R',), gets axes of length 1, so that it multiplies the noise of its replicate.
             noisy = noisy + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
         law = self.replicates, self, distribution, scale
         return self._source._passed(Noised(query.value, noisy, *law, event=event, change=query.sensitivity))
 
     def _first_above(self, query: Query, event: StatedPureDP) -> np.ndarray:
-        """Return the first index whose noisy value reaches the noisy threshold, -1 if none does."""
-        (replicates, count), epsilon = query.value.shape, event.eps
+        """Return the first index whose noisy value reaches the noisy threshold of 0, (R',); -1 if none does."""
+        replicates, count = query.value.shape
         if not count:
             return np.full(replicates, -1)
         sensitivity = np.broadcast_to(require_sensitivity(query, replicates), replicates)[:, None]
-        first = epsilon / (1 + 2 ** (2 / 3))
-        second = first * 2 ** (2 / 3)  # not the rest of ε: without privacy both are infinite
-        noise, (threshold, each) = np.zeros((replicates, 1 + count)), (sensitivity / first, 2 * sensitivity / second)
-        if epsilon < np.inf:
-            require_room(query.value, threshold[:, 0])
+        # The shares of ε for the threshold and for the values are 1 : 2^{2/3} (Lyu, Su, Li 2017, c = 1). The second is
+        # not computed as the rest of ε: without privacy all three are infinite.
+        threshold_epsilon = event.eps / (1 + 2 ** (2 / 3))
+        values_epsilon = threshold_epsilon * 2 ** (2 / 3)
+        threshold_scale, value_scale = sensitivity / threshold_epsilon, 2 * sensitivity / values_epsilon
+        noise = np.zeros((replicates, 1 + count))  # that of the threshold first, then those of the values
+        if event.eps < np.inf:
+            require_room(query.value, threshold_scale[:, 0])
             noise = self._source._drawn("laplace", self.replicates, (1 + count,))
-        accepted = query.value + each * noise[:, 1:] >= threshold * noise[:, :1]
-        first_index = np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1)
-        law = self.replicates, self, threshold, each
+        is_above = query.value + value_scale * noise[:, 1:] >= threshold_scale * noise[:, :1]
+        first_index = np.where(is_above.any(axis=1), is_above.argmax(axis=1), -1)
+        law = self.replicates, self, threshold_scale, value_scale
         return self._source._passed(Accepted(query.value, first_index, *law, event=event, change=query.sensitivity))

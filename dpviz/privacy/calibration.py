@@ -1,9 +1,12 @@
-"""Calibration: budgets to events, by the share of the budget that each step gets and the noise that follows.
+"""Calibration: from a budget, and the share of it that each step may use, to the events and hence the noise.
 
-Plans on random batches that protect by luck alone are refused. Sampling multiplies a guarantee by the chance that a row
-is in the batch. Taken to its end, a small chance pays for releasing whole batches without noise: one row of 1000 in the
-clear is (0, 1/1000)-DP. Every accountant is right to accept such a plan, and yet it should not be run: a row that is
-drawn is not protected at all.
+A method makes one release per step, T steps in all, each on a batch of m of the n rows (m = n: on all rows). Its
+guarantee after amplification by sampling is smaller than that of the noise on the batch.
+
+Plans on random batches that protect by luck alone are refused. Sampling multiplies a guarantee by the probability that
+a row is in the batch. In the extreme, a small probability alone would allow releasing whole batches without noise: to
+publish one row of 1000 as it is, chosen at random, is (0, 1/1000)-DP. Every accountant is right to accept such a plan,
+and yet it should not be run: a row that is drawn is not protected at all.
 """
 
 import math
@@ -26,66 +29,75 @@ Noise = Literal["laplace", "gaussian"]
 Sampling = Literal["wor", "poisson"]
 Rows = Annotated[int, Between(1, 10**12, ends=True)]
 
-LEVELS = 24  # different costs in a schedule; the sum of weighted variances is within 1 % of the optimum
-MANY_LEVELS = 500  # it is within 1e-4 of the optimum
-ALMOST_SURELY = 0.9999  # the advantage (TPR - FPR) from which a release tells a row of its batch almost surely
-_MIN_DOUBT = 2 * math.exp(-100.0)  # no currency leaves less within its declared range
-_WASTE = 1e-6  # the share of a budget that may remain where no closed form uses it up
-_WASTE_BY_LOSSES = 1e-5  # and where the cost is computed on a grid, whose choice moves it by 1e-6
-_ROUGHEST_LEVELS, _ROUGH_LEVELS = 4, 9  # of a schedule, for first estimates of its cost
+# Numbers of different costs to which a schedule is rounded; the sum of weighted variances is then within 1 % of the
+# optimum, and within 1e-4 of it.
+LEVELS, MANY_LEVELS = 24, 500
+ALMOST_SURELY = 0.9999  # an attack with this advantage (TPR - FPR) tells almost surely whether a row is in a batch
+_MIN_DOUBT = 2 * math.exp(-100.0)  # smallest 1 - advantage that budgets in any currency allow, within their ranges
+_WASTE = 1e-6  # the share of a budget that may remain unused where no closed form uses it up
+_WASTE_BY_LOSSES = 1e-5  # that share where the cost is computed on a grid of losses, whose choice changes it by 1e-6
+_ROUGHEST_LEVELS, _ROUGH_LEVELS = 4, 9  # numbers of different costs for first estimates of what a schedule costs
 
 
 def laplace_events(epsilon: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
-    """Return one Laplace release per step on m of n rows, (T,): step t costs epsilon[t] after amplification.
+    """Return the T Laplace releases on m of n rows of which step t costs epsilon[t], (T,), after amplification.
 
-    Kuru et al. 2022, equation (12); m = n draws no batch. Equal costs share one event.
-    sampling : "wor" holds under replace-one, "poisson" under add/remove-one; ε is amplified alike.
+    The ε of the noise on a batch follows from Kuru et al. 2022, equation (12). With m = n no batch is drawn. Equal
+    costs share one event.
+
+    sampling : kind of `Sub`; "wor" holds under replace-one, "poisson" under add/remove-one. Both amplify ε in the same
+        way.
     """
-    inner = epsilon if m == n else closed_forms.amplified_inverse(epsilon, m, n)
-    return _events(inner, Laplace, m, n, sampling)
+    batch_epsilon = epsilon if m == n else closed_forms.amplified_inverse(epsilon, m, n)
+    return _events(batch_epsilon, Laplace, m, n, sampling)
 
 
 def gaussian_events(rho: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
-    """Return one Gaussian release per step on m of n rows, (T,): step t has ρ = μ²/2 = rho[t] before any sampling."""
+    """Return the T Gaussian releases on m of n rows of which step t has ρ = μ²/2 = rho[t], (T,), on its batch.
+
+    rho is the cost before amplification: ρ is not amplified by sampling. Equal costs share one event.
+    """
     return _events(np.sqrt(2 * rho), Gaussian, m, n, sampling)
 
 
 def _events(
     parameters: Floats, kind: type[Laplace] | type[Gaussian], m: int, n: int, sampling: Sampling
 ) -> tuple[Event, ...]:
-    """Return one release per parameter; equal parameters share one object."""
+    """Return one release per parameter (its ε or μ on the batch); equal parameters share one object."""
     by_parameter: dict[float, Event] = {}
-    for value in parameters.tolist():
-        if value not in by_parameter:
-            by_parameter[value] = kind(value) if m == n else Sub(sampling, m, n, kind(value))
-    return tuple(by_parameter[value] for value in parameters.tolist())
+    for parameter in parameters.tolist():
+        if parameter not in by_parameter:
+            by_parameter[parameter] = kind(parameter) if m == n else Sub(sampling, m, n, kind(parameter))
+    return tuple(by_parameter[parameter] for parameter in parameters.tolist())
 
 
 @checked
 def calibrate_laplace(
     budget: Budget, weights: Floats, m: Rows, n: Rows, prior: tuple[Event, ...] = (), *, sampling: Sampling = "wor"
 ) -> Floats:
-    """Return (T,) costs ε_t, in proportion to `weights`, that use up the budget in its own currency.
+    """Return the costs ε_t of T Laplace releases, in proportion to `weights`, that use up the budget.
 
     Parameters
     ----------
     budget : Budget
     weights : (T,) array
-        Of the steps.
+        Relative cost of each step; positive.
     m, n : int
         Rows of a batch, and of the table.
     prior : tuple of Event
-        Charged before; the budget covers them, too.
+        Releases that were charged before; the budget covers them, too.
     sampling : "wor" or "poisson"
+        Kind of the random batches, if m < n.
 
     Returns
     -------
     (T,) array
+        ε of each step after amplification, for `laplace_events`; infinite if the budget asks for no privacy.
 
     Raises
     ------
     UserError
-        If `prior` leaves nothing, and where noise on rare batches would not hide the rows in them.
+        If `prior` leaves nothing of the budget, or if the noise would not hide the rows of a batch.
 
     >>> from dpviz.privacy.budgets import PureDP
     >>> calibrate_laplace(PureDP(epsilon=1.0), np.array([1.0, 3.0]), m=1000, n=1000).tolist()
@@ -96,7 +108,7 @@ def calibrate_laplace(
         return np.full(len(shares), math.inf)
     target = budget.left(prior)
     max_cost = math.inf if m == n else float(closed_forms.amplify(max_inner("laplace", budget), m, n))
-    if budget.pure:
+    if budget.pure:  # the costs ε_t add up
         if target * shares.max() > max_cost:
             refuse_rare_batches()
         return shares * target
@@ -109,28 +121,31 @@ def calibrate_laplace(
 def calibrate_gaussian(
     budget: Budget, weights: Floats, m: Rows, n: Rows, prior: tuple[Event, ...] = (), *, sampling: Sampling = "wor"
 ) -> Floats:
-    """Return (T,) costs ρ_t, before any sampling and in proportion to `weights`, that use up the budget.
+    """Return the costs ρ_t of T Gaussian releases, in proportion to `weights`, that use up the budget.
 
     Parameters
     ----------
     budget : Budget
     weights : (T,) array
-        Of the steps.
+        Relative cost of each step; positive.
     m, n : int
         Rows of a batch, and of the table.
     prior : tuple of Event
-        Charged before; the budget covers them, too.
+        Releases that were charged before; the budget covers them, too.
     sampling : "wor" or "poisson"
+        Kind of the random batches, if m < n.
 
     Returns
     -------
     (T,) array
+        ρ = μ²/2 of each step on its batch, before amplification, for `gaussian_events`; infinite if the budget asks for
+        no privacy.
 
     Raises
     ------
     UserError
-        Under pure ε, which Gaussian noise never gives; for batches under ρ or μ, which sampling does not shrink; and
-        where noise on rare batches would not hide the rows in them.
+        If the budget is a pure ε, which Gaussian noise never gives; if it is a ρ or μ, which sampling does not shrink,
+        and m < n; if `prior` leaves nothing; or if the noise would not hide the rows of a batch.
 
     >>> from dpviz.privacy.budgets import ApproximateDP
     >>> budget = ApproximateDP(epsilon=1.0, delta=1e-5)
@@ -141,7 +156,7 @@ def calibrate_gaussian(
     shares = _shares(weights, m, n)
     if not budget.private:
         return np.full(len(shares), math.inf)
-    if m == n or not budget.allows_gaussian:
+    if m == n or not budget.allows_gaussian:  # in the second case `gaussian_rho` raises the error
         return shares * budget.gaussian_rho(budget.left(prior))
     if not budget.amplifies_gaussian:
         raise UserError(
@@ -158,7 +173,10 @@ def calibrate_gaussian(
 
 
 def _shares(weights: Floats, m: int, n: int) -> Floats:
-    """Return the weights of steps on m of n rows as shares of 1. Raise UserError if there are no such steps."""
+    """Return the weights divided by their sum, (T,).
+
+    Raises UserError unless there is at least one weight, all are positive, and m is at most n.
+    """
     steps = np.asarray(weights, dtype=float)
     if steps.ndim != 1 or not len(steps) or not (steps > 0).all() or m > n:
         raise UserError(
@@ -178,10 +196,12 @@ def calibrated_events(
     prior: tuple[Event, ...] = (),
     sampling: Sampling = "wor",
 ) -> tuple[Event, ...]:
-    """Return (T,) releases on m of n rows that use up the budget, step t in proportion to weights[t] of ε_t or ρ_t.
+    """Return T releases on m of n rows that use up the budget; step t costs in proportion to weights[t].
 
-    Where the noise has no closed form, long schedules are first rounded to few levels (`levelled`): to LEVELS where the
-    cost of an event is expensive to compute, to MANY_LEVELS where closed forms add up.
+    The cost is ε_t for Laplace noise (`calibrate_laplace`) and ρ_t for Gaussian noise (`calibrate_gaussian`).
+
+    If no closed form gives the noise, a long schedule is first rounded to few different weights (`levelled`): to LEVELS
+    if the cost of an event is expensive to compute, to MANY_LEVELS if closed forms are added up.
     """
     closed_form = budget.pure or not budget.private or (noise == "gaussian" and m == n)
     if not closed_form and len(set(weights.tolist())) > accountants.MOST_EXACT:
@@ -195,27 +215,30 @@ def calibrated_events(
 def calibrate_selections(
     budget: Budget, ranges: Floats, times: Floats | int = 1, prior: tuple[Event, ...] = ()
 ) -> float:
-    """Return the largest s for which selections of bounded range s · ranges[i], `times` each, cost at most the budget.
+    """Return the largest s such that selections with η = s · ranges[i], each made times[i] times, cost at most the
+    budget.
 
-    Under (ε, δ) the cost is the smaller of basic composition and Rényi divergences. Raises UserError if `prior` leaves
-    nothing, and for attack bounds.
+    A selection is a release of the exponential mechanism, and η its bounded range (`ExpMech`). Under (ε, δ) the cost is
+    the smaller one of basic composition and of composition of Rényi divergences. Raises UserError if `prior`, the
+    releases that were charged before, leaves nothing, and if the budget is an attack bound.
     """
     if not budget.private:
         return math.inf
-    sizes, inverse = np.unique(np.asarray(ranges, dtype=float), return_inverse=True)
+    sizes, index_of_size = np.unique(np.asarray(ranges, dtype=float), return_inverse=True)
     counts = np.zeros(len(sizes))
-    np.add.at(counts, inverse, times)
-    counts, sizes = counts[sizes > 0], sizes[sizes > 0]
+    np.add.at(counts, index_of_size, times)
+    counts, sizes = counts[sizes > 0], sizes[sizes > 0]  # a range of 0 costs nothing
     target = budget.left(prior)
     if budget.pure:
         return target / budget.selection_cost(sizes, counts)
 
     def excess(log_multiple: float) -> float:
+        """Return ln(cost / target) for the multiple s = e^log_multiple."""
         cost = budget.selection_cost(math.exp(log_multiple) * sizes, counts)
         return math.log(max(cost, 1e-300) / target)
 
-    guess = math.log(8 * budget.about_rho(target) / float(counts @ sizes**2)) / 2
-    if budget.total_epsilon is not None:
+    guess = math.log(8 * budget.about_rho(target) / float(counts @ sizes**2)) / 2  # a selection has ρ ≤ η²/8
+    if budget.total_epsilon is not None:  # basic composition: η adds up to ε
         guess = max(guess, math.log(target / float(counts @ sizes)))
     return math.exp(_largest_feasible(excess, guess, _WASTE))
 
@@ -230,93 +253,130 @@ def _largest_multiple(
     *,
     max_cost: float,
 ) -> float:
-    """Return a multiple of the shares (which sum to 1) whose events cost at most `target`, and next to nothing less.
+    """Return the largest multiple s such that steps of cost s · shares[t] cost at most `target` together.
 
-    batches : m, n and the sampling. max_cost : of a single step, as `build` counts it: its ε after amplification, or
-        its ρ. Raises UserError if no accountant can tell the cost, or if less than `target` is spent at `max_cost`.
+    The result is below the largest one by a share of the target of at most _WASTE (_WASTE_BY_LOSSES if costs are
+    computed on a grid of losses). The search is for ln s, and the first estimates of it come from cheaper costs: those
+    of schedules with few different shares, and of coarse grids.
+
+    shares : (T,) share of each step; they sum to 1.
+    batches : m, n and the kind of sampling.
+    target : the amount of the budget to be spent, in its own currency.
+    max_cost : largest cost of a single step, as `laplace_events` and `gaussian_events` count it: its ε after
+        amplification, or its ρ on the batch.
+
+    Raises UserError if no accountant can compute the cost, or if less than `target` is spent at `max_cost`.
     """
     build = laplace_events if noise == "laplace" else gaussian_events
     weights = np.array(shares)
 
-    def excess(cost: Callable[[tuple[Event, ...]], float], weights: Floats) -> Callable[[float], float]:
+    def excess_function(cost: Callable[[tuple[Event, ...]], float], weights: Floats) -> Callable[[float], float]:
+        """Return the function of ln s that computes ln(cost / target) of steps with costs s · weights."""
         distinct, counts = np.unique(weights, return_counts=True)
 
-        def at(log_multiple: float) -> float:
+        def excess(log_multiple: float) -> float:
             steps = build(distinct * math.exp(log_multiple), *batches)
-            # The cost of all together does not depend on their order.
+            # Equal steps are put together, as the cost of all does not depend on their order.
             events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(steps, counts.tolist(), strict=True))
             spent = cost(events)
             return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
 
-        return at
+        return excess
 
-    exact, highest = excess(budget.cost, weights), math.log(max_cost / weights.max())
-    guess, slope = _first_guess(noise, weights, batches[0] / batches[1], budget, target), None
+    exact_excess = excess_function(budget.cost, weights)
+    highest = math.log(max_cost / weights.max())
+    guess = _first_guess(noise, weights, batches[0] / batches[1], budget, target)
     if budget.adds_up:
-        return math.exp(_largest_feasible(exact, guess, _WASTE, highest))
-    for levels, waste in ((_ROUGHEST_LEVELS, 0.05), (_ROUGH_LEVELS, 0.01)):  # cheap, with fewer different shares
+        return math.exp(_largest_feasible(exact_excess, guess, _WASTE, highest))
+    slope = None
+    for levels, waste in ((_ROUGHEST_LEVELS, 0.05), (_ROUGH_LEVELS, 0.01)):
         if len(set(shares)) > 2 * levels:
             rounded = levelled(weights, levels, 2.0 if noise == "laplace" else 1.0)
-            guess, slope = _rough_root(excess(budget.rough_cost, rounded), guess, waste, highest, slope)
-    guess, slope = _rough_root(excess(budget.rough_cost, weights), guess, 4e-3, highest, slope)
-    return math.exp(_largest_feasible(exact, guess, _WASTE_BY_LOSSES, highest, slope))
+            guess, slope = _rough_root(excess_function(budget.rough_cost, rounded), guess, waste, highest, slope)
+    guess, slope = _rough_root(excess_function(budget.rough_cost, weights), guess, 4e-3, highest, slope)
+    return math.exp(_largest_feasible(exact_excess, guess, _WASTE_BY_LOSSES, highest, slope))
 
 
 def _rough_root(
     excess: Callable[[float], float], guess: float, waste: float, highest: float, slope: float | None = None
 ) -> tuple[float, float | None]:
-    """Return about the x <= highest with excess(x) = 0, and the slope there if known; `slope` : an estimate of it."""
+    """Return an estimate of the x <= highest with excess(x) = 0, and of the slope of the function there (None if
+    unknown).
+
+    excess : increasing; a rough version of the function whose root is sought.
+    guess, slope : earlier estimates of the root and, if known, of the slope.
+    waste : |excess| at which the search stops; one secant step then improves the result.
+    """
     values: dict[float, float] = {}
 
-    def recorded(x: float) -> float:
-        values[x] = value = excess(x)
-        # A rough cost does not decide if something remains even at `highest`.
+    def recorded_excess(x: float) -> float:
+        value = excess(x)
+        values[x] = value
+        # At `highest` a negative value ends the search, too: only the exact cost may decide that the budget is not used
+        # up there, which is an error.
         return 0.0 if abs(value) <= waste or (value < 0 and x >= highest) else value
 
-    root = _largest_feasible(recorded, guess, waste, highest, slope)
+    root = _largest_feasible(recorded_excess, guess, waste, highest, slope)
     if root >= highest:
         return highest, None
-    points = sorted(values.items(), key=lambda point: abs(point[1]))[:2]
-    rise = [(y - z) / (x - w) for (x, y), (w, z) in [points] if x != w] if len(points) == 2 else []
-    slope = rise[0] if rise and rise[0] > 0.1 else slope
-    return (root - (values[root] + _WASTE_BY_LOSSES / 2) / slope, slope) if slope else (root, None)
+    nearest = sorted(values.items(), key=lambda point: abs(point[1]))[:2]  # the two points with the smallest |excess|
+    if len(nearest) == 2:
+        (x, value), (other_x, other_value) = nearest
+        secant = (value - other_value) / (x - other_x)
+        slope = secant if secant > 0.1 else slope
+    if not slope:
+        return root, None
+    return root - (values[root] + _WASTE_BY_LOSSES / 2) / slope, slope
 
 
 def _first_guess(noise: Noise, shares: Floats, fraction: float, budget: Budget, target: float) -> float:
-    """Return about the logarithm of the multiple of the shares that uses up the budget; fraction = m/n."""
+    """Return an estimate of ln s, the multiple of the shares (T,) with which all steps cost `target`.
+
+    fraction : m/n, the share of the rows in a batch.
+    """
     rho = budget.about_rho(target)
     if noise == "gaussian":
-        # All have μ² = (m/n)² Σ (e^μ_t² - 1) together, in the limit (Bu, Dong, Long, Su 2020). The losses of noise far
-        # too small would take long to compose.
+        # In the limit of many steps, all of them together have μ² = (m/n)² Σ (e^(μ_t²) - 1) (Bu, Dong, Long, Su 2020),
+        # and μ_t² = 2 ρ_t = 2 s · shares[t]. A good guess saves time: to compose the losses of far too little noise
+        # would take long.
         distinct, counts = np.unique(2 * shares, return_counts=True)
 
         def excess(log_multiple: float) -> float:
+            """Return the logarithm of that μ² divided by the μ² = 2ρ of the budget."""
             powers = np.expm1(np.minimum(math.exp(log_multiple) * distinct, 600.0))
             return math.log(fraction**2 * float(counts @ powers) / (2 * rho))
 
-        largest = math.log1p(2 * rho / fraction**2) / float(distinct[-1])  # all of it in the largest share
-        return float(brentq(excess, math.log(largest) - 20, math.log(largest) + 1e-9, xtol=1e-3))
-    # Laplace noise has a ρ of about ε²/2, and at most ε. Without amplification.
-    return max(
-        math.log(2 * rho / float(shares @ shares)) / 2, math.log(rho if budget.total_epsilon is None else target)
-    )
+        # This s is too large: with it, one step of the largest share costs all.
+        upper = math.log1p(2 * rho / fraction**2) / float(distinct[-1])
+        return float(brentq(excess, math.log(upper) - 20, math.log(upper) + 1e-9, xtol=1e-3))
+    # Without amplification, Laplace noise has a ρ of about ε²/2 if ε is small, and of at most ε. The two estimates
+    # assume that all steps are of the first kind, or that their ε adds up to ρ or to the ε of the budget.
+    if_small = math.log(2 * rho / float(shares @ shares)) / 2
+    if_large = math.log(rho if budget.total_epsilon is None else target)
+    return max(if_small, if_large)
 
 
 def _largest_feasible(
     excess: Callable[[float], float], guess: float, waste: float, highest: float = math.inf, slope: float | None = None
 ) -> float:
-    """Return about the largest x with excess(x) <= 0, for an increasing and nearly linear function.
+    """Return a feasible x, excess(x) <= 0, that is almost the largest one, for an increasing, nearly linear function.
 
-    Either -waste <= excess(x), or the function jumps and x is known to `waste`. The function is called for x <= highest
-    only; raises UserError if the budget is not used up even there. slope : of the function near `guess`, if known.
-    Regula falsi. It returns a point that was tried and is feasible, never an estimate.
+    The result has excess(x) >= -waste; or, where the function jumps from below that to above 0, it is within `waste` of
+    the jump. It is always a point at which the function was evaluated, never an estimate. The function is evaluated at
+    x <= highest only.
+
+    guess : where the search begins. slope : of the function near `guess`, if known.
+
+    First the root is enclosed by steps from the guess; then regula falsi, aiming at excess = -waste / 2, with the
+    Illinois rule. Raises UserError if no point is feasible even far below the guess, or if the function is negative at
+    `highest` or far above the guess, so that the budget is not used up.
     """
     guess = min(guess, highest)
-    low, high, value = guess, guess, excess(guess)
-    low_value = high_value = value
+    value = excess(guess)
+    low, high, low_value, high_value = guess, guess, value, value
     step = abs(value + waste / 2) / slope if slope else max(abs(value), 1e-3)
     step = min(step, 2.0)
-    while low_value > 0 or high_value <= 0:
+    while low_value > 0 or high_value <= 0:  # until low is feasible and high is not
         if -waste <= high_value <= 0:
             return high
         if step > 200 and low_value > 0:
@@ -332,58 +392,71 @@ def _largest_feasible(
         else:
             low, low_value, high = high, high_value, min(high + step, highest)
             high_value = excess(high)
-        rise = (high_value - low_value) / (high - low)
+        secant = (high_value - low_value) / (high - low)
         nearer = min(low_value, high_value, key=abs)
-        step = min(2 * step, abs(nearer + waste / 2) / rise if rise > 0 else math.inf)
-    left, right, last = low_value, high_value, 0  # a side that stays is counted half: the Illinois rule
+        step = min(2 * step, abs(nearer + waste / 2) / secant if secant > 0 else math.inf)
+    # The secant goes through these values. If the same end moves twice in a row, the value at the other end is halved
+    # (the Illinois rule), so that the next point lies nearer to that other end and it moves, too.
+    left, right = low_value, high_value
+    last_moved = 0  # -1: the lower end, 1: the upper end
     while low_value < -waste and high - low > waste:
-        value = excess(middle := low + (high - low) * (left + waste / 2) / (left - right))
+        middle = low + (high - low) * (left + waste / 2) / (left - right)
+        value = excess(middle)
         if value <= 0:
             low, low_value, left = middle, value, value
-            right, last = (right / 2 if last < 0 else right), -1
+            right = right / 2 if last_moved < 0 else right
+            last_moved = -1
         else:
             high, right = middle, value
-            left, last = (left / 2 if last > 0 else left), 1
+            left = left / 2 if last_moved > 0 else left
+            last_moved = 1
     return low
 
 
 def levelled(weights: Floats, levels: int, order: float = 3.0) -> Floats:
-    """Return (T,) weights > 0 of the steps of a schedule, rounded to at most `levels` different ones: as good as a
-    schedule in which all differ, and far quicker to account for.
+    """Round the weights (T,) of a schedule's steps, all positive, to at most `levels` different ones; return (T,).
 
-    Where a step's cost is its share of a budget, and shares are optimal, moving a share w by a small factor f loses
-    w (f - 1)² for any w. So the logarithms are cut as a companding quantiser cuts (Panter and Dite 1951): the
-    width of a level is in proportion to the density of the shares there to the power -1/3. Equal weights stay equal,
-    and larger ones larger or equal.
+    The rounded schedule is almost as good as the exact one and far quicker to account for.
 
-    order : of the mean that replaces the weights of a level. The cubic mean keeps the largest of a wide level, which
-    matter, from getting too little.
+    If a step's cost is its share of a budget, and the shares are optimal, multiplying a share w by a factor f near 1
+    loses in proportion to w (f - 1)². So the logarithms of the weights are divided into levels as by a companding
+    quantiser (Panter and Dite 1951): the width of a level is in proportion to the density of the shares there to the
+    power -1/3. Equal weights stay equal, and of two different weights the larger one stays larger or becomes equal.
+
+    order : of the power mean that replaces the weights of a level. With the cubic mean the largest weights of a wide
+        level, which matter most, do not become much smaller.
     """
-    distinct, back, counts = np.unique(np.asarray(weights, dtype=float), return_inverse=True, return_counts=True)
+    distinct, index_of_step, counts = np.unique(
+        np.asarray(weights, dtype=float), return_inverse=True, return_counts=True
+    )
     if len(distinct) <= levels:
-        return distinct[back]
+        return distinct[index_of_step]
+    # Along the sorted logarithms, position is the integral of the density of shares to the power 1/3, so levels of
+    # equal length in it have the widths that the quantiser demands.
     mass = counts * distinct
     gaps = np.diff(np.log(np.maximum(distinct, 1e-300)))
     lengths = ((mass[1:] + mass[:-1]) / 2) ** (1 / 3) * gaps ** (2 / 3)
     position = np.concatenate([[0.0], np.cumsum(lengths)])
-    group = np.minimum((levels * (position / position[-1])).astype(int), levels - 1)
-    means = (np.bincount(group, counts * distinct**order) / np.maximum(np.bincount(group, counts), 1)) ** (1 / order)
-    return means[group][back]
+    level = np.minimum((levels * (position / position[-1])).astype(int), levels - 1)
+    steps_of_level = np.maximum(np.bincount(level, counts), 1)
+    power_mean = (np.bincount(level, counts * distinct**order) / steps_of_level) ** (1 / order)
+    return power_mean[level][index_of_step]
 
 
 def max_inner(noise: Noise, budget: Budget) -> float:
-    """Return the largest ε of Laplace or μ of Gaussian noise on a batch that still hides a row of the batch.
+    """Return the largest ε of Laplace noise, or μ of Gaussian noise, with which a release still hides the rows of its
+    batch.
 
-    Beyond it, one release gives an attacker who knows the batch an advantage above ALMOST_SURELY, and above the one
-    that the budget itself grants any attacker: a budget that promises nothing needs no guard.
+    Above it, an attacker who knows which rows are in the batch has an advantage (TPR - FPR) from one release that
+    exceeds ALMOST_SURELY. If the budget itself allows an attacker a larger advantage than that, this one is the limit.
     """
-    doubt = max(min(1 - ALMOST_SURELY, budget.doubt()), _MIN_DOUBT)
+    doubt = max(min(1 - ALMOST_SURELY, budget.doubt()), _MIN_DOUBT)  # 1 - advantage
     # The advantage is 1 - e^(-ε/2) for Laplace noise and 2 Φ(μ/2) - 1 for Gaussian noise.
     return -2 * math.log(doubt) if noise == "laplace" else -2 * float(ndtri(doubt / 2))
 
 
 def refuse_rare_batches() -> NoReturn:
-    """Raise the UserError for a budget that only batches with too little noise would use up."""
+    """Raise the UserError for a budget that would be used up only with too little noise to hide a batch's rows."""
     raise UserError(
         "This guarantee would hold only because the batch is rare: a given row is drawn so seldom that the budget "
         "allows releasing whole batches without any noise, or with so little that a row in the batch shows almost "

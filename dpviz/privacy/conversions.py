@@ -1,4 +1,7 @@
-"""Conversions: the numbers that a guarantee, of which nothing else is known, implies in the other currencies."""
+"""Conversions: the numbers that a guarantee implies in the other currencies if nothing is known but the guarantee.
+
+So they hold for every algorithm that has the guarantee. If the mechanisms are known, their events give smaller numbers.
+"""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,8 +14,9 @@ from dpviz.privacy.budgets import Budget
 class Implied:
     """The number that a bare guarantee implies in another currency, for every algorithm that has it.
 
-    value : None where nothing follows. exact : True if the number leads back to the guarantee, given the kind that it
-    came from; otherwise it is an upper bound that says less. why : the reason, where nothing follows.
+    value : the number, an upper bound; None if no number follows.
+    exact : True if the guarantee can be computed back from the number, so that nothing is lost.
+    why : a sentence for the screen that gives the reason if no number follows; else empty.
     """
 
     value: float | None
@@ -33,14 +37,17 @@ _NOTHING = MappingProxyType(
 
 
 def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Implied]:
-    """Return the numbers that a bare budget implies, by the keys of READINGS (THEORY.md, section 3).
+    """Return the numbers that a bare budget implies, by the names in READINGS (THEORY.md, section 3).
 
-    delta : at which (ε, δ) is read; order : of the Rényi divergence.
+    delta : the δ of "epsilon_at_delta", the smallest ε such that the guarantee implies (ε, δ).
+    order : the order of the Rényi divergence "renyi".
     """
-    same = budget.tells(delta, order)
+    values = convert(budget, delta)
+    values["renyi"] = budget.to_renyi(order)
+    exact_names = budget.tells(delta, order)
     return {
-        name: Implied(None, why=_NOTHING[name]) if value is None else Implied(value, name in same)
-        for name, value in (convert(budget, delta) | {"renyi": budget.to_renyi(order)}).items()
+        name: Implied(None, why=_NOTHING[name]) if value is None else Implied(value, name in exact_names)
+        for name, value in values.items()
     }
 
 
@@ -52,13 +59,13 @@ def convert(budget: Budget, delta: Delta) -> dict[str, float | None]:
     ----------
     budget : Budget
     delta : float
-        At which (ε, δ) is read, in (0, 1).
+        The δ at which the ε of (ε, δ) is computed, in (0, 1).
 
     Returns
     -------
     dict of str to float or None
-        epsilon (pure), epsilon_at_delta, rho, mu: upper bounds, None where nothing follows. A plan's own events usually
-        read tighter.
+        epsilon (pure), epsilon_at_delta, rho and mu: upper bounds, and None where nothing follows. If the releases of a
+        plan are known, their events usually give smaller numbers.
 
     Raises
     ------

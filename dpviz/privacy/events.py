@@ -1,8 +1,10 @@
-"""Events: the effect of a release on privacy, with the sensitivity already divided out.
+"""Events: descriptions of releases that say all that privacy accounting needs to know about them.
 
-An event describes a mechanism completely; accountants consume events and know nothing else. All are frozen, hashable
-and relative to one neighbouring relation: replace-one (n is public, one row is exchanged) or add/remove-one. An event
-without sampling may be read under either, whichever its sensitivity was computed for; a sampled one fixes it.
+An event names the kind of noise and one number: the sensitivity of the query divided by the scale of the noise, or an ε
+or ρ that is stated. Accountants consume events and know nothing else. All are frozen, hashable and relative to one
+neighbouring relation: replace-one (the number n of rows is public, and one row is exchanged) or add/remove-one. An
+event without sampling may be read under either relation, the one that its sensitivity was computed for; an event on a
+random batch holds under one relation only.
 """
 
 import math
@@ -17,11 +19,14 @@ T = TypeVar("T")
 Relation = Literal["replace-one", "add/remove-one"]
 
 
-_NO_NOISE = 1e150  # a number beyond, whose square float64 does not hold, says as little as infinity
+_NO_NOISE = 1e150  # a larger parameter is set to infinity: float64 may not hold its square, and it promises nothing
 
 
 class OneNumber:
-    """A single release that is described by one positive number: its ε, μ, η or ρ. Infinite: no noise, no privacy."""
+    """Base class of the events that one positive number describes: the ε, μ, η or ρ of a single release.
+
+    An infinite number means that no noise is added and nothing is protected.
+    """
 
     __slots__ = ()
     __match_args__: ClassVar[tuple[str, ...]]
@@ -30,36 +35,40 @@ class OneNumber:
         if not self.parameter > 0:
             raise ValueError(f"{self.__match_args__[0]} must be positive, got {self.parameter}")
         if self.parameter > _NO_NOISE:
-            object.__setattr__(self, self.__match_args__[0], math.inf)  # frozen, but not finished before this
+            # The dataclass is frozen; its own __init__ sets fields in this way, too.
+            object.__setattr__(self, self.__match_args__[0], math.inf)
 
     @property
     def parameter(self) -> float:
-        """The number, under any of its names: eps, mu, eta or rho."""
+        """The one number of the event, which each subclass calls by its own name: eps, mu, eta or rho."""
         number: float = getattr(self, self.__match_args__[0])
         return number
 
 
 @dataclass(frozen=True, slots=True)
 class Laplace(OneNumber):
-    """Laplace noise of scale Δ₁/eps on a query of L1 sensitivity Δ₁. `eps = inf` means no noise and no privacy."""
+    """Laplace noise of scale Δ₁/eps on a query of L1 sensitivity Δ₁. With `eps = inf` there is no noise."""
 
     eps: float
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(OneNumber):
-    """Gaussian noise of standard deviation Δ₂/mu on a query of L2 sensitivity Δ₂. `mu = inf`: no noise, no privacy."""
+    """Gaussian noise of standard deviation Δ₂/mu on a query of L2 sensitivity Δ₂. With `mu = inf` there is no noise."""
 
     mu: float
 
 
 @dataclass(frozen=True, slots=True)
 class ExpMech(OneNumber):
-    """One selection by the exponential mechanism, P(r) ∝ exp(eta u_r / Δ), Δ the range of the utilities' change.
+    """One selection by the exponential mechanism: index r with utility u_r has probability P(r) ∝ exp(eta u_r / Δ).
 
-    More generally any release of bounded range eta: the log-ratio of its probabilities under two neighbouring data sets
-    takes values in an interval of length eta (Dong, Durfee, Rogers 2020); and any mixture of such releases whose
-    weights do not depend on the data, because hockey-stick and Rényi divergences are jointly quasi-convex.
+    Δ is the range of the utilities' change: the largest change of any u_r minus the smallest, when a row changes.
+
+    The event also describes any other release of bounded range eta, which means that the log-ratio of its probabilities
+    under two neighbouring data sets takes values in an interval of length eta (Dong, Durfee, Rogers 2020); and any
+    mixture of such releases whose weights do not depend on the data, because hockey-stick and Rényi divergences are
+    jointly quasi-convex.
     """
 
     eta: float
@@ -81,7 +90,10 @@ class StatedZCDP(OneNumber):
 
 @dataclass(frozen=True, slots=True)
 class StatedApproximateDP:
-    """Any (eps, delta)-DP release of which nothing else is known. Its delta is never won back."""
+    """Any (eps, delta)-DP release of which nothing else is known.
+
+    No guarantee for several releases, this one among them, has a smaller delta.
+    """
 
     eps: float
     delta: float
@@ -95,7 +107,7 @@ class StatedApproximateDP:
 
 @dataclass(frozen=True, slots=True)
 class Seq:
-    """Several releases computed on the same data (for instance on one batch), one after the other."""
+    """Several releases on the same rows (for instance on one batch), one after the other."""
 
     events: "tuple[Event, ...]"
 
@@ -107,7 +119,7 @@ class Seq:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The same kind of release, `times` in a row, each with fresh randomness."""
+    """The same kind of release, `times` times one after the other, each with fresh noise and a fresh batch, if any."""
 
     event: "Event"
     times: int
@@ -119,9 +131,10 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Releases on disjoint blocks of rows that were fixed without looking at the data: one row is in one block only.
+    """Releases on disjoint blocks of rows: event i is the release on block i, and each row is in at most one block.
 
-    Not for blocks that are chosen by the rows' values: a replaced row may then change its block.
+    The blocks must be fixed without looking at the data. If the rows' values chose them, a replaced row could move to
+    another block and so change two releases.
     """
 
     events: "tuple[Event, ...]"
@@ -135,12 +148,14 @@ class Parallel:
 
 @dataclass(frozen=True, slots=True)
 class Sub:
-    """`inner` on a fresh random batch.
+    """The release `inner` on a random batch of rows, drawn afresh and kept secret.
 
-    "wor" : a uniform batch of m of the n rows, drawn without replacement, m < n; holds under replace-one.
-    "poisson" : every row takes part with probability m/n by itself, so the size of the batch is random and stays
-        secret; sums are divided by the constant m. n is a declared constant, not the number of rows, which differs
-        between neighbours. Holds under add/remove-one, and so does the inner event.
+    kind : how the batch is drawn.
+        "wor" : m of the n rows without replacement, every set of m alike, m < n. The guarantee holds under replace-one.
+        "poisson" : every row takes part with probability m/n, independently of the others. The size of the batch is
+            then random and stays secret; means are sums divided by the constant m. n is a declared constant, not the
+            number of rows, which differs between neighbours. The guarantee, and that of `inner`, holds under
+            add/remove-one.
     """
 
     kind: Literal["wor", "poisson"]
@@ -166,8 +181,8 @@ def parts(event: Event) -> tuple[Event, ...]:
     match event:
         case Seq(events) | Parallel(events):
             return events
-        case Repeat(part) | Sub(inner=part):
-            return (part,)
+        case Repeat(event=inner) | Sub(inner=inner):
+            return (inner,)
         case OneNumber() | StatedApproximateDP():
             return ()
         case _:
@@ -175,64 +190,76 @@ def parts(event: Event) -> tuple[Event, ...]:
 
 
 def of_each(events: Sequence[Event], value: Callable[[Event], T]) -> list[T]:
-    """Return the value of each event, computed once for every one of `objects`."""
-    by_id = {id(event): value(event) for event in objects(events)}
-    return [by_id[id(event)] for event in events]
+    """Return value(event) for each event, in order; `value` is called once for each object of `objects(events)`."""
+    value_by_id = {id(event): value(event) for event in objects(events)}
+    return [value_by_id[id(event)] for event in events]
 
 
 def objects(events: Iterable[Event]) -> Collection[Event]:
-    """Return the events, each object once, as a uniform schedule repeats one. Nothing is hashed, which takes longer
-    than all other work on a long plan; so equal ones may be among them."""
+    """Return the different objects among the events, in order: a plan of equal steps repeats one object many times.
+
+    Objects are told apart by identity, so two equal events may both be returned. To hash every event of a long plan
+    would take longer than all other work on it.
+    """
     return {id(event): event for event in events}.values()
 
 
 def draws_batch(event: Event) -> bool:
-    """Return whether a batch is drawn anywhere inside the event."""
+    """Return whether the event is, or contains at any depth, a release on a random batch (`Sub`)."""
     return isinstance(event, Sub) or any(draws_batch(part) for part in parts(event))
 
 
 def has_blocks(event: Event) -> bool:
-    """Return whether there are releases on disjoint blocks anywhere inside the event."""
+    """Return whether the event is, or contains at any depth, releases on disjoint blocks (`Parallel`)."""
     return isinstance(event, Parallel) or any(has_blocks(part) for part in parts(event))
 
 
 def relation(events: Iterable[Event]) -> Relation | None:
-    """Return the neighbouring relation that sampled events fix; None if either will do.
+    """Return the neighbouring relation under which the random batches of the events hold; None if there are no batches.
 
-    Raises UserError if some hold under replace-one and others under add/remove-one: guarantees for two different
+    Raises UserError if some events hold under replace-one and others under add/remove-one: guarantees for two different
     notions of a neighbour do not add up.
     """
-    schemes = {scheme for event in objects(events) for scheme in _schemes(event)}
-    if len(schemes) > 1:
+    sampling_kinds: set[str] = set()
+    for event in objects(events):
+        sampling_kinds.update(_sampling_kinds(event))
+    if len(sampling_kinds) > 1:
         raise UserError(
             "Batches without replacement hold if one row is replaced, Poisson batches if one is added or removed: two "
             "guarantees that do not compose. Draw all batches in one way.",
             title="These batches do not add up",
         )
-    if not schemes:
+    if not sampling_kinds:
         return None
-    return "replace-one" if "wor" in schemes else "add/remove-one"
+    return "replace-one" if "wor" in sampling_kinds else "add/remove-one"
 
 
-def _schemes(event: Event) -> Iterator[str]:
+def _sampling_kinds(event: Event) -> Iterator[str]:
+    """Yield the kind ("wor" or "poisson") of each `Sub` that the event is or contains."""
     if isinstance(event, Sub):
         yield event.kind
     for part in parts(event):
-        yield from _schemes(part)
+        yield from _sampling_kinds(part)
 
 
 def inner_events(event: Event) -> tuple[Event, ...]:
-    """Return the single releases inside one event, in order: those that a batch allows once it is opened."""
+    """Return the single releases inside an event, in the order in which they happen; of a single release, itself.
+
+    A batch that is opened for the event allows just these releases, in this order.
+    """
     if isinstance(event, Repeat):
         return inner_events(event.event) * event.times
-    return tuple(e for part in parts(event) for e in inner_events(part)) or (event,)
+    if not parts(event):
+        return (event,)
+    return tuple(release for part in parts(event) for release in inner_events(part))
 
 
 def grouped(event: Event, k: int) -> Event:
-    """Return the same releases as they protect a group of k rows (Dwork and Roth 2014, Theorem 2.2; for Gaussian noise
-    μ grows k-fold, for zCDP ρ k²-fold). Raises ValueError for sampled events, for which no simple rule exists.
+    """Return an event that describes how the same releases protect a group of k rows, all of which may change at once.
 
-    Add/remove-one to replace-one is a group of 2.
+    ε, μ and η grow k-fold and ρ k²-fold; (ε, δ) becomes (kε, δ (e^(kε) - 1)/(e^ε - 1)) (Dwork and Roth 2014, Theorem
+    2.2). To replace a row is to remove one and add one, so k = 2 leads from add/remove-one to replace-one. Raises
+    ValueError for events on random batches, for which no simple rule exists.
     """
     match event:
         case Sub():
@@ -267,7 +294,7 @@ _NAMES: dict[type[OneNumber], str] = {
 
 
 def described(event: Event) -> str:
-    """Return an event in words: "Laplace, ε = 0.2", "10 times Gaussian, μ = 0.1, on batches of 50 of 1,000 rows"."""
+    """Describe an event in words: "Laplace, ε = 0.2", "10 times Gaussian, μ = 0.1, on batches of 50 of 1,000 rows"."""
     match event:
         case OneNumber(parameter=number):
             return f"{_NAMES[type(event)]} = {short_up(number)}"

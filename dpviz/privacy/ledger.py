@@ -1,4 +1,7 @@
-"""The ledger: the charges of a run. It refuses any that the plan or the cap of the run does not allow."""
+"""The ledger: the record of all releases that a run has paid for.
+
+It refuses every charge that the plan or the cap of the run does not allow.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ import numpy as np
 from dpviz.privacy.accounting.currencies import UNITS, Currency, price
 from dpviz.privacy.events import Event, Relation, relation
 
-SLACK = 1e-9  # relative, for sums of rounded costs
+SLACK = 1e-9  # a filter's sum may exceed its ceiling by this share, as the added costs are rounded
 
 
 class LedgerError(Exception):
@@ -17,7 +20,7 @@ class LedgerError(Exception):
 
 
 class BudgetExceeded(LedgerError):
-    """A release after the last one that the plan allows, or beyond the cap."""
+    """A release after the last one of a fixed plan, or one that would lead beyond the cap of a filter."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +32,14 @@ class FixedEvents:
 
 @dataclass(frozen=True)
 class Filter:
-    """Terms of an adaptive plan: any of the allowed events, at any time, while their sum stays within the cap.
+    """Terms of an adaptive plan: any of the allowed events, at any time, while their costs add up to at most the cap.
 
     The next event, and the time to stop, may depend on earlier releases: ε of pure DP, ρ of zCDP and μ² of
     Gaussian DP then still add up (Rogers, Roth, Ullman, Vadhan 2016; Feldman and Zrnic 2021; Whitehouse et al. 2023).
-    A privacy loss distribution would not, so it is no currency of a filter.
+    Privacy loss distributions need not compose if releases are chosen in this way, so they are no currency of a filter.
 
-    cap : in the unit of the currency: ε, ρ, or μ.
-    allowed : the events, by name; they and the cap are public and fixed in advance.
+    cap : the whole budget as an ε, ρ, or μ, by the currency.
+    allowed : the events that may be charged, by name; they and the cap are public and fixed in advance.
     """
 
     currency: Currency
@@ -44,73 +47,86 @@ class Filter:
     allowed: Mapping[str, Event]
 
     def cost(self, event: Event) -> float:
-        """Return the amount that one such event adds to the sum: ε, ρ, or μ²."""
+        """Return the amount that one charge of `event` adds to the sum: its ε, ρ, or μ²."""
         return price(event, self.currency)
 
     @property
     def ceiling(self) -> float:
-        """The largest sum: ε, ρ, or μ²."""
+        """The largest sum of costs that the cap allows: ε, ρ, or μ² (costs in μ add up as squares)."""
         return self.cap ** UNITS[self.currency].power
 
 
 class Ledger:
-    """The accounts of R replicates of one arm; each replicate has the whole budget to itself.
+    """The charges of R replicates: R simulated runs of one method, each of which has the whole budget to itself.
 
-    Under `FixedEvents`, a replicate that skips an event has left for good: it is charged the events up to there. Under
-    a `Filter`, every replicate has its own sum. Threads may share a ledger: the charge of one of them is booked before
-    that of the next is checked.
+    Under `FixedEvents`, a replicate that skips an event has stopped for good: it pays for the events before that one.
+    Under a `Filter`, every replicate has its own sum of costs. Threads may share a ledger: the charge of one thread is
+    booked before that of the next is checked.
 
-    relation : the neighbouring relation of the run: that of its batches, else replace-one. Raises UserError if they
-        have different ones.
+    relation : the neighbouring relation under which the events hold: that of their batches, and replace-one if they
+        draw none. The constructor raises UserError if the batches have different ones.
     """
 
     def __init__(self, terms: FixedEvents | Filter, replicates: int) -> None:
-        self._accounts = (_Fixed if isinstance(terms, FixedEvents) else _Filtered)(terms, replicates)  # type: ignore[arg-type]
-        self._lock = Lock()  # a sum that two threads read before either adds to it would pay for one of them only
         self.replicates = replicates
-        events = terms.events if isinstance(terms, FixedEvents) else tuple(terms.allowed.values())
-        different = {id(event): event for event in events}  # a uniform plan repeats one object
-        self.relation: Relation = relation(different.values()) or "replace-one"
+        self._lock = Lock()  # a sum that two threads read before either adds to it would pay for one of them only
+        self._accounts: _FixedAccounts | _FilterAccounts
+        if isinstance(terms, FixedEvents):
+            self._accounts = _FixedAccounts(terms, replicates)
+            batch_relation = relation(terms.events)
+        else:
+            self._accounts = _FilterAccounts(terms, replicates)
+            batch_relation = relation(terms.allowed.values())
+        self.relation: Relation = batch_relation or "replace-one"
 
     def charge(self, event: Event, times: np.ndarray | None = None) -> None:
-        """Book `event`, `times` (R,) int times for each replicate, 0 for those that do not take part; None = once.
+        """Book `event` for each replicate, or raise LedgerError before anything is booked or drawn.
 
-        Raises LedgerError, before anything is booked or drawn, unless `event` is the next one of the plan (then times
-        are 0 or 1), or allowed by the filter and within its cap for every replicate.
+        times : (R,) int, how often each replicate pays for the event; 0 if it does not take part. None means once for
+            every replicate.
+
+        Under a fixed plan, `event` must be the next one of the plan, and `times` are 0 or 1. Under a filter, it must be
+        one of the allowed events, and every replicate's sum must stay within the cap.
         """
         with self._lock:
             self._accounts.charge(event, times)
 
     def affordable(self, event: Event, times: int | np.ndarray = 1) -> np.ndarray:
-        """Return (R,) bool: True for the replicates that may be charged `event` now, `times` times."""
+        """Return (R,) bool: True for the replicates that `charge` would now let pay for `event`, `times` times.
+
+        times : one number for all replicates, or (R,).
+        """
         with self._lock:
             return self._accounts.affordable(event, times)
 
     def spent(self, currency: Currency) -> np.ndarray:
-        """Return (R,) the amount that each replicate has been charged so far: ε, ρ, or μ."""
+        """Return (R,) the amount that each replicate has been charged so far: an ε, ρ, or μ, by the currency."""
         with self._lock:
             total = self._accounts.sums(currency)
         return np.sqrt(total) if UNITS[currency].power == 2 else total
 
     def charges(self) -> list[tuple[Event, np.ndarray]]:
-        """Return the events charged so far, in order, and their number for each replicate, (R,)."""
+        """Return one pair for each call of `charge`, in order: the event, and (R,) how often each replicate paid."""
         with self._lock:
             return self._accounts.charges()
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
-        """Return the events charged to one replicate so far, in order."""
+        """Return the events charged to one replicate so far, in order; an event paid twice is listed twice."""
         with self._lock:
             return self._accounts.booked(replicate)
 
 
-class _Fixed:
-    """Accounts of a fixed plan."""
+class _FixedAccounts:
+    """Accounts of a fixed plan: the number of events charged so far, and where each replicate stopped.
+
+    `Ledger` documents the methods, which it calls under its lock.
+    """
 
     def __init__(self, terms: FixedEvents, replicates: int) -> None:
         self._events = terms.events
-        self._next = 0
-        self._left_at = np.full(replicates, -1)  # index of the first event that was skipped; -1 = still in
-        self._complete = True  # no replicate has left
+        self._next = 0  # index of the event that must be charged next
+        self._stopped_at = np.full(replicates, -1)  # index of the first event that a replicate skipped; -1: none yet
+        self._all_take_part = True  # no replicate has stopped
 
     def charge(self, event: Event, times: np.ndarray | None) -> None:
         if self._next >= len(self._events):
@@ -119,44 +135,54 @@ class _Fixed:
         if event is not expected and event != expected:
             raise LedgerError(f"release {self._next + 1} of the plan is {expected}, not {event}")
         if times is not None:
-            self._leave(np.asarray(times))
-        elif not self._complete:
+            self._stop_skipping(np.asarray(times))
+        elif not self._all_take_part:
             raise LedgerError("a replicate that left the plan cannot come back; say which replicates are charged")
         self._next += 1
 
     def affordable(self, event: Event, times: int | np.ndarray) -> np.ndarray:
-        due = self._next < len(self._events) and event == self._events[self._next]
-        return due & (self._left_at < 0) & (np.asarray(times) <= 1)
+        is_next = self._next < len(self._events) and event == self._events[self._next]
+        return is_next & (self._stopped_at < 0) & (np.asarray(times) <= 1)
 
-    def _leave(self, times: np.ndarray) -> None:
-        """Note the replicates that skip the next event; raise LedgerError if one that left is charged."""
-        if times.shape != self._left_at.shape or not np.isin(times, (0, 1)).all():
+    def _stop_skipping(self, times: np.ndarray) -> None:
+        """Stop the replicates that skip the next event, whose `times` (R,) are 0.
+
+        Raises LedgerError if `times` are not all 0 or 1, or if a replicate that has stopped would pay again.
+        """
+        if times.shape != self._stopped_at.shape or not np.isin(times, (0, 1)).all():
             raise LedgerError("under a fixed plan, times must be 0 or 1 for each replicate")
-        if ((self._left_at >= 0) & (times > 0)).any():
+        if ((self._stopped_at >= 0) & (times > 0)).any():
             raise LedgerError("a replicate that left the plan cannot come back")
-        self._left_at[(self._left_at < 0) & (times == 0)] = self._next
-        self._complete = not (self._left_at >= 0).any()
+        self._stopped_at[(self._stopped_at < 0) & (times == 0)] = self._next
+        self._all_take_part = not (self._stopped_at >= 0).any()
+
+    def _paid_events(self) -> np.ndarray:
+        """Return (R,) the number of events, from the first of the plan, that each replicate has paid for."""
+        return np.where(self._stopped_at < 0, self._next, self._stopped_at)
 
     def sums(self, currency: Currency) -> np.ndarray:
-        """Return (R,) the costs charged so far, added up."""
-        prices = {event: price(event, currency) for event in set(self._events[: self._next])}
-        spent = np.cumsum([0.0, *(prices[event] for event in self._events[: self._next])])
-        return spent[np.where(self._left_at < 0, self._next, self._left_at)]
+        """Return (R,) the sum of the costs charged so far: ε, ρ, or μ²."""
+        charged = self._events[: self._next]
+        prices = {event: price(event, currency) for event in set(charged)}
+        sum_of_first = np.cumsum([0.0, *(prices[event] for event in charged)])  # entry k: the sum of the first k costs
+        return sum_of_first[self._paid_events()]
 
     def charges(self) -> list[tuple[Event, np.ndarray]]:
-        until = np.where(self._left_at < 0, self._next, self._left_at)
-        return [(event, (index < until).astype(int)) for index, event in enumerate(self._events[: self._next])]
+        paid_events = self._paid_events()
+        return [(event, (index < paid_events).astype(int)) for index, event in enumerate(self._events[: self._next])]
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
-        end = self._left_at[replicate]
-        return self._events[: self._next if end < 0 else end]
+        return self._events[: self._paid_events()[replicate]]
 
 
-class _Filtered:
-    """Accounts of an adaptive plan: one sum per replicate."""
+class _FilterAccounts:
+    """Accounts of an adaptive plan: the sum of the costs, and the number of charges of each event, per replicate.
+
+    `Ledger` documents the methods, which it calls under its lock.
+    """
 
     def __init__(self, terms: Filter, replicates: int) -> None:
-        self._price = {event: terms.cost(event) for event in terms.allowed.values()}
+        self._price = {event: terms.cost(event) for event in terms.allowed.values()}  # in the filter's own currency
         self._limit = terms.ceiling * (1 + SLACK)
         self._sum = np.zeros(replicates)
         self._log: list[tuple[Event, np.ndarray]] = []
@@ -177,16 +203,18 @@ class _Filtered:
         return self._new_sum(event, np.broadcast_to(times, self._sum.shape)) <= self._limit
 
     def sums(self, currency: Currency) -> np.ndarray:
-        """Return (R,) the costs charged so far, added up."""
+        """Return (R,) the sum of the costs charged so far: ε, ρ, or μ², in any currency, not only the filter's own."""
         total = np.zeros(len(self._sum))
         for event, counts in self._counts.items():
-            charged = counts > 0  # 0 · ∞ is not a number
-            total[charged] += counts[charged] * price(event, currency)
+            has_paid = counts > 0  # the cost may be infinite, and 0 · ∞ is not a number
+            total[has_paid] += counts[has_paid] * price(event, currency)
         return total
 
     def _new_sum(self, event: Event, times: np.ndarray) -> np.ndarray:
+        """Return (R,) the sum of each replicate's costs once it has paid for `event`, `times` (R,) times."""
         if event not in self._price:
             raise LedgerError(f"the filter does not allow {event}")
+        # The maximum avoids 0 · ∞, which is not a number, where a replicate does not pay.
         return np.where(times > 0, self._sum + np.maximum(times, 1) * self._price[event], self._sum)
 
     def charges(self) -> list[tuple[Event, np.ndarray]]:
@@ -197,13 +225,15 @@ class _Filtered:
 
 
 def times_of(rows: Iterable[int] | None, replicates: int, draws: int | np.ndarray = 1) -> np.ndarray | None:
-    """Return the `times` argument of `Ledger.charge` for a call that addresses `rows` (None = all replicates).
+    """Return the argument `times` of `Ledger.charge`, (R,) or None, with which only the replicates in `rows` pay.
 
-    draws : number of charges of each of the rows; a scalar or one number per row.
-    Raises LedgerError unless rows are different replicates: one that is named twice would get two releases for one.
+    rows : numbers of replicates, from 0; None for all of them.
+    draws : how often each of them pays; one number, or one for each entry of `rows`.
+
+    Raises LedgerError unless the rows are different: a replicate named twice would get two releases and pay for one.
     """
     if rows is None and np.isscalar(draws) and draws == 1:
-        return None
+        return None  # every replicate pays once
     indices = np.arange(replicates) if rows is None else np.asarray(rows)
     if indices.size and not (
         np.issubdtype(indices.dtype, np.integer)

@@ -1,10 +1,11 @@
 """Running sums under Gaussian noise: factorisations of the prefix-sum matrix, and the noise that they give.
 
-y_1, …, y_T are queries of which one row of the data touches one, a *leaf*. Their prefix sums are A y, with A the T × T
-lower-triangular matrix of ones. A mechanism factors A = B C, releases C y + σ z (z standard normal, T values per
-coordinate), and reads off the noisy prefix sums B (C y + σ z) = A y + σ B z. With leaf sensitivities s_i:
+y = (y_1, …, y_T) are T queries, each computed on rows of its own, a *leaf*: one row of the data affects only one query.
+Their prefix sums y_1 + … + y_t are the entries of A y, with A the T × T lower-triangular matrix of ones. A mechanism
+factors A = B C, releases C y + σ z (z standard normal, T values per coordinate), and computes from that the noisy
+prefix sums B (C y + σ z) = A y + σ B z. Let s_i be the L2 sensitivity of query i:
 
-- replacing a row moves C y by at most max_i s_i ‖C_i‖ (C_i: column i), so μ = max_i s_i ‖C_i‖ / σ;
+- replacing a row of leaf i moves C y by at most s_i ‖C_i‖ (C_i: column i), so μ = max_i s_i ‖C_i‖ / σ;
 - the noise on prefix t has standard deviation σ ‖B_t‖ (B_t: row t) in every coordinate.
 
 B and C are lower-triangular, so the noise of prefix t needs the draws of the first t steps only, and the guarantee
@@ -25,17 +26,17 @@ from dpviz.errors import UserError
 Floats = NDArray[np.float64]
 Draw = Callable[[], Floats]
 
-LONGEST_DENSE = 1024  # steps; a matrix has 8 MB, and the optimal factorisation takes two seconds
-_DIRECT = 32  # steps; below this a product is faster than its FFT
+LONGEST_DENSE = 1024  # most steps of a dense factorisation: a matrix has 8 MB, and the optimal one takes two seconds
+_DIRECT = 32  # steps of a block of the streamed convolution; shorter products are faster than their FFT
 
 # ------------------------------------------------------------------------------------------------------ factorisations
 
 
 class Factorisation(ABC):
-    """A factorisation A = B C for T steps, with the cost and the noise of its running sums.
+    """A factorisation A = B C of the prefix-sum matrix for T steps; it says what the sums cost and draws their noise.
 
-    name : in words, for legends.
-    column_norms : (T,) ‖C_i‖, the length by which one unit of change in leaf i moves C y.
+    name : text for legends.
+    column_norms : (T,) ‖C_i‖, the L2 distance by which C y moves if query i changes by 1.
     row_norms : (T,) ‖B_t‖, the standard deviation of the noise on prefix t for σ = 1.
     """
 
@@ -50,65 +51,70 @@ class Factorisation(ABC):
 
     @property
     def period(self) -> int:
-        """Steps after which the sums begin anew: T, unless the factorisation is restarted."""
+        """Number of steps after which the sums begin again at 0: T, unless the factorisation is restarted."""
         return self.length
 
     @property
     @abstractmethod
     def row_norms(self) -> Floats:
-        """(T,) the standard deviation of the noise on each prefix for σ = 1, per coordinate."""
+        """(T,) ‖B_t‖, the standard deviation of the noise on each prefix for σ = 1, per coordinate."""
 
     @abstractmethod
     def encoder(self) -> Floats:
-        """Return C, (T, T), lower-triangular."""
+        """Return C, a lower-triangular (T, T) matrix."""
 
     @abstractmethod
     def decoder(self) -> Floats:
-        """Return B, (T, T), lower-triangular."""
+        """Return B, a lower-triangular (T, T) matrix."""
 
     @abstractmethod
     def stream(self, draw: Draw) -> Iterator[Floats]:
-        """Yield B z step by step, the noise of prefixes 1, …, T for σ = 1; each calls `draw` once for a new (R, ...).
+        """Yield the noise B z of the prefixes 1, …, T for σ = 1, one array (R, ...) per step.
 
-        Prefix t is computed from the first t draws and nothing else. The arrays are not to be written to.
+        Each step calls `draw` once; it returns the next row of z, standard normal numbers of shape (R, ...) for R
+        replicates. So the noise of prefix t depends on the first t draws only. The caller must not write to the arrays.
         """
 
     def noise(self, normals: Floats) -> Floats:
-        """Return (R, T, ...) B z at once, the noise of every prefix for σ = 1, from standard normal draws (R, T,
-        ...)."""
+        """Return the noise B z of all prefixes for σ = 1, (R, T, ...), from standard normal draws z of that shape."""
         steps = iter(np.moveaxis(normals, 1, 0))
         return np.stack(list(self.stream(lambda: next(steps))), axis=1)
 
     def sensitivity(self, leaves: ArrayLike = 1.0, participations: int = 1) -> Floats:
-        """Return the L2 sensitivity of everything released, C y: σ = sensitivity / μ.
+        """Return the L2 sensitivity of C y, from which all sums are computed; for μ-GDP, σ = sensitivity / μ.
 
-        leaves : sensitivity of each query under replace-one; a scalar, (T,) or (R, T), giving a scalar or (R,).
-        participations : number of queries in which one row may take part. Beyond one this is a bound for the worst
-            choice of leaves: the triangle inequality, at most `participations` times the sensitivity for one.
+        leaves : s_i, the L2 sensitivity of each query, a scalar, (T,) or (R, T); the result is a scalar or (R,).
+        participations : number of queries that one row may affect. For more than one, the result is an upper bound, by
+            the triangle inequality: the sum of that number of largest s_i ‖C_i‖.
         """
-        moved = np.sort(np.asarray(leaves, dtype=float) * self.column_norms, axis=-1)
-        return moved[..., max(self.length - participations, 0) :].sum(axis=-1)
+        moves = np.sort(np.asarray(leaves, dtype=float) * self.column_norms, axis=-1)  # s_i ‖C_i‖, ascending
+        return moves[..., max(self.length - participations, 0) :].sum(axis=-1)
 
     def pattern_sensitivity(self, touched: Sequence[int]) -> float:
-        """Return the L2 sensitivity of C y if a row is in exactly the queries `touched` (from 0), each of sensitivity
-        1.
+        """Return the L2 sensitivity of C y if one row affects the queries with indices `touched` (from 0) and no other.
 
-        √Σ_ij |⟨C_i, C_j⟩| over i, j touched: exact where no two columns have a negative product, else an upper bound
-        (Choquette-Choo et al. 2023). A row that may change its leaf touches two.
+        Each query has sensitivity 1. The result is √Σ_ij |⟨C_i, C_j⟩| over i, j in `touched`: exact where no two
+        columns of C have a negative product, else an upper bound (Choquette-Choo et al. 2023). A replaced row that may
+        also change its leaf affects two queries.
         """
         columns = self.encoder()[:, list(touched)]
         return float(np.sqrt(np.abs(columns.T @ columns).sum()))
 
     def rms_error(self, leaves: ArrayLike = 1.0) -> Floats:
-        """Return (T,) standard deviations of the noise on prefixes, per coordinate, at μ = 1; leaves : scalar or
-        (T,)."""
+        """Return (T,) the standard deviation of the noise on each prefix at μ = 1, per coordinate.
+
+        leaves : L2 sensitivity of each query, a scalar or (T,).
+        """
         return self.row_norms * self.sensitivity(leaves)
 
 
 class ToeplitzFactorisation(Factorisation):
-    """C = K diag(w)⁻¹ with K a lower-triangular Toeplitz matrix: noise is a filter, a scaling and a running sum.
+    """C = K diag(w)⁻¹ with K a lower-triangular Toeplitz matrix, hence B = A diag(w) K⁻¹.
 
-    kernel, inverse : (T,) first columns of K and of K⁻¹. weights : (T,) w, or 1.
+    The noise B z is z convolved with the first column of K⁻¹, then multiplied by w, then summed up along the steps.
+
+    kernel, inverse : (T,) first columns of K and of K⁻¹.
+    weights : (T,) w, or 1.
     """
 
     def __init__(self, name: str, kernel: Floats, inverse: Floats, weights: ArrayLike = 1.0) -> None:
@@ -118,11 +124,12 @@ class ToeplitzFactorisation(Factorisation):
 
     @cached_property
     def row_norms(self) -> Floats:
-        if np.ptp(self._weights) == 0:  # then B is Toeplitz, too
-            return frozen(np.sqrt(np.cumsum((self._weights[0] * np.cumsum(self._inverse)) ** 2)))
+        if np.ptp(self._weights) == 0:  # equal weights: B is Toeplitz, too, and its first column gives all norms
+            first_column = self._weights[0] * np.cumsum(self._inverse)
+            return frozen(np.sqrt(np.cumsum(first_column**2)))
         row, norms = np.zeros(self.length), np.empty(self.length)
         for t in range(self.length):
-            row[: t + 1] += self._weights[t] * self._inverse[t::-1]
+            row[: t + 1] += self._weights[t] * self._inverse[t::-1]  # B_t is B_(t-1) plus w_t times row t of K⁻¹
             norms[t] = np.sqrt(row @ row)
         return frozen(norms)
 
@@ -133,54 +140,63 @@ class ToeplitzFactorisation(Factorisation):
         return np.cumsum(self._weights[:, None] * toeplitz(self._inverse, np.zeros(self.length)), axis=0)
 
     def noise(self, normals: Floats) -> Floats:
-        """Return B z at once, in O(T log T) by FFT; unlike in `stream`, rounding mixes draws of all steps at the 1e-16
-        level."""
+        """Return B z of all steps at once, in O(T log T) by FFT.
+
+        Unlike in `stream`, rounding mixes the draws of all steps at the 1e-16 level.
+        """
         size = fft.next_fast_len(2 * self.length - 1, real=True)
-        trailing = (-1,) + (1,) * (normals.ndim - 2)
-        spectrum = fft.rfft(normals, size, axis=1) * fft.rfft(self._inverse, size).reshape(trailing)
+        along_steps = (-1,) + (1,) * (normals.ndim - 2)  # a shape with which (T,) multiplies axis 1 of (R, T, ...)
+        spectrum = fft.rfft(normals, size, axis=1) * fft.rfft(self._inverse, size).reshape(along_steps)
         filtered = fft.irfft(spectrum, size, axis=1)[:, : self.length]
-        return np.cumsum(self._weights.reshape(trailing) * filtered, axis=1)
+        return np.cumsum(self._weights.reshape(along_steps) * filtered, axis=1)
 
     @cached_property
     def _spectra(self) -> tuple[NDArray[np.complex128], ...]:
-        """Transforms of the first 2, 4, 8, … coefficients of K⁻¹."""
+        """Fourier transforms of the first 2, 4, 8, … coefficients of the first column of K⁻¹."""
         return tuple(fft.rfft(self._inverse[: 2 << j], 2 << j)[:, None] for j in range(self.length.bit_length()))
 
     def stream(self, draw: Draw) -> Iterator[Floats]:
-        """Yield B z step by step, in O(T log² T): within a block of 32 steps directly; at its end, the last b draws, b
-        the largest power of two that divides t, are convolved onto the next b steps. So each pair of steps meets once
-        (relaxed multiplication, van der Hoeven 2002)."""
+        """Yield B z step by step, in O(T log² T) for all steps (relaxed multiplication, van der Hoeven 2002).
+
+        The convolution of the draws with the first column of K⁻¹ is split so that each pair of a draw and a later step
+        is counted once. Within a block of _DIRECT steps it is computed directly. At the end of a block, after t steps,
+        let b be the largest power of two that divides t: the effect of the last b draws on the next b steps is then
+        added by FFT.
+        """
         for t in range(self.length):
             sample = draw()
             if t == 0:
-                history = np.empty((self.length, sample.size))
-                filtered = np.zeros((self.length, sample.size))
+                draws = np.empty((self.length, sample.size))
+                filtered = np.zeros((self.length, sample.size))  # the convolution, as far as it is known
                 total = np.zeros(sample.shape)
-            history[t] = sample.reshape(-1)
+            draws[t] = sample.reshape(-1)
             start = t - t % _DIRECT
-            filtered[t] += self._inverse[t - start :: -1] @ history[start : t + 1]
+            filtered[t] += self._inverse[t - start :: -1] @ draws[start : t + 1]
             total = total + self._weights[t] * filtered[t].reshape(sample.shape)
             yield total
-            done = t + 1
-            block = done & -done
+            done = t + 1  # number of steps so far
+            block = done & -done  # the largest power of two that divides it
             ahead = min(block, self.length - done)
             if ahead and block >= _DIRECT:
-                spectrum = fft.rfft(history[done - block : done], 2 * block, axis=0)
+                spectrum = fft.rfft(draws[done - block : done], 2 * block, axis=0)
                 spectrum *= self._spectra[block.bit_length() - 1]
                 filtered[done : done + ahead] += fft.irfft(spectrum, 2 * block, axis=0)[block : block + ahead]
 
 
 class BinaryTree(Factorisation):
-    """One noisy sum per dyadic block that ends at t and is as long as the largest power of two dividing t.
+    """Factorisation by a binary tree: step t releases the noisy sum of one block of queries, which ends at t.
 
-    Prefix t adds up popcount(t) of them; the first leaf is in ⌈log₂(T + 1)⌉, the others in fewer (Dwork et al. 2010;
-    Chan, Shi, Song 2011; as a data structure, a Fenwick tree). Right children are never needed nor released.
+    The block's length is the largest power of two that divides t. Prefix t is the sum of popcount(t) blocks. The first
+    leaf is in ⌈log₂(T + 1)⌉ blocks, the others are in at most as many (Dwork et al. 2010; Chan, Shi, Song 2011; as a
+    data structure, a Fenwick tree). Of the two halves of a block only the left one is a block, as no prefix needs the
+    right one.
     """
 
     def __init__(self, length: int) -> None:
-        blocks = np.arange(length) >> np.arange(tree_depth(length))[:, None]  # block of leaf i at each level, from 0
-        released = (blocks % 2 == 0) & ((blocks + 1) << np.arange(len(blocks))[:, None] <= length)
-        super().__init__("Binary tree", np.sqrt(released.sum(axis=0)))
+        levels = np.arange(tree_depth(length))[:, None]  # blocks of level h have 2^h leaves
+        blocks = np.arange(length) >> levels  # (levels, T) number of the block that contains each leaf, from 0
+        is_left_half, ends_in_time = blocks % 2 == 0, (blocks + 1) << levels <= length
+        super().__init__("Binary tree", np.sqrt((is_left_half & ends_in_time).sum(axis=0)))
 
     @cached_property
     def row_norms(self) -> Floats:
@@ -197,18 +213,20 @@ class BinaryTree(Factorisation):
         return matrix
 
     def stream(self, draw: Draw) -> Iterator[Floats]:
-        """Yield B z step by step: one addition a step, one stored array a level, as N_t = N_{t - block} + fresh
-        noise."""
-        latest: dict[int, Floats] = {}  # noise of the last prefix t, by the largest power of two that divides t
+        """Yield B z step by step, with one addition per step and one stored array per level of the tree.
+
+        The noise of prefix t is that of the prefix without the last block plus the noise of the block, which is fresh.
+        """
+        latest: dict[int, Floats] = {}  # noise of the last prefix t, by t & -t, the largest power of two dividing t
         for t in range(1, self.length + 1):
-            shorter = t & (t - 1)
+            shorter = t & (t - 1)  # length of the prefix without the last block
             sample = draw()
             latest[t & -t] = latest[shorter & -shorter] + sample if shorter else sample
             yield latest[t & -t]
 
 
 class DenseFactorisation(Factorisation):
-    """Any lower-triangular C, given as a matrix; B = A C⁻¹, and noise costs O(T²)."""
+    """A factorisation with any lower-triangular C, given as a matrix `encoder`; B = A C⁻¹, and noise takes O(T²)."""
 
     def __init__(self, name: str, encoder: Floats) -> None:
         self._encoder = frozen(encoder)
@@ -233,17 +251,19 @@ class DenseFactorisation(Factorisation):
         for t in range(self.length):
             sample = draw()
             if t == 0:
-                history = np.empty((self.length, sample.size))
-            history[t] = sample.reshape(-1)
-            yield (self._decoder[t, : t + 1] @ history[: t + 1]).reshape(sample.shape)
+                draws = np.empty((self.length, sample.size))
+            draws[t] = sample.reshape(-1)
+            yield (self._decoder[t, : t + 1] @ draws[: t + 1]).reshape(sample.shape)
 
 
 class RestartedFactorisation(Factorisation):
-    """K running sums one after the other, as one: I_K ⊗ A = (I_K ⊗ B)(I_K ⊗ C), with fresh noise in each.
+    """K series of running sums one after the other, as one factorisation: I_K ⊗ A = (I_K ⊗ B)(I_K ⊗ C).
 
-    A row is in one leaf, hence in one of the sums: it moves (I_K ⊗ C) y by s_i ‖C_i‖, a column of one block. So the
-    sensitivity is the largest over all leaves, that of a single sum if their leaves are alike, and one event pays for
-    all K (parallel composition). I_K ⊗ C is lower-triangular, so the queries may be chosen while they run.
+    I_K is the identity of size K, so each series has its own block of the matrices and fresh noise. A row is in one
+    leaf i, hence in one of the series, and moves (I_K ⊗ C) y by s_i ‖C_i‖, the norm of a column within one block. So
+    the sensitivity is the largest over all leaves; it is that of a single series if all have equal leaf sensitivities,
+    and one event pays for all K (parallel composition). I_K ⊗ C is lower-triangular, so the queries may be chosen after
+    seeing earlier sums.
     """
 
     def __init__(self, single: Factorisation, times: int) -> None:
@@ -273,9 +293,10 @@ class RestartedFactorisation(Factorisation):
 
 
 def restarted(single: Factorisation, times: int) -> Factorisation:
-    """Return `times` ≥ 1 running sums of `single`, on disjoint leaves, under one event; raise ValueError for fewer.
+    """Return the factorisation of `single` carried out `times` times one after the other, for which one event pays.
 
-    Restarted sums can be restarted again: the period is that of the innermost sum.
+    The leaves of all the series must be disjoint. A restarted factorisation can be restarted again; its period is then
+    that of the innermost one. Raises ValueError for `times` < 1.
     """
     if times < 1:
         raise ValueError(f"running sums are restarted at least once, not {times} times")
@@ -283,22 +304,29 @@ def restarted(single: Factorisation, times: int) -> Factorisation:
 
 
 def tree_depth(length: int) -> int:
-    """Return ⌈log₂(T + 1)⌉, the number of released blocks of a binary tree that contain the first leaf."""
+    """Return ⌈log₂(T + 1)⌉, the number of blocks of a `BinaryTree` for T = `length` steps that contain the first
+    leaf."""
     return length.bit_length()
 
 
 def tree_nodes(t: int) -> tuple[tuple[int, int], ...]:
-    """Return the blocks (first, last) of a binary tree that prefix t adds up, the longest first: binary digits of t."""
+    """Return the blocks of a `BinaryTree` whose sum is prefix t, each as its (first, last) leaf from 1, the longest
+    first.
+
+    There is one block for each binary digit 1 of t, of that length.
+    """
     nodes, last = [], t
     while last:
-        nodes.append((last - (last & -last) + 1, last))
-        last &= last - 1
+        block_length = last & -last  # the lowest binary digit 1
+        nodes.append((last - block_length + 1, last))
+        last -= block_length
     return tuple(reversed(nodes))
 
 
 @lru_cache(maxsize=64)
 def independent(length: int) -> Factorisation:
-    """Return C = I: every query gets its own noise, so that of prefix t is a random walk, with variance t at μ = 1."""
+    """Return the factorisation B = A, C = I: every query gets noise of its own, so the noise of prefix t is a random
+    walk, with variance t at μ = 1."""
     impulse = np.zeros(checked(length))
     impulse[0] = 1.0
     return ToeplitzFactorisation("Independent noise", impulse, impulse)
@@ -306,60 +334,73 @@ def independent(length: int) -> Factorisation:
 
 @lru_cache(maxsize=64)
 def binary_tree(length: int) -> Factorisation:
-    """Return the binary tree mechanism; see BinaryTree."""
+    """Return the `BinaryTree` for T = `length` steps."""
     return BinaryTree(checked(length))
 
 
 @lru_cache(maxsize=64)
 def square_root(length: int) -> Factorisation:
-    """Return the factorisation B = C = √A, Toeplitz with c_k = binom(2k, k) 4⁻ᵏ; variance of prefix t at μ = 1: S_t
-    S_T, S_t = Σ_{k<t} c_k².
+    """Return the factorisation B = C = √A, a Toeplitz matrix with first column c_k = binom(2k, k) 4⁻ᵏ, k = 0, …, T - 1.
 
-    Fichtenberger, Henzinger, Upadhyay 2023 (maximum); Henzinger, Upadhyay, Upadhyay 2023 (mean).
+    The variance of prefix t at μ = 1 is S_t S_T, with S_t = Σ_{k<t} c_k². Its maximum over t is analysed by
+    Fichtenberger, Henzinger, Upadhyay (2023), its mean by Henzinger, Upadhyay, Upadhyay (2023).
     """
-    return ToeplitzFactorisation("Square root", *_root(checked(length)))
+    kernel, inverse = _root_coefficients(checked(length))
+    return ToeplitzFactorisation("Square root", kernel, inverse)
 
 
 @lru_cache(maxsize=64)
 def normalised_square_root(length: int) -> Factorisation:
-    """Return √A with its columns scaled to norm 1: all leaves cost the same (Henzinger, Kalinin, Upadhyay 2025)."""
-    kernel, inverse = _root(checked(length))
-    return ToeplitzFactorisation("Normalised square root", kernel, inverse, np.sqrt(np.cumsum(kernel**2)[::-1]))
+    """Return the factorisation in which C is √A with its columns scaled to norm 1, so that all leaves cost the same
+    (Henzinger, Kalinin, Upadhyay 2025)."""
+    kernel, inverse = _root_coefficients(checked(length))
+    column_norms = np.sqrt(np.cumsum(kernel**2)[::-1])
+    return ToeplitzFactorisation("Normalised square root", kernel, inverse, column_norms)
 
 
-def _root(length: int) -> tuple[Floats, Floats]:
-    """Return the first T coefficients of (1 - x)^(-1/2) and of (1 - x)^(1/2)."""
+def _root_coefficients(length: int) -> tuple[Floats, Floats]:
+    """Return the first columns of √A and of its inverse, (T,) each: the coefficients of the power series of (1 -
+    x)^(-1/2) and of (1 - x)^(1/2)."""
     k = np.arange(1, length)
-    return np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k))), np.cumprod(np.append(1.0, (2 * k - 3) / (2 * k)))
+    kernel = np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k)))
+    inverse = np.cumprod(np.append(1.0, (2 * k - 3) / (2 * k)))
+    return kernel, inverse
 
 
 @lru_cache(maxsize=8)
 def honaker_tree(length: int) -> Factorisation:
-    """Return the full binary tree, each block estimated from its noisy sum and its children's (Honaker 2015, online).
+    """Return the full binary tree, in which each block's sum is estimated from its own noisy sum and those of its two
+    halves (Honaker 2015, online).
 
-    Variance of prefix t: Σ over its blocks of 2^h / (2^(h+1) - 1), h the level. Only prefix sums are released, so it
-    costs as much as the square C = L⁻¹ A, L Lᵀ = B Bᵀ: 7 % less noise than if every block were. UserError: T > 1 024.
+    The variance of prefix t, before the noise is scaled to the cost, is the sum over its blocks of 2^h / (2^(h+1) - 1)
+    for a block of 2^h leaves. Let B be the matrix by which the prefixes' noises follow from those of all blocks' sums.
+    Only the prefixes are released, so any square factorisation with the same covariance B Bᵀ of the noise serves as
+    well; the returned one has decoder L, the Cholesky factor of B Bᵀ, and encoder C = L⁻¹ A. It has 7 % less noise at
+    the same cost than if the sum of every block were released. Raises UserError for T > 1 024.
     """
     checked(length, LONGEST_DENSE)
-    rows, draws = np.zeros((length, 2 * length)), 0
-    stack: list[tuple[int, Floats]] = []
+    decoder = np.zeros((length, 2 * length))  # row t: the weights of all noisy sums in prefix t
+    block_count = 0
+    stack: list[tuple[int, Floats]] = []  # the blocks that make up the prefix: level, and weights of the estimated sum
     for t in range(length):
         estimate, level = np.zeros(2 * length), 0
-        estimate[draws] = 1.0
-        draws += 1
+        estimate[block_count] = 1.0
+        block_count += 1
         while stack and stack[-1][0] == level:
-            children = 2 * 2**level / (2 ** (level + 1) - 1)  # variance of the sum of both
-            estimate = (estimate + stack.pop()[1]) / (1 + children)
-            estimate[draws] = children / (1 + children)
-            draws, level = draws + 1, level + 1
+            # Two halves make a block: its own noisy sum, of variance 1, is averaged with the sum of both estimates,
+            # each weighted by the inverse of its variance.
+            halves_variance = 2 * 2**level / (2 ** (level + 1) - 1)
+            estimate = (estimate + stack.pop()[1]) / (1 + halves_variance)
+            estimate[block_count] = halves_variance / (1 + halves_variance)
+            block_count, level = block_count + 1, level + 1
         stack.append((level, estimate))
-        rows[t] = np.sum([part for _, part in stack], axis=0)
-    factor = cholesky(rows @ rows.T, lower=True)
+        decoder[t] = np.sum([weights for _, weights in stack], axis=0)
+    factor = cholesky(decoder @ decoder.T, lower=True)
     return DenseFactorisation("Honaker's tree", solve_triangular(factor, np.tril(np.ones(factor.shape)), lower=True))
 
 
 def checked(length: int, longest: int | None = None) -> int:
-    """Return the length as an integer. Raise ValueError below 1, UserError above `longest`."""
+    """Return the number of steps as an integer; raise ValueError if it is below 1, UserError if above `longest`."""
     if length < 1:
         raise ValueError(f"a running sum needs at least one step, got {length}")
     if longest is not None and length > longest:
@@ -372,6 +413,6 @@ def checked(length: int, longest: int | None = None) -> int:
 
 
 def frozen(array: Floats) -> Floats:
-    """Return the array, now read-only."""
+    """Make the array read-only and return it."""
     array.setflags(write=False)
     return array

@@ -1,15 +1,19 @@
-"""Products with a symmetric matrix plus GOE noise, of which only the part is drawn that the products need.
+"""Products of vectors with a noisy symmetric matrix H + E, for which only the noise that they need is drawn.
 
-The law of the noise E does not change under rotations. So the law of its product with a further direction, given the
-earlier products, is known: symmetry fixes the part along the earlier directions, and the rest is fresh noise. A few
-products of a large matrix then need a few vectors of random numbers instead of a whole matrix of them, and the release
-is the same as that of the whole noisy matrix, of which the products are functions: one Gaussian release pays for all.
+H is computed from data. E is noise of the Gaussian orthogonal ensemble (GOE): symmetric, normal, with standard
+deviation s on the diagonal and s/√2 off it. Its law does not change under rotations. So the law of its product with a
+further direction, given the earlier products, is known: symmetry fixes the part along the earlier directions, and the
+rest is fresh noise. A few products with a large matrix then need a few vectors of random numbers instead of a whole
+matrix of them. The products are functions of the noisy matrix H + E, so one Gaussian release of that pays for all.
 
-That is exact as long as each direction is chosen from products that were released before, or without any data: the
-caller has to ensure this. And as long as there is one E, so that a direction within the span of earlier ones gets no
-fresh noise: this is ensured here. Only products with orthonormal directions are released, each once, and all others are
-made of them. The difference between the exact products with two nearly equal directions would reveal a product that no
-noise has covered.
+This is exact under two conditions. Each direction must be chosen without data, or from products that were released
+before; the caller has to ensure this. And all products must use the same E, so that a direction within the span of
+earlier ones gets no fresh noise; this module ensures it: only products with orthonormal directions are released, each
+once, and all others are computed from them. If instead exact products with two nearly equal directions were used, their
+difference would reveal a product that no noise has covered.
+
+In the shapes, R' is the number of replicates (simulated runs), d the size of the matrices and k the number of
+orthonormal directions so far.
 """
 
 from collections.abc import Callable
@@ -23,15 +27,17 @@ from dpviz.privacy.events import Gaussian, Relation
 from dpviz.privacy.ledger import LedgerError
 from dpviz.privacy.releases import Multiplied, Source
 
-_SAME = 1e-13  # relative length; a smaller part of a direction outside the span of the earlier ones is rounding
+# The part of a direction outside the span of the earlier ones is rounding if its relative length is below this.
+_SAME = 1e-13
 
 
 class MatrixQuery(NamedTuple):
-    """Symmetric matrices (R', d, d) computed from data, known by their products alone; made by a Problem.
+    """Symmetric matrices (R', d, d) that are computed from data, given as a function for products; made by a Problem.
 
-    times : from directions (R', d) to products (R', d); always of the same matrices. d : their size.
-    sensitivity : largest change of a matrix in the Frobenius norm when one row of the data is replaced.
-    relation : as in `Query`.
+    times : maps vectors (R', d), one for each matrix, to their exact products (R', d).
+    d : number of rows of a matrix.
+    sensitivity : largest change of a matrix in the Frobenius norm when one row of the data changes as `relation` says.
+    relation : the neighbouring relation under which the sensitivity holds.
     """
 
     times: Callable[[np.ndarray], np.ndarray]
@@ -41,9 +47,9 @@ class MatrixQuery(NamedTuple):
 
 
 class MatrixProducts:
-    """Products with noisy matrices that have been paid for; any number of them, with any directions.
+    """Products with noisy matrices H + E that have been paid for: any number of them, with any directions.
 
-    noise_scale : standard deviation of the noise on the diagonal; that off it is smaller by √2.
+    noise_scale : s, the standard deviation of the noise on the diagonal; off the diagonal it is s/√2.
     """
 
     def __init__(
@@ -55,14 +61,16 @@ class MatrixProducts:
             raise LedgerError(f"the sensitivity {query.sensitivity} is not a finite number")
         self.noise_scale, self._event = query.sensitivity / event.mu, event
         self._query, self._replicates, self._source = query, np.array(replicates), source
-        self._basis = np.empty((len(replicates), 0, query.d))  # orthonormal, for each replicate
-        self._noise = np.empty((len(replicates), 0, query.d))  # E times those
-        self._released = np.empty((len(replicates), 0, query.d))  # H + E times those
-        self._rank = np.zeros(len(replicates), dtype=int)  # directions of each
+        # The orthonormal directions of each replicate, (R', k, d), and the products of E and of H + E with them. Where
+        # a replicate needed no new direction for a product, its entry is a vector of zeros.
+        self._basis = np.empty((len(replicates), 0, query.d))
+        self._noise = np.empty((len(replicates), 0, query.d))
+        self._released = np.empty((len(replicates), 0, query.d))
+        self._rank = np.zeros(len(replicates), dtype=int)  # number of directions that are not zero
         self._lock = Lock()
 
     def times(self, directions: np.ndarray) -> np.ndarray:
-        """Return (H + E) v for directions v (R', d), one for each replicate; (R', d)."""
+        """Return the noisy products (H + E) v, (R', d), with directions v (R', d), one for each replicate."""
         if directions.shape != (len(self._replicates), self._query.d):
             raise LedgerError(f"products need one direction of {self._query.d} numbers for each replicate")
         require_finite(directions)
@@ -78,49 +86,73 @@ class MatrixProducts:
         return products
 
     def _noisy(self, directions: np.ndarray) -> np.ndarray:
-        """Return (H + E) v: earlier releases along the earlier directions, plus one product along the new part of v."""
+        """Return (H + E) v, (R', d), and release the product with one new direction if v needs it.
+
+        v is split into a part in the span of the earlier directions and a rest, length · unit. Its product is composed
+        of the earlier releases and of the product with `unit`, which is released now and joins the basis.
+        """
         coefficients, outside = self._split(directions)
         products = np.einsum("rk,rkd->rd", coefficients, self._released)
         lengths = np.linalg.norm(outside, axis=1)
-        # Outside the span of d directions, or of those that make up this one, there is only rounding.
-        new = (lengths > _SAME * np.linalg.norm(directions, axis=1)) & (self._rank < self._query.d)
-        if not new.any():
+        # The rest is only rounding if v lies in the span, and whenever the span has all d dimensions.
+        is_new = (lengths > _SAME * np.linalg.norm(directions, axis=1)) & (self._rank < self._query.d)  # (R',)
+        if not is_new.any():
             return products
-        unit = np.zeros_like(outside)
-        unit[new] = outside[new] / lengths[new, None]
-        unit[new] = self._split(unit)[1][new]  # again: of two nearly equal directions few digits remain
-        unit[new] /= np.linalg.norm(unit[new], axis=1, keepdims=True)
-        exact, by_symmetry = self._exact(unit), self._by_symmetry(unit)
+        unit = np.zeros_like(outside)  # remains zero for replicates that need no new direction
+        unit[is_new] = outside[is_new] / lengths[is_new, None]
+        # A short rest has few exact digits, so it is made orthogonal to the earlier directions a second time.
+        unit[is_new] = self._split(unit)[1][is_new]
+        unit[is_new] /= np.linalg.norm(unit[is_new], axis=1, keepdims=True)
+
+        exact, symmetric_part = self._exact(unit), self._symmetric_part(unit)
         require_room(exact, self.noise_scale)
-        noisy = exact + by_symmetry
-        noisy[new] += self._fresh(unit, new)
-        mean = exact[new] + by_symmetry[new]
-        law = unit[new], self._basis[new], self.noise_scale
+        noisy = exact + symmetric_part
+        noisy[is_new] += self._fresh_part(unit, is_new)
+        product = Multiplied(
+            exact[is_new] + symmetric_part[is_new],  # the mean, given the earlier products
+            noisy[is_new],
+            self._replicates[is_new],
+            None,
+            unit[is_new],
+            self._basis[is_new],
+            self.noise_scale,
+            event=self._event,
+            change=self._query.sensitivity,
+        )
         released = np.zeros_like(exact)
-        declared = self._query.sensitivity
-        product = Multiplied(mean, noisy[new], self._replicates[new], None, *law, event=self._event, change=declared)
-        released[new] = self._source._passed(product)
-        self._rank += new
+        released[is_new] = self._source._passed(product)
+
+        # In the second run of an audit the released product is that of the first, so E q follows from it.
+        noise = np.where(is_new[:, None], released - exact, 0.0)
+        self._rank += is_new
         self._basis = np.concatenate([self._basis, unit[:, None]], axis=1)
-        self._noise = np.concatenate([self._noise, np.where(new[:, None], released - exact, 0.0)[:, None]], axis=1)
+        self._noise = np.concatenate([self._noise, noise[:, None]], axis=1)
         self._released = np.concatenate([self._released, released[:, None]], axis=1)
-        return products + np.where(new, lengths, 0.0)[:, None] * released
+        return products + np.where(is_new, lengths, 0.0)[:, None] * released
 
     def _split(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the coefficients (R', k) along the earlier directions, and the remaining vectors (R', d)."""
+        """Return the coefficients (R', k) of vectors (R', d) along the earlier directions, and what remains of the
+        vectors outside their span, (R', d)."""
         coefficients = np.einsum("rkd,rd->rk", self._basis, vectors)
         return coefficients, vectors - np.einsum("rk,rkd->rd", coefficients, self._basis)
 
-    def _by_symmetry(self, unit: np.ndarray) -> np.ndarray:
-        """Return the part ⟨E qᵢ, q⟩ qᵢ of E q that symmetry fixes, for unit q (R', d) orthogonal to all earlier
-        ones."""
-        return np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", self._noise, unit), self._basis)
+    def _symmetric_part(self, unit: np.ndarray) -> np.ndarray:
+        """Return the part of E q along the earlier directions qᵢ, (R', d), for unit vectors q (R', d) orthogonal to
+        them.
 
-    def _fresh(self, unit: np.ndarray, new: np.ndarray) -> np.ndarray:
-        """Return the rest of E q where q is new: normal noise of scale s along q, of s/√2 orthogonal to all
-        directions."""
-        sample = self._source._drawn("standard_normal", self._replicates[new], (1 + self._query.d,))
-        normals, along = sample[:, 1:], sample[:, :1]
-        normals -= np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", self._basis[new], normals), self._basis[new])
-        normals -= (normals * unit[new]).sum(axis=1, keepdims=True) * unit[new]
-        return np.asarray(self.noise_scale * (along * unit[new] + normals / np.sqrt(2)))
+        E is symmetric, so ⟨qᵢ, E q⟩ = ⟨E qᵢ, q⟩, which the earlier products fix: the part is Σᵢ ⟨E qᵢ, q⟩ qᵢ.
+        """
+        inner_products = np.einsum("rkd,rd->rk", self._noise, unit)
+        return np.einsum("rk,rkd->rd", inner_products, self._basis)
+
+    def _fresh_part(self, unit: np.ndarray, is_new: np.ndarray) -> np.ndarray:
+        """Draw the rest of E q, for the replicates with a new direction q (`is_new`, (R',) bool).
+
+        It is normal, of standard deviation s along q, and s/√2 in each direction orthogonal to q and all earlier ones.
+        """
+        sample = self._source._drawn("standard_normal", self._replicates[is_new], (1 + self._query.d,))
+        along_unit, normals = sample[:, :1], sample[:, 1:]
+        earlier, unit = self._basis[is_new], unit[is_new]
+        normals -= np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", earlier, normals), earlier)
+        normals -= (normals * unit).sum(axis=1, keepdims=True) * unit
+        return np.asarray(self.noise_scale * (along_unit * unit + normals / np.sqrt(2)))

@@ -1,4 +1,8 @@
-"""Mechanisms: the only place where privacy noise is drawn. Charge, then draw, in one act."""
+"""Mechanisms: the only place where privacy noise is drawn. Every draw is charged to the ledger in the same call.
+
+R is the number of replicates, the simulated runs that are computed at once, and R' the number of those that a call
+addresses: all R, or the ones that its argument `rows` lists.
+"""
 
 import hashlib
 import secrets
@@ -18,34 +22,36 @@ from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.releases import Query, Release, Selected, Standard, log_weights
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
-_AT_ONCE = 1 << 18  # utilities that are compared in one step
+_BLOCK = 1 << 18  # utilities for which a selection is drawn in one vectorised step, to bound the memory
 
 
 class Purpose(IntEnum):
-    """Purposes of random numbers; each has its own stream in every replicate, `SHARED` one for all of them."""
+    """Purposes of random numbers: each has a stream of its own in every replicate; `SHARED` has one for all of them."""
 
     NOISE = 0
     BATCHES = 1
     PUBLIC = 2
-    FACTS = 3  # noise of a release before the run, to learn one of its facts: never the run's own numbers again
+    FACTS = 3  # noise of a release before the run, to learn a fact about the data; never repeats the run's NOISE
     SHARED = 4
     COMMON = 5  # public choices that a whole run depends on, the same for all releases that are compared
 
 
 def drawn_seed(seed: int | None) -> int:
-    """Return the seed itself; None draws one from the operating system, so that no one can repeat the noise."""
+    """Return `seed`, or draw a new one from the operating system if it is None, so that no one can repeat the noise."""
     return secrets.randbits(128) if seed is None else seed
 
 
 class _Streams(Sequence[np.random.Generator]):
-    """The generators of `streams`."""
+    """Sequence of one generator per replicate, each made when it is first used; see `streams`."""
 
     def __init__(self, seed: int, purpose: Purpose, replicates: int, release: str = "") -> None:
         self._replicates = range(replicates)
         digest = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
-        # The entropy that SeedSequence(seed, spawn_key=(purpose, replicate, *digest)) assembles, in half the time.
-        seeds = [seed >> bits & 0xFFFFFFFF for bits in range(0, max(128, seed.bit_length()), 32)]
-        self._entropy, self._replicate = np.array([*seeds, purpose, 0, *digest], dtype=np.uint32), len(seeds) + 1
+        # PCG64 gets the entropy that SeedSequence(seed, spawn_key=(purpose, replicate, *digest)) assembles; to lay out
+        # its 32-bit words here takes half the time.
+        seed_words = [seed >> bits & 0xFFFFFFFF for bits in range(0, max(128, seed.bit_length()), 32)]
+        self._entropy = np.array([*seed_words, purpose, 0, *digest], dtype=np.uint32)  # with 0 as the replicate
+        self._replicate_index = len(seed_words) + 1  # index of the replicate's number in the entropy
         self._generators: dict[int, np.random.Generator] = {}
 
     def __len__(self) -> int:
@@ -60,26 +66,33 @@ class _Streams(Sequence[np.random.Generator]):
             return [self[r] for r in self._replicates[index]]
         generator = self._generators.get(index)
         if generator is None:
-            entropy, replicate = self._entropy.copy(), self._replicates[index]
-            entropy[self._replicate] = replicate
-            # Two threads get the same generator, the first that was made: never the same numbers twice.
+            replicate = self._replicates[index]  # resolves a negative index, and raises IndexError beyond the end
+            entropy = self._entropy.copy()
+            entropy[self._replicate_index] = replicate
+            # If two threads make one at the same time, setdefault gives both the first: two would repeat the numbers.
             generator = self._generators.setdefault(replicate, np.random.Generator(np.random.PCG64(entropy)))
         return generator
 
 
 def streams(seed: int, purpose: Purpose, replicates: int, release: str = "") -> Sequence[np.random.Generator]:
-    """Return one PCG64 generator per replicate, made when it is first used; replicate r draws the same numbers
-    independently of the other replicates.
+    """Return one PCG64 generator per replicate; it is made when it is first used.
+
+    The numbers of replicate r follow from the seed, the purpose, r and `release` alone, not from `replicates`.
 
     release : a text that describes the release, such as method, budget and problem. Equal texts repeat the numbers,
-        different ones share nothing: two releases with one noise would together give the exact value.
+        and different ones have independent numbers: if two releases had the same noise, their difference would be free
+        of it.
     """
     return _Streams(seed, purpose, replicates, release)
 
 
 def noise_scale(event: events.Event, sensitivity: float) -> float:
-    """Return the scale of the noise that `event` adds to a query: Laplace scale b = Δ₁/ε (not the standard deviation √2
-    b), Gaussian standard deviation σ = Δ₂/μ. For a batch, `sensitivity` is that of the query on the batch."""
+    """Return the scale of the noise with which `event` releases a query of this sensitivity.
+
+    It is b = Δ₁/ε for Laplace noise (whose standard deviation is √2 b), and the standard deviation σ = Δ₂/μ for
+    Gaussian noise. The event must contain a single release. If that is on a batch, `sensitivity` is the one of the
+    query on the batch. Raises TypeError for other kinds of releases.
+    """
     (release,) = events.inner_events(event)
     if isinstance(release, events.Laplace | events.Gaussian):
         return sensitivity / release.parameter
@@ -87,22 +100,23 @@ def noise_scale(event: events.Event, sensitivity: float) -> float:
 
 
 class Mechanisms:
-    """Draws all randomness of one arm's run for R replicates, charging the ledger before each draw.
+    """Source of all randomness in R replicates of one method's run; it charges the ledger before each private draw.
 
     A mechanism takes the event and the query and derives the scale from both, so the noise that is drawn, the noise
-    that is booked and the noise that is shown cannot differ. Values that are not finite are refused with a LedgerError
-    before anything is drawn and, except on a batch and in running sums that were paid for when they opened, before
-    anything is charged.
+    that is booked and the noise that is displayed cannot differ. Values that are not finite are refused with a
+    LedgerError before anything is drawn. They are refused before anything is charged, too, except on a batch and in
+    running sums, which are paid for when they are opened.
 
-    seed, release : of the random numbers, see `streams`. Two different releases on the same data with one seed must
-        have different texts `release`.
+    seed, release : determine the random numbers, see `streams`. Two different releases on the same data with one seed
+        must have different texts `release`.
+    noise : the purpose whose streams the noise is drawn from.
     public : one generator per replicate for choices that do not depend on the data: directions, the number of rounds.
-    shared : one generator for all replicates, such as for batch sizes, which are the same on the whole axis. Draw from
-        it at moments that no replicate decides on, or a replicate would depend on the others.
-    common : one generator per replicate that follows from the text `compared` in place of `release`: all releases with
-        that text draw the same numbers. Only for public choices that depend on no data and on which a whole run
-        depends, such as its starting point: differences between the runs are then not chance. Never for noise, nor for
-        batches that must stay secret.
+    shared : one generator for all replicates, for numbers that they have in common, such as batch sizes. Draw from it
+        only at moments that do not depend on any replicate's results, or a replicate would depend on the others.
+    common : one generator per replicate, whose numbers follow from the text `compared` in place of `release`, so all
+        releases with that text draw the same ones. It is meant for public choices on which a whole run depends, such as
+        its starting point: runs that are compared then do not differ by the chance of these. Never use it for noise,
+        nor for batches that must stay secret.
     """
 
     def __init__(
@@ -113,19 +127,24 @@ class Mechanisms:
         self._batches = self._streams(seed, Purpose.BATCHES, release)
         self.public = self._streams(seed, Purpose.PUBLIC, release)
         self.common = self._streams(seed, Purpose.COMMON, compared)
-        self._everyone = np.arange(ledger.replicates)
-        self._everyone.setflags(write=False)
+        self._all_replicates = np.arange(ledger.replicates)
+        self._all_replicates.setflags(write=False)
         self.shared = streams(seed, Purpose.SHARED, 1, release)[0]
 
     @property
     def replicates(self) -> int:
-        """R, the hypothetical runs that are drawn at once."""
+        """R, the number of simulated runs that are computed at once."""
         return self._ledger.replicates
 
     def batch(self, event: events.Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
-        """Open a batch: charges all of `event` now, and draws the indices if it is a `Sub`.
+        """Open a batch, on which the releases inside `event` can then be made, each once and in order.
 
-        table : for Poisson batches, the number of rows that there are, which the event must not know.
+        All of `event` is charged now. If it is a `Sub`, a batch of rows is drawn for each replicate; otherwise the
+        batch is the whole table.
+
+        rows : numbers of the replicates that take part; None for all.
+        table : for Poisson batches only, the number of rows in the data, which the event must not know, because under
+            add/remove-one it is private.
         """
         if events.draws_batch(event) and not isinstance(event, events.Sub):
             raise LedgerError(f"{event} draws a batch inside; open one batch at a time")
@@ -138,47 +157,57 @@ class Mechanisms:
         if not isinstance(event, events.Sub):
             return Batch(event, numbers, self, self._ledger.relation)
         generators = [self._batches[r] for r in numbers]
-        opened = partial(Batch, event, numbers, self, self._ledger.relation, size=event.m)
+        batch_of = partial(Batch, event, numbers, self, self._ledger.relation, size=event.m)
         if table is not None:
             indices, is_taken = batches.poisson(generators, event.m / event.n, table)
-            return opened(indices=indices, taken=is_taken)
+            return batch_of(indices=indices, taken=is_taken)
         if event.m * batches.MARKED >= event.n:
-            return opened(marked=batches.marked(generators, event.m, event.n))
-        return opened(indices=batches.without_replacement(generators, event.m, event.n))
+            return batch_of(marked=batches.marked(generators, event.m, event.n))
+        return batch_of(indices=batches.without_replacement(generators, event.m, event.n))
 
     def blocks(self, event: events.Parallel, n: int, rows: Replicates | None = None) -> list[Batch]:
-        """Open disjoint blocks of floor(n/k) consecutive rows, one for each of the k parts of `event`; charges it now.
+        """Open disjoint blocks of floor(n/k) consecutive rows, one for each of the k events inside `event`.
 
-        Each block is released like a batch; a row is in one block at most, so the blocks compose in parallel.
+        All of `event` is charged now. Block i then allows the releases of event i, like a batch. A row is in one block
+        at most, so the blocks compose in parallel.
+
+        n : rows of the table; the remainder of n/k is in no block.
         """
         self._require_blocks(event)
         size = n // len(event.events)
         if size < 1:
             raise LedgerError(f"{n} rows do not make {len(event.events)} blocks")
         self._ledger.charge(event, times_of(rows, self.replicates))
-        slices = (slice(i * size, (i + 1) * size) for i in range(len(event.events)))
+        numbers, relation = self._numbers(rows), self._ledger.relation
         return [
-            Batch(part, self._numbers(rows), self, self._ledger.relation, rows=block, size=size)
-            for part, block in zip(event.events, slices, strict=True)
+            Batch(part, numbers, self, relation, rows=slice(i * size, (i + 1) * size), size=size)
+            for i, part in enumerate(event.events)
         ]
 
     def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
-        """Deal disjoint batches of these sizes, of n rows in an order that each replicate draws from its public stream.
+        """Divide rows into leaves: disjoint batches of these sizes, each of which can be used once.
 
-        Free, as nothing can be released on them before `prefix_sums` or `parallel` has paid for it. Raises LedgerError
-        unless there are enough rows, and rows keep their places when one of them is replaced.
+        The n rows are put in a random order, which each replicate draws from its public stream, and leaf by leaf is cut
+        off it. Nothing is charged, because nothing can be released on the leaves before `prefix_sums` or `parallel` has
+        paid for it.
+
+        Raises LedgerError if there are too few rows, and under add/remove-one, where a row that is added or removed
+        would move the others to different leaves.
         """
         possible = all(isinstance(size, int | np.integer) and size >= 1 for size in sizes)
         if not len(sizes) or not possible or sum(sizes) > n:
             raise LedgerError(f"leaves need whole sizes, at least 1 and together at most {n}, not {sizes}")
         self._require_fixed_places()
-        times_of(rows, self.replicates)  # different replicates
+        times_of(rows, self.replicates)  # raises LedgerError if a replicate is named twice
         numbers = self._numbers(rows)
         indices = batches.permuted([self.public[r] for r in numbers], int(sum(sizes)), n)
         return Leaves(indices, [int(size) for size in sizes], numbers, self, self._ledger.relation)
 
     def parallel(self, event: events.Parallel, leaves: Leaves) -> None:
-        """Pay for releases on each leaf by itself, part i of `event` on leaf i; charges it now, for its replicates."""
+        """Pay for releases on the leaves: leaf i then allows those of the event i inside `event`.
+
+        All of `event` is charged now, to the replicates of the leaves.
+        """
         self._require_blocks(event)
         leaves.check(self, len(event.events))
         self._ledger.charge(event, times_of(leaves.replicates, self.replicates))
@@ -192,10 +221,15 @@ class Mechanisms:
         sensitivities: float | np.ndarray,
         shape: tuple[int, ...] = (),
     ) -> PrefixSums:
-        """Open running sums of queries of `shape`, one on each leaf; charges all of `event` now, for its replicates.
+        """Open running sums: query t is computed on leaf t, and the sum of the first t queries is released with noise.
 
-        sensitivities : L2 sensitivity of each query; a scalar, (T,) or (R', T). Declared now, because the noise of the
-            first sum must already cover the last query.
+        All of `event` is charged now, to the replicates of the leaves.
+
+        factorisation : of the running sums of T queries, which says how the noise of different sums is correlated; T is
+            the number of leaves.
+        sensitivities : L2 sensitivity of each query; a scalar, (T,) or (R', T). They are declared now, because the
+            noise of the first sum must already cover the last query.
+        shape : of a query's value for one replicate.
         """
         if not isinstance(event, events.Gaussian):
             raise LedgerError(f"running sums need a Gaussian event on the whole table, not {event}")
@@ -207,21 +241,25 @@ class Mechanisms:
         return sums
 
     def laplace(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
-        """Release the query's value plus i.i.d. Laplace noise of scale Δ₁/ε; (R', ...)."""
+        """Release the query's value plus independent Laplace noise of scale Δ₁/ε in each entry; (R', ...)."""
         require_finite(query.value)
         return self.batch(event, rows).laplace(query)
 
     def gaussian(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
-        """Release the query's value plus i.i.d. Gaussian noise of standard deviation Δ₂/μ; (R', ...)."""
+        """Release the query's value plus independent Gaussian noise of standard deviation Δ₂/μ per entry; (R', ...)."""
         require_finite(query.value)
         return self.batch(event, rows).gaussian(query)
 
     def matrix_products(
         self, query: MatrixQuery, event: events.Event, rows: Replicates | None = None
     ) -> MatrixProducts:
-        """Open the products with symmetric matrices plus GOE noise of scale Δ/μ; charges all of `event` now, and pays
-        for any number of products. The same release as that of all entries, without drawing those that no product
-        needs."""
+        """Open products of vectors with a noisy symmetric matrix, one matrix per replicate.
+
+        The noise is a matrix of the Gaussian orthogonal ensemble: symmetric, independent on and above the diagonal,
+        with standard deviation Δ/μ on the diagonal and Δ/(√2 μ) off it. All of `event` is charged now and pays for any
+        number of products: together they have the law of a release of all entries, but noise is drawn only for the
+        products that are asked for.
+        """
         if not isinstance(event, events.Gaussian):
             raise LedgerError(f"products with a noisy matrix need a Gaussian event on the whole table, not {event}")
         opened = MatrixProducts(query, event, self._numbers(rows), self, self._ledger.relation)
@@ -231,18 +269,21 @@ class Mechanisms:
     def exponential(
         self, query: Query, event: events.Event, draws: int | np.ndarray = 1, rows: Replicates | None = None
     ) -> np.ndarray:
-        """Select by the exponential mechanism: index j with probability ∝ exp(η u_j / Δ), Δ the range of the change.
+        """Select indices by the exponential mechanism: index j of utility u_j has probability ∝ exp(η u_j / Δ).
 
-        query : utilities (R', k), or (R', selections, k) if each has its own, norm "range".
-        event : ExpMech(η), or a Repeat of it for several selections at once.
-        draws : under a filter, how many selections each replicate buys; a number or (R',).
-        Returns (R', most selections) indices; a replicate that bought fewer has -1 in the rest.
-        One selection is the argmax of u η/Δ plus Gumbel noise; several share one inverse distribution function.
+        query : utilities (R', k), or (R', selections, k) if each selection has its own. The norm is "range": Δ, the
+            sensitivity, is the largest change of any u_j minus the smallest.
+        event : ExpMech(η), or a Repeat of it for several selections in one call.
+        draws : under a filter, the number of times that each replicate pays for `event`; one number, or (R',).
+
+        Returns (R', largest number of selections) indices; a replicate with fewer selections has -1 in the rest.
+        One selection is the argmax of u η/Δ plus Gumbel noise; several are drawn by inversion of one distribution
+        function.
         """
         selections = events.inner_events(event)
         selection = selections[0]
-        composite = events.draws_batch(event) or events.has_blocks(event)
-        if not isinstance(selection, events.ExpMech) or composite or len(set(selections)) > 1:
+        is_on_parts = events.draws_batch(event) or events.has_blocks(event)
+        if not isinstance(selection, events.ExpMech) or is_on_parts or len(set(selections)) > 1:
             raise LedgerError(f"a selection needs an exponential-mechanism event on the whole table, not {event}")
         if query.norm != "range":
             raise LedgerError(f"a selection needs the range of the utilities' change, the query has {query.norm}")
@@ -252,11 +293,14 @@ class Mechanisms:
         numbers = self._numbers(rows)
         sensitivity = np.broadcast_to(require_sensitivity(query, len(numbers)), len(numbers))
         shape = query.value.shape
-        fits = len(shape) == 2 or (len(shape) == 3 and shape[1] == len(selections) and np.all(np.equal(draws, 1)))
-        if not fits or shape[0] != len(numbers) or not shape[-1] or not np.isfinite(query.value).all():
+        is_common = len(shape) == 2  # all selections of a replicate have the same utilities
+        is_separate = len(shape) == 3 and shape[1] == len(selections) and np.all(np.equal(draws, 1))  # each has its own
+        has_shape = (is_common or is_separate) and shape[0] == len(numbers) and shape[-1] > 0
+        if not has_shape or not np.isfinite(query.value).all():
             raise LedgerError(f"utilities must be finite, one row for each of {len(numbers)} replicates")
         if selection.eta < np.inf:
-            require_room(query.value.max(axis=-1), sensitivity / selection.eta)  # far below it nothing is chosen
+            # Only utilities near the largest are ever selected, so only the digits of these matter.
+            require_room(query.value.max(axis=-1), sensitivity / selection.eta)
         self._ledger.charge(event, times_of(rows, self.replicates, draws))
         with np.errstate(divide="ignore"):
             slope = selection.eta / sensitivity
@@ -268,10 +312,11 @@ class Mechanisms:
     def sample(
         self, log_weights: np.ndarray, draws: int | np.ndarray = 1, rows: Replicates | None = None
     ) -> np.ndarray:
-        """Draw indices with probabilities ∝ exp(log_weights), (R', k), public or released before: costs nothing.
+        """Draw indices with probabilities ∝ exp(log_weights), (R', k). This is not a release and costs nothing.
 
-        Returns (R', most draws), filled with -1 where a replicate draws fewer. A weight of -∞ is an index that cannot
-        be drawn; raises LedgerError if that is all of them, or one is not a number or +∞.
+        The weights must be public or released before. An index with log weight -∞ is never drawn. Returns (R', largest
+        number of draws), filled with -1 where a replicate draws fewer. Raises LedgerError if all log weights of a
+        replicate are -∞, or if one is +∞ or not a number.
         """
         if np.isnan(log_weights).any() or not np.isfinite(log_weights.max(axis=-1, initial=-np.inf)).all():
             raise LedgerError("indices are drawn from weights of which one at least is positive, and none infinite")
@@ -289,36 +334,43 @@ class Mechanisms:
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
-        """Return (R', most draws) indices, times × each per replicate, with P(j) ∝ exp(slope · utility_j).
+        """Return indices j drawn with probabilities ∝ exp(slope · utility_j), filled with -1 where a row has fewer.
 
-        Utilities of zero slope do not matter; of infinite slope, only the best can be chosen.
+        generators : one for each of all R replicates. rows : (R',) numbers of the replicates to draw for.
+        utilities : (R', k), or (R', each, k) if every one of the `each` draws has its own.
+        slope : (R',); where it is 0 all indices are equally likely, and where it is ∞ only the best can be drawn.
+        times, each : replicate i draws times[i] × each indices, times (R',).
         """
         counts = times * each
         indices = np.full((len(rows), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
-        step = max(1, _AT_ONCE // max(1, utilities[:1].size))
-        for part in (slice(start, start + step) for start in range(0, len(rows), step)):
-            logits = log_weights(utilities[part], slope[part].reshape(-1, *[1] * (utilities.ndim - 1)))
-            if utilities.ndim == 3 or (counts[part] == 1).all():
-                gumbel = np.array([generators[r].gumbel(size=logits.shape[1:]) for r in rows[part]])
-                indices[part] = np.argmax(logits + gumbel, axis=-1).reshape(len(logits), -1)
+        block_rows = max(1, _BLOCK // max(1, utilities[:1].size))
+        for start in range(0, len(rows), block_rows):
+            block = slice(start, start + block_rows)
+            logits = log_weights(utilities[block], slope[block].reshape(-1, *[1] * (utilities.ndim - 1)))
+            if utilities.ndim == 3 or (counts[block] == 1).all():
+                gumbel = np.array([generators[r].gumbel(size=logits.shape[1:]) for r in rows[block]])
+                indices[block] = np.argmax(logits + gumbel, axis=-1).reshape(len(logits), -1)
                 continue
-            for i, r in enumerate(rows[part], part.start):
+            for i, (r, row_logits) in enumerate(zip(rows[block], logits, strict=True), start):
                 if counts[i] == 1:
-                    indices[i, 0] = np.argmax(logits[i - part.start] + generators[r].gumbel(size=logits.shape[1:]))
+                    indices[i, 0] = np.argmax(row_logits + generators[r].gumbel(size=logits.shape[1:]))
                 elif counts[i] > 1:
-                    sums = np.cumsum(np.exp(logits[i - part.start]))
+                    sums = np.cumsum(np.exp(row_logits))  # distribution function, times its last entry
                     points = generators[r].random(size=counts[i]) * sums[-1]
-                    last = np.searchsorted(sums, sums[-1])  # rounding may reach the end, but never an impossible index
+                    # Rounding may put a point at the end; the last index that can be drawn is the one that reaches it.
+                    last = np.searchsorted(sums, sums[-1])
                     indices[i, : counts[i]] = np.minimum(np.searchsorted(sums, points, side="right"), last)
         return indices
 
     def above_threshold(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
-        """Release the first index whose noisy value reaches 0, by the sparse vector technique with one positive answer;
-        (R',), -1 if none does. Only the index is released, for any number of values.
+        """Release the first index whose noisy value reaches a noisy threshold of 0, (R',); -1 if none does.
 
-        query : values minus thresholds (R', k), norm "linf". event : StatedPureDP(ε). The noisy threshold gets ε₁,
-        the values ε₂, ε₁ : ε₂ = 1 : 2^{2/3}, with Laplace noise of scale Δ/ε₁ and 2Δ/ε₂ (Lyu, Su, Li 2017, Algorithm 7,
-        c = 1). On a batch, whose event has a StatedPureDP inside, it is `Batch.above_threshold`.
+        This is the sparse vector technique with one positive answer (Lyu, Su, Li 2017, Algorithm 7, c = 1). Only the
+        index is released, so the cost does not depend on the number k of values. The threshold gets Laplace noise of
+        scale Δ/ε₁ and each value Laplace noise of scale 2Δ/ε₂, where ε₁ + ε₂ = ε and ε₁ : ε₂ = 1 : 2^{2/3}.
+
+        query : values minus thresholds (R', k) of sensitivity Δ, norm "linf".
+        event : StatedPureDP(ε), on the whole table; for a batch use `Batch.above_threshold`.
         """
         if not isinstance(event, events.StatedPureDP):
             raise LedgerError(f"the sparse vector technique needs a StatedPureDP event, not {event}")
@@ -328,36 +380,38 @@ class Mechanisms:
         return opened.above_threshold(query)
 
     def affordable(self, event: events.Event, times: int | np.ndarray = 1) -> np.ndarray:
-        """Return (R,) bool: True for the replicates that may still be charged `event`, `times` times."""
+        """Return (R,) bool: True for the replicates that the ledger would now let pay for `event`, `times` times."""
         return self._ledger.affordable(event, times)
 
     def spent(self, currency: Currency) -> np.ndarray:
-        """Return (R,) the amount that each replicate has been charged so far: ε, ρ, or μ."""
+        """Return (R,) the amount that each replicate has been charged so far: an ε, ρ, or μ, by the currency."""
         return self._ledger.spent(currency)
 
     def _require_blocks(self, event: events.Parallel) -> None:
+        """Raise LedgerError unless the event is a `Parallel` that can be opened as blocks under the run's relation."""
         if not isinstance(event, events.Parallel) or any(events.has_blocks(part) for part in event.events):
             raise LedgerError(f"blocks need a Parallel event without blocks inside a block, not {event}")
         self._require_fixed_places()
 
     def _require_fixed_places(self) -> None:
+        """Raise LedgerError under add/remove-one, where the index of a row depends on the rows before it."""
         if self._ledger.relation != "replace-one":
             raise LedgerError("a row that is added or removed moves all later ones into other blocks")
 
     def _numbers(self, rows: Replicates | None) -> Replicates:
-        """Return the numbers of the replicates that a call addresses; None = all."""
-        return self._everyone if rows is None else rows
+        """Return the numbers (R',) of the replicates that a call addresses: `rows`, or all of them if it is None."""
+        return self._all_replicates if rows is None else rows
 
     def _streams(self, seed: int, purpose: Purpose, release: str) -> Sequence[np.random.Generator]:
         """Return a generator for each replicate."""
         return streams(seed, purpose, self.replicates, release)
 
     def _passed(self, release: Release) -> np.ndarray:
-        """Return the output that leaves. Audits override this to see every release."""
+        """Return the output of a release, which every release does before it leaves. Audits override this method."""
         return release.output
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        """Return (R', *shape) standard draws, each replicate's from its own stream."""
+        """Return (R', *shape) independent draws of scale 1; each replicate's come from its own stream of noise."""
         noise = np.empty((len(rows), *shape))
         for i, r in enumerate(rows):
             noise[i] = getattr(self._noise[r], distribution)(size=shape)

@@ -1,13 +1,17 @@
-"""Running sums with the smallest possible noise: factorisations of the prefix-sum matrix that are optimal.
+"""Running sums with the smallest possible noise: optimal factorisations A = B C of the T × T prefix-sum matrix A.
 
-To find one takes some fifteen eigenvalue problems; but it follows from T numbers, the multipliers, which change little
-with T and with the first leaf's sensitivity. So `optimal_sums.npy` has those for a few T and sensitivities, at some
-coordinates along the sum. Between them they are interpolated: one eigenvalue problem remains. The file is written by
+The notation is that of `matrix_factorisation`: C_i is column i of C, and leaf i is the set of rows that query i is
+computed on; s_i is the query's sensitivity. Only the first leaf may have another sensitivity than the others.
+
+An optimal factorisation follows from T Lagrange multipliers v_i, one for each leaf, by one eigenvalue problem. To find
+the multipliers takes some fifteen such problems. But as a function of the position along the sum, ln v changes little
+with T and with the first leaf's sensitivity. So `optimal_sums.npy` has ln v for a few T and sensitivities, at a few
+positions, and for others it is interpolated between them. The file is written by
 
     python -m dpviz.privacy.optimal_sums
 
-The multipliers decide only how good a factorisation is, 10⁻⁶ above the smallest variance at most; its cost is computed
-from the factorisation itself, for any multipliers.
+The multipliers decide only how good a factorisation is: its variance is at most 10⁻⁶ above the smallest one. The cost
+is computed from the factorisation itself, so it is right for any multipliers.
 """
 
 from functools import lru_cache
@@ -19,41 +23,49 @@ from scipy.linalg import cholesky, eigh_tridiagonal
 
 from dpviz.privacy.matrix_factorisation import LONGEST_DENSE, DenseFactorisation, Factorisation, Floats, checked
 
-_GAP = 1e-5  # of the optimised variance above the smallest possible one, relative, at most
+_GAP = 1e-5  # the optimised variance is at most this share above the smallest possible one
 _FILE = Path(__file__).with_name("optimal_sums.npy")
-_LENGTHS = (64, 128, 256, 512)  # of the file; shorter sums are optimised at once, which takes 3 ms at most
-# log₂ of the first leaf's sensitivity relative to the others', closer where they are alike.
+_LENGTHS = (64, 128, 256, 512)  # values of T on file; shorter sums are optimised when needed, which takes 3 ms at most
+# Values on file of log₂ of the first leaf's sensitivity relative to the others'; they are closest around 0.
 _FIRSTS = np.concatenate([np.arange(-7, -2, 0.5), np.arange(-2, 2, 0.125), np.arange(2, 7.5, 0.5)])
-_END, _STRETCH, _INNER = 4.0, 10.0, 24  # see `_places`
+# Of the coordinates along a sum (`_coordinates`): steps at each end that have a coordinate each; length of the
+# coordinate from there to the middle; number of coordinates on file within that length.
+_END, _STRETCH, _INNER = 4.0, 10.0, 24
 
 
 @lru_cache(maxsize=8)
 def optimal_max(length: int) -> Factorisation:
-    """Return the factorisation with the smallest possible noise at the worst t, γ₂(A) (Matoušek et al. 2020), to 1e-5.
-    UserError: T > 1 024."""
+    """Return the factorisation whose largest noise over all prefixes t is the smallest possible one.
+
+    That noise has standard deviation γ₂(A) at μ = 1 (Matoušek et al. 2020), and the result is within 1e-5 of the
+    smallest variance. All leaves have the same sensitivity. Raises UserError for T > 1 024.
+    """
     leaves = np.ones(checked(length, LONGEST_DENSE))
     return DenseFactorisation("Optimal (maximum)", _encoder("max", leaves, _multipliers("max", leaves)))
 
 
 def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
-    """Return the factorisation with the smallest possible mean variance over t (Denisov et al. 2022), to 1e-5.
-    UserError: T > 1 024.
+    """Return the factorisation whose mean variance over all prefixes t is the smallest possible one, to 1e-5.
 
-    first : sensitivity of the first query relative to the others', which are equal. It only steers the optimisation
-        (from 1/100 to 100; beyond, these): the cost of the result is `sensitivity(leaves)`, for any leaves.
+    The method is that of Denisov et al. 2022. Raises UserError for T > 1 024.
+
+    first : sensitivity of the first query relative to that of the others, which are equal; it is clipped to 1/100 to
+        100. It only decides for which leaf sensitivities the result is optimal: the cost is `sensitivity(leaves)` of
+        the result, which holds for any.
     """
     return _optimal_mean(checked(length, LONGEST_DENSE), float(np.clip(first, 0.01, 100.0)))
 
 
 @lru_cache(maxsize=8)
 def _optimal_mean(length: int, first: float) -> Factorisation:
+    """Return `optimal_mean` for arguments within the limits; cached for these."""
     leaves = _leaves(length, first)
     log_v = _multipliers("mean", leaves) if length < _LENGTHS[0] else _interpolated(length, first)
     return DenseFactorisation("Optimal (mean)", _encoder("mean", leaves, log_v))
 
 
 def _leaves(length: int, first: float) -> Floats:
-    """Return the leaf sensitivities s (T,), the largest of which is 1."""
+    """Return the leaf sensitivities s, (T,): the first is `first` times the others, and the largest is 1."""
     leaves = np.ones(length)
     leaves[0] = first
     return leaves / leaves.max()
@@ -63,103 +75,123 @@ def _leaves(length: int, first: float) -> Floats:
 
 
 def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float | None = None) -> Floats:
-    """Return ln v (T,) of the best factorisation; `leaves` (s, equal for "max") is (T,). gap : `_GAP`, unless given.
+    """Return ln v, (T,), the logarithms of the multipliers of the best factorisation.
 
-    The variance is minimised over X = CᵀC under s_i² X_ii ≤ 1. With multipliers v = q² of these constraints and
-    weights p² of the rows (p = 1 for the mean; at the maximum they mirror v, because reversing rows and columns
-    transposes A), X = D⁻¹ (MᵀM)^(1/2) D⁻¹ with M = diag(p) A D, D = diag(s q). X_ii s_i² is the same for all i at the
-    optimum, and its largest value over its mean bounds the distance to it (duality).
-    The fixed-point iteration v_i ← v_i X_ii s_i² (Denisov et al. 2022) is taken in ln v, over-relaxed and extrapolated.
+    objective : whether the mean or the maximum of the prefixes' variances is minimised.
+    leaves : s, (T,), the leaf sensitivities; all equal for "max".
+    gap : relative distance of the variance to the smallest one; None for _GAP.
+
+    The variance is minimised over X = CᵀC under s_i² X_ii ≤ 1. Let v_i = q_i² be the multipliers of these constraints
+    and p_t² the weights of the prefixes. For the mean p = 1; at the optimum for the maximum p is q in reversed order,
+    because to reverse rows and columns transposes A. Then X = D⁻¹ (MᵀM)^(1/2) D⁻¹ with M = diag(p) A D, D = diag(s q).
+    At the optimum s_i² X_ii is the same for all i. By duality its maximum divided by its mean, weighted by v, bounds
+    the distance to the optimum. The fixed-point iteration v_i ← v_i X_ii s_i² (Denisov et al. 2022) is applied to ln v,
+    with steps of double length and extrapolation.
     """
     points: list[Floats] = []
     residuals: list[Floats] = []
-    log_v, length = np.zeros(len(leaves)), len(leaves)
+    length = len(leaves)
+    log_v = np.zeros(length)
     for _ in range(100):
         singular, vectors, q = _decomposed(objective, leaves, log_v)
-        scaled = (vectors**2 @ singular) / q**2  # s_i² X_ii
-        mean = singular.sum() / (q @ q)
-        if scaled.max() <= (1 + (_GAP if gap is None else gap) / 2) * mean:
+        constraints = (vectors**2 @ singular) / q**2  # s_i² X_ii
+        mean = singular.sum() / (q @ q)  # of these, with weights v
+        if constraints.max() <= (1 + (_GAP if gap is None else gap) / 2) * mean:
             return log_v
-        points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(scaled / mean)]
+        points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(constraints / mean)]
         log_v = _extrapolated(points, residuals)
     raise ArithmeticError(f"the optimal factorisation for {length} steps did not converge")
 
 
 def _encoder(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> Floats:
-    """Return C for these multipliers, with s_i ‖C_i‖ = 1 for all i."""
+    """Return C for the multipliers `log_v`, scaled so that s_i ‖C_i‖ = 1 for all i; arguments as in `_multipliers`."""
     singular, vectors, _ = _decomposed(objective, leaves, log_v)
     norms = np.sqrt(vectors**2 @ singular)  # s_i q_i √X_ii
     return _cholesky_reversed((vectors * singular) @ vectors.T) / (norms * leaves)
 
 
 def _decomposed(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the singular values and right singular vectors of M, and q."""
+    """Return the singular values (T,) and right singular vectors (T, T) of the matrix M of `_multipliers`, and q."""
     q = np.exp(log_v / 2)
-    return *_right_singular(q[::-1] if objective == "max" else np.ones(len(q)), leaves * q), q
+    p = q[::-1] if objective == "max" else np.ones(len(q))
+    singular, vectors = _right_singular(p, leaves * q)
+    return singular, vectors, q
 
 
-def _right_singular(p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Return the singular values (T,) and right singular vectors (T, T) of diag(p) A diag(q), in O(T²): as A⁻¹ is
-    bidiagonal, the inverse of its Gram matrix is tridiagonal."""
+def _right_singular(p: Floats, d: Floats) -> tuple[Floats, Floats]:
+    """Return the singular values (T,) and right singular vectors (T, T) of M = diag(p) A diag(d), in O(T²).
+
+    A⁻¹ is bidiagonal, so (MᵀM)⁻¹ is tridiagonal. It has the same eigenvectors as MᵀM.
+    """
     weights = p**-2
     diagonal = weights + np.append(0.0, weights[:-1])
-    eigenvalues, vectors = eigh_tridiagonal(diagonal / q**2, -weights[:-1] / (q[:-1] * q[1:]))
+    eigenvalues, vectors = eigh_tridiagonal(diagonal / d**2, -weights[:-1] / (d[:-1] * d[1:]))
     return eigenvalues**-0.5, vectors
 
 
 def _cholesky_reversed(gram: Floats) -> Floats:
-    """Return the lower-triangular C with CᵀC = gram."""
+    """Return the lower-triangular C with CᵀC = gram; a usual Cholesky factor L has L Lᵀ = gram instead."""
     return cholesky(gram[::-1, ::-1], lower=True).T[::-1, ::-1]
 
 
 def _extrapolated(points: list[Floats], residuals: list[Floats]) -> Floats:
-    """Return the next point of x ← x + 2 f(x), by Anderson's extrapolation from the last few."""
+    """Return the next point of the iteration x ← x + 2 f(x), by Anderson's extrapolation.
+
+    points, residuals : the last few x, newest last, and f(x) of each.
+    """
     step = points[-1] + 2 * residuals[-1]
     if len(points) == 1:
         return step
     d_points, d_residuals = np.diff(points, axis=0).T, np.diff(residuals, axis=0).T
-    return step - (d_points + 2 * d_residuals) @ np.linalg.lstsq(d_residuals, residuals[-1], rcond=None)[0]
+    # The combination of recent changes of f that best explains the newest f is taken back, and its changes of x.
+    coefficients = np.linalg.lstsq(d_residuals, residuals[-1], rcond=None)[0]
+    return step - (d_points + 2 * d_residuals) @ coefficients
 
 
 # ------------------------------------------------------------------------------------------------- multipliers on file
 
 
 def _coordinates(positions: Floats, length: int) -> Floats:
-    """Return coordinates from -14 to 14 of steps along a sum of any length: the first and the last four steps keep
-    their distance to the end, the others are placed by its logarithm. So multipliers of different lengths look alike.
+    """Return coordinates from -14 to 14 for steps along a sum of `length` steps; the middle has coordinate 0.
 
-    positions : steps, from 1.
+    The first and the last four steps are 1 apart. Between them the coordinate is linear in the logarithm of the
+    distance to the nearer end. In these coordinates the multipliers of sums of different lengths look alike.
+
+    positions : numbers of the steps, from 1.
     """
     half = (length + 1) / 2
-    near = np.minimum(positions, length + 1 - positions)
-    fractions = np.log(np.maximum(near, _END) / _END) / np.log(half / _END)
-    coordinates = np.where(near <= _END, near, _END + _STRETCH * fractions) - (_END + _STRETCH)
+    to_end = np.minimum(positions, length + 1 - positions)
+    fractions = np.log(np.maximum(to_end, _END) / _END) / np.log(half / _END)
+    coordinates = np.where(to_end <= _END, to_end, _END + _STRETCH * fractions) - (_END + _STRETCH)
     return np.where(positions <= half, coordinates, -coordinates)
 
 
 def _nodes() -> Floats:
-    """Return the coordinates at which the file has multipliers."""
-    first = np.append(np.arange(1.0, _END + 1), _END + _STRETCH * np.arange(1, _INNER + 1) / _INNER)
-    first -= _END + _STRETCH
-    return np.append(first, -first[-2::-1])
+    """Return the coordinates at which the file has multipliers, ascending: those up to the middle, and their mirror
+    images."""
+    first_half = np.append(np.arange(1.0, _END + 1), _END + _STRETCH * np.arange(1, _INNER + 1) / _INNER)
+    first_half -= _END + _STRETCH
+    return np.append(first_half, -first_half[-2::-1])
 
 
 @lru_cache(maxsize=1)
 def _on_file() -> Floats:
-    """Return (lengths, firsts, coordinates) ln v, 0 in the middle."""
+    """Return ln v from the file, up to a constant: an array of axes _LENGTHS, _FIRSTS, and the coordinates `_nodes`."""
     return np.load(_FILE, allow_pickle=False).astype(float)
 
 
 def _interpolated(length: int, first: float) -> Floats:
-    """Return ln v (T,): cubic in ln T, in the logarithm of the first sensitivity, and along the sum."""
+    """Return ln v, (T,), by cubic interpolation of the file in ln T, then in ln `first`, then in the coordinate."""
     at_length = _cubic(np.log2(_LENGTHS), _on_file(), np.log2([length]))[0]
-    row = _cubic(_FIRSTS, at_length, np.log2([first]))[0]
-    return _cubic(_nodes(), row, _coordinates(np.arange(1.0, length + 1), length))
+    at_first = _cubic(_FIRSTS, at_length, np.log2([first]))[0]
+    return _cubic(_nodes(), at_first, _coordinates(np.arange(1.0, length + 1), length))
 
 
 def _cubic(grid: Floats, values: Floats, at: Floats) -> Floats:
-    """Return (m, ...) values at `at` (m,) of the cubics through the four nearest of `values` (k, ...) on an ascending
-    grid."""
+    """Interpolate `values` (k, ...), given on an ascending grid (k,), at the points `at` (m,); return (m, ...).
+
+    The value at a point is that of the cubic polynomial through the four nearest grid points (Lagrange's formula).
+    """
     nearest = np.clip(np.searchsorted(grid, at) - 2, 0, len(grid) - 4)[:, None] + np.arange(4)
     nodes = grid[nearest]
     weights = np.ones(nearest.shape)
@@ -170,8 +202,10 @@ def _cubic(grid: Floats, values: Floats, at: Floats) -> Floats:
 
 
 def tabulated(length: int, first: float) -> Floats:
-    """Return ln v at the coordinates of the file, for a length and a sensitivity: ten times as exact as
-    interpolated."""
+    """Return a row of the file: ln v at the coordinates `_nodes`, 0 in the middle, for T = `length` and one `first`.
+
+    It is optimised to a tenth of _GAP, so that errors of interpolation have room.
+    """
     log_v = _multipliers("mean", _leaves(length, first), _GAP / 10)
     return _cubic(_coordinates(np.arange(1.0, length + 1), length), log_v - log_v[length // 2], _nodes())
 

@@ -1,8 +1,10 @@
-"""Releases as they leave a mechanism: value, law, and density of the output.
+"""Releases as they leave a mechanism: the exact value, the output, and the density of the output given the value.
 
-Every release of a run goes through `Source._passed`. A usual run keeps none. An audit notes them, and in a second run
-on another data set hands out the same outputs again: so the densities of one transcript under both data sets are known
-(`transcripts`).
+Every release of a run goes through `Source._passed`. A usual run stores none of them. An audit records them, and in a
+second run, on another data set, it hands out the same outputs again: so the densities of one series of outputs (a
+transcript) under both data sets are known, see `verification.transcripts`.
+
+R' is the number of replicates (simulated runs) that a query or release is for.
 """
 
 from abc import ABC, abstractmethod
@@ -21,18 +23,21 @@ Norm = Literal["l1", "l2", "linf", "range"]
 
 
 class Sample:
-    """Rows that were opened for queries; a query names them by this base class of `Batch`."""
+    """Base class of `Batch`, the rows that a query is computed on; it lets `Query` refer to batches without a cycle of
+    imports."""
 
 
 class Query(NamedTuple):
-    """A value computed from data for R' replicates; made by a Problem, consumed by a Mechanism.
+    """A value computed from data for R' replicates, before noise; made by a Problem, consumed by a Mechanism.
 
     value : (R', ...) float64.
-    sensitivity : largest change of `value` in `norm` when one row of the data (of the batch, if there is one) is
-        replaced, or added or removed, by `relation`; a scalar or (R',), a function of public facts and released values
-        only.
+    sensitivity : largest change of `value`, measured in `norm`, when one row of the data (of the batch, if there is
+        one) changes as `relation` says; a scalar or (R',). It may depend on public facts and released values only.
+    norm : "l1", "l2", "linf" (the largest change of any entry), or "range" (the largest change of any entry minus the
+        smallest).
     batch : the batch that the value was computed on; None for the whole table.
-    relation : the neighbouring relation that the sensitivity holds for; that of the run's events, or it is refused.
+    relation : the neighbouring relation under which the sensitivity holds. Mechanisms refuse the query unless it is
+        that of the run's events.
     """
 
     value: np.ndarray
@@ -45,17 +50,21 @@ class Query(NamedTuple):
 # ------------------------------------------------------------------------------------------------------------- releases
 
 Standard = Literal["laplace", "standard_normal"]
-_NODES = 100  # of the noisy threshold's law; the remaining error of a probability is far below 1 / runs
+_NODES = 100  # of the integral over the noisy threshold; its error is far below what an audit's runs can resolve
 
 
 @dataclass(slots=True)
 class Release(ABC):
     """One release, for R' replicates.
 
-    value : (R', ...) the exact value. output : (R', ...) the numbers that leave. replicates : (R',) that get them.
-    batch : the rows that it was computed on; None for the whole table, and for running sums and products.
-    event, change : as declared, not as drawn: the single release that was paid for, and the query's sensitivity, a
-        scalar or (R',); of running sums those of all queries, (R', T).
+    value : (R', ...) the exact value.
+    output : (R', ...) the numbers that are released.
+    replicates : (R',) numbers of the replicates that they are released for.
+    batch : the rows that the value was computed on; None for the whole table, and for running sums and products.
+    event : the single event that was charged for the release.
+    change : the declared sensitivity of the query, a scalar or (R',); for running sums those of all T queries, (R', T).
+
+    Fields of subclasses describe the noise as it was really drawn; `event` and `change` as it should have been.
     """
 
     value: np.ndarray
@@ -68,17 +77,21 @@ class Release(ABC):
 
     @property
     def paid(self) -> float:
-        """The parameter of the event."""
+        """The parameter of the event that was charged: its ε, μ, η or ρ; nan if it has none."""
         return self.event.parameter if isinstance(self.event, OneNumber) else np.nan
 
     @abstractmethod
     def log_density(self) -> Floats:
-        """Return (R',) the logarithm of the density of the output, up to a constant that no data set changes."""
+        """Return (R',) the log density of the output given the value, up to a constant that is the same for all data
+        sets."""
 
 
 @dataclass(slots=True)
 class Noised(Release):
-    """Value plus independent noise of this scale, a scalar or (R',); 0 for none."""
+    """A value plus independent noise in each entry, of distribution `law` and of `scale`, a scalar or (R',).
+
+    A scale of 0 means that there is no noise.
+    """
 
     law: Standard
     scale: float | np.ndarray
@@ -87,39 +100,48 @@ class Noised(Release):
         return self.log_densities().sum(axis=1)
 
     def log_densities(self) -> Floats:
-        """Return (R', k) the logarithms of the densities of the k numbers of the output."""
-        rows = len(self.value)
-        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), rows)[:, None]
-        distance = np.abs(self.output - self.value).reshape(rows, -1)
+        """Return (R', k) the log density of each of the k numbers of the output, up to constants."""
+        replicates = len(self.value)
+        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), replicates)[:, None]
+        distance = np.abs(self.output - self.value).reshape(replicates, -1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            units = np.where(distance > 0, distance / scale, 0.0)  # no noise, no distance
-            units = units if self.law == "laplace" else units**2 / 2
-            return -units - np.where(scale > 0, np.log(scale), 0.0)
+            in_scales = np.where(distance > 0, distance / scale, 0.0)  # 0 / 0 without noise counts as 0
+            exponent = in_scales if self.law == "laplace" else in_scales**2 / 2
+            return -exponent - np.where(scale > 0, np.log(scale), 0.0)
 
 
 @dataclass(slots=True)
 class Selected(Release):
-    """Indices (R', most), -1 for none, drawn with probabilities ∝ exp(slope · utility); value : the utilities, (R', k)
-    for all draws or (R', most, k). slope : (R',)."""
+    """Indices that were selected with probabilities ∝ exp(slope · utility).
+
+    value : the utilities, (R', k), or (R', draws, k) if each draw has its own.
+    output : (R', draws) the indices; -1 where a replicate has fewer draws than others.
+    slope : (R',), the factor η/Δ of the exponential mechanism as it was used.
+    """
 
     slope: np.ndarray
 
     def log_weights(self, slope: np.ndarray) -> np.ndarray:
-        """Return (R', most or 1, k) the logarithms of the weights of all indices, with slopes (R',)."""
+        """Return the log weights of all k indices for given slopes (R',): (R', draws, k), or (R', 1, k) if all draws
+        have the same."""
         logits = log_weights(self.value, slope.reshape(-1, *[1] * (self.value.ndim - 1)))
         return logits if logits.ndim == 3 else logits[:, None]
 
     def log_density(self) -> Floats:
         logits = self.log_weights(self.slope)
-        logs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        logs = np.broadcast_to(logs, (*self.output.shape, logits.shape[-1]))
-        each = np.take_along_axis(logs, np.maximum(self.output, 0)[..., None], axis=-1)[..., 0]
-        return np.asarray(np.where(self.output >= 0, each, 0.0).sum(axis=1))
+        log_probabilities = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        log_probabilities = np.broadcast_to(log_probabilities, (*self.output.shape, logits.shape[-1]))
+        is_index = self.output >= 0
+        of_output = np.take_along_axis(log_probabilities, np.maximum(self.output, 0)[..., None], axis=-1)[..., 0]
+        return np.asarray(np.where(is_index, of_output, 0.0).sum(axis=1))
 
 
 def log_weights(utilities: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the weights of indices, 0 for the best; of infinite slope, only the best can be chosen:
-    utilities that one row cannot move at all (Δ = 0) are public."""
+    """Return slope · (utility - largest utility), the log weights of indices (..., k); the best index has 0.
+
+    An infinite slope leaves only the best indices possible. It belongs to utilities that one row cannot change at all
+    (Δ = 0), which are public.
+    """
     gaps = utilities - utilities.max(axis=-1, keepdims=True)
     if not np.isinf(slope).any():
         return np.asarray(slope * gaps)
@@ -129,29 +151,39 @@ def log_weights(utilities: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 @dataclass(slots=True)
 class Accepted(Release):
-    """The first index (R',) of values (R', k) that reaches a noisy threshold, -1 for none. threshold, noise : (R', 1)
-    scales of the Laplace noise on the threshold and on the values."""
+    """The first index whose noisy value reaches a noisy threshold of 0: the sparse vector technique.
+
+    value : (R', k) the exact values minus thresholds.
+    output : (R',) the index; -1 if no noisy value reaches the threshold.
+    threshold, noise : (R', 1) scales of the Laplace noise on the threshold and on the values.
+    """
 
     threshold: np.ndarray
     noise: np.ndarray
 
     def log_density(self, nodes: int = _NODES) -> Floats:
-        levels = (np.arange(nodes) + 0.5) / nodes  # of the threshold's quantiles
-        heights = self.threshold * np.where(levels < 0.5, np.log(2 * levels), -np.log(2 - 2 * levels))  # (R', nodes)
-        none_before, likelihood = np.ones_like(heights), np.zeros(len(self.value))
+        """Return (R',) the log probability of the output, averaged over `nodes` quantiles of the noisy threshold.
+
+        Given the threshold, the values are above or below it independently: index i is the output if its value is
+        above and all earlier ones are below.
+        """
+        levels = (np.arange(nodes) + 0.5) / nodes
+        quantiles = self.threshold * np.where(levels < 0.5, np.log(2 * levels), -np.log(2 - 2 * levels))  # (R', nodes)
+        all_below = np.ones_like(quantiles)  # the probability that all values so far are below the threshold
+        likelihood = np.zeros(len(self.value))
         for index in range(self.value.shape[1]):
-            below = _laplace_below(heights - self.value[:, index : index + 1], self.noise)
-            is_first = self.output == index
-            likelihood[is_first] = (none_before * (1 - below))[is_first].mean(axis=1)
-            none_before *= below
-        none = self.output < 0
-        likelihood[none] = none_before[none].mean(axis=1)
+            below = _laplace_below(quantiles - self.value[:, index : index + 1], self.noise)
+            is_output = self.output == index
+            likelihood[is_output] = (all_below * (1 - below))[is_output].mean(axis=1)
+            all_below *= below
+        is_none = self.output < 0
+        likelihood[is_none] = all_below[is_none].mean(axis=1)
         with np.errstate(divide="ignore"):
             return np.log(likelihood)
 
 
 def _laplace_below(height: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Return the chance that Laplace noise of this scale is below a height."""
+    """Return the probability that Laplace noise of this scale is below `height`; a scale of 0 is no noise."""
     with np.errstate(divide="ignore", invalid="ignore"):
         tail = np.exp(-np.where(height == 0, 0.0, np.abs(height) / scale)) / 2
     return np.where(height < 0, tail, 1 - tail)
@@ -159,9 +191,13 @@ def _laplace_below(height: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 @dataclass(slots=True)
 class Summed(Release):
-    """One of a series of running sums: value plus row `step`, from 0, of B z for a factorisation, scale (R',) times.
+    """One of a series of running sums: its value plus scale (R',) times row `step` of B z.
 
-    series : the running sums, the same object for all of them.
+    z are independent standard normal numbers, one for each sum of the series (and each entry of the value), and B is
+    the left factor of `factorisation`. So the noises of the sums of one series are correlated.
+
+    series : the object that releases all sums of this series, by which they are recognised.
+    step : index of this sum in the series, from 0.
     """
 
     scale: np.ndarray
@@ -171,7 +207,7 @@ class Summed(Release):
 
     @property
     def first(self) -> bool:
-        """True for the first sum of its series, all of which one event pays for."""
+        """True for the first sum of its series; the one event that pays for the whole series is counted there."""
         return self.step == 0
 
     def log_density(self) -> Floats:
@@ -180,9 +216,12 @@ class Summed(Release):
 
 @dataclass(slots=True)
 class Multiplied(Release):
-    """A symmetric matrix with GOE noise times a unit vector; value : its mean (R', d) given the earlier products.
+    """A product of a unit vector with a symmetric matrix that carries GOE noise (see `matrix_products`).
 
-    unit : (R', d) the vector. basis : (R', k, d) the earlier ones. scale : of the noise on the diagonal.
+    value : (R', d) the mean of the product, given the earlier products with the same noisy matrix.
+    unit : (R', d) the vector, orthogonal to the earlier ones.
+    basis : (R', k, d) the vectors of the earlier products.
+    scale : s, the standard deviation of the noise on the diagonal of the matrix; off the diagonal it is s/√2.
     """
 
     unit: np.ndarray
@@ -191,24 +230,28 @@ class Multiplied(Release):
 
     @property
     def first(self) -> bool:
-        """True for the first product with its matrix, all of which one event pays for."""
+        """True for the first product with its matrix; the one event that pays for all of them is counted there."""
         return not self.basis.shape[1]
 
     def log_density(self) -> Floats:
-        """Return (R',) log densities: variance s² along the vector, s²/2 on the space orthogonal to it and to all
-        before; the rest is known by symmetry."""
+        """Return (R',) the log density of the product given the earlier ones, up to a constant.
+
+        The noise is normal, of variance s² along the vector and s²/2 in each direction orthogonal to it and to the
+        earlier vectors. Its part along the earlier vectors is fixed, because the matrix is symmetric.
+        """
         noise = self.output - self.value
-        along = (noise * self.unit).sum(axis=1)
-        earlier = np.einsum("rkd,rd->rk", self.basis, noise)
-        square = (noise**2).sum(axis=1) - along**2 - (earlier**2).sum(axis=1)
-        return -(along**2 / 2 + np.maximum(square, 0.0)) / self.scale**2
+        along_unit = (noise * self.unit).sum(axis=1)
+        along_earlier = np.einsum("rkd,rd->rk", self.basis, noise)
+        square_of_rest = (noise**2).sum(axis=1) - along_unit**2 - (along_earlier**2).sum(axis=1)
+        return -(along_unit**2 / 2 + np.maximum(square_of_rest, 0.0)) / self.scale**2
 
 
 class Source(Protocol):
-    """The mechanisms of a run, as batches, leaves and sums know them: the source of noise, and the exit of releases."""
+    """The part of `Mechanisms` that batches, leaves and sums use: it draws noise, and every release passes it."""
 
     def _drawn(self, distribution: Standard, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Return (R', *shape) standard draws, each replicate's from its own stream."""
+        """Return (R', *shape) independent draws of scale 1 for the replicates `rows`, each from its own stream."""
 
     def _passed(self, release: Release) -> np.ndarray:
-        """Return the output that leaves, in a second run that of the first."""
+        """Return the output of the release; in the second run of an audit, the output of the same release of the
+        first."""

@@ -1,8 +1,9 @@
 """Leaves and running sums: releases on disjoint sets of rows, each of which is used once.
 
-A row of the data is in one leaf at most, and its leaf does not depend on the data. So replacing it moves one of the
-queries that are computed on the leaves, and a running sum over them pays for that one only (`matrix_factorisation`).
-Both are enforced: leaves are dealt once, and a running sum accepts only the leaves that it was opened for, in order.
+A leaf is a set of rows on which one query is computed. Each row of the data is in one leaf at most, and which one does
+not depend on the data. So a replaced row changes only one of the queries, and running sums over all of them cost no
+more than they would if any one query changed (`matrix_factorisation`). This module enforces both: leaves are handed out
+once, and running sums accept only queries on the leaves that they were opened for, in order.
 """
 
 from collections.abc import Sequence
@@ -16,17 +17,20 @@ from dpviz.privacy.ledger import LedgerError
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.releases import Query, Source, Summed
 
-ROUNDING = 1e-12  # relative, of a sensitivity that was computed twice
+ROUNDING = 1e-12  # relative difference by which rounding lets a query's sensitivity exceed the declared one
 
 
 class Leaves:
-    """Disjoint batches of rows under a public permutation, one permutation per replicate; dealt in order, each once.
+    """Disjoint batches of rows (leaves), handed out one after the other by `next`, each once.
 
-    They hold nothing private: releases on them are paid for when `Mechanisms.prefix_sums` or `Mechanisms.parallel`
-    opens them; one of the two does, once.
+    They are cut off a public permutation of the rows, a different one for each replicate, so which rows they contain
+    is not secret. No release on them is possible before either `Mechanisms.prefix_sums` or `Mechanisms.parallel` opens
+    them, which pays for the releases and happens once.
 
-    sizes : rows of each leaf.
-    replicates : (R',) that they are dealt to.
+    indices : (R', sum of sizes) the permuted rows of each replicate.
+    sizes : number of rows of each leaf.
+    replicates : (R',) numbers of the replicates.
+    source : the mechanisms that made them.
     """
 
     def __init__(
@@ -34,20 +38,21 @@ class Leaves:
     ) -> None:
         self.sizes = tuple(sizes)
         self.replicates = replicates
-        self._indices = indices  # (R', sum of sizes)
+        self._indices = indices
         indices.setflags(write=False)
         self._ends = np.cumsum(sizes)
         self._source, self._relation = source, relation
-        self._row_of = {int(r): i for i, r in enumerate(replicates)}  # of the replicates that have not left
-        self._events: tuple[Event | None, ...] | None = None
-        self._dealt: list[Batch] = []
-        self._lock = Lock()  # two threads must not both be dealt one leaf
+        # The position in `_indices` of each replicate that has taken part in all leaves so far.
+        self._position_of = {int(r): i for i, r in enumerate(replicates)}
+        self._events: tuple[Event | None, ...] | None = None  # what was paid for on each leaf; None before the opening
+        self._used: list[Batch] = []  # the leaves that were handed out
+        self._lock = Lock()  # two threads must not both get the same leaf
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def check(self, source: Source, count: int) -> None:
-        """Raise LedgerError unless these leaves are `count`, of the mechanisms `source`, and not yet opened."""
+        """Raise LedgerError unless there are `count` leaves, made by the mechanisms `source` and not yet opened."""
         if source is not self._source:
             raise LedgerError("these leaves belong to another run")
         if self._events is not None:
@@ -56,48 +61,52 @@ class Leaves:
             raise LedgerError(f"there are {len(self)} leaves, and {count} to be released")
 
     def _open(self, events: Sequence[Event | None]) -> None:
-        """Record the event that was paid for on each leaf; None for leaves that a running sum releases."""
+        """Record the event that was paid for on each leaf, or None for all if running sums release their queries."""
         with self._lock:
             self.check(self._source, len(events))
             self._events = tuple(events)
 
     def next(self, rows: Replicates | None = None) -> Batch:
-        """Deal the next leaf, as a batch of the replicates `rows`; None = all that have not left.
+        """Return the next leaf as a batch, for the replicates `rows`; None means all that have not stopped.
 
-        A replicate that is not among them has left for good. Raises LedgerError before the leaves are opened, after
-        the last one, and for replicates that have left or never had leaves.
+        A replicate that is not in `rows` has stopped for good. Raises LedgerError before the leaves are opened, after
+        the last leaf, and for replicates that have stopped, are named twice or never had leaves.
         """
         with self._lock:
             if self._events is None:
                 raise LedgerError("open running sums or parallel releases on these leaves first")
-            i = len(self._dealt)
+            i = len(self._used)
             if i == len(self):
                 raise LedgerError(f"there are {len(self)} leaves; this is one more")
-            numbers = list(self._row_of) if rows is None else [int(r) for r in rows]
-            if len(set(numbers)) < len(numbers) or not self._row_of.keys() >= set(numbers):
-                raise LedgerError(f"leaf {i + 1} is for different ones of the replicates {list(self._row_of)}")
-            positions = [self._row_of[r] for r in numbers]
+            numbers = list(self._position_of) if rows is None else [int(r) for r in rows]
+            if len(set(numbers)) < len(numbers) or not self._position_of.keys() >= set(numbers):
+                raise LedgerError(f"leaf {i + 1} is for different ones of the replicates {list(self._position_of)}")
+            positions = [self._position_of[r] for r in numbers]
             indices = self._indices[:, self._ends[i] - self.sizes[i] : self._ends[i]]
-            if positions != list(range(len(indices))):
+            if positions != list(range(len(indices))):  # without a copy if all replicates take part
                 indices = indices[positions]
-            self._row_of = dict(zip(numbers, positions, strict=True))
+            self._position_of = dict(zip(numbers, positions, strict=True))
             leaf = Batch(self._events[i], numbers, self._source, self._relation, indices=indices, size=self.sizes[i])
-            self._dealt.append(leaf)
+            self._used.append(leaf)
             return leaf
 
     def is_leaf(self, batch: Batch | None, number: int) -> bool:
-        """Return whether a batch is the leaf of this number, from 0."""
-        return number < len(self._dealt) and batch is self._dealt[number]
+        """Return whether `batch` is the leaf of this number, counted from 0, and has been handed out."""
+        return number < len(self._used) and batch is self._used[number]
 
 
 class PrefixSums:
-    """Running sums that have been paid for: `add` releases the noisy sum of all queries so far, T times at most.
+    """Running sums that have been paid for: `add` releases the noisy sum of all queries so far, at most T times.
 
-    Query t is one on leaf t, for the replicates that the leaf was dealt to. Where the factorisation is restarted, the
-    sums begin anew.
+    Query t is computed on leaf t, for the replicates that the leaf was handed out for. At a restart of the
+    factorisation (every `factorisation.period` queries) the sums begin again at 0.
 
-    sensitivities : (R', T) declared largest change of each query in L2.
-    noise_scale : (R',) standard deviation of the draws; prefix t gets factorisation.row_norms[t - 1] times as much.
+    factorisation : of the T running sums; it determines the noise of sum t, which is a combination of independent
+        normal draws and correlated with that of the other sums.
+    sensitivities : L2 sensitivity of each query, declared in advance; a scalar, (T,) or (R', T).
+    shape : of a query's value for one replicate.
+    noise_scale : (R',) standard deviation of the independent draws; the noise of sum t has factorisation.row_norms[t -
+        1] times that standard deviation.
     """
 
     def __init__(
@@ -111,50 +120,53 @@ class PrefixSums:
         source: Source,
         relation: Relation,
     ) -> None:
-        rows = len(leaves.replicates)
-        self._declared = np.broadcast_to(np.asarray(sensitivities, dtype=float), (rows, factorisation.length))
+        replicates = len(leaves.replicates)
+        self._declared = np.broadcast_to(np.asarray(sensitivities, dtype=float), (replicates, factorisation.length))
         if not (np.isfinite(self._declared) & (self._declared >= 0)).all():
             raise LedgerError(f"the sensitivities {sensitivities} are not finite numbers")
         self.noise_scale, self._event = factorisation.sensitivity(self._declared) / event.mu, event
         self._factorisation, self._leaves, self._source, self._relation = factorisation, leaves, source, relation
-        self._row_of = {int(r): i for i, r in enumerate(leaves.replicates)}
-        self._total = np.zeros((rows, *shape))
+        self._position_of = {int(r): i for i, r in enumerate(leaves.replicates)}
+        self._total = np.zeros((replicates, *shape))  # the exact sums so far
         self._noise = factorisation.stream(self._drawn) if event.mu < np.inf else None
-        self._added = 0
+        self._added = 0  # number of queries so far
         self._lock = Lock()  # two threads must not both release a query on one leaf
 
     def add(self, query: Query) -> np.ndarray:
-        """Release the noisy sum of the queries since the sums last began, up to this one; (R', ...), as in its leaf.
+        """Release the noisy sum of all queries since the last restart, with this one; (R'', ...).
 
-        Raises LedgerError, before anything is drawn, if the query is not one on the next leaf, or not as declared.
+        R'' are the replicates of the leaf that the query was computed on. Raises LedgerError, before anything is drawn,
+        if the query was not computed on the next leaf, or if its norm, shape or sensitivity is not as declared.
         """
         with self._lock:
             leaf = self._leaf(query)
-            positions = [self._row_of[int(r)] for r in leaf.replicates]
+            positions = [self._position_of[int(r)] for r in leaf.replicates]
             self._check(query, positions)
-            total = query.value + (0.0 if self._added % self._factorisation.period == 0 else self._total[positions])
+            is_restart = self._added % self._factorisation.period == 0
+            total = query.value + (0.0 if is_restart else self._total[positions])
             require_finite(total)
             self._added += 1
             self._total[positions] = total
-            if self._noise is None:
+            if self._noise is None:  # without privacy
                 return total
-            self._now = leaf.replicates, positions
-            require_room(total, self.noise_scale[positions])
-            noise, scale = next(self._noise)[positions], self.noise_scale[positions]
+            scale = self.noise_scale[positions]
+            require_room(total, scale)
+            self._drawing_for = leaf.replicates, positions  # read by `_drawn`, which the stream of noise calls
+            noise = next(self._noise)[positions]
             noisy = total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
             law = leaf.replicates, None, scale, self, self._factorisation, self._added - 1
             change = self._declared[positions]
             return self._source._passed(Summed(total, noisy, *law, event=self._event, change=change))
 
     def _drawn(self) -> np.ndarray:
-        """Return standard normal draws for the replicates of this step, zeros for those that have left."""
-        replicates, positions = self._now
+        """Return (R', *shape) standard normal draws for the current query; 0 for replicates that have stopped."""
+        replicates, positions = self._drawing_for
         normals = np.zeros(self._total.shape)
         normals[positions] = self._source._drawn("standard_normal", replicates, self._total.shape[1:])
         return normals
 
     def _leaf(self, query: Query) -> Batch:
-        """Return the leaf of the query; raise LedgerError unless it is the next one of these sums."""
+        """Return the leaf that the query was computed on; raise LedgerError unless it is the next one of these sums."""
         if self._added == len(self._leaves):
             raise LedgerError(f"these running sums were opened for {self._added} queries; this is one more")
         leaf = query.batch
@@ -163,7 +175,10 @@ class PrefixSums:
         return leaf
 
     def _check(self, query: Query, positions: list[int]) -> None:
-        """Raise LedgerError unless norm, relation, shape and sensitivity of the query are as declared."""
+        """Raise LedgerError unless norm, relation, shape and sensitivity of the query are as declared.
+
+        positions : those of the query's replicates among the R' of these sums.
+        """
         if query.norm != "l2":
             raise LedgerError(f"Gaussian noise needs a sensitivity in l2, the query has {query.norm}")
         require_relation(query, self._relation)

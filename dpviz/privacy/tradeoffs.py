@@ -1,6 +1,7 @@
 """Attacks on releases: the trade-off curve of the best tests, and their largest advantage.
 
-Those of a bare guarantee are methods of its Budget.
+An attacker sees all releases and tests which one of two neighbouring data sets they come from. The functions here
+compute from the events of the releases; if only a guarantee is known, use the methods of its `Budget`.
 """
 
 import math
@@ -17,62 +18,75 @@ from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 
 
 def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells: int = pld.MOST_CELLS) -> Floats:
-    """Return the smallest false negative rate of a test between two neighbouring data sets at each false positive rate.
+    """Return f(α), the smallest false negative rate of any test with false positive rate α, for each given α.
 
-    f(α) = max(0, sup_ε 1 - δ(ε) - e^ε α) over the composed privacy profile (Dong, Roth, Su 2019), the smaller one of
-    the two directions: the attacker may take either data set as the null. Exact for Gaussian noise on all rows and for
-    one release of Laplace noise or of the exponential mechanism; otherwise never above the true f, so an attack looks
-    stronger.
+    f(α) = max(0, sup_ε 1 - δ(ε) - e^ε α), where δ(ε) is the privacy profile of all releases together and ε any real
+    number (Dong, Roth, Su 2019). If the profiles of the two directions differ, it is the smaller value, as the attacker
+    may choose either data set as the null hypothesis. The result is exact for Gaussian noise on all rows, and for one
+    release of Laplace noise or of the exponential mechanism; otherwise it is never above the true f, so an attack is
+    never stronger than the result says.
 
-    max_cells : see `pld.compose`.
+    false_positive_rates : α, an array of any shape, which is that of the result.
+    max_cells : limit of the grid on which losses are composed, see `pld.compose`.
     """
     alpha = np.asarray(false_positive_rates, dtype=float)
     if not events:
         return 1 - alpha
     pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")
+    # Lower bounds of f(α), of which the largest is returned; an infinite total gives the bound 0.
     bounds = [closed_forms.pure_tradeoff(pure, alpha), closed_forms.gdp_tradeoff(mu, alpha)]
     if len(events) == 1 and isinstance(events[0], Laplace):
         bounds.append(closed_forms.laplace_tradeoff(pure, alpha))
     elif len(events) == 1 and isinstance(events[0], ExpMech):
         bounds.append(closed_forms.exponential_tradeoff(pure, alpha))
-    elif profiles := _composed_profiles(tuple(events), max_cells):
-        bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
-    elif (rho := accountants.total(events, "rho")) < math.inf and mu == math.inf:
-        bounds.append(zcdp_tradeoff(rho, alpha))
+    else:
+        profiles = _composed_profiles(tuple(events), max_cells)
+        if profiles:
+            bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
+        elif mu == math.inf:
+            bounds.append(zcdp_tradeoff(accountants.total(events, "rho"), alpha))  # 0 if ρ is infinite
     return np.max(bounds, axis=0)
 
 
 def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) -> Floats:
-    """Return f at each α, (k,): the largest 1 - δ(ε) - e^ε α over ε, and the smallest of these over the profiles.
+    """Return f(α) for each α, (k,): the largest 1 - δ(ε) - e^ε α over ε; of several profiles, the smallest f(α).
 
-    The maximised function is concave in e^ε: the best interval of a grid is refined.
+    The function of ε is concave in e^ε, so its maximum lies next to the best point of a grid: five times, the grid is
+    replaced by a finer one between the neighbours of that point.
     """
-    largest = 1.0  # an ε beyond which δ hardly falls; up to 512, where e^ε is finite
-    while largest < 512 and any(profile(largest) > profile(2 * largest) + 1e-12 for profile in profiles):
-        largest *= 2
+    max_epsilon = 1.0  # δ hardly falls beyond; at most 512, where e^ε is still finite
+    while max_epsilon < 512 and any(profile(max_epsilon) > profile(2 * max_epsilon) + 1e-12 for profile in profiles):
+        max_epsilon *= 2
     rows = np.arange(len(alpha))
     curves = []
     for profile in profiles:
-        low, high = np.full(len(alpha), -largest), np.full(len(alpha), largest)
+        low, high = np.full(len(alpha), -max_epsilon), np.full(len(alpha), max_epsilon)
         for _ in range(5):
-            grid = np.linspace(low, high, 65, axis=-1)
-            heights = 1 - profile(grid) - np.exp(grid) * alpha[:, None]
-            best = heights.argmax(axis=1)
-            low, high = grid[rows, np.maximum(best - 1, 0)], grid[rows, np.minimum(best + 1, 64)]
-        curves.append(heights.max(axis=1))
-    return np.clip(np.min(curves, axis=0) - 1e-15, 0.0, 1.0)  # rounding never makes f larger
+            epsilon = np.linspace(low, high, 65, axis=-1)  # (k, 65), a grid for each α
+            values = 1 - profile(epsilon) - np.exp(epsilon) * alpha[:, None]
+            best = values.argmax(axis=1)
+            low, high = epsilon[rows, np.maximum(best - 1, 0)], epsilon[rows, np.minimum(best + 1, 64)]
+        curves.append(values.max(axis=1))
+    return np.clip(np.min(curves, axis=0) - 1e-15, 0.0, 1.0)  # the subtraction keeps rounding from making f larger
 
 
 def profile(events: Sequence[Event], epsilon: ArrayLike) -> Floats:
-    """Return δ of all events together at each real ε, the larger one of both directions; ValueError if unknown."""
+    """Return the smallest δ with which all events together are (ε, δ)-DP, at each given real ε.
+
+    It is the larger one of the two directions. Raises ValueError if no privacy profile of the events is known.
+    """
     profiles = _composed_profiles(tuple(events))
     if not profiles:
         raise ValueError(f"no privacy profile of {events} is known")
-    return np.max([each(epsilon) for each in profiles], axis=0)
+    return np.max([direction(epsilon) for direction in profiles], axis=0)
 
 
 def advantage(events: Sequence[Event]) -> float:
-    """Return the largest TPR - FPR of any test between two neighbouring data sets: δ(0), in either direction."""
+    """Return an upper bound of the advantage of any test between two neighbouring data sets, its TPR - FPR.
+
+    The largest advantage is δ(0), which is the same in both directions. Of several valid bounds of it, the result is
+    the smallest.
+    """
     if not events:
         return 0.0
     pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")
@@ -85,8 +99,11 @@ def advantage(events: Sequence[Event]) -> float:
 
 @lru_cache(6)
 def _composed_profiles(events: tuple[Event, ...], max_cells: int = pld.MOST_CELLS) -> tuple[per_event.Profile, ...]:
-    """Return δ(ε) of all events together in each direction, for all real ε, accurate to about 1e-8; empty where none is
-    known or GDP is exact."""
+    """Return the privacy profiles δ(ε) of all events together, functions of any real ε, accurate to about 1e-8.
+
+    There is one profile if both directions (which one of the data sets is the null hypothesis) have the same, else two.
+    The result is empty if no profile is known, and for Gaussian noise on all rows, of which closed forms are used.
+    """
     runs, _ = accountants.runs_of(events)
     if all(isinstance(release, Gaussian) for release, _ in runs):
         return ()
@@ -98,5 +115,5 @@ def _composed_profiles(events: tuple[Event, ...], max_cells: int = pld.MOST_CELL
         return ()
     if len(composed) == 1:
         return (per_event.mirrored(composed[0].delta),)
-    remove, add = composed
+    remove, add = composed  # the directions of Poisson batches: a row is removed, or added
     return per_event.mirrored(remove.delta, add.delta), per_event.mirrored(add.delta, remove.delta)

@@ -497,15 +497,18 @@ def test_a_filter_that_lets_everything_pass_is_seen(monkeypatch: pytest.MonkeyPa
     problem = Quadratic(rows=1500, dimension=2, strong_convexity=0.5).build()
     same = Neighbours(problem, problem)  # type: ignore[arg-type]
     case = Case("careful", "Careful", Careful(), "", (ZeroConcentratedDP(rho=0.02),), lambda: same)
-    charge = ledger._Filtered.charge
+    accounts = ledger._FilterAccounts
+    charge = accounts.charge
 
     def unlimited(self: Any, event: Event, times: np.ndarray | None) -> None:
         self._limit = math.inf
         charge(self, event, times)
 
     assert not kinds(case, 50)
-    monkeypatch.setattr(ledger._Filtered, "affordable", lambda self, _, times=1: np.ones(len(self._sum), dtype=bool))
-    monkeypatch.setattr(ledger._Filtered, "charge", unlimited)
+    monkeypatch.setattr(
+        ledger._FilterAccounts, "affordable", lambda self, _, times=1: np.ones(len(self._sum), dtype=bool)
+    )
+    monkeypatch.setattr(accounts, "charge", unlimited)
     assert "budget" in kinds(case, 50)
 
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpviz.privacy.accounting.closed_forms import _losses
+from dpviz.privacy.accounting.closed_forms import _randomised_responses
 
 
 def optimal_delta(epsilon: float, steps: int, total: float, step_delta: float = 0.0) -> float:
     """δ at ε = total ≥ 0 of any `steps` releases that are (epsilon, step_delta)-DP; inverse of `optimal`."""
     if not total >= 0:
         raise ValueError(f"total must not be negative, got {total}")
-    losses, excess, scaled = _losses(epsilon, steps)
+    losses, excess, scaled = _randomised_responses(epsilon, steps)
     reached = np.flatnonzero(losses >= total)
     failed = steps * math.log1p(-step_delta)
     if len(reached) == 0:

@@ -33,14 +33,14 @@ class Composed:
 @pytest.fixture
 def composed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Composed]:
     """Watches every composition."""
-    found, compose = Composed(), pld._Parts.composed
+    found, compose = Composed(), pld._Composition.composed
 
-    def watched(parts: pld._Parts, half: int, size: int) -> object:
+    def watched(parts: pld._Composition, half: int, size: int) -> object:
         found.windows.append(size)
         found.cells.append(size * sum(map(len, parts.directions)))
         return compose(parts, half, size)
 
-    monkeypatch.setattr(pld._Parts, "composed", watched)
+    monkeypatch.setattr(pld._Composition, "composed", watched)
     for cached in (accountants.epsilon_curve, calibration._largest_multiple, tradeoffs._composed_profiles):
         cached.cache_clear()
     yield found

@@ -1,1 +1,1 @@
-"""Accountants: events in, privacy spent out, in every currency."""
+"""Accounting: the privacy that events spend, in every currency and by every method of composition."""

@@ -1,6 +1,8 @@
-"""Accountants: events in, privacy spent out, in every currency and by every method; the tightest one wins.
+"""Accountants: functions that compute from events how much privacy the releases spend together.
 
-All functions consume events and know nothing else. A release without noise costs infinity everywhere.
+Each currency (ε, ρ, μ) has its sum. Besides, several methods prove an ε at a given δ, and the smallest of these is the
+reading that is displayed. The functions know nothing but the events. A release without noise costs infinity in every
+currency and method.
 """
 
 import math
@@ -47,18 +49,24 @@ METHOD_NAMES = MappingProxyType(
 )
 
 Precision = Literal["normal", "fine"]
-MOST_EXACT = 50  # different events that are composed as they are; more are rounded up to fewer
-MOST_FINE = 200  # the same on the fine grid, which may take seconds
-MOST_REFINED = 4  # different Gaussian releases on batches for which the best order is refined beyond the grid of orders
-MOST_ADDED = 4000  # different events where costs are only added up
+# Largest numbers of different events that are composed as they are; with more, nearly equal ones are rounded up to
+# common ones.
+MOST_EXACT = 50  # for loss distributions, and for Rényi divergences that are integrals
+MOST_FINE = 200  # for loss distributions on the fine grid, which may take seconds
+MOST_ADDED = 4000  # for methods that only add up costs
+# With more different Gaussian releases on batches than this, only the orders of the grid are tried, for speed.
+MOST_REFINED = 4
 
 
 @dataclass(frozen=True)
 class Reading:
-    """ε at a δ: the smallest that any accountant proves, the method that proves it, and the ε of every method.
+    """An ε for which all events together are (ε, δ)-DP, at one δ.
 
-    precision : "normal" where losses were rounded to the grid that a slider needs, up to 0.2 % too large; "fine" where
-        the grid was at least 20 times closer to the limit, or none was needed.
+    epsilon : the smallest one that any method proves; infinite if no method applies.
+    method : the method that proves it.
+    by_method : the ε of every method that applies.
+    precision : "normal" if losses were rounded to a grid that is fast enough for a slider, which makes ε up to 0.2 %
+        too large; "fine" if the error is at least 20 times smaller, or no grid was needed.
     """
 
     epsilon: float
@@ -68,10 +76,11 @@ class Reading:
 
 
 def spent(events: Sequence[Event], currency: Currency) -> Floats:
-    """Return (len(events) + 1,) the amount spent after each event, 0 first; infinite where the currency does not exist.
+    """Return the amount spent in a currency before the first event and after each one, (len(events) + 1,).
 
-    epsilon : basic composition of pure DP; rho : zCDP; mu : Gaussian DP. Raises UserError, as everything here, for
-    batches that hold under different neighbouring relations.
+    The currency is "epsilon" (pure ε, by basic composition), "rho" (zCDP) or "mu" (Gaussian DP). The amount is infinite
+    from the first event on that has no cost in the currency. Raises UserError, like all functions here, if the random
+    batches of the events hold under different neighbouring relations.
     """
     unit = UNITS[currency]
     _require_one_relation(objects(events))
@@ -79,18 +88,22 @@ def spent(events: Sequence[Event], currency: Currency) -> Floats:
 
 
 def _require_one_relation(events: Collection[Event]) -> None:
-    """Raise UserError where `events.relation` does; one batch of each kind tells as much as all of them."""
-    batches = {event.kind: event for event in events if isinstance(event, Sub)}
-    relation([*batches.values(), *(event for event in events if isinstance(event, (Seq, Repeat)))])
+    """Raise UserError if the batches of the events hold under different neighbouring relations; see `events.relation`.
+
+    To save time, that function is given only one event of each kind of batch, and the composite events.
+    """
+    batch_of_kind = {event.kind: event for event in events if isinstance(event, Sub)}
+    composites = [event for event in events if isinstance(event, (Seq, Repeat))]
+    relation([*batch_of_kind.values(), *composites])
 
 
 def total(events: Sequence[Event], currency: Currency) -> float:
-    """Return the amount spent after all events, in the unit of the currency: ε, ρ or μ."""
+    """Return the amount that all events together spend in a currency: an ε, ρ or μ."""
     return float(spent(events, currency)[-1])
 
 
 def epsilon(events: Sequence[Event], delta: float, method: Method) -> float:
-    """Return ε at δ of all events by one method, an upper bound; infinite where the method does not apply."""
+    """Return an ε for which all events together are (ε, delta)-DP by one method; infinite if it does not apply."""
     return float(epsilon_curve(tuple(events), delta, method, (len(events),))[0]) if events else 0.0
 
 
@@ -98,24 +111,24 @@ def epsilon(events: Sequence[Event], delta: float, method: Method) -> float:
 def tightest(
     events: Sequence[Event], delta: Delta, prior: Sequence[Event] = (), precision: Precision = "normal"
 ) -> Reading:
-    """Return the smallest proven ε at δ, and the ε of every method that applies.
+    """Return the smallest ε that any method proves for all events together, at a given δ, and the ε of every method.
 
     Parameters
     ----------
     events : sequence of Event
         Releases, in their order.
     delta : float
-        In (0, 1).
+        The δ of (ε, δ)-DP, in (0, 1).
     prior : sequence of Event
-        Releases on whose outcome the choice of `events` depends. Of the methods, only basic composition allows that, so
-        their pure ε is added.
+        Releases on whose outcome the choice of `events` depends. Of the methods, only basic composition allows such a
+        choice, so the pure ε of `prior` is added to the result.
     precision : "normal" or "fine"
-        "fine" asks for a finer grid of losses, which may take seconds; the reading has the precision that was reached.
+        "fine" uses a finer grid of losses, which may take seconds; the reading says which precision was reached.
 
     Returns
     -------
     Reading
-        `epsilon`, infinite where no method applies; `method`; `by_method`.
+        `epsilon`, infinite if no method applies; `method`; `by_method`; `precision`.
 
     Raises
     ------
@@ -132,34 +145,37 @@ def tightest(
     ('pld', 5.24, 15.86)
     """
     _require_one_relation((*prior, *events))
-    paid = total(prior, "epsilon")
-    bounds = {method: paid + epsilon(events, delta, method) for method in METHODS}
+    prior_epsilon = total(prior, "epsilon")
+    bounds = {method: prior_epsilon + epsilon(events, delta, method) for method in METHODS}
     finite: dict[Method, float] = {method: value for method, value in bounds.items() if value < math.inf}
     best: Method = min(finite, key=finite.__getitem__, default="basic")
-    result_precision: Precision = "normal"
+    reached_precision: Precision = "normal"
     if precision == "fine" and best in finite:
-        value = _fine_epsilon(tuple(events), delta, finite.get("pld", bounds[best]) - paid)
-        if value is not None:
-            finite["pld"], result_precision = min(paid + value, bounds["pld"]), "fine"
+        guess = finite.get("pld", bounds[best]) - prior_epsilon
+        fine_epsilon = _fine_epsilon(tuple(events), delta, guess)
+        if fine_epsilon is not None:
+            finite["pld"] = min(prior_epsilon + fine_epsilon, bounds["pld"])
+            reached_precision = "fine"
             best = min(finite, key=finite.__getitem__)
-    return Reading(finite.get(best, math.inf), best, MappingProxyType(finite), result_precision)
+    return Reading(finite.get(best, math.inf), best, MappingProxyType(finite), reached_precision)
 
 
 def when_stopped(events: Sequence[Event], whole: Sequence[Event], delta: float, prior: Sequence[Event] = ()) -> Reading:
-    """Return ε at δ of a fixed plan that was stopped, or may be, by an observer of its releases so far.
+    """Return the ε at a given δ of the first releases of a fixed plan, if the decision to stop there depends on them.
 
-    It is the smaller of the tightest ε of the whole plan, of which the releases so far are a function, and the ε of
-    these releases added up. No other method is valid for them, ρ and μ included: such a bound fails with probability δ
-    at any one step, and an observer can stop at a step where it does.
+    It is the smaller one of two: the tightest ε of the whole plan, because the releases so far are a function of those
+    of the whole plan; and the sum of the pure ε of the releases so far. No other method is valid for these alone, ρ and
+    μ included: such a bound fails with probability δ at any given step, and an observer could stop at a step where it
+    does.
 
     Parameters
     ----------
     events : sequence of Event
-        The releases so far, the first of `whole`.
+        The releases so far: the first ones of `whole`.
     whole : sequence of Event
-        The plan.
+        All releases of the plan.
     delta, prior
-        As of `tightest`.
+        As in `tightest`.
 
     Source
     ------
@@ -179,16 +195,18 @@ def when_stopped(events: Sequence[Event], whole: Sequence[Event], delta: float, 
 
 @lru_cache(128)
 def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> float | None:
-    """Return ε at δ by loss distributions on the fine grid, or exactly; None where that takes too much memory or time.
+    """Return ε at δ of all events by loss distributions on the fine grid, or exactly for Gaussian noise on all rows.
 
     guess : an ε near the result, such as that of the normal grid.
+
+    The result is None if it takes too much memory or time.
     """
     if not events or guess == 0:
         return 0.0
     if total(events, "mu") < math.inf and all(map(_is_gaussian, objects(events))):
         return epsilon(events, delta, "gdp")
     if len({release for event in objects(events) for release, _ in releases_of(event)}) > MOST_FINE:
-        return None  # nearly equal events would be made equal, which costs more than the grid
+        return None  # nearly equal events would be rounded to equal ones, at a larger error than that of the grid
     try:
         return fine.epsilon(pld.counted(runs_of(events, MOST_FINE)[0]), delta, guess)
     except pld.AccountingLimit:
@@ -202,44 +220,56 @@ def _is_gaussian(event: Event) -> bool:
 
 @lru_cache(128)
 def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, checkpoints: tuple[int, ...]) -> Floats:
-    """Return (len(checkpoints),) ε at δ after the first t events, for each t in `checkpoints`; read-only and cached.
+    """Return, for each t in `checkpoints`, the ε at δ that one method proves for the first t events together.
 
-    Under a fixed plan the value at t is the guarantee if one had planned to stop there.
+    The result has shape (len(checkpoints),), is read-only and cached. Under a fixed plan the value at t is the
+    guarantee if one had planned in advance to stop after t events.
     """
     counts = np.array(checkpoints, dtype=int)
     if method == "pld":
         result = _pld_curve(events, delta, counts)
     else:
-        certain, log_certain = _without_failures(events)
-        targets = -np.expm1(math.log1p(-delta) - log_certain[counts])  # 1 - (1 - δ) / Π (1 - δ_i)
-        covered = targets > (-1e-12 if method == "basic" else 1e-12) * delta
+        # Releases that fail openly with a probability δ_i use up a part of δ; the method may use what remains.
+        without_failure, log_certain = _without_failures(events)
+        remaining_deltas = -np.expm1(math.log1p(-delta) - log_certain[counts])  # 1 - (1 - δ) / Π (1 - δ_i)
+        is_feasible = remaining_deltas > (-1e-12 if method == "basic" else 1e-12) * delta  # basic needs no δ itself
         result = np.full(len(counts), math.inf)
-        if covered.any():
-            result[covered] = _CURVES[method](certain, targets[covered], counts[covered])
+        if is_feasible.any():
+            result[is_feasible] = _CURVES[method](without_failure, remaining_deltas[is_feasible], counts[is_feasible])
     result.setflags(write=False)
     return result
 
 
 def pld_epsilon(events: Sequence[Event], delta: float) -> float:
-    """Return ε at δ of all events from their privacy loss distributions; infinite where these fail. Not cached."""
+    """Return ε at δ of all events from their loss distributions; infinite if these do not apply. Not cached."""
     return float(_pld_curve(tuple(events), delta, np.array([len(events)]))[0])
 
 
 def rough_pld_epsilon(events: Sequence[Event], delta: float) -> float:
-    """Return an upper bound on ε at δ of all events by loss distributions on `pld.ROUGH_CELLS`: coarser and sooner than
-    `pld_epsilon`; infinite where these do not apply."""
+    """Return an upper bound on ε at δ of all events from loss distributions; infinite if these do not apply.
+
+    The grid has at most `pld.ROUGH_CELLS` per event, so it is coarser and faster than that of `pld_epsilon`.
+    """
     try:
-        return max(side.epsilon(delta) for side in pld.compose(runs_of(tuple(events))[0], delta, pld.ROUGH_CELLS))
+        directions = pld.compose(runs_of(tuple(events))[0], delta, pld.ROUGH_CELLS)
+        return max(direction.epsilon(delta) for direction in directions)
     except pld.AccountingLimit:
         return math.inf
 
 
+# The curves of the methods have the same arguments and result:
+#   events : without open failures, see `_without_failures`.
+#   deltas, counts : (k,) the δ and the number of events t at each checkpoint.
+#   result : (k,) the ε of the first t events together at each checkpoint.
+
+
 def _basic_curve(events: tuple[Event, ...], _deltas: Floats, counts: np.ndarray) -> Floats:
+    """Return the sum of the events' pure ε."""
     return spent(events, "epsilon")[counts]
 
 
 def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
-    """Return √(2 ln(1/δ) Σ ε_i²) + Σ ε_i (e^{ε_i} - 1) at each checkpoint (Dwork and Roth 2014, Theorem 3.20)."""
+    """Return √(2 ln(1/δ) Σ ε_i²) + Σ ε_i (e^{ε_i} - 1), advanced composition (Dwork and Roth 2014, Theorem 3.20)."""
     _require_one_relation(events)
     squares, linear = np.zeros(len(events) + 1), np.zeros(len(events) + 1)
     for i, terms in enumerate(of_each(events, lambda event: _advanced_terms(releases_of(event))), 1):
@@ -249,25 +279,28 @@ def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarra
 
 
 def _advanced_terms(releases: Sequence[tuple[Event, int]]) -> tuple[float, float]:
+    """Return Σ ε_i² and Σ ε_i (e^{ε_i} - 1) of runs of releases, the two sums of `_advanced_curve`."""
     pure = [(per_event.pure(release), times) for release, times in releases]
-    if any(epsilon > 700 for epsilon, _ in pure):  # e^ε overflows; of no use there
+    if any(epsilon > 700 for epsilon, _ in pure):  # e^ε overflows, and other methods are better there
         return math.inf, math.inf
     return sum(k * e * e for e, k in pure), sum(k * e * math.expm1(e) for e, k in pure)
 
 
 def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
-    """Return the smallest ε at each checkpoint that holds for all releases of one and the same ε (Kairouz, Oh,
-    Viswanath 2015); infinite once they differ."""
+    """Return the smallest ε that holds for any releases with the same pure ε as the events (Kairouz, Oh, Viswanath
+    2015); infinite at checkpoints after releases that differ."""
     runs, ends = runs_of(events, MOST_ADDED)
-    release, same = runs[0]
-    epsilon = per_event.pure(release)
+    release, equal_releases = runs[0]
+    step_epsilon = per_event.pure(release)
 
-    def at(count: int, delta: float) -> float:
+    def epsilon_at(count: int, delta: float) -> float:
         if count == 0:
             return 0.0
-        return closed_forms.optimal(epsilon, count, delta) if count <= same and epsilon <= 700 else math.inf
+        if count > equal_releases or step_epsilon > 700:
+            return math.inf
+        return closed_forms.optimal(step_epsilon, count, delta)
 
-    return np.array([at(count, delta) for count, delta in zip(ends[counts].tolist(), deltas.tolist(), strict=True)])
+    return np.array(list(map(epsilon_at, ends[counts].tolist(), deltas.tolist())))
 
 
 def _converted_curve(
@@ -277,54 +310,64 @@ def _converted_curve(
     deltas: Floats,
     counts: np.ndarray,
 ) -> Floats:
-    """Return the ε at each checkpoint and its δ that the amount spent in a currency implies."""
-    pairs = zip(spent(events, currency)[counts].tolist(), deltas.tolist(), strict=True)
-    return np.array([epsilon_at(*pair) for pair in pairs])
+    """Return the ε that follows from the amount spent in a currency; epsilon_at(amount, δ) converts one amount."""
+    return np.array(list(map(epsilon_at, spent(events, currency)[counts].tolist(), deltas.tolist())))
 
 
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
-    """Return ε at each checkpoint by Rényi divergences, each with its best order."""
+    """Return the ε that follows from the sum of the events' Rényi divergences, at the best order of each checkpoint."""
     runs, ends = runs_of(events, MOST_ADDED)
-    if sampled := sum(map(_is_integrated, {event for event, _ in runs})):  # a divergence of a batch is an integral
+    integrated = sum(map(_is_integrated, {event for event, _ in runs}))  # number of divergences that are integrals
+    if integrated:  # these take long, so fewer different events are allowed
         runs, ends = runs_of(events)
-    row: dict[Event, int] = {}
-    owner = np.array([row.setdefault(event, len(row)) for event, _ in runs])
-    divergences = _divergences(list(row))
-    coarse = np.linspace(0, len(closed_forms.ORDERS) - 1, 58).astype(int)  # enough, as the best is refined
-    orders = closed_forms.ORDERS if len(row) <= MOST_EXACT and not sampled else closed_forms.ORDERS[coarse]
+    index_of_event: dict[Event, int] = {}
+    event_of_run = np.array([index_of_event.setdefault(event, len(index_of_event)) for event, _ in runs])
+    divergences = _divergences(list(index_of_event))
+    orders = closed_forms.ORDERS
+    if len(index_of_event) > MOST_EXACT or integrated:
+        # Fewer orders are enough, as the best one is refined.
+        orders = orders[np.linspace(0, len(orders) - 1, 58).astype(int)]
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths
-    done = np.clip(ends[counts][:, None] - starts, 0, lengths)  # of each run, at each checkpoint
-    times = np.array([np.bincount(owner, part, len(row)) for part in done])
+    done_of_run = np.clip(ends[counts][:, None] - starts, 0, lengths)  # (checkpoints, runs)
+    times = np.array([np.bincount(event_of_run, done, len(index_of_event)) for done in done_of_run])
 
-    def composed(at: Floats) -> Floats:
-        each = divergences(at.ravel()).reshape(len(row), *at.shape)
+    def composed(alpha: Floats) -> Floats:
+        """Return the divergences at each checkpoint, (m, k), at orders (m, k) or (1, k)."""
+        of_event = divergences(alpha.ravel()).reshape(len(index_of_event), *alpha.shape)
 
-        def added(values: Floats) -> Floats:
-            return times @ values[:, 0] if len(at) == 1 else np.einsum("mr,rmk->mk", times, values)
+        def summed(values: Floats) -> Floats:
+            """Return the sum over events of values (events, m or 1, k), each counted `times` times."""
+            return times @ values[:, 0] if len(alpha) == 1 else np.einsum("mr,rmk->mk", times, values)
 
-        if (is_finite := np.isfinite(each)).all():
-            return added(each)
-        return np.where(added(~is_finite) > 0, math.inf, added(np.where(is_finite, each, 0.0)))  # 0 · ∞ is not a number
+        is_finite = np.isfinite(of_event)
+        if is_finite.all():
+            return summed(of_event)
+        # An infinite divergence counts only where the event occurs; 0 · ∞ is not a number.
+        return np.where(summed(~is_finite) > 0, math.inf, summed(np.where(is_finite, of_event, 0.0)))
 
-    epsilons = closed_forms.rdp_epsilon(composed, deltas, None, orders, refine=sampled <= MOST_REFINED)
+    epsilons = closed_forms.rdp_epsilon(composed, deltas, None, orders, refine=integrated <= MOST_REFINED)
     return np.where(counts > 0, epsilons, 0.0)
 
 
 def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
-    """Return the function from k orders to (len(events), k) Rényi divergences; no event is a `Seq` or a `Repeat`."""
+    """Return the function that maps k orders to the (len(events), k) Rényi divergences of the events.
+
+    It computes all events that share a formula in one call. No event may be a `Seq` or a `Repeat`.
+    """
     pure = np.array([[per_event.pure(event)] for event in events])
-    # Gaussian noise and a bare ρ: proportional to the order.
-    linear = np.array(
+    # The divergences of Gaussian noise and of a stated ρ are ρ times the order.
+    slope = np.array(
         [[per_event.rho(event)] if isinstance(event, (Gaussian, StatedZCDP)) else [math.inf] for event in events]
     )
-    kinds = np.array([per_event.RDP_OF_PURE.get(type(event), closed_forms.pure_rdp) for event in events])
-    kinds[~np.isfinite(pure[:, 0])] = None
-    groups = [(formula, kinds == formula) for formula in set(kinds) - {None}]
+    # Events with a pure ε have a formula in it.
+    formulas = np.array([per_event.RDP_OF_PURE.get(type(event), closed_forms.pure_rdp) for event in events])
+    formulas[~np.isfinite(pure[:, 0])] = None
+    groups = [(formula, formulas == formula) for formula in set(formulas) - {None}]
     others = [i for i, event in enumerate(events) if isinstance(event, Parallel) or _is_integrated(event)]
 
     def table(orders: Floats) -> Floats:
-        result = orders * linear
+        result = orders * slope
         for formula, rows in groups:
             result[rows] = formula(pure[rows], orders)
         for i in others:
@@ -335,12 +378,14 @@ def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
 
 
 def _is_integrated(event: Event) -> bool:
-    """Return whether the Rényi divergence of a release is an integral: a batch with Gaussian or mixed noise."""
+    """Return whether the Rényi divergence of a release is computed as an integral: that of a batch whose inner event is
+    Gaussian noise, or a mixture that a Gaussian release dominates."""
     return isinstance(event, Sub) and isinstance(per_event.dominating(event.inner), Gaussian)
 
 
 def _pld_curve(events: tuple[Event, ...], delta: float, counts: np.ndarray) -> Floats:
-    """Return ε at each checkpoint by loss distributions; infinite where these are not affordable."""
+    """Return ε at δ after the first t events, for each t in `counts`, by loss distributions; infinite if these do not
+    apply or take too much time or memory."""
     if not counts.any():
         return np.zeros(len(counts))
     runs, ends = runs_of(events)
@@ -350,7 +395,6 @@ def _pld_curve(events: tuple[Event, ...], delta: float, counts: np.ndarray) -> F
         return np.full(len(counts), math.inf)
 
 
-# (events, δ at each checkpoint, checkpoints) to ε at each; events that may fail openly have been taken out.
 _CURVES: dict[Method, Callable[[tuple[Event, ...], Floats, np.ndarray], Floats]] = {
     "basic": _basic_curve,
     "advanced": _advanced_curve,
@@ -363,17 +407,23 @@ _CURVES: dict[Method, Callable[[tuple[Event, ...], Floats, np.ndarray], Floats]]
 
 @lru_cache(64)
 def runs_of(events: tuple[Event, ...], max_distinct: int = MOST_EXACT) -> tuple[list[tuple[Event, int]], np.ndarray]:
-    """Return runs (release, count) in time order that dominate the events, and the number of releases after each event.
+    """Return the events as runs (release, count) of equal releases in time order, and the number of releases before the
+    first event and after each one, (len(events) + 1,).
 
-    Releases have no `Seq` and no `Repeat`. Where more than `max_distinct` differ, nearly equal ones are rounded up to a
-    common one. Cached, because every accountant needs the runs of the same events; not to be changed.
+    No release is a `Seq` or a `Repeat`; these are replaced by the releases inside. If more than `max_distinct` are
+    different, nearly equal ones are rounded up to a common one, which protects less. The result is cached, because
+    every accountant needs the runs of the same events; the caller must not change it.
     """
     runs: list[tuple[Event, int]] = []
     lengths = [0]
-    for event, same in groupby(events):
-        releases, times = releases_of(event), len(list(same))
-        # Checkpoints are at the ends of events, so the order of the releases inside of one is free.
-        runs += [(releases[0][0], times * releases[0][1])] if len(releases) == 1 else releases * times
+    for event, equal_events in groupby(events):
+        releases, times = releases_of(event), len(list(equal_events))
+        # The order of the releases inside an event is free, as checkpoints are at the ends of events.
+        if len(releases) == 1:
+            ((release, count),) = releases
+            runs.append((release, times * count))
+        else:
+            runs += releases * times
         lengths += [sum(count for _, count in releases)] * times
     runs = merged_runs(runs)
     different = {release for release, _ in runs}
@@ -382,13 +432,16 @@ def runs_of(events: tuple[Event, ...], max_distinct: int = MOST_EXACT) -> tuple[
         return runs, np.cumsum(lengths)
     if max_distinct == MOST_EXACT:
         return rounded_up(runs), np.cumsum(lengths)
-    return runs_of(events)  # rounded to the same few events for every limit
+    return runs_of(events)  # with the limit MOST_EXACT, so that events are always rounded to the same few
 
 
 def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:
-    """Return the events without their open failures, and (len(events) + 1,) ln of the chance that none of the first t
-    events fails: an (ε, δ)-DP release fails with probability δ at worst, else it is ε-DP (Kairouz, Oh, Viswanath
-    2015)."""
+    """Return the events without their open failures, and the logarithm of the probability that none of the first t
+    events fails, for t = 0, 1, …, (len(events) + 1,).
+
+    At worst, an (ε, δ)-DP release fails openly, which means that it reveals everything, with probability δ, and is ε-DP
+    otherwise (Kairouz, Oh, Viswanath 2015).
+    """
     if not any(isinstance(event, (StatedApproximateDP, Seq, Repeat, Parallel)) for event in objects(events)):
         return events, np.zeros(len(events) + 1)
     certain, logs = zip(*of_each(events, per_event.without_failure), strict=True)

@@ -1,9 +1,11 @@
-"""The currencies that add up over releases, even if each is chosen after seeing the last: ε, ρ, and the squares of μ.
+"""The currencies whose costs add up over releases, even if each release is chosen after seeing the earlier ones.
 
-ε of pure DP (Dwork, McSherry, Nissim, Smith 2006), ρ of zCDP (Bun and Steinke 2016), μ of Gaussian DP (Dong, Roth, Su
-2019); adaptively by Rogers, Roth, Ullman, Vadhan 2016, Whitehouse et al. 2023, Feldman and Zrnic 2021. Their names are
-those of the parameters: "epsilon", "rho", "mu". All else that is known of a currency is in its Budget
-(`privacy.budgets`). A refusal names a release that has no cost in a currency, and the reason.
+They are the ε of pure DP (Dwork, McSherry, Nissim, Smith 2006), the ρ of zCDP (Bun and Steinke 2016) and the square of
+the μ of Gaussian DP (Dong, Roth, Su 2019). That they add up under adaptive choices is shown by Rogers, Roth, Ullman,
+Vadhan 2016 (ε), Whitehouse et al. 2023 (ρ) and Feldman and Zrnic 2021 (μ²). In code they are called "epsilon", "rho"
+and "mu". Everything else about a currency is in its class of budgets (`privacy.budgets`).
+
+A release may have no cost in a currency, as Gaussian noise has no pure ε; a `Refusal` then says why.
 """
 
 import math
@@ -25,7 +27,7 @@ Noise = Literal["laplace", "gaussian", "selection", "any"]
 KINDS: Mapping[Noise, type[kinds.Laplace] | type[kinds.Gaussian] | type[kinds.ExpMech]] = MappingProxyType(
     {"laplace": kinds.Laplace, "gaussian": kinds.Gaussian, "selection": kinds.ExpMech}
 )
-# Small releases cost this factor times the square of their ε or η, and no release costs more than that.
+# A release with a small ε or η costs this factor times its square; no release costs more than that.
 _PRICE_OF_SMALL: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
     {"rho": {"laplace": 1 / 2, "selection": 1 / 8}, "mu": {"laplace": math.pi / 2, "selection": math.pi / 8}}
 )
@@ -35,8 +37,10 @@ _PRICE_OF_SMALL: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
 class Unit:
     """The arithmetic of a currency.
 
-    symbol, name, label : for instance "ρ", "ρ", "ρ (zCDP)". power : costs to this power add up.
-    cost : of one event; infinite where it has none. stated : the worst release of which only this cost is known.
+    symbol, name, label : texts for the screen, for instance "ε", "pure ε", "ε".
+    power : the power of the costs that adds up: 2 for μ, else 1.
+    cost : function that returns the cost of one event; infinite if it has none.
+    stated : function that returns the event of a release of which only the cost is known, from that cost.
     """
 
     symbol: str
@@ -47,11 +51,11 @@ class Unit:
     stated: Callable[[float], kinds.Event]
 
     def root(self, amount: float) -> float:
-        """Return the cost whose power is `amount`."""
+        """Return the cost whose power is `amount`, for instance μ from μ²."""
         return math.sqrt(amount) if self.power == 2 else amount
 
     def added(self, costs: Floats) -> Floats:
-        """Return (k + 1,) the cost of the first 0, 1, … k releases, from the (k,) costs of each."""
+        """Return the cost of the first 0, 1, …, k releases together, (k + 1,), from the cost of each, (k,)."""
         sums = np.cumsum(np.concatenate([[0.0], costs**self.power]))
         return np.sqrt(sums) if self.power == 2 else sums
 
@@ -66,16 +70,16 @@ UNITS: Mapping[Currency, Unit] = MappingProxyType(
 
 
 def price(event: kinds.Event, currency: Currency) -> float:
-    """Return the amount that an event adds to the sum: ε, ρ, or μ²."""
+    """Return the price of an event, the amount that it adds to the sum of a currency: its ε, ρ, or μ²."""
     unit = UNITS[currency]
     return unit.cost(event) ** unit.power
 
 
 def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
-    """Return the release of a kind of noise whose price is `amount`, up to rounding errors; for "any", one of which
-    only the cost is known.
+    """Return the release with a kind of noise whose price is `amount` (ε, ρ or μ²), up to rounding errors.
 
-    Raises ValueError for Gaussian noise in pure ε, which it never has.
+    For the noise "any" it is a release of which only the cost is known. Raises ValueError for Gaussian noise and the
+    currency "epsilon", as it has no pure ε.
     """
     if noise == "any":
         return UNITS[currency].stated(UNITS[currency].root(amount))
@@ -91,7 +95,8 @@ def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
 
 
 def stated_pure(currency: Currency, amount: float) -> kinds.StatedPureDP:
-    """Return the release of which only ε is known, such as a sparse vector, whose price is `amount` up to rounding."""
+    """Return the release of which only its ε is known, such as the sparse vector technique, whose price in a currency
+    is `amount`, up to rounding errors."""
     if currency == "epsilon" or amount == math.inf:
         return kinds.StatedPureDP(amount)
     return _priced(kinds.StatedPureDP, currency, amount, _PRICE_OF_SMALL[currency]["laplace"])
@@ -101,13 +106,16 @@ K = TypeVar("K", bound=kinds.Laplace | kinds.ExpMech | kinds.StatedPureDP)
 
 
 def _priced(kind: type[K], currency: Currency, amount: float, small_factor: float) -> K:
-    """Return the release of a kind whose price is `amount`, by root finding; small ones cost `small_factor` times the
-    square of their parameter."""
+    """Return the event of class `kind` whose price is `amount`, by root finding in the logarithm of its parameter.
+
+    small_factor : the price of an event with a small parameter divided by the square of the parameter. For larger
+        parameters the ratio is smaller, so it gives a lower bound of the parameter.
+    """
 
     def excess(log_parameter: float) -> float:
         return math.log(price(kind(math.exp(log_parameter)), currency) / amount)
 
-    low = high = math.log(amount / small_factor) / 2  # small ones are the dearest for their square
+    low = high = math.log(amount / small_factor) / 2
     while excess(high) < 0:
         high += 1.0
     return kind(math.exp(brentq(excess, low - 1e-9, high, xtol=1e-13)))
@@ -118,7 +126,7 @@ def _priced(kind: type[K], currency: Currency, amount: float, small_factor: floa
 
 @dataclass(frozen=True)
 class Refusal:
-    """A release without a cost in a currency, and why it has none, without a full stop."""
+    """A release that has no cost in a currency, and a sentence for the screen that says why, without its full stop."""
 
     event: kinds.Event
     why: str
@@ -128,24 +136,31 @@ class Refusal:
 
 
 def refusals(events: Iterable[kinds.Event], currency: Currency) -> tuple[Refusal, ...]:
-    """Return the releases that have no cost in a currency, the first for each reason; empty where all have one."""
-    first_of_reason: dict[str, Refusal] = {}
+    """Return the first release without a cost in the currency for each different reason; empty if all have a cost."""
+    by_reason: dict[str, Refusal] = {}
     for event in dict.fromkeys(events):
         if UNITS[currency].cost(event) == math.inf:
             refusal = _refusal(event, currency)
-            first_of_reason.setdefault(refusal.why, refusal)
-    return tuple(first_of_reason.values())
+            by_reason.setdefault(refusal.why, refusal)
+    return tuple(by_reason.values())
 
 
 def reason(events: Iterable[kinds.Event], currency: Currency) -> str:
-    """Return the reasons why releases have no cost in a currency, "Gaussian noise has no pure ε"; empty if they do."""
+    """Return the reasons why releases have no cost in a currency as one text, such as "Gaussian noise has no pure ε".
+
+    It is empty if all have a cost.
+    """
     return "; ".join(refusal.why for refusal in refusals(events, currency))
 
 
 def _refusal(event: kinds.Event, currency: Currency) -> Refusal:
-    """Return the refusal of an event whose cost is infinite; it names the innermost release that is to blame."""
-    if inside := refusals(kinds.parts(event), currency):
-        return inside[0]
+    """Return the refusal of an event whose cost is infinite.
+
+    If the event contains others, it names the first of the releases inside that has no cost itself.
+    """
+    refusals_inside = refusals(kinds.parts(event), currency)
+    if refusals_inside:
+        return refusals_inside[0]
     match event:
         case kinds.Sub():
             kind = "finite" if currency == "mu" else "amplified"

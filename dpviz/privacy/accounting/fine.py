@@ -1,14 +1,16 @@
-"""A finer grid for privacy loss distributions, on request: for the library, and for numbers that are taken away.
+"""A finer grid for privacy loss distributions, used on request: by the library, and for numbers that users export.
 
-The same pessimistic distributions as in `pld`, on cells up to 32 times smaller: the overestimate of ε falls with the
-square. So that neither δ nor the round-off of the FFT sets a limit, losses are tilted first: masses p(L) are composed
-as p(L) e^(θL) / M(θ), which puts the losses near ε in the middle of the window, and weighed back afterwards. What the
-window cuts off is bounded by Chernoff, and the part of it above is paid for as mass at +∞; wrapped around, it can only
-add to δ.
+The distributions are pessimistic as in `pld`, on cells up to 32 times smaller; the overestimate of ε falls with the
+square of the cell. The round-off of the FFT would hide masses as small as δ. So the losses are tilted first: instead of
+the masses p(L) of each event, p(L) e^(θL) / M(θ) are composed, M(θ) = E e^(θL). That puts losses near ε in the middle
+of the window; afterwards the masses are weighed back by M(θ) e^(-θL), M of all events. The mass outside the window is
+bounded by Chernoff's inequality; the part above is counted as mass at +∞, and mass that is wrapped around the window
+can only add to δ.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -18,20 +20,25 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.pld import PLD, AccountingLimit
 from dpviz.privacy.events import Event
 
-FINENESS = (32, 8, 5)  # cells for each one of the normal grid, as many as are affordable
+FINENESS = (32, 8, 5)  # numbers of cells for each cell of the normal grid; the first one that is affordable is used
 TAIL = 1e-7  # the share of δ that may be lost outside the window, and again outside the range of single losses
-LARGEST_WINDOW = 2**20  # cells; a dozen arrays of this size are held at once
-MOST_CELLS = 2**21  # of all different events together; three arrays of them are held
-MOST_LIFTED = 12.0  # ln of the factor by which a tilt may raise the FFT's round-off, of the order of δ at the best tilt
-MOST_WORK = 2**26  # cells of the window times different events
+LARGEST_WINDOW = 2**20  # cells of a window; a dozen arrays of this size are held in memory at once
+MOST_CELLS = 2**21  # cells of all different events together; three arrays of that size are held
+# The weighing back multiplies the round-off of the FFT, by about δ at the best tilt; other tilts may exceed that by
+# this factor, given as its logarithm.
+MOST_LIFTED = 12.0
+MOST_WORK = 2**26  # cells of the window times the number of different events
 
 
 def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | None:
-    """Return ε at δ of all events together, 20 times closer to the smallest provable one than on the normal grid, or
-    more; None where that takes too much memory or time, or a loss is too large.
+    """Return an ε for which all events together are (ε, delta)-DP, at least 20 times closer to the smallest one that
+    loss distributions prove than on the normal grid.
 
-    counts : releases, simplified as in `rounding`. guess : an ε near which to begin, such as another accountant's; if
-        it is below what losses prove, None may be the answer.
+    The result is None if that takes too much memory or time, or if a loss is too large.
+
+    counts : how often each release occurs; releases are simplified as by `rounding.simplified`.
+    guess : an ε from which the search goes down, such as another accountant's. If it is below the smallest one that
+        loss distributions prove, the result may be None.
     """
     steps = sum(counts.values())
     if steps <= 1 or guess == 0:
@@ -47,14 +54,17 @@ def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | 
 
 
 def _descended(events: Sequence[Event], times: np.ndarray, delta: float, guess: float, fineness: int) -> float:
-    """Return ε on one grid: from a guess that is far too large the window goes down until the smallest ε lies in it."""
+    """Return the smallest ε on one grid, with `fineness` cells for each one of the normal grid.
+
+    A composition is accurate only near the loss `guess`. So if its ε is much smaller, it becomes the next guess.
+    """
     directions = pld.discretised(
         events, times, TAIL * delta / int(times.sum()), 1 / fineness, max_total_cells=MOST_CELLS
     )
     for _ in range(30):
         compositions = [_composed(parts, times, delta, guess) for parts in directions]
         # Nothing is known below the lowest loss of the window.
-        smallest = max(max(one.epsilon(delta), one.h * one.lo) for one in compositions)
+        smallest = max(max(direction.epsilon(delta), direction.h * direction.lo) for direction in compositions)
         if smallest > 0.97 * guess or smallest <= 0:
             return max(smallest, 0.0)
         guess = smallest
@@ -62,54 +72,69 @@ def _descended(events: Sequence[Event], times: np.ndarray, delta: float, guess: 
 
 
 def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: float) -> PLD:
-    """Return the composition in one direction, accurate from a little below the loss `guess` upwards."""
+    """Return the composition of the parts, each `times` times, in one direction; it is accurate from a little below the
+    loss `guess` upwards."""
     h = parts[0].h
     losses_of_parts = [_Losses(part) for part in parts]
 
     def cumulant(exponent: float) -> float:
-        return math.fsum(count * one.cumulant(exponent) for count, one in zip(times, losses_of_parts, strict=True))
+        """Return ln M(θ) of the total loss."""
+        cumulants = [losses.cumulant(exponent) for losses in losses_of_parts]
+        return math.fsum(count * value for count, value in zip(times, cumulants, strict=True))
 
     spread = math.sqrt(max(float(times @ np.array([part.variance for part in parts])), 1e-300))
-    best = _best_tilt(cumulant, guess, spread)
-    windows = [_window(cumulant, best * share, guess, delta) for share in (1.0, 0.7, 0.5)]
-    affordable = [window for window in windows if window[1] - window[0] * guess < math.log(delta) + MOST_LIFTED]
-    # A smaller tilt suits a rare large loss, which a large one would make common.
-    tilt, level, low, high = min(affordable or windows[:1], key=lambda window: window[3] - window[2])
+    best_tilt = _best_tilt(cumulant, guess, spread)
+    # A smaller tilt may need a smaller window: it suits a rare large loss, which a large tilt would make common.
+    windows = [_window(cumulant, best_tilt * share, guess, delta) for share in (1.0, 0.7, 0.5)]
+    affordable = [w for w in windows if w.log_moment - w.tilt * guess < math.log(delta) + MOST_LIFTED]
+    tilt, log_moment, low, high = min(affordable or windows[:1], key=lambda window: window.high - window.low)
     first = math.floor(low / h)
     size = next_fast_len(math.ceil(high / h) - first + 2, real=True)
     if size > LARGEST_WINDOW or size * len(parts) > MOST_WORK:
         raise AccountingLimit(f"{size} cells are too many")
     log_size, angle = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
-    for count, one in zip(times, losses_of_parts, strict=True):
-        spectrum = rfft(one.tilted(tilt, size))
+    for count, losses in zip(times, losses_of_parts, strict=True):
+        spectrum = rfft(losses.tilted(tilt, size))
         log_size += count * np.log(np.maximum(np.abs(spectrum), 1e-300))
         angle += count * np.angle(spectrum)
-    lowest = sum(int(count) * one.first for count, one in zip(times, losses_of_parts, strict=True))
+    lowest = sum(int(count) * losses.first for count, losses in zip(times, losses_of_parts, strict=True))
     masses = np.roll(irfft(np.exp(log_size + 1j * angle), size), (lowest - first) % size)
-    losses = h * np.arange(first, first + size)
-    # Far below ε masses weigh back to more than 1; no ε there is computed.
-    masses = np.maximum(masses, 0.0) * np.exp(np.minimum(level - tilt * losses, 300.0))
+    total_losses = h * np.arange(first, first + size)
+    # Far below the guess, masses may be weighed back to more than 1; no ε is computed from these.
+    masses = np.maximum(masses, 0.0) * np.exp(np.minimum(log_moment - tilt * total_losses, 300.0))
     failure = -math.expm1(math.fsum(count * math.log1p(-part.inf) for count, part in zip(times, parts, strict=True)))
-    rounding = 1e-15 * int(times.sum()) * math.exp(level - tilt * guess)
+    rounding = 1e-15 * int(times.sum()) * math.exp(log_moment - tilt * guess)
     return PLD(h, first, masses, failure + TAIL * delta + rounding)
 
 
-def _window(
-    cumulant: Callable[[float], float], tilt: float, guess: float, delta: float
-) -> tuple[float, float, float, float]:
-    """Return the tilt, ln M(θ) of all events, and the losses below and above which only a negligible mass lies."""
-    level = cumulant(tilt)
-    # A tilted mass above ε is weighed by e^(level - θε) at most, so e^wrapped of it may be wrapped around; Chernoff.
-    wrapped = min(math.log(TAIL * delta) + tilt * guess - level, math.log(TAIL))
-    high = min((cumulant(tilt * (1 + x)) - level - wrapped) / (tilt * x) for x in (0.05, 0.15, 0.3, 0.6, 1.5))
-    low = max((level + wrapped - cumulant(tilt * (1 - x))) / (tilt * x) for x in (0.05, 0.15, 0.3, 0.6, 1.0))
-    return tilt, level, min(low, guess * 0.9), max(high, guess)
+class _Window(NamedTuple):
+    """A tilt θ with the losses that a window must hold.
+
+    log_moment : ln M(θ) of the total loss of all events.
+    low, high : the losses below and above which only a negligible tilted mass lies.
+    """
+
+    tilt: float
+    log_moment: float
+    low: float
+    high: float
+
+
+def _window(cumulant: Callable[[float], float], tilt: float, guess: float, delta: float) -> _Window:
+    """Return the window for a tilt, by Chernoff's bound; `cumulant` is ln M of the total loss."""
+    log_moment = cumulant(tilt)
+    # A tilted mass above the guess is weighed back by at most e^(log_moment - θ guess). So a tilted mass of e^log_mass
+    # may be wrapped around without adding more than TAIL · δ.
+    log_mass = min(math.log(TAIL * delta) + tilt * guess - log_moment, math.log(TAIL))
+    high = min((cumulant(tilt * (1 + x)) - log_moment - log_mass) / (tilt * x) for x in (0.05, 0.15, 0.3, 0.6, 1.5))
+    low = max((log_moment + log_mass - cumulant(tilt * (1 - x))) / (tilt * x) for x in (0.05, 0.15, 0.3, 0.6, 1.0))
+    return _Window(tilt, log_moment, min(low, guess * 0.9), max(high, guess))
 
 
 class _Losses:
-    """The finite losses of one event that have a mass.
+    """The finite losses of one event, from the lowest to the highest that has a mass.
 
-    first : index of the lowest loss, whose value is h times it.
+    first : index of the lowest one on the grid, so that the loss is h · first.
     """
 
     def __init__(self, part: PLD) -> None:
@@ -123,13 +148,16 @@ class _Losses:
             self._log_masses = np.log(part.p[span])
 
     def cumulant(self, exponent: float) -> float:
-        """Return ln E e^(exponent · loss)."""
+        """Return ln E e^(exponent · loss) of the finite losses."""
         terms = exponent * self._losses + self._log_masses
         top = float(terms.max())
         return top + math.log(float(np.exp(terms - top).sum()))
 
     def tilted(self, exponent: float, size: int) -> Floats:
-        """Return masses ∝ p e^(exponent · loss), from the lowest loss on, wrapped around a window of `size` cells."""
+        """Return the tilted masses ∝ p e^(exponent · loss), which sum to 1, on a window of `size` cells.
+
+        Cell 0 has the lowest loss; masses beyond the end are added from the beginning on.
+        """
         masses = np.exp(exponent * self._losses + self._log_masses - self.cumulant(exponent))
         result = np.zeros(size)
         for start in range(0, len(masses), size):
@@ -139,21 +167,24 @@ class _Losses:
 
 
 def _best_tilt(cumulant: Callable[[float], float], guess: float, spread: float) -> float:
-    """Return about the exponent that makes `guess` the typical total loss: the minimum of the convex K(θ) - θ · guess.
+    """Return roughly the exponent θ with which `guess` is the mean of the tilted total loss.
+
+    It minimises the convex function K(θ) - θ · guess, K the cumulant. Any exponent is valid, but a good one keeps the
+    window small.
 
     spread : standard deviation of the total loss.
     """
 
-    def height(log_exponent: float) -> float:
+    def objective(log_exponent: float) -> float:
         exponent = math.exp(log_exponent)
         return cumulant(exponent) - exponent * guess
 
-    # θ · guess is of the order of ln 1/δ where δ is small, and θ · spread below 1 where ε is next to nothing.
+    # If δ is small, θ · guess is of the order of ln(1/δ); if ε is next to nothing, θ · spread is below 1.
     grid = np.linspace(math.log(0.1 / max(guess, spread)), math.log(3000.0 / guess), 14)
-    heights = [height(x) for x in grid.tolist()]
-    best = int(np.argmin(heights))
+    values = [objective(x) for x in grid.tolist()]
+    best = int(np.argmin(values))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    for _ in range(8):  # golden section: any exponent is valid, a good one keeps the window small
+    for _ in range(8):  # golden-section search
         left, right = high - 0.618 * (high - low), low + 0.618 * (high - low)
-        low, high = (low, right) if height(left) < height(right) else (left, high)
+        low, high = (low, right) if objective(left) < objective(right) else (left, high)
     return math.exp((low + high) / 2)

@@ -1,6 +1,7 @@
-"""What one event costs in every currency. A cost that does not exist is infinite, never a guess.
+"""The cost of one event in every currency, and its privacy profile. A cost that does not exist is infinite.
 
-Sources as in `closed_forms`, which has the formulas of the single mechanisms; Zhu, Dong, Wang 2022 (dominating pairs).
+`closed_forms` has the formulas of the single mechanisms and their sources; for dominating pairs the source is Zhu,
+Dong, Wang 2022.
 """
 
 import math
@@ -33,7 +34,8 @@ from dpviz.privacy.events import (
 )
 
 Profile = Callable[[ArrayLike], Floats]
-# Divergences at (ε, orders) of events with a pure ε; those of all others with one are bounded by `pure_rdp`.
+# Rényi divergences, functions of (ε, orders), of events whose parameter is a pure ε. For other events with a pure ε,
+# `closed_forms.pure_rdp` is an upper bound.
 RDP_OF_PURE: dict[type[Event], Callable[[ArrayLike, Floats], Floats]] = {
     Laplace: closed_forms.laplace_rdp,
     ExpMech: closed_forms.exponential_rdp,
@@ -41,15 +43,16 @@ RDP_OF_PURE: dict[type[Event], Callable[[ArrayLike, Floats], Floats]] = {
 
 
 def pure(event: Event) -> float:
-    """Return ε of pure DP; infinite where noise is Gaussian or only ρ or (ε, δ) is known."""
+    """Return the pure ε of an event; infinite if it has Gaussian noise, or if only a ρ or (ε, δ) is known of it."""
     match event:
         case Laplace(eps) | StatedPureDP(eps):
             return float(eps)
         case ExpMech(eta):
             return float(eta)
-        case Sub(m=m, n=n, inner=inner):  # `amplify` without the price of an array: plans ask this thousands of times
-            size = pure(inner)
-            return math.log1p(math.expm1(min(size, 700.0)) * (m / n)) + max(size - 700.0, 0.0)
+        case Sub(m=m, n=n, inner=inner):
+            # As `closed_forms.amplify`, without the cost of arrays: plans call this thousands of times.
+            inner_epsilon = pure(inner)
+            return math.log1p(math.expm1(min(inner_epsilon, 700.0)) * (m / n)) + max(inner_epsilon - 700.0, 0.0)
         case Seq(events):
             return sum(pure(part) for part in events)
         case Repeat(part, times):
@@ -63,7 +66,8 @@ def pure(event: Event) -> float:
 
 
 def rho(event: Event) -> float:
-    """Return the tight ρ of zCDP; infinite for Gaussian noise on a batch, whose ρ sampling does not amplify."""
+    """Return the smallest known ρ of an event; infinite for Gaussian noise on a batch, as sampling does not amplify
+    ρ."""
     match event:
         case Laplace(eps):
             return float(closed_forms.exp_rest(-float(eps)))
@@ -87,15 +91,15 @@ def rho(event: Event) -> float:
 
 
 def mu(event: Event) -> float:
-    """Return the smallest μ of Gaussian DP; infinite where no finite formula is known (Gaussian noise on a batch)."""
+    """Return the smallest known μ of an event; infinite if no formula is known, as for Gaussian noise on a batch."""
     match event:
         case Gaussian(stated):
             return float(stated)
         case Laplace(eps):
-            size = float(eps)
-            if size < 1:  # ½ - ½ e^(-ε/2) would cancel
-                return math.sqrt(8) * float(erfinv(-math.expm1(-size / 2)))
-            return float(-2 * ndtri_exp(-size / 2 - math.log(2)))
+            epsilon = float(eps)
+            if epsilon < 1:  # ½ - ½ e^(-ε/2) would cancel
+                return math.sqrt(8) * float(erfinv(-math.expm1(-epsilon / 2)))
+            return float(-2 * ndtri_exp(-epsilon / 2 - math.log(2)))
         case ExpMech(eta):
             return closed_forms.exponential_mu(float(eta))
         case Seq(events):
@@ -112,7 +116,7 @@ def mu(event: Event) -> float:
 
 
 def rdp(event: Event, orders: Floats) -> Floats:
-    """Return the Rényi divergence at each order > 1, (k,); infinite where no bound is known."""
+    """Return an upper bound on the Rényi divergence of an event at each order > 1, (k,); infinite if none is known."""
     orders = np.asarray(orders, dtype=float)
     match event:
         case Gaussian() | StatedZCDP():
@@ -130,22 +134,28 @@ def rdp(event: Event, orders: Floats) -> Floats:
         case StatedPureDP() | StatedApproximateDP() | Sub():
             epsilon = pure(event)
             bound = np.full_like(orders, math.inf) if epsilon == math.inf else closed_forms.pure_rdp(epsilon, orders)
-            if isinstance(event, Sub) and isinstance(inner := dominating(event.inner), Gaussian):
-                each = np.array([inner.mu])
-                return np.minimum(bound, subsampled_rdp.gaussian(event.kind, event.m / event.n, each, orders)[0])
+            inner = dominating(event.inner) if isinstance(event, Sub) else None
+            if isinstance(event, Sub) and isinstance(inner, Gaussian):
+                sampled = subsampled_rdp.gaussian(event.kind, event.m / event.n, np.array([inner.mu]), orders)[0]
+                return np.minimum(bound, sampled)
             return bound
         case _:
             assert_never(event)
 
 
 def dominating(event: Event) -> Event:
-    """Return a single release, blocks of such, or a `Sub` of these, whose privacy profile is nowhere below the event's.
+    """Return a simple event that dominates this one: its privacy profile is nowhere below the event's.
 
-    It is the event itself unless that is composite. Gaussian releases make one Gaussian release, exactly. Laplace
-    releases are dominated by one with the sum of their ε: a shift in one coordinate tells more than the same shift
-    spread over several. A mixture is dominated by the Gaussian release with its μ (Dong, Roth, Su 2019), one that may
-    fail openly by (Σε, 1 - Π(1 - δ))-DP. Of what contains a bare ρ only ρ is left: its Rényi divergences are nowhere
-    below the event's.
+    Simple events are single releases, a `Parallel` of these, and a `Sub` of one of both. A simple event is returned as
+    it is. For several releases:
+
+    - Gaussian ones make one Gaussian release, exactly.
+    - Laplace ones are dominated by one with the sum of their ε, because a shift in one coordinate reveals more than the
+      same shift spread over several.
+    - A mixture is dominated by the Gaussian release with the μ of the mixture (Dong, Roth, Su 2019).
+    - If some may fail openly, all are dominated by (Σε, 1 - Π(1 - δ))-DP.
+    - If of some only ρ is known, there is no privacy profile; the result is the ρ of all, whose Rényi divergences are
+      nowhere below the event's.
     """
     if isinstance(event, Sub):
         inner = dominating(event.inner)
@@ -157,8 +167,9 @@ def dominating(event: Event) -> Event:
     if isinstance(event, Parallel):
         if StatedZCDP in kinds:
             return StatedZCDP(rho(event))
-        alike = len(set(singles)) == 1 or (len(kinds) == 1 and not kinds & {StatedApproximateDP, Parallel})
-        return max(singles, key=rho) if alike else Parallel(tuple(singles))
+        # Of blocks of one kind, with one number each, the one with the largest number dominates the others.
+        is_ordered = len(set(singles)) == 1 or (len(kinds) == 1 and not kinds & {StatedApproximateDP, Parallel})
+        return max(singles, key=rho) if is_ordered else Parallel(tuple(singles))
     times = event.times if isinstance(event, Repeat) else 1
     if times * len(singles) == 1:
         return singles[0]
@@ -175,16 +186,21 @@ def dominating(event: Event) -> Event:
 
 
 def without_failure(event: Event) -> tuple[Event, float]:
-    """Return the event without its open failure, and ln of the chance that it does not fail; see `accountants`."""
+    """Return the event without its open failures, and the logarithm of the probability that it does not fail.
+
+    At worst, an (ε, δ)-DP release reveals everything with probability δ, and is ε-DP otherwise.
+    """
     match event:
         case StatedApproximateDP(eps, delta):
             return StatedPureDP(max(eps, 1e-300)), math.log1p(-delta)
         case Seq(events) | Parallel(events):
-            singles, logs = zip(*(without_failure(part) for part in events), strict=True)
-            return type(event)(singles), sum(logs) if isinstance(event, Seq) else min(logs)
+            singles, log_probabilities = zip(*(without_failure(part) for part in events), strict=True)
+            # A row is in one of disjoint blocks, so only the failure of that block matters; the likeliest is assumed.
+            log_probability = sum(log_probabilities) if isinstance(event, Seq) else min(log_probabilities)
+            return type(event)(singles), log_probability
         case Repeat(inner, times):
-            part, log = without_failure(inner)
-            return Repeat(part, times), times * log
+            part, log_probability = without_failure(inner)
+            return Repeat(part, times), times * log_probability
         case OneNumber() | Sub():
             return event, 0.0
         case _:
@@ -195,44 +211,55 @@ def without_failure(event: Event) -> tuple[Event, float]:
 
 
 def profile(event: Event) -> Profile:
-    """Return the privacy profile ε ↦ δ(ε) of one event, for all real ε, the worse of its two directions.
+    """Return the privacy profile of one event, the function δ(ε) for all real ε; the larger one of its two directions.
 
-    An upper bound if several kinds of releases are combined. Raises TypeError for a bare ρ, which bounds divergences
-    only.
+    It is an upper bound if the event combines several kinds of releases. Raises TypeError if only a ρ is known of the
+    event, which bounds divergences only.
     """
-    sides = directions(event)
-    if len(sides) == 1:
-        return sides[0]
-    return lambda epsilon: np.maximum(*(direction(epsilon) for direction in sides))
+    profiles = directions(event)
+    if len(profiles) == 1:
+        return profiles[0]
+    return lambda epsilon: np.maximum(*(direction(epsilon) for direction in profiles))
 
 
 def directions(event: Event) -> tuple[Profile, ...]:
-    """Return the profiles of D against D' and of D' against D, for all real ε; only one where they are the same.
+    """Return the privacy profiles of an event in both directions, for all real ε; only one if they are the same.
 
-    Poisson sampling treats the data set that has the row and the one that lacks it differently: (remove, add). The two
-    have to be composed separately. All events under replace-one have one. Raises TypeError for a bare ρ.
+    The directions are data set D against its neighbour D', and D' against D. All events under replace-one have one
+    profile. A Poisson batch has two, (remove, add): in the first, D has the row and D' lacks it. The two have to be
+    composed separately. Raises TypeError if only a ρ is known of the event.
     """
     event = dominating(event)
     if not isinstance(event, Sub) or event.kind == "wor":
         return (mirrored(_profile_from_zero(event)),)
     q, m, n, inner = event.m / event.n, event.m, event.n, _profile_from_zero(event.inner)
 
-    # Both from ε = 0 on, as each is the other's mirror image, and written so that nothing cancels for small q; a = e^ε.
-    def remove(epsilon: ArrayLike) -> Floats:  # H(q P + (1-q) Q ‖ Q) = q δ(ln(1 + (a-1)/q))
+    # P and Q are the outputs with the row in the batch and without it, with profile δ, and a = e^ε. Each direction is
+    # needed for ε ≥ 0 only, as its values at negative ε follow from the other one. Both formulas are written so that
+    # nothing cancels for small q.
+    def remove(epsilon: ArrayLike) -> Floats:
+        """Return the profile of q P + (1-q) Q against Q, q δ(ln(1 + (a-1)/q))."""
         return q * inner(closed_forms.amplified_inverse(epsilon, m, n))
 
-    def add(epsilon: ArrayLike) -> Floats:  # H(Q ‖ q P + (1-q) Q) = (1 - a(1-q)) δ(ln(aq/(1 - a(1-q)))) while positive
+    def add(epsilon: ArrayLike) -> Floats:
+        """Return the profile of Q against q P + (1-q) Q, (1 - a(1-q)) δ(ln(aq/(1 - a(1-q)))) while 1 - a(1-q) > 0, then
+        0."""
         epsilon = np.asarray(epsilon, dtype=float)
-        lost = np.maximum(np.expm1(-epsilon) / q, -1.0)
+        reduction = np.maximum(np.expm1(-epsilon) / q, -1.0)  # 1 - a(1-q) = a q (1 + reduction)
         with np.errstate(divide="ignore"):
-            return q * np.exp(np.minimum(epsilon, 700.0)) * (1 + lost) * inner(-np.log1p(lost))
+            return q * np.exp(np.minimum(epsilon, 700.0)) * (1 + reduction) * inner(-np.log1p(reduction))
 
     return mirrored(remove, add), mirrored(add, remove)
 
 
 def mirrored(positive: Profile, reverse: Profile | None = None) -> Profile:
-    """Return the profile of a pair for all real ε, from that for ε ≥ 0 and that of the reverse pair for ε ≥ 0, by
-    default the same: δ(-ε) = 1 - e^-ε + e^-ε δ'(ε)."""
+    """Return the profile of a pair of distributions for all real ε from values at ε ≥ 0.
+
+    Negative ε follow from δ(-ε) = 1 - e^-ε + e^-ε δ'(ε), with δ' the profile of the reversed pair.
+
+    positive : the profile of the pair for ε ≥ 0.
+    reverse : that of the reversed pair for ε ≥ 0; None if it is the same.
+    """
 
     def delta(epsilon: ArrayLike) -> Floats:
         epsilon = np.asarray(epsilon, dtype=float)
@@ -247,7 +274,10 @@ def mirrored(positive: Profile, reverse: Profile | None = None) -> Profile:
 
 
 def _profile_from_zero(event: Event) -> Profile:
-    """Return the profile on ε ≥ 0 of an event that is not composite, of a symmetric pair."""
+    """Return the profile for ε ≥ 0 of an event as `dominating` returns it, other than a Poisson batch.
+
+    Raises TypeError for other events, and if only a ρ is known.
+    """
     match event:
         case Laplace(eps):
             scale = float(eps)

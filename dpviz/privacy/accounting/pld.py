@@ -1,7 +1,13 @@
 """Privacy loss distributions: exact composition of many different events, by FFT, never optimistic.
 
-The privacy loss of one event is put on a grid of step h (`quantise`). Composition adds losses, hence multiplies spectra
-(Koskela, Jälkö, Honkela 2020); mass that the finite window drops or wraps around is paid for as mass at +∞.
+The privacy loss of an output is ln(p/q), p and q its densities under two neighbouring data sets. Its distribution under
+p determines the privacy profile δ(ε). Here it is given as probability masses on a grid of losses of step h, in cells,
+and chosen such that δ(ε) is nowhere too small (`from_profiles`). The losses of composed events add up, so their
+distributions are convolved and the spectra multiplied (Koskela, Jälkö, Honkela 2020). The FFT works on a finite window
+of losses; the mass that the window drops or wraps around is counted as mass at the loss +∞, where δ pays for all of it.
+
+Under replace-one the pair of data sets is symmetric, and there is one distribution. Poisson batches have two
+directions, a row removed or added, which are composed separately.
 """
 
 import math
@@ -27,7 +33,7 @@ from dpviz.privacy.events import Event, Gaussian, StatedApproximateDP, StatedZCD
 
 @dataclass(frozen=True, eq=False)
 class PLD:
-    """A pessimistic privacy loss distribution: mass p[i] at the loss h (lo + i), and mass `inf` at +∞."""
+    """A pessimistic privacy loss distribution: probability p[i] of the loss h (lo + i), and probability `inf` of +∞."""
 
     h: float
     lo: int
@@ -47,32 +53,38 @@ class PLD:
 
     @cached_property
     def _sums(self) -> tuple[Floats, Floats]:
+        """The result of `_sums_from_above` for all masses."""
         return _sums_from_above(self.p, self.h)
 
     def delta(self, epsilon: ArrayLike) -> Floats:
-        """Return δ(ε) = inf + Σ_{L > ε} p (1 - e^{ε - L}), for real ε of any shape."""
+        """Return δ(ε) = inf + Σ_{L > ε} p(L) (1 - e^{ε - L}), for an array of real ε of any shape."""
         epsilon = np.asarray(epsilon, dtype=float)
         mass, discounted = self._sums
-        first = np.clip(np.floor(epsilon / self.h) + 1 - self.lo, 0, len(self.p)).astype(int)  # first loss above ε
-        ahead = np.maximum(self.h * (self.lo + first) - epsilon, 0.0)
-        return np.clip(self.inf + mass[first] - np.exp(-ahead) * discounted[first], 0.0, 1.0)
+        first = np.clip(np.floor(epsilon / self.h) + 1 - self.lo, 0, len(self.p)).astype(int)  # index of that loss > ε
+        distance = np.maximum(self.h * (self.lo + first) - epsilon, 0.0)  # from ε to the first loss above
+        return np.clip(self.inf + mass[first] - np.exp(-distance) * discounted[first], 0.0, 1.0)
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest ε ≥ 0 with δ(ε) ≤ delta; infinite if the mass at +∞ alone exceeds delta."""
         if self.inf > delta:
             return math.inf
-        start = min(max(0, -self.lo), len(self.p))
+        start = min(max(0, -self.lo), len(self.p))  # index of the loss 0
         mass, discounted = _sums_from_above(self.p[start:], self.h)
-        above = self.inf + mass - delta
-        first = int(np.argmax(above <= discounted))  # δ(ε) ≤ delta at this loss, not yet at the one before
-        if above[first] <= 0:
+        # From ε to the next loss L, δ(ε) = inf + mass - e^(ε - L) discounted, which equals delta where e^(ε - L) =
+        # excess / discounted. The first L with excess ≤ discounted has that ε at or below it: there δ(L) ≤ delta.
+        excess = self.inf + mass - delta
+        first = int(np.argmax(excess <= discounted))
+        if excess[first] <= 0:  # by rounding, or, if first is 0, because δ(0) is below delta
             return max(0.0, self.h * (self.lo + start + first - 1)) if first else 0.0
-        return max(0.0, self.h * (self.lo + start + first) + math.log(above[first] / discounted[first]))
+        return max(0.0, self.h * (self.lo + start + first) + math.log(excess[first] / discounted[first]))
 
 
 def _sums_from_above(p: Floats, h: float) -> tuple[Floats, Floats]:
-    """Return Σ_{j≥i} p_j and Σ_{j≥i} p_j e^{-(L_j - L_i)} for each i, and 0 after the last; the latter by solving
-    v_i - e^{-h} v_{i+1} = p_i, which overflows nowhere."""
+    """Return Σ_{j≥i} p_j and v_i = Σ_{j≥i} p_j e^{-(L_j - L_i)} for each index i of p, and 0 after the last one.
+
+    L_j are the losses on a grid of step h. The second sum is the solution of v_i - e^{-h} v_{i+1} = p_i, a triangular
+    system, in which nothing overflows.
+    """
     mass = np.append(np.cumsum(p[::-1])[::-1], 0.0)
     bands = np.ones((2, len(p) + 1), order="F")
     bands[0] = -math.exp(-h)
@@ -80,35 +92,43 @@ def _sums_from_above(p: Floats, h: float) -> tuple[Floats, Floats]:
 
 
 def from_profiles(profiles: Sequence[Profile], highest: Sequence[float], h: float) -> tuple[PLD, ...]:
-    """Return the pessimistic PLDs of one event in its directions, by connecting the dots of the profiles.
+    """Return the pessimistic PLD of one event in each direction, on a grid of step h, from its privacy profiles.
 
-    profiles : one, if the pair is symmetric as all are under replace-one; or two, each that of the other's reverse
-        pair. Called for ε ≥ 0 only. highest : the largest loss in each direction; minus the other's bounds it below.
+    The PLD has the profile's δ at the grid points, and between them the chord in e^ε, which is above the convex profile
+    ("connecting the dots", Doroshenko et al. 2022).
+
+    profiles : one if the pair of distributions is symmetric, as all are under replace-one; else two, each of which is
+        the profile of the other's pair in reversed order. They are called for ε ≥ 0 only.
+    highest : the largest loss in each direction. The smallest loss is minus the largest one of the reversed pair.
     """
     halves = [_positive_losses(profile, high, h) for profile, high in zip(profiles, highest, strict=True)]
     return tuple(_both_signs(*half, *reverse, h) for half, reverse in zip(halves, reversed(halves), strict=True))
 
 
 def _positive_losses(profile: Profile, high: float, h: float) -> tuple[Floats, Floats]:
-    """Return δ at 0, h, 2h, … up to `high`, and the masses at the losses h, 2h, …
+    """Return δ at the grid points 0, h, 2h, … up to `high`, and the masses at the losses h, 2h, …
 
-    With a_i = e^{hi} and δ linear in a between grid points, p_i = a_i (s_i - s_{i-1}), s_i the slopes (Doroshenko et
-    al. 2022, Algorithm 1). Written in differences of δ, so that no e^ε appears.
+    With a_i = e^{hi} and δ linear in a between grid points, the masses are p_i = a_i (s_i - s_{i-1}), s_i the slope of
+    δ from a_i to a_{i+1} (Doroshenko et al. 2022, Algorithm 1). They are computed from differences of δ, so that no
+    large e^ε appears.
     """
     delta = profile(h * np.arange(max(1, math.ceil(high / h - 1e-9)) + 1))
     falls = -np.diff(delta)
-    above = falls / -math.expm1(-h)
-    above[:-1] -= falls[1:] / math.expm1(h)
-    return delta, above
+    masses = falls / -math.expm1(-h)
+    masses[:-1] -= falls[1:] / math.expm1(h)
+    return delta, masses
 
 
-def _both_signs(delta: Floats, above: Floats, delta_reverse: Floats, above_reverse: Floats, h: float) -> PLD:
-    """Return the PLD of a pair from its positive losses and those of the reverse pair, as p(-L) = e^-L p_reverse(L):
-    its own δ at negative losses, near 1, drowns small masses in round-off."""
-    middle = 1.0 - (math.exp(h) * delta[0] + delta[0] - delta[1] - delta_reverse[1]) / math.expm1(h)
-    below = above_reverse * np.exp(-h * np.arange(1, len(above_reverse) + 1))
-    p = np.concatenate([below[::-1], [middle], above])
-    return PLD(h, -len(below), np.maximum(p, 0.0), float(delta[-1]))
+def _both_signs(delta: Floats, positive: Floats, delta_reverse: Floats, positive_reverse: Floats, h: float) -> PLD:
+    """Return the PLD of a pair from the results of `_positive_losses` for it and for the reversed pair.
+
+    The masses of negative losses are those of the reversed pair times e^-L: p(-L) = e^-L p_reverse(L). They are not
+    computed from δ at negative ε, as this is near 1, and rounding would hide small masses.
+    """
+    at_zero = 1.0 - (math.exp(h) * delta[0] + delta[0] - delta[1] - delta_reverse[1]) / math.expm1(h)
+    negative = positive_reverse * np.exp(-h * np.arange(1, len(positive_reverse) + 1))
+    p = np.concatenate([negative[::-1], [at_zero], positive])
+    return PLD(h, -len(negative), np.maximum(p, 0.0), float(delta[-1]))
 
 
 # ---------------------------------------------------------------------------------------------------- limits and losses
@@ -116,18 +136,20 @@ def _both_signs(delta: Floats, above: Floats, delta_reverse: Floats, above_rever
 Counts = Mapping[Event, int] | Sequence[tuple[Event, int]]
 
 TAIL = 1e-3  # the share of δ that may be lost outside the window, and again outside the range of single losses
-CELLS_PER_DEVIATION = 12  # overestimates ε by 0.12 %; the error falls with the square
-FEW = 20  # of fewer events nothing averages out, and the grid is finer
+CELLS_PER_DEVIATION = 12  # cells per standard deviation of a loss: ε is at most 0.12 % too large; error ∝ 1/cells²
+FEW = 20  # below this number of events the errors do not average out, and the grid is finer:
 CELLS_PER_DEVIATION_FEW = 32
-LARGEST_LOSS = 600.0  # of one event: e^ε must be finite with room to spare
-MOST_CELLS = 2**17  # of one event: a rare large loss next to tiny ones makes the grid coarser, not the answer late
-ROUGH_CELLS = 2**14  # for a first estimate, as while noise is calibrated: most often within 1e-3 of the final one
-LARGEST_WINDOW = 2**18  # cells of the composition, and
-MOST_MEMORY = 2**23  # cells of all events together (64 MiB of spectra); beyond, the grid is coarser,
-COARSEST = 8.0  # by up to this factor, which overestimates ε by a few percent
-AT_ONCE = 4  # transforms, which together take little more than half of their time
-BLOCKS = 300  # into which the cells of an event are summed where rough losses are enough
-NEGLIGIBLE = -50.0  # logarithm of a frequency that is lost to rounding next to the largest one
+LARGEST_LOSS = 600.0  # largest loss of one event; e^600 is finite with room to spare
+MOST_CELLS = 2**17  # cells of one event; if a rare large loss next to tiny ones needs more, the grid is coarser
+ROUGH_CELLS = 2**14  # the same for first estimates, as while noise is calibrated; most often within 1e-3 of the final ε
+# Limits of the cells of a composition, and of the cells of its window times the number of different events (64 MiB of
+# spectra). Beyond them the grid is coarser by up to the factor COARSEST, which makes ε a few percent too large.
+LARGEST_WINDOW = 2**18
+MOST_MEMORY = 2**23
+COARSEST = 8.0
+AT_ONCE = 4  # number of Fourier transforms in one call, which takes little more than half the time of four calls
+BLOCKS = 300  # number of blocks into which the cells of an event are summed where rough losses are enough
+NEGLIGIBLE = -50.0  # logarithm of a frequency's size, relative to the largest one, below which rounding hides it
 
 
 class AccountingLimit(ValueError):
@@ -135,10 +157,11 @@ class AccountingLimit(ValueError):
 
 
 def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
-    """Return the value that the privacy loss of one event exceeds with a probability of at most `tail`, for each of its
-    directions as `per_event.directions` has them; minus that of the reverse direction bounds the loss below.
+    """Return an upper bound of the privacy loss of one event in each direction, exceeded with probability `tail` at
+    most.
 
-    Raises AccountingLimit for a bare ρ, which has no distribution.
+    The directions are those of `per_event.directions`. Minus the bound of one direction is a lower bound of the loss in
+    the other. Raises AccountingLimit if of the event or a part of it only ρ is known: then it has no loss distribution.
     """
     event = simplified(event)
     blocks = blocks_of(event)
@@ -154,9 +177,10 @@ def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
     if event.kind == "wor":
         return (sampled,)
     q = event.m / event.n
-    # Where the inner release fails openly, a row in the batch shows for certain; its absence by chance 1 - q only.
-    fails = any(isinstance(block, StatedApproximateDP) for block in blocks)
-    added = -math.log1p(-q if fails else q * math.expm1(-high))
+    # A release with a δ may fail openly. It then shows a row in the batch for certain, but an absent row only by a
+    # ratio of probabilities of 1 to 1 - q, as the row might be outside the batch.
+    may_fail = any(isinstance(block, StatedApproximateDP) for block in blocks)
+    added = -math.log1p(-q if may_fail else q * math.expm1(-high))
     return sampled, added
 
 
@@ -164,12 +188,17 @@ def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
 
 
 def compose(counts: Counts, delta: float, max_cells: int = MOST_CELLS) -> tuple[PLD, ...]:
-    """Return the PLDs of all events together, each as often as in `counts`, accurate for δ(ε) of the order of `delta`
-    and above: one, or with Poisson batches two, for removing a row and for adding one, of which the worse counts. They
-    are guarantees for any `max_cells`, the cells of one event at most; more of them make the guarantee tighter.
+    """Return the PLDs of all events together, each as often as in `counts`.
 
-    Raises AccountingLimit if delta is below what the FFT resolves, max(1e-11, 1e-14 · number of events), a loss is too
-    large, or an event is a bare ρ; UserError for two kinds of batches, that hold for different notions of a neighbour.
+    There is one PLD, or with Poisson batches two, for a row that is removed and for one that is added; the worse one is
+    the guarantee. They are accurate where δ(ε) is of the order of `delta` or larger.
+
+    max_cells : largest number of cells of one event. The PLDs are guarantees for any value; larger values make them
+        tighter.
+
+    Raises AccountingLimit if delta is below what the FFT resolves, max(1e-11, 1e-14 · number of events), if a loss is
+    too large, or if of an event only ρ is known; UserError if batches are drawn in two ways that hold under different
+    neighbouring relations.
     """
     merged = counted(counts)
     if not merged:
@@ -179,32 +208,44 @@ def compose(counts: Counts, delta: float, max_cells: int = MOST_CELLS) -> tuple[
 
 
 def epsilon_at(counts: Counts, delta: float) -> float:
-    """Return ε at δ = delta of all events together; infinite if one of them has no noise. Raises as `compose`."""
+    """Return an ε for which all events together are (ε, delta)-DP; infinite if one of them has no noise.
+
+    Raises the same errors as `compose`.
+    """
     merged = counted(counts)
     if any(parameter(event) == math.inf for event in merged):
         return math.inf
-    if sum(merged.values()) <= 1:
-        return _closed_epsilon(next(iter(merged)), delta) if merged else 0.0
+    if not merged:
+        return 0.0
+    if sum(merged.values()) == 1:
+        (event,) = merged
+        return _closed_epsilon(event, delta)
+    # Losses are rounded up to the grid, so a few of them may add up to more than basic composition gives.
     basic = sum(count * per_event.pure(event) for event, count in merged.items())
-    return min(basic, _worst(compose(merged, delta), delta))  # rounded to the grid, few losses may add up to more
+    return min(basic, _worst(compose(merged, delta), delta))
 
 
 def _worst(directions: Sequence[PLD], delta: float) -> float:
+    """Return the largest ε at δ = delta of the directions."""
     return max(direction.epsilon(delta) for direction in directions)
 
 
 def curve(groups: Sequence[tuple[Event, int]], checkpoints: ArrayLike, delta: float) -> Floats:
-    """Return ε at δ = delta after the first t events, for each t in `checkpoints` (any order, 0 allowed).
+    """Return, for each t in `checkpoints`, an ε for which the first t events together are (ε, delta)-DP.
 
-    `groups` are (event, count) in time order; a composite event counts as the one that dominates it. Checkpoints of
-    similar size share one grid and one window. Raises as `compose`; ValueError for a checkpoint beyond the last event.
+    groups : runs of equal events in time order, as (event, count). A composite event counts as one event, the single
+        one that dominates it.
+    checkpoints : numbers of events, in any order; 0 is allowed.
+
+    Checkpoints of similar size share one grid and one window. Raises the same errors as `compose`, and ValueError for a
+    checkpoint beyond the last event.
     """
     checkpoints = np.asarray(checkpoints, dtype=int)
     groups = [(simplified(event), count) for event, count in groups if count]
     events = list(dict.fromkeys(event for event, _ in groups))
     relation(events)
-    row = {event: i for i, event in enumerate(events)}
-    ends = np.cumsum([0, *(count for _, count in groups)])
+    index_of_event = {event: i for i, event in enumerate(events)}
+    ends = np.cumsum([0, *(count for _, count in groups)])  # number of events before each group, and in all
     if checkpoints.size and not 0 <= checkpoints.min() <= checkpoints.max() <= ends[-1]:
         raise ValueError(f"checkpoints must lie between 0 and {ends[-1]}")
     noiseless = [i for i, (event, _) in enumerate(groups) if parameter(event) == math.inf]
@@ -212,45 +253,56 @@ def curve(groups: Sequence[tuple[Event, int]], checkpoints: ArrayLike, delta: fl
     result = np.where(checkpoints > finite_until, math.inf, 0.0)
     is_composed = (checkpoints > 0) & (checkpoints <= finite_until)
     if is_composed.any():
-        times, back = np.unique(checkpoints[is_composed], return_inverse=True)
+        times, index_of_time = np.unique(checkpoints[is_composed], return_inverse=True)
+        done_of_group = np.clip(times - ends[:-1, None], 0, np.diff(ends)[:, None])  # (groups, times)
+        event_of_group = np.array([index_of_event[event] for event, _ in groups])
         counts = np.zeros((len(events), len(times)), dtype=int)
-        owner = np.array([row[event] for event, _ in groups])
-        np.add.at(counts, owner, np.clip(times - ends[:-1, None], 0, np.diff(ends)[:, None]))
-        result[is_composed] = _epsilons(events, counts.T, delta)[back]
+        np.add.at(counts, event_of_group, done_of_group)
+        result[is_composed] = _epsilons(events, counts.T, delta)[index_of_time]
     return result
 
 
 def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floats:
-    """Return ε at δ = delta of each row of `counts` (rows, events), where rows grow. Every row has its events on a grid
-    that suits its size: from the last row down, those within a factor of 8 in deviation share one."""
+    """Return ε at δ = delta of the composition of each row of counts, (rows,).
+
+    counts : (rows, events) how often each event occurs; no count decreases from one row to the next.
+
+    Rows of similar size are composed on one grid, whose step suits their losses: from the last row down, those whose
+    standard deviations are within a factor of 8. Rows of one event, of few events and of many are kept apart.
+    """
     used = np.flatnonzero(counts[-1])
     events, counts = [events[int(i)] for i in used], counts[:, used]
     steps = counts.sum(axis=1)
-    variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))  # roughly
+    rough_variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))
     epsilons = np.empty(len(counts))
     end = len(counts)
-    while end:
-        last = steps[end - 1]
-        start = int(np.searchsorted(steps, FEW if last >= FEW else min(2, last)))
-        if last >= FEW:
-            start = max(start, int(np.searchsorted(variance[:end], variance[end - 1] / 64)))
+    while end:  # the rows from `end` on are done; those from `start` on are next
+        last_steps = steps[end - 1]
+        start = int(np.searchsorted(steps, FEW if last_steps >= FEW else min(2, last_steps)))
+        if last_steps >= FEW:
+            start = max(start, int(np.searchsorted(rough_variance[:end], rough_variance[end - 1] / 64)))
         occurring = np.flatnonzero(counts[end - 1])
-        if last == 1:
+        if last_steps == 1:
             epsilons[start:end] = _closed_epsilon(events[occurring[0]], delta)
         else:
             rows = _compositions([events[i] for i in occurring], counts[start:end][:, occurring], delta)
             epsilons[start:end] = [_worst(composed, delta) for composed in rows]
         end = start
+    # Basic composition is a bound, too, for the rows whose events all have a pure ε.
     pure = np.array([per_event.pure(event) for event in events])
-    bounded = np.isfinite(pure)
-    basic = counts @ np.where(bounded, pure, 0.0)
-    return np.where(counts @ ~bounded > 0, epsilons, np.minimum(epsilons, basic))
+    has_pure = np.isfinite(pure)
+    basic = counts @ np.where(has_pure, pure, 0.0)
+    return np.where(counts @ ~has_pure > 0, epsilons, np.minimum(epsilons, basic))
 
 
 def _compositions(
     events: Sequence[Event], counts: np.ndarray, delta: float, max_cells: int = MOST_CELLS
 ) -> Iterator[tuple[PLD, ...]]:
-    """Yield `compose` of each row of `counts` (rows, events). The last row contains the others: it fixes the window."""
+    """Yield the PLDs, one or two, of the composition of each row of `counts` (rows, events); see `compose`.
+
+    No count decreases from one row to the next, so a window that holds the losses of the last row holds those of all.
+    If it has too many cells, everything is repeated on a coarser grid.
+    """
     last_counts = counts[-1]
     steps = int(last_counts.sum())
     if not max(1e-11, 1e-14 * steps) <= delta < 1:
@@ -258,72 +310,96 @@ def _compositions(
     tail, coarser = TAIL * delta, 1.0
     while coarser <= COARSEST:
         directions = discretised(events, last_counts, tail / steps, coarser, max_cells=max_cells)
-        parts = _with_few_parts(directions, last_counts, tail) if len(counts) == 1 else _Parts(directions, counts, tail)
-        half, size = parts.window()
-        excess = max(size / LARGEST_WINDOW, size * sum(map(len, parts.directions)) / MOST_MEMORY)
+        if len(counts) == 1:
+            composition = _with_few_parts(directions, last_counts, tail)
+        else:
+            composition = _Composition(directions, counts, tail)
+        half, size = composition.window()
+        excess = max(size / LARGEST_WINDOW, size * sum(map(len, composition.directions)) / MOST_MEMORY)
         if excess <= 1:
-            yield from parts.composed(half, size)
+            yield from composition.composed(half, size)
             return
         coarser *= 1.1 * excess
     raise AccountingLimit(f"{size} cells are too many")
 
 
-class _Parts(NamedTuple):
-    """Discretised events in each direction, how often each occurs in each composition, (rows, parts), and the
-    probability that may be lost outside the window."""
+class _Composition(NamedTuple):
+    """One or more compositions of the same parts, the PLDs of events on one grid.
+
+    directions : the parts in each direction.
+    counts : (rows, parts) how often each part occurs in each composition; no count decreases from row to row.
+    tail : the probability of losses outside the window that is allowed.
+    """
 
     directions: list[tuple[PLD, ...]]
     counts: np.ndarray
     tail: float
 
     def window(self) -> tuple[int, int]:
-        """Return the cells on either side of 0, and in all, that hold all losses of the compositions but the tail."""
+        """Return the number of cells on either side of the loss 0, and in all, outside which losses have at most the
+        probability `tail`."""
         half = max(_upper_end(parts, self.counts[-1], self.tail) for parts in self.directions)
         return half, 2 * half + 1
 
     def composed(self, half: int, size: int) -> Iterator[tuple[PLD, ...]]:
-        """Return an iterator over the rows of counts: the composition of each in each direction, in the window."""
+        """Return an iterator over the rows of counts, with the PLD of each composition in each direction.
+
+        half, size : the window, from -half on, as `window` gives it.
+        """
         size = next_fast_len(size, real=True)
         directions = (_composed(parts, self.counts, half, size, self.tail) for parts in self.directions)
         return zip(*directions, strict=True)
 
 
-def _with_few_parts(directions: list[tuple[PLD, ...]], counts: np.ndarray, tail: float) -> _Parts:
-    """Return one composition of fewer parts: those with small losses are composed into one on a window of their own, so
-    that a window that a few large losses make wide is not filled for each of the many small ones."""
+def _with_few_parts(directions: list[tuple[PLD, ...]], counts: np.ndarray, tail: float) -> _Composition:
+    """Return the composition of the parts, (parts,) counts of each, in a form that is cheaper to compute.
+
+    If there are many parts with small losses, these are composed first, on a narrow window, and make one part. The wide
+    window that a few large losses need then has to be filled for a few parts only.
+    """
     lengths = np.max([[len(part.p) for part in parts] for parts in directions], axis=0)
-    small = lengths <= lengths.max() / 16
-    if small.sum() >= 4:
-        minor = _Parts([tuple(compress(parts, small)) for parts in directions], counts[None, small], tail / 2)
-        half, size = minor.window()
+    is_small = lengths <= lengths.max() / 16
+    if is_small.sum() >= 4:
+        small_parts = [tuple(compress(parts, is_small)) for parts in directions]
+        small_composition = _Composition(small_parts, counts[None, is_small], tail / 2)
+        half, size = small_composition.window()
         if 2 * size <= lengths.max():
-            (combined,) = minor.composed(half, size)
-            major = [(*compress(parts, ~small), one) for parts, one in zip(directions, combined, strict=True)]
-            return _Parts(major, np.append(counts[~small], 1)[None], tail / 2)
-    return _Parts(directions, counts[None], tail)
+            (combined,) = small_composition.composed(half, size)
+            few_parts = [
+                (*compress(parts, ~is_small), combined_part)
+                for parts, combined_part in zip(directions, combined, strict=True)
+            ]
+            return _Composition(few_parts, np.append(counts[~is_small], 1)[None], tail / 2)
+    return _Composition(directions, counts[None], tail)
 
 
 def _composed(parts: Sequence[PLD], counts: np.ndarray, half: int, size: int, tail: float) -> Iterator[PLD]:
-    """Yield the composition of each row of `counts` in one direction, on `size` cells from -`half` on, whose losses
-    outside have a probability of at most `tail`."""
+    """Yield the PLD of each row of `counts` (rows, parts) in one direction, on a window of `size` cells from -half on.
+
+    tail : a bound on the probability of losses outside the window, which is added to the mass at +∞.
+    """
     lowest = np.array([part.lo for part in parts])
-    log_finite = np.log1p(-np.array([part.inf for part in parts]))
-    for row, spectrum in zip(counts, _powers(parts, counts, size), strict=True):
+    log_finite = np.log1p(-np.array([part.inf for part in parts]))  # of the probability of a finite loss
+    for row, spectrum in zip(counts, _spectra(parts, counts, size), strict=True):
+        # Cell 0 of the inverse transform is the sum of the lowest losses; it is moved to its place in the window.
         masses = np.maximum(np.roll(irfft(spectrum, size), int(row @ lowest) + half), 0.0)
         # The last term covers the round-off of the FFT, which grows with the number of factors.
         inf = -math.expm1(float(row @ log_finite)) + tail + 2e-16 * int(row.sum())
         yield PLD(parts[0].h, -half, masses, inf)
 
 
-def _powers(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Yield, for each row of `counts`, which grow, the product of the spectra of `parts` to the power of their counts.
+def _spectra(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """Yield, for each row of `counts`, the spectrum of the composition: the product of the spectra of the parts, each
+    to the power of its count.
 
-    (k,) complex, the first of the size // 2 + 1 frequencies. Beyond, all are below e^NEGLIGIBLE, less than round-off.
+    A spectrum is complex and has the first (k,) of the size // 2 + 1 frequencies; all others are below e^NEGLIGIBLE, so
+    that rounding hides them. As no count decreases from row to row, what is negligible in the first row is so in all.
     """
     spread = counts[0] * np.array([part.variance for part in parts])
-    logs, angles = np.empty((2, len(parts), size // 2 + 1))
-    first_row_logs, relevant = np.zeros(size // 2 + 1), size // 2 + 1
-    order = np.argsort(-spread)  # first those after which the fewest frequencies remain
+    logs, angles = np.empty((2, len(parts), size // 2 + 1))  # of each part's spectrum: ln of the size, and the phase
+    first_row_logs = np.zeros(size // 2 + 1)
+    relevant = size // 2 + 1  # number of frequencies that are not negligible so far
+    order = np.argsort(-spread)  # parts with the widest losses have the narrowest spectra, and so come first
     for start in range(0, len(parts), AT_ONCE):
         group = order[start : start + AT_ONCE]
         for i, frequencies in zip(group, rfft([_wrapped(parts[i].p, size) for i in group]), strict=True):
@@ -333,14 +409,14 @@ def _powers(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np.
             first_row_logs[:relevant] += counts[0, i] * logs[i, :relevant]
             relevant = 1 + int(np.flatnonzero(first_row_logs[:relevant] > NEGLIGIBLE).max(initial=0))
     for row in counts:
-        power = np.empty(relevant, dtype=complex)
+        product = np.empty(relevant, dtype=complex)
         sizes, angle = np.exp(row @ logs[:, :relevant]), row @ angles[:, :relevant]
-        power.real, power.imag = sizes * np.cos(angle), sizes * np.sin(angle)
-        yield power
+        product.real, product.imag = sizes * np.cos(angle), sizes * np.sin(angle)
+        yield product
 
 
 def _wrapped(masses: Floats, size: int) -> Floats:
-    """Return the masses on a window of `size` cells, those beyond its end from its beginning on."""
+    """Return the masses on a window of `size` cells, (size,): those beyond its end are added from its beginning on."""
     rounds = -(-len(masses) // size)
     window = np.zeros(rounds * size)
     window[: len(masses)] = masses
@@ -356,67 +432,83 @@ def discretised(
     max_cells: int = MOST_CELLS,
     max_total_cells: float = math.inf,
 ) -> list[tuple[PLD, ...]]:
-    """Return each event on the same grid, in one direction or both; the grid is fine enough for their composition, or
-    coarser by the factor `coarser`. `tail`: see `largest_losses`. `max_cells`: of one event; the grid is coarser for
-    it, too.
+    """Return the PLD of each event, all on one grid that is fine enough for their composition, for each direction.
 
-    Raises AccountingLimit for more cells of all events than `most_together`."""
+    counts : (events,) how often each event occurs.
+    tail : the probability that may be cut off one event's losses, see `largest_losses`.
+    coarser : factor by which the step of the grid is larger than that.
+    max_cells : largest number of cells of one event; the grid is coarser if it has more.
+    max_total_cells : largest number of cells of all events together.
+
+    Raises AccountingLimit if a loss exceeds LARGEST_LOSS, or if there are more cells than `max_total_cells`.
+    """
     for event in events:
         inner = largest_losses(event.inner if isinstance(event, Sub) else event, tail)[0]
         if inner > LARGEST_LOSS:
             raise AccountingLimit(f"{event} has losses up to {inner:.3g}")
     pairs = [(per_event.directions(event), largest_losses(event, tail)) for event in events]
-    sides = max(len(profiles) for profiles, _ in pairs)
-    coarse_cells = 200 if sides == 1 else 600  # one direction of a rare batch is more skewed than the worse of both
-    coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / coarse_cells), sides) for pair in pairs]
-    top = max(max(highest) for _, highest in pairs)
+    direction_count = max(len(profiles) for profiles, _ in pairs)
+    # The standard deviations of the losses, from which the step follows, are computed on a coarse grid; two directions
+    # need more cells, as one direction of a rare batch is more skewed than a symmetric pair.
+    coarse_cells = 200 if direction_count == 1 else 600
+    coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / coarse_cells), direction_count) for pair in pairs]
     deviations = [np.sqrt([max(part.variance, 1e-300) for part in parts]) for parts in zip(*coarse, strict=True)]
-    h = coarser * max(2 * top / max_cells, min(_step(spread, counts) for spread in deviations))
+    max_loss = max(max(highest) for _, highest in pairs)
+    h = coarser * max(2 * max_loss / max_cells, min(_step(of_events, counts) for of_events in deviations))
     cells = sum(2 * max(highest) for _, highest in pairs) / h
     if cells > max_total_cells:
         raise AccountingLimit(f"{cells:.3g} cells for {len(events)} different events are too many")
     if len(events) == 1 and not any(isinstance(block, Gaussian) for block in blocks_of(events[0])):
+        # Let the largest loss of a bounded event be a grid point: otherwise it would be rounded up at every step. Not
+        # if it is smaller than a cell, as it may be in one of two directions: the other one would need many more cells.
         high = pairs[0][1][0]
-        # Otherwise the largest loss would be rounded up at every step. Smaller than a cell, as it may be in one of two
-        # directions, it would make cells too many for the other one.
         h = high / math.ceil(high / h) if high >= h else h
-    return list(zip(*(_in_directions(from_profiles(*pair, h), sides) for pair in pairs), strict=True))
+    return list(zip(*(_in_directions(from_profiles(*pair, h), direction_count) for pair in pairs), strict=True))
 
 
-def _in_directions(distributions: tuple[PLD, ...], sides: int) -> tuple[PLD, ...]:
-    """Return one PLD for each of `sides` directions; that of a symmetric pair is its own reverse."""
-    return distributions if len(distributions) == sides else distributions * sides
+def _in_directions(distributions: tuple[PLD, ...], direction_count: int) -> tuple[PLD, ...]:
+    """Return one PLD for each direction; a single one, of a symmetric pair, holds in both."""
+    return distributions if len(distributions) == direction_count else distributions * direction_count
 
 
 def _step(deviations: Floats, counts: np.ndarray) -> float:
-    """Return the grid step for events with these deviations of their losses: a fraction of the root mean square of all.
+    """Return the step h of the grid for the composition of events, with standard deviations of their losses (events,)
+    and counts (events,).
 
-    Rounding to the grid adds to the variance of a loss of deviation s about h²/6, or h s if h is larger than s. The
-    largest losses may all take one value together, as Laplace noise has atoms; if they are few enough for that to be
-    likelier than δ, the rest is the only spread there, and may be widened by a small multiple of the same fraction.
+    It is the root mean square of all deviations divided by the cells per deviation, or less. Rounding to the grid adds
+    to the variance of a loss of deviation s about h²/6, or h s if h is larger than s. The largest losses may all take
+    one and the same value, as the loss of Laplace noise has atoms. If they are so few that this is likelier than δ, the
+    other losses are the only spread in that case. So for each number of smallest losses, h must be so small that it
+    widens their spread by a small amount only, which follows from the spread of all and the cells per deviation.
     """
     cells = CELLS_PER_DEVIATION if counts.sum() >= FEW else CELLS_PER_DEVIATION_FEW
     order = np.argsort(deviations)
     s, k = deviations[order], counts[order].astype(float)
+    # Sums over the smallest losses, for each number of events that are counted as such.
     number, deviation, variance = np.cumsum(k), np.cumsum(k * s), np.cumsum(k * s**2)
     widening = math.sqrt(variance[-1]) / (3 * cells**2)
-    added = 2 * widening * np.sqrt(variance) + widening**2  # (√v + widening)² - v
-    allowed = np.maximum(np.sqrt(6 * added / number), added / deviation)
-    relevant = allowed[number[-1] - number <= 40]  # 2^-40 is below every δ here
-    return min(math.sqrt(variance[-1] / number[-1]) / cells, float(relevant.min()))
+    added_variance = 2 * widening * np.sqrt(variance) + widening**2  # (√v + widening)² - v
+    allowed_steps = np.maximum(np.sqrt(6 * added_variance / number), added_variance / deviation)
+    # That more than 40 losses take the same of two values has a probability below 2^-40, which is below every δ here.
+    relevant_steps = allowed_steps[number[-1] - number <= 40]
+    return min(math.sqrt(variance[-1] / number[-1]) / cells, float(relevant_steps.min()))
 
 
 def _upper_end(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
-    """Return the cells u such that the total loss of the events, or of any first part of them, is above u h with
-    probability at most `tail`/2: Chernoff's bound. Below -u h it is even less likely than the reverse pair's is above.
+    """Return a number u of cells such that the total loss of the parts, or of any selection of them, is above u h with
+    a probability of at most `tail`/2, by Chernoff's bound.
 
-    Of 24 exponents, from one that suits a single large loss (as of rare sampling) to four times the one for a normal
-    distribution, the best is chosen on coarse sums, and the bound computed for that one alone: every exponent has one.
+    A total loss below -u h is even less likely than one of the reversed pair above u h.
+
+    Every exponent θ gives a bound, (ln E e^(θ L) + ln(2/tail))/θ with L the total loss. Of 24 exponents, from one that
+    suits a single large loss (as of rare sampling) to four times the one for a normal distribution, the best is chosen
+    with rough sums; the bound is then computed exactly for that one.
     """
     variance = max(float(counts @ np.array([part.variance for part in parts])), 1e-300)
-    normal = math.sqrt(2 * math.log(2 / tail) / variance)
-    ends = np.array([(part.lo, part.lo + len(part.p) - 1) for part in parts])
-    exponents = np.geomspace(min(normal / 16, 2 / (parts[0].h * np.abs(ends).max())), 4 * normal, 24)
+    normal_exponent = math.sqrt(2 * math.log(2 / tail) / variance)
+    ends = np.array([(part.lo, part.lo + len(part.p) - 1) for part in parts])  # lowest and highest cell of each part
+    single_exponent = 2 / (parts[0].h * np.abs(ends).max())
+    exponents = np.geomspace(min(normal_exponent / 16, single_exponent), 4 * normal_exponent, 24)
     rough = sum(count * _cumulant(*_in_blocks(part), exponents) for count, part in zip(counts, parts, strict=True))
     best = exponents[[int(np.argmin((rough + math.log(2 / tail)) / exponents))]]
     exact = sum(count * _cumulant(part.losses, part.p, best) for count, part in zip(counts, parts, strict=True))
@@ -425,17 +517,20 @@ def _upper_end(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
 
 
 def _cumulant(losses: Floats, masses: Floats, exponents: Floats) -> Floats:
-    """Return (k,) max(0, ln E e^(θ L)) of the finite losses at each θ; no first part of equal losses has more."""
+    """Return max(0, ln E e^(θ L)) of the finite losses L for each exponent θ, (k,).
+
+    The maximum with 0 makes k times the result an upper bound for the sum of any j ≤ k equal losses, too.
+    """
     has_mass = masses > 0
     if not has_mass.any():  # it fails almost surely, and all its mass is at +∞
         return np.zeros(len(exponents))
     terms = exponents[:, None] * losses[has_mass] + np.log(masses[has_mass])
-    top = terms.max(axis=1)
+    top = terms.max(axis=1)  # taken out of the sum, so that nothing overflows
     return np.asarray(np.maximum(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)), 0.0))
 
 
 def _in_blocks(part: PLD) -> tuple[Floats, Floats]:
-    """Return the losses of a PLD and their masses, neighbours taken together, in about BLOCKS blocks."""
+    """Return losses and masses of a PLD, with neighbouring cells put together to about BLOCKS mean losses."""
     width = -(-len(part.p) // BLOCKS)
     starts = np.arange(0, len(part.p), width)
     masses = np.add.reduceat(part.p, starts)
@@ -443,25 +538,31 @@ def _in_blocks(part: PLD) -> tuple[Floats, Floats]:
 
 
 def _closed_epsilon(event: Event, delta: float) -> float:
-    """Return ε at δ of a single event with noise, from its closed profiles."""
-    highest = largest_losses(event, delta)
-    return max(_inverse(*side, delta) for side in zip(per_event.directions(event), highest, strict=True))
+    """Return the smallest ε for which a single event with noise is (ε, delta)-DP, from its privacy profiles."""
+    highest = largest_losses(event, delta)  # raises AccountingLimit first if there are no profiles
+    profiles = per_event.directions(event)
+    return max(_inverse(profile, high, delta) for profile, high in zip(profiles, highest, strict=True))
 
 
 def _inverse(profile: Profile, high: float, delta: float) -> float:
-    """Return the smallest ε ≥ 0 with δ(ε) ≤ delta, at most `high`; infinite if there is none."""
+    """Return the smallest ε ≥ 0, up to `high`, at which the profile is at most delta; infinite if there is none."""
 
     def excess(epsilon: float) -> float:
         return math.log(max(float(profile(epsilon)), 1e-300) / delta)
 
     if excess(0.0) <= 0:
         return 0.0
-    high *= 1 + 1e-9  # rounding must not hide the root at the largest loss
-    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500)) if excess(high) <= 0 else math.inf
+    high *= 1 + 1e-9  # the root may be at the largest loss, and rounding must not hide it
+    if excess(high) > 0:
+        return math.inf
+    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500))
 
 
 def counted(counts: Counts) -> dict[Event, int]:
-    """Return the total count of each distinct release, simplified."""
+    """Return how often each distinct release occurs in all, each in the simplified form of `rounding.simplified`.
+
+    counts : events with their numbers; a `Seq` or `Repeat` counts as the releases inside it.
+    """
     merged: dict[Event, int] = {}
     for event, count in counts.items() if isinstance(counts, Mapping) else counts:
         for release, times in releases_of(event) if count else ():

@@ -1,7 +1,8 @@
-"""Events in their simplest form, and long schedules rounded up to few different events. Never to the optimistic side.
+"""Events in their simplest form, and long schedules rounded up to few different events, for speed.
 
-`per_event.dominating` replaces a composite event by a single one. Here its numbers become Python floats, so that equal
-events are one, and nearly equal events become the largest of them.
+`per_event.dominating` replaces a composite event by a simple one. Here its numbers become Python floats, so that events
+of equal numbers compare equal, and in long schedules nearly equal events are replaced by the largest of them. Every
+step is to the pessimistic side: what an event is replaced by protects no more than the event.
 """
 
 import itertools
@@ -16,13 +17,16 @@ from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.events import Event, Gaussian, OneNumber, Parallel, Repeat, Seq, StatedApproximateDP, StatedZCDP, Sub
 
-MOST_GROUPS = 120  # distinct events that a long schedule is rounded to
-_MIN_PARAMETER = 1e-60  # squares of smaller ones would vanish
-_MIN_WITH_DELTA = 1e-9  # ε with a δ, in whose rounding errors a smaller one would drown
+MOST_GROUPS = 120  # largest number of different events to which a long schedule is rounded
+_MIN_PARAMETER = 1e-60  # a smaller ε, η, μ or ρ is raised to this, as its square would underflow
+_MIN_WITH_DELTA = 1e-9  # a smaller ε of an (ε, δ) is raised to this, as the rounding errors of δ would exceed it
 
 
 def releases_of(event: Event) -> list[tuple[Event, int]]:
-    """Return one event as runs of releases that are composed: those of a `Seq` or a `Repeat`; else itself, once."""
+    """Return the releases that an event consists of, as runs (release, count) of equal ones.
+
+    They are the releases inside a `Seq` or a `Repeat`; any other event is one release.
+    """
     if isinstance(event, Seq):
         return [run for part in event.events for run in releases_of(part)]
     if isinstance(event, Repeat):
@@ -31,12 +35,12 @@ def releases_of(event: Event) -> list[tuple[Event, int]]:
 
 
 def simplified(event: Event) -> Event:
-    """Return the event that dominates this one as in `per_event.dominating`, its parameters Python floats."""
+    """Return the simple event that dominates this one (`per_event.dominating`), with Python floats as parameters."""
     return _with_float(per_event.dominating(event))
 
 
 def _with_float(event: Event) -> Event:
-    """Return a simplified event with Python floats, not below the smallest parameters."""
+    """Return a simple event with Python floats as parameters, raised to the smallest allowed ones."""
     match event:
         case Sub(inner=inner):
             converted = _with_float(inner)
@@ -56,7 +60,10 @@ def _with_float(event: Event) -> Event:
 
 
 def parameter(event: Event) -> float:
-    """Return the ε, η, μ or ρ of a simplified event: of the inner one under sampling, the largest one of blocks."""
+    """Return the ε, η, μ or ρ of a simplified event.
+
+    For a random batch it is that of the inner event; for blocks, the largest of theirs.
+    """
     match event:
         case OneNumber(parameter=number) | StatedApproximateDP(eps=number):
             return float(number)
@@ -71,13 +78,19 @@ def parameter(event: Event) -> float:
 
 
 def blocks_of(event: Event) -> tuple[Event, ...]:
-    """Return the blocks of a simplified event, or of its inner one under sampling; itself if there are none."""
+    """Return the events on disjoint blocks of a simplified event, or the event as the only one if it has no blocks.
+
+    For a random batch, they are those of the inner event.
+    """
     inner = event.inner if isinstance(event, Sub) else event
     return inner.events if isinstance(inner, Parallel) else (inner,)
 
 
 def log_strength(event: Event) -> float:
-    """Return the logarithm of the rough size of a simplified event's loss; increases with its parameter."""
+    """Return roughly the logarithm of the typical privacy loss of a simplified event.
+
+    Of two events that differ in their parameter only, the one with the larger parameter has the larger result.
+    """
     value = parameter(event)
     if value == math.inf:
         return math.inf
@@ -86,46 +99,53 @@ def log_strength(event: Event) -> float:
         return max(
             log_strength(replace(event, inner=block) if isinstance(event, Sub) else block) for block in inner.events
         )
-    if isinstance(inner, StatedZCDP):  # batches do not amplify it
+    if isinstance(inner, StatedZCDP):  # sampling does not amplify a ρ
         return math.log(2 * value) / 2
     if not isinstance(event, Sub):
         return math.log(value)
     if not isinstance(inner, Gaussian):
-        beyond = max(value - 700.0, 0.0)  # else useless events of different size would count as equal, and round down
+        # The amplified ε; above 700 it is continued linearly, because events of different size must not count as equal.
+        beyond = max(value - 700.0, 0.0)
         return math.log(math.log1p(event.m / event.n * math.expm1(min(value, 700.0))) + beyond)
-    if value > 1e8:  # the batch makes no difference, and μ² may overflow
+    if value > 1e8:  # sampling makes no difference, and μ² may overflow
         return 2 * math.log(value) - math.log(2)
-    chi_square = value**2 + math.log(-math.expm1(-(value**2)))  # in logarithms, e^{μ²} - 1
-    size = math.log(event.m / event.n) + chi_square / 2
-    return math.log(math.log1p(math.exp(size))) if -30 < size < 30 else (size if size < 0 else math.log(size))
+    # The result is ln ln(1 + q √(e^{μ²} - 1)), q = m/n, whose second logarithm is near `size` if that is large.
+    log_chi_square = value**2 + math.log(-math.expm1(-(value**2)))  # of e^{μ²} - 1
+    size = math.log(event.m / event.n) + log_chi_square / 2
+    if size <= -30:
+        return size
+    return math.log(math.log1p(math.exp(size))) if size < 30 else math.log(size)
 
 
 def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[tuple[Event, int]]:
-    """Return runs (event, count) in time order, nearly equal events rounded up to a common one, so that few differ.
+    """Return runs (event, count) in time order with fewer different events: nearly equal ones are rounded up to a
+    common one.
 
-    Events of one kind, on batches drawn alike, whose loss differs by less than the factor `ratio` become the largest of
-    them; `ratio` grows until at most MOST_GROUPS events are distinct. Equal events stay as they are.
+    Events of one kind, on batches drawn in the same way, whose typical losses differ by less than the factor `ratio`
+    are replaced by the largest of them. The factor grows until at most MOST_GROUPS events are different.
     """
     runs = list(runs)
     distinct = list(dict.fromkeys(event for event, _ in runs))
     simple = [simplified(event) for event in distinct]
-    families: dict[tuple[object, ...], list[int]] = {}
+    families: dict[tuple[object, ...], list[int]] = {}  # indices into `simple`
     for i, event in enumerate(simple):
         families.setdefault(_family(event), []).append(i)
     strengths = [np.array([log_strength(simple[i]) for i in members]) for members in families.values()]
-    heads = np.arange(len(distinct))
+    heads = np.arange(len(distinct))  # for each event, the index of the one that replaces it
     for attempt in itertools.count():
         step = math.log(ratio) * 1.1 ** max(0, attempt - 1)
         for members, strength in zip(families.values(), strengths, strict=True):
-            heads[members] = np.array(members)[_heads(strength, _flattened(strength) if attempt else strength, step)]
+            # From the second attempt on, weak events are rounded more roughly than strong ones.
+            distances = _flattened(strength) if attempt else strength
+            heads[members] = np.array(members)[_heads(strength, distances, step)]
         if len(np.unique(heads)) <= max(MOST_GROUPS, len(families)):
             break
-    head_of = {event: simple[head] for event, head in zip(distinct, heads, strict=True)}
-    return merged_runs((head_of[event], count) for event, count in runs)
+    replacement = {event: simple[head] for event, head in zip(distinct, heads, strict=True)}
+    return merged_runs((replacement[event], count) for event, count in runs)
 
 
 def merged_runs(runs: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
-    """Return the same runs in time order, neighbours with equal events made one."""
+    """Return the runs (event, count) in time order, with neighbouring runs of equal events put together."""
     merged: list[tuple[Event, int]] = []
     for event, count in runs:
         if merged and (merged[-1][0] is event or merged[-1][0] == event):
@@ -136,7 +156,10 @@ def merged_runs(runs: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
 
 
 def _family(event: Event) -> tuple[object, ...]:
-    """Return the family of an event; in one family, an event with a larger parameter dominates one with a smaller."""
+    """Return a key of the family of a simplified event.
+
+    Within a family, an event with a larger parameter dominates one with a smaller parameter.
+    """
     inner = event.inner if isinstance(event, Sub) else event
     batch = (event.kind, event.m, event.n) if isinstance(event, Sub) else ()
     if isinstance(inner, Parallel):
@@ -145,8 +168,14 @@ def _family(event: Event) -> tuple[object, ...]:
 
 
 def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
-    """Return, for each entry, the index of one at least as strong and at most `step` away in `distances`, such that few
-    different ones are used. `distances` are in the order of `strengths`, but may tie."""
+    """Return, for each entry, the index of the entry that replaces it, such that few are left.
+
+    The replacement is at least as strong, and at most `step` away: from the strongest entry down, each group of entries
+    within a step of its strongest one is replaced by that one.
+
+    strengths : (k,). distances : (k,) the positions by which the step is measured, in the same order as the strengths,
+        except that they may be equal where these are not.
+    """
     order = np.argsort(strengths, kind="stable")
     ascending = distances[order]
     heads = np.empty(len(order), dtype=int)
@@ -159,7 +188,11 @@ def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
 
 
 def _flattened(strengths: Floats) -> Floats:
-    """Return the strengths in the same order, but closer together far below the typical one: they matter little."""
+    """Return positions in the order of the strengths, but closer together for strengths far below the typical one.
+
+    Such weak events matter little for the total, so they may be rounded more roughly. The typical strength is the
+    logarithm of the root mean square of the losses.
+    """
     finite = strengths[np.isfinite(strengths)]
     if not len(finite):
         return strengths

@@ -1,6 +1,8 @@
-"""Rényi divergences of Gaussian noise on a random batch: amplified by sampling, at any order above 1.
+"""Rényi divergences D_α of Gaussian noise on a random batch, amplified by sampling, at any order α above 1.
 
-With r(z) = 1 + q (e^(μz - μ²/2) - 1), q = m/n, and z standard normal, e^((α-1) D_α) is
+The noise has parameter μ = Δ₂/σ on a batch of m of the n rows; q = m/n. Let z be standard normal and r(z) = 1 + q
+(e^(μz - μ²/2) - 1), the likelihood ratio of a mixture in which the row is in the batch with probability q to the noise
+without the row. Then e^((α-1) D_α) is
 
 - E r^α for Poisson batches under add/remove-one. Exact: of the two directions, removing a row is the worse one, at
   every order, fractional ones included (Mironov, Talwar, Zhang 2019, theorem 5 and section 3.3);
@@ -23,18 +25,25 @@ import numpy as np
 from dpviz.privacy.accounting.closed_forms import Floats, exp_rest
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_REACH = 12.0  # standard deviations on either side of the modes, which lie between 0 and αμ: outside is less than 1e-31
-_MAX_PRODUCT = 400.0  # α μ up to which the integral is computed; beyond, a simple bound is nearly exact
-_MAX_MU = 20.0  # likewise: the range grows with μ, and the privacy spent is beyond any use
-_MIN_MU = 1e-9  # a smaller one is less than rounding errors
-_BLOCK = 8  # orders that share one range of integration
+# The integral over z is taken to this many standard deviations on either side of the modes of the integrand, which lie
+# between 0 and αμ; less than 1e-31 is outside.
+_REACH = 12.0
+_MAX_PRODUCT = 400.0  # largest αμ for which the integral is computed; for larger ones a simple bound is nearly exact
+_MAX_MU = 20.0  # largest such μ: the range of integration grows with μ, and more protects nothing in practice
+_MIN_MU = 1e-9  # a smaller μ is replaced by this one, as its effect is below rounding errors
+_BLOCK = 8  # number of orders that share one range of integration
 
 
 def gaussian(kind: Literal["wor", "poisson"], q: float, mu: Floats, orders: Floats) -> Floats:
-    """Return upper bounds (len(mu), len(orders)) on the Rényi divergence of Gaussian releases on batches of share q.
+    """Return upper bounds (len(mu), len(orders)) on the Rényi divergences of Gaussian releases on random batches.
 
-    mu : (k,) of each release without sampling, positive, may be infinite. orders : above 1, any order.
-    Relative error 1e-12, upwards; of "poisson" 1e-14/(α - 1), if that is more.
+    kind : how batches are drawn: "wor", without replacement under replace-one, or "poisson", under add/remove-one.
+    q : m/n, the share of the rows that are in a batch.
+    mu : (k,) the μ = Δ₂/σ of each release on its batch; positive, may be infinite.
+    orders : α, any numbers above 1.
+
+    The bounds are above the formulas of the module by a relative error of 1e-12; with "poisson", of 1e-14/(α - 1) if
+    that is larger.
     """
     mu, orders = np.asarray(mu, dtype=float), np.asarray(orders, dtype=float)
     return np.array([_single(kind, q, value, tuple(orders.tolist())) for value in mu.tolist()])
@@ -43,51 +52,63 @@ def gaussian(kind: Literal["wor", "poisson"], q: float, mu: Floats, orders: Floa
 @lru_cache(4096)
 def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats:
     """Return the bounds of `gaussian` for one μ; (len(orders),), read-only and cached."""
-    a = np.array(orders)
+    alpha = np.array(orders)
     if mu == math.inf:
-        return np.full(len(a), math.inf)
-    unsampled, mu = a * mu**2 / 2, max(mu, _MIN_MU)
-    divergence = _minkowski_bound(kind, q, mu, a)
-    near = np.flatnonzero((a * mu <= _MAX_PRODUCT) & (mu <= _MAX_MU))
-    near = near[np.argsort(a[near])]
-    for start in range(0, len(near), _BLOCK):
-        block = near[start : start + _BLOCK]
-        divergence[block] = np.logaddexp(0.0, _log_excess(kind, q, mu, a[block]) + 1e-12 + 1e-14 / (a[block] - 1))
-    divergence = np.minimum(divergence / (a - 1), unsampled)  # a batch never tells more than the table
+        return np.full(len(alpha), math.inf)
+    unsampled = alpha * mu**2 / 2  # the divergence on the whole table
+    mu = max(mu, _MIN_MU)
+    scaled = _minkowski_bound(kind, q, mu, alpha)  # bounds on (α - 1) D_α
+    integrable = np.flatnonzero((alpha * mu <= _MAX_PRODUCT) & (mu <= _MAX_MU))
+    integrable = integrable[np.argsort(alpha[integrable])]
+    for start in range(0, len(integrable), _BLOCK):
+        block = integrable[start : start + _BLOCK]
+        log_excess = _log_excess(kind, q, mu, alpha[block]) + 1e-12 + 1e-14 / (alpha[block] - 1)
+        scaled[block] = np.logaddexp(0.0, log_excess)
+    divergence = np.minimum(scaled / (alpha - 1), unsampled)  # sampling never makes it larger
     divergence.setflags(write=False)
     return divergence
 
 
 def _minkowski_bound(kind: str, q: float, mu: float, orders: Floats) -> Floats:
-    """Return an upper bound on (α-1) D_α at each order without an integral, by Minkowski's inequality: (E r^α)^(1/α) ≤
-    1 - q + q e^((α-1) μ²/2); and r^(1-α) ≤ 1 ≤ E r^α."""
-    size = (orders - 1) * mu**2 / 2
-    norm = np.where(size < 30, np.log1p(q * np.expm1(np.minimum(size, 30.0))), np.logaddexp(0.0, size + math.log(q)))
-    return orders * norm + (math.log(2) if kind == "wor" else 0.0)
+    """Return an upper bound on (α-1) D_α at each order α, without an integral.
+
+    By Minkowski's inequality (E r^α)^(1/α) ≤ 1 - q + q e^((α-1) μ²/2). Without replacement, r^(1-α) ≤ 1 ≤ E r^α adds a
+    factor of at most 2.
+    """
+    exponent = (orders - 1) * mu**2 / 2
+    log_norm = np.where(
+        exponent < 30, np.log1p(q * np.expm1(np.minimum(exponent, 30.0))), np.logaddexp(0.0, exponent + math.log(q))
+    )
+    return orders * log_norm + (math.log(2) if kind == "wor" else 0.0)
 
 
 def _log_excess(kind: str, q: float, mu: float, orders: Floats) -> Floats:
-    """Return ln(e^((α-1) D_α) - 1) at each order, (k,), by Gauss's rule on panels."""
+    """Return ln(e^((α-1) D_α) - 1) at each order α, (k,): the logarithm of the integral over z of the integrand and the
+    normal density, by Gauss's rule on panels of equal length."""
     low, high = mu / 2 if kind == "wor" else -_REACH, float(orders.max()) * mu + _REACH
-    panels = math.ceil((high - low) * max(0.5, mu / 2))  # no longer than 2, nor than ln r takes to bend
-    half = (high - low) / panels / 2
-    z = (low + half * (2 * np.arange(panels)[:, None] + 1 + _NODES)).ravel()
-    log_mass = -(z**2) / 2 + np.log(np.tile(_WEIGHTS, panels)) + math.log(half / math.sqrt(2 * math.pi))
+    panels = math.ceil((high - low) * max(0.5, mu / 2))  # of length 2/max(1, μ) at most, in which ln r is smooth
+    half_panel = (high - low) / panels / 2
+    z = (low + half_panel * (2 * np.arange(panels)[:, None] + 1 + _NODES)).ravel()
+    log_weights = -(z**2) / 2 + np.log(np.tile(_WEIGHTS, panels)) + math.log(half_panel / math.sqrt(2 * math.pi))
     u = mu * z - mu**2 / 2
-    y = np.where(u < 30, np.log1p(q * np.expm1(np.minimum(u, 30.0))), np.logaddexp(math.log1p(-q), math.log(q) + u))
-    terms = (_log_wor if kind == "wor" else _log_poisson)(y, orders[:, None]) + log_mass
-    top = terms.max(axis=1)
+    log_r = np.where(u < 30, np.log1p(q * np.expm1(np.minimum(u, 30.0))), np.logaddexp(math.log1p(-q), math.log(q) + u))
+    log_integrand = (_log_wor if kind == "wor" else _log_poisson)(log_r, orders[:, None])
+    terms = log_integrand + log_weights
+    top = terms.max(axis=1)  # taken out of the sum, so that nothing overflows
     return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
 
 
 def _log_wor(y: Floats, orders: Floats) -> Floats:
-    """Return ln((r^(α-1) - 1)(r - r^(1-α))) of r = e^y > 1."""
+    """Return ln((r^(α-1) - 1)(r - r^(1-α))) for r = e^y > 1, the integrand for batches without replacement."""
     size = (orders - 1) * y
     return np.asarray(size + y + np.log(np.expm1(-size) * np.expm1(-orders * y)))
 
 
 def _log_poisson(y: Floats, orders: Floats) -> Floats:
-    """Return ln(r^α - 1 - α (r - 1)) of r = e^y, with the same expectation as r^α - 1 because E r = 1."""
+    """Return ln(r^α - 1 - α (r - 1)) for r = e^y, the integrand for Poisson batches.
+
+    It has the same expectation as r^α - 1, because E r = 1, and is nowhere negative.
+    """
     size = orders * y
     near = exp_rest(np.minimum(size, 1.0)) - orders * exp_rest(np.minimum(y, 1.0))
     far = np.log1p(-np.exp(-np.maximum(size, 1.0)) * (1 + orders * np.expm1(np.clip(y, 0.0, 700.0))))

@@ -1,4 +1,7 @@
-"""Currencies that add up over releases: pure ε, ρ, the squares of μ, and Rényi divergences of one order."""
+"""Budgets in currencies whose costs add up over releases: ε, ρ, μ (as squares), and Rényi divergences of one order.
+
+`Budget` documents the methods.
+"""
 
 import math
 from collections import Counter
@@ -16,18 +19,18 @@ from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_t
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.budgets.base import Budget, Order
-from dpviz.privacy.events import Event
+from dpviz.privacy.events import Event, objects
 from dpviz.specification import number
 
 
 def budget_number(default: float, low: float, high: float, symbol: str) -> Any:
-    """Declare the number of a budget that says how much privacy it gives, with its range."""
+    """Declare the field of a budget that says how much privacy it gives, with its default and range."""
     help = "Smaller = more privacy, more noise."
     return number(default, low, high, label="Privacy budget", symbol=symbol, scale="log", help=help)
 
 
 class AdditiveBudget(Budget):
-    """Stated in ε, ρ or μ, by a number of that name; an amount is its power that adds up (`currencies.UNITS`)."""
+    """A budget in ε, ρ or μ, with one field of the currency's name; an amount is an ε, ρ or μ² (`currencies.UNITS`)."""
 
     currency: ClassVar[Currency]
 
@@ -73,7 +76,7 @@ class PureDP(AdditiveBudget):
         )
 
     def about_rho(self, amount: float) -> float:
-        return amount**2 / 8  # of a single selection; many are dearer under pure ε
+        return amount**2 / 8  # the ρ of a single selection with η = ε; many of the same total ε have a smaller ρ
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
         return float(counts @ ranges)
@@ -144,7 +147,7 @@ class ZeroConcentratedDP(AdditiveBudget):
         return rdp_tradeoffs.zcdp_advantage(self.rho)
 
     def doubt(self) -> float:
-        # 1 - tanh(ε/2), where ρ = ε tanh(ε/2) is nearly ε if it is large.
+        # 1 - tanh(ε/2) with ρ = ε tanh(ε/2); if ρ is large it is nearly ε, and the result nearly 2 e^-ε.
         return 2 * math.exp(-self.rho) if self.rho > 10 else 1 - self.advantage()
 
     @checked
@@ -159,7 +162,7 @@ class ZeroConcentratedDP(AdditiveBudget):
         return order * self.rho
 
     def tells(self, delta: float, order: float) -> frozenset[str]:
-        return frozenset({"rho", "renyi"})  # of a divergence that is linear in the order, one order tells all
+        return frozenset({"rho", "renyi"})  # the bound on divergences is ρ times the order, so one order gives ρ
 
 
 class GaussianDP(AdditiveBudget):
@@ -209,7 +212,7 @@ class GaussianDP(AdditiveBudget):
         return order * self.mu**2 / 2
 
     def tells(self, delta: float, order: float) -> frozenset[str]:
-        return frozenset({"mu", "epsilon_at_delta"})  # of the curve δ(ε) of a Gaussian, one point tells all
+        return frozenset({"mu", "epsilon_at_delta"})  # one point of the curve δ(ε) of Gaussian noise gives μ
 
 
 class RenyiDP(Budget):
@@ -232,11 +235,10 @@ class RenyiDP(Budget):
     )
 
     def cost(self, events: tuple[Event, ...]) -> float:
-        """Return the sum of the divergences of the events, which add up even if the events are chosen adaptively."""
+        """Return the sum of the events' divergences; they add up even if the events are chosen adaptively."""
         orders = np.array([self.order])
-        different = {id(event): event for event in events}  # a uniform schedule repeats one object
-        times = Counter(map(id, events))
-        return math.fsum(times[key] * float(per_event.rdp(event, orders)[0]) for key, event in different.items())
+        times = Counter(map(id, events))  # by object, as a plan of equal steps repeats one
+        return math.fsum(times[id(event)] * float(per_event.rdp(event, orders)[0]) for event in objects(events))
 
     def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
         return ZeroConcentratedDP.of(self.epsilon / self.order)

@@ -1,4 +1,4 @@
-"""The base class of budgets, with all that is known of a currency, and the budget that promises nothing."""
+"""The base class of budgets, whose methods are all that the library knows of a currency, and the budget `NoPrivacy`."""
 
 import math
 from abc import abstractmethod
@@ -19,24 +19,28 @@ from dpviz.privacy.events import Event, Relation
 from dpviz.specification import Specification
 
 Order = Annotated[float, Between(1, math.inf)]
-FALSE_ALARMS = 0.01  # that an attacker may raise, where the guarantee is put into words
-_NOTHING_LEFT = 1e-9  # share of a budget; a smaller rest is a rounding error
+FALSE_ALARMS = 0.01  # the rate of false alarms for which sentences say what an attacker can notice
+_NOTHING_LEFT = 1e-9  # a remaining share of a budget below this is a rounding error
 
 
 class Budget(Displayed, Specification):
-    """A privacy guarantee to be met by the whole run, under replace-one neighbours: one class per currency.
+    """A privacy guarantee that a whole run has to meet, under replace-one neighbours. Each currency is a subclass.
 
-    All that is known of a currency is an attribute or a method here, so no caller asks for the class of a budget.
-    An *amount* is counted in the unit in which releases add up: ε, ρ, μ², or a Rényi divergence of one order. (ε, δ)
-    and attack bounds add up in none; their amounts are the ε at δ, and the true positive rate.
+    Everything that differs between currencies is an attribute or a method here, so that callers need not know the class
+    of a budget. An *amount* is a cost in the unit in which the costs of releases add up: ε, ρ, μ², or a Rényi
+    divergence of one order. For (ε, δ) and attack bounds costs do not add up; their amounts are the ε at the budget's
+    δ, and the true positive rate at its false positive rate.
 
-    name : of the currency. direction : a sentence on the way in which its numbers lead to more privacy.
-    currency : the one in which costs add up and this guarantee is stated; None where it is stated in none.
-    remark : a sentence on the way in which the costs of steps add up.
-    private : False if nothing is promised. pure : True for pure ε, in which Laplace noise and selections cost their own
-        parameter. adds_up : True if equal releases cost equal amounts.
-    larger_is_more : its fields of which more means more privacy.
-    allows_gaussian : True if Gaussian noise can meet it. amplifies_gaussian : True if random batches shrink its cost.
+    name : text, the name of the currency.
+    direction : sentence for the screen that says in which direction of the numbers there is more privacy.
+    currency : "epsilon", "rho" or "mu" if the budget is stated in it; None otherwise.
+    remark : sentence for the screen that says how the costs of steps add up.
+    private : False if nothing is promised.
+    pure : True for pure ε, in which the cost of Laplace noise and of a selection is their own parameter.
+    adds_up : True if amounts add up over releases.
+    larger_is_more : names of those fields of which a larger number means more privacy.
+    allows_gaussian : True if Gaussian noise can meet the budget.
+    amplifies_gaussian : True if random batches make the cost of Gaussian noise smaller.
     """
 
     name: ClassVar[str] = ""
@@ -54,23 +58,24 @@ class Budget(Displayed, Specification):
 
     def describe(self) -> str:
         """Return the guarantee in symbols, for instance "ε = 1, δ = 10⁻⁶"."""
-        numbers = ((control.symbol, control.name, getattr(self, control.name)) for control in self.controls())
-        return ", ".join(
-            f"{symbol} = {(short_down if name in self.larger_is_more else short_up)(value, 4)}"
-            for symbol, name, value in numbers
-        )
+        equations = []
+        for control in self.controls():
+            rounded = short_down if control.name in self.larger_is_more else short_up  # never to more privacy
+            equations.append(f"{control.symbol} = {rounded(getattr(self, control.name), 4)}")
+        return ", ".join(equations)
 
     @property
     def symbol(self) -> str:
-        """Symbol of the number that `spent` is compared with: "ρ", "ε at δ = 10⁻⁶"."""
+        """Symbol of the budget's `limit`, and of what is `spent` of it: for instance "ρ", or "ε at δ = 10⁻⁶"."""
         return self.controls()[0].symbol
 
     # ---------------------------------------------------------------------------------------------- costs and amounts
 
     @property
     def limit(self) -> float:
-        """The whole budget as the number that is stated, its first one: ε, ρ, μ, a divergence, a rate."""
-        number: float = getattr(self, next(iter(type(self).model_fields)))
+        """The whole budget as the number that the user states (the first field): an ε, ρ, μ, divergence or rate."""
+        first_field, *_ = type(self).model_fields
+        number: float = getattr(self, first_field)
         return number
 
     @property
@@ -84,36 +89,41 @@ class Budget(Displayed, Specification):
 
     @classmethod
     def of(cls, amount: float) -> "Budget":
-        """Return a budget of this amount, however small or large; raise TypeError where `currency` is None."""
+        """Return a budget of this amount, without a check of the range of its field.
+
+        Raises TypeError if `currency` is None.
+        """
         raise TypeError(f"{cls.name} is counted in none of ε, ρ and μ, so there is no amount {amount} of it")
 
     @abstractmethod
     def cost(self, events: tuple[Event, ...]) -> float:
-        """Return the amount that events cost together; infinite where this currency has no number for them."""
+        """Return the amount that events cost together; infinite if they have no cost in this currency."""
 
     def rough_cost(self, events: tuple[Event, ...]) -> float:
-        """Return about `cost`, sooner: for the search of the noise that a budget buys, which `cost` then confirms."""
+        """Return an estimate of `cost` that takes less time, for a search whose result is confirmed by `cost`."""
         return self.cost(events)
 
     def spent(self, events: Sequence[Event], prior: Sequence[Event] = ()) -> float:
-        """Return the cost of releases together, as the number that is stated.
+        """Return the cost of all releases together, in the unit in which the budget is stated (see `limit`).
 
-        prior : releases on whose outcome the choice of `events` depends.
+        prior : earlier releases on whose outcome the choice of `events` depends; their cost is included.
         """
         return self.stated(self.cost((*prior, *events)))
 
     def spent_when_stopped(self, events: Sequence[Event], whole: Sequence[Event], prior: Sequence[Event] = ()) -> float:
-        """Return the cost of a plan that was stopped, or may be, by an observer of its releases so far.
+        """Return the cost, as `spent` does, of the first releases of a plan if the decision to stop depends on them.
 
-        events : the releases so far, the first of `whole`, the plan. Costs that add up are charged one by one, against
-        a total that was fixed beforehand. Of others, the whole plan counts.
+        If amounts add up, only the releases so far count: they are charged one by one, against a total that was fixed
+        beforehand. Otherwise the whole plan counts.
+
+        events : the releases so far. whole : all releases of the plan. prior : as in `spent`.
         """
         return self.spent(events if self.adds_up else whole, prior)
 
     def left(self, prior: tuple[Event, ...]) -> float:
-        """Return the amount that prior events leave. The run may depend on their outcome.
+        """Return the amount of the budget that remains for a run after the releases `prior`.
 
-        Raises UserError if nothing is left.
+        The run may depend on their outcome. Raises UserError if nothing remains.
         """
         total, used = self.amount, self._paid(prior)
         if not total - used > _NOTHING_LEFT * total:
@@ -125,19 +135,20 @@ class Budget(Displayed, Specification):
         return total - used
 
     def _paid(self, prior: tuple[Event, ...]) -> float:
+        """Return the amount that `left` subtracts for the releases `prior`."""
         return self.cost(prior)
 
     def additive(self, prior: tuple[Event, ...] = ()) -> "Budget":
-        """Return the budget itself if it is ε, ρ or μ; else the largest ρ or μ that implies it.
+        """Return a budget in ε, ρ or μ that implies this one: itself if it is one, else the largest such ρ or μ.
 
-        prior : releases before the run. Their pure ε comes off an (ε, δ) before the conversion, because the guarantee
-            is read in this way (`accountants.tightest`); so the result less the ρ of `prior` remains for the run.
+        prior : releases before the run, which the result covers, too. Of an (ε, δ), their pure ε is subtracted before
+            the conversion to ρ, as `accountants.tightest` adds it, and their ρ is added afterwards.
         """
         return self
 
     @checked
     def share(self, fraction: Annotated[float, Between(0, 1, ends=True)], prior: tuple[Event, ...] = ()) -> "Budget":
-        """Return a budget of this fraction of what `prior` leaves, in a currency that adds up: of the ε, ρ, or μ²."""
+        """Return a budget in ε, ρ or μ whose amount is this fraction of the amount that the releases `prior` leave."""
         total = self.additive(prior)
         return total.of(total.left(prior) * fraction)
 
@@ -145,30 +156,38 @@ class Budget(Displayed, Specification):
 
     @property
     def total_epsilon(self) -> float | None:
-        """The sum of ε of pure releases that it pays for by basic composition; None where that is not allowed."""
+        """The largest sum of the ε of pure releases that basic composition allows; None if it proves no such budget."""
         return None
 
     @property
     def total_rho(self) -> float | None:
-        """The Σ ε²/2 of Laplace releases, or Σ η²/8 of selections, that it surely pays for; None under pure ε.
+        """A value of Σ ε²/2 of Laplace releases, or of Σ η²/8 of selections, with which they never exceed the budget.
 
-        Such a release has a ρ of at most ε²/2 (η²/8), and a μ² of at most π times as much: the slopes of
-        -2 Φ⁻¹(e^(-ε/2)/2) and -2 Φ⁻¹(1/(1 + e^(η/2))) at 0 are √(π/2) and √(π/8).
+        None if there is no such value. A Laplace release (a selection) has a ρ of at most ε²/2 (η²/8), and a μ² of at
+        most π times as much, because the slopes at 0 of its μ, -2 Φ⁻¹(e^(-ε/2)/2) and -2 Φ⁻¹(1/(1 + e^(η/2))), are
+        √(π/2) and √(π/8).
         """
         return None
 
     @abstractmethod
     def gaussian_rho(self, amount: float) -> float:
-        """Return the ρ = μ²/2 of Gaussian noise on all rows that costs this amount. Raise UserError if none does."""
+        """Return the ρ = μ²/2 of the Gaussian noise on all rows that costs this amount.
+
+        Raises UserError if Gaussian noise has no finite cost in this currency.
+        """
 
     def about_rho(self, amount: float) -> float:
-        """Return about the ρ that an amount pays for if releases are many and small; events are calibrated exactly."""
+        """Return an estimate of the ρ of many small releases that cost this amount together.
+
+        It is used for first guesses only; events are then calibrated exactly.
+        """
         return self.gaussian_rho(amount)
 
     def release(self, noise: Noise) -> Event:
-        """Return the worst release of one kind that has exactly this guarantee; "any": of which only that is known.
+        """Return the single release with this kind of noise that uses up the budget.
 
-        Raises TypeError where that cannot be told from the guarantee alone, ValueError for Gaussian noise in pure ε.
+        For the noise "any", it is a release of which only the guarantee is known. Raises TypeError if it cannot be told
+        from the guarantee alone, and ValueError for Gaussian noise in pure ε.
         """
         if self.currency is None:
             raise TypeError(f"{self.name} is counted in none of ε, ρ and μ")
@@ -176,32 +195,37 @@ class Budget(Displayed, Specification):
 
     @abstractmethod
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
-        """Return the amount that counts[i] selections of bounded range ranges[i] cost together.
+        """Return the amount that selections cost together, counts[i] of them of bounded range η = ranges[i].
 
-        Raises UserError where that cannot be told.
+        Raises UserError if the currency has no formula for it.
         """
 
     # ---------------------------------------------------------------------------------------- what an attacker can do
 
     @abstractmethod
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
-        """Return the smallest false negative rate left to an attacker at each false positive rate, for any algorithm.
+        """Return the smallest false negative rate that any test against any algorithm with this guarantee can have, at
+        each false positive rate.
 
-        Exact worst case for pure ε, (ε, δ), μ and attack bounds; for ρ and Rényi divergences a lower bound.
+        It is exact for pure ε, (ε, δ), μ and attack bounds, and a lower bound for ρ and Rényi divergences.
         """
 
     @abstractmethod
     def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
-        """Return the smallest number that may be stated where an event has these probabilities on two neighbouring data
-        sets: an audit that has seen them refutes all smaller ones. Other numbers of the budget stay as they are."""
+        """Return the smallest `limit` with which the guarantee is compatible with the probabilities of an outcome.
+
+        The outcome has the probability `rate` on one data set and `false_rate` on a neighbouring one. So an audit that
+        has estimated these refutes any smaller limit. The budget's other fields, such as δ, keep their values.
+        """
 
     def advantage(self) -> float:
-        """Return the largest TPR - FPR of any test between two neighbouring data sets: the worst δ(0)."""
+        """Return the largest TPR - FPR of any test against any algorithm with this guarantee: the largest δ(0)."""
         return _advantage(self)
 
     @checked
     def consequences(self, relation: Relation = "replace-one") -> tuple[str, ...]:
-        """Return the chances of the best attacker, in sentences that mark numbers as **bold**; see `tradeoff`."""
+        """Return sentences for the screen on the best attacker's chances, computed from `tradeoff`, with **bold**
+        numbers."""
         detected = 1 - float(self.tradeoff([FALSE_ALARMS])[0])
         exchanged = relation == "replace-one"
         question = "which of two rows was used" if exchanged else "whether the row was in the data"
@@ -216,61 +240,64 @@ class Budget(Displayed, Specification):
         )
 
     def doubt(self) -> float:
-        """Return 1 - advantage, where possible without the rounding of advantages near 1."""
+        """Return 1 - advantage; subclasses compute it without cancellation where the advantage is near 1."""
         return 1 - self.advantage()
 
     # ----------------------------------------------------------------- implications for every algorithm that has it
 
     def to_epsilon(self) -> float | None:
-        """Return the pure ε of every algorithm that has the guarantee; None where nothing follows."""
+        """Return the smallest pure ε that every algorithm with this guarantee has; None if there is none."""
         return None
 
     @checked
     def to_epsilon_at(self, delta: Delta) -> float | None:
-        """Return ε at δ, a bound for every algorithm that has the guarantee; None where nothing follows."""
+        """Return an ε for which every algorithm with this guarantee is (ε, delta)-DP; None if there is none."""
         return None
 
     def to_rho(self) -> float | None:
-        """Return the ρ of zCDP of every algorithm that has the guarantee; None where nothing follows."""
+        """Return the smallest ρ of zCDP that every algorithm with this guarantee has; None if there is none."""
         return None
 
     def to_mu(self) -> float | None:
-        """Return the μ of Gaussian DP of every algorithm that has the guarantee; None where nothing follows."""
+        """Return the smallest μ of Gaussian DP that every algorithm with this guarantee has; None if there is none."""
         return None
 
     @checked
     def to_renyi(self, order: Order) -> float | None:
-        """Return the Rényi divergence of one order of every algorithm that has the guarantee; None if unbounded."""
+        """Return a bound on the Rényi divergence of one order of every algorithm with this guarantee; None if there is
+        none."""
         return None
 
     def tells(self, delta: float, order: float) -> frozenset[str]:
-        """Return the keys of `conversions.READINGS` that, at this δ and order, say as much as the guarantee itself."""
+        """Return the names in `conversions.READINGS` whose number, at this δ and order, implies the whole guarantee."""
         return frozenset()
 
     def own_delta(self, delta: float) -> float:
-        """Return the δ at which a run with this budget is read: the budget's; the given one where it has none."""
+        """Return the δ at which the ε of a run is computed: the budget's δ, or the given one if it has none."""
         return delta
 
     def own_order(self, order: float) -> float:
-        """Return the order at which a Rényi divergence is read: the budget's; the given one where it has none."""
+        """Return the order at which Rényi divergences are computed: the budget's, or the given one if it has none."""
         return order
 
     def limit_at(self, delta: float) -> float | None:
-        """Return the ε that curves of ε at this δ must stay below; None where the budget is no such ε."""
+        """Return the ε that a run may spend at this δ, a line in charts; None if the budget does not say it."""
         return None
 
 
 @lru_cache(64)
 def _advantage(budget: Budget) -> float:
-    """Return the advantage from the trade-off curve f. It falls, so between two grid points a < b the advantage is at
-    most that at b plus b - a."""
+    """Return an upper bound of the advantage, the largest 1 - α - f(α), from values of the trade-off curve f on a grid.
+
+    f falls, so between two grid points a < b it is at least f(b), and the advantage is at most that at b plus b - a.
+    """
     alpha = np.concatenate([[0.0], np.geomspace(1e-9, 1e-3, 400), np.linspace(1e-3, 1.0, 4000)[1:]])
-    heights = 1 - alpha - budget.tradeoff(alpha)
-    return float(np.clip((heights[1:] + np.diff(alpha)).max(), 0.0, 1.0))
+    advantages = 1 - alpha - budget.tradeoff(alpha)
+    return float(np.clip((advantages[1:] + np.diff(alpha)).max(), 0.0, 1.0))
 
 
 class NoPrivacy(Budget):
-    """No guarantee: the reference run. Its events cost infinity and draw nothing."""
+    """No guarantee, for a reference run without noise. The events of such a run cost infinity."""
 
     kind: ClassVar[str] = "privacy.budgets.none"
     name: ClassVar[str] = "No privacy"

@@ -1,4 +1,7 @@
-"""Currencies that do not add up: (ε, δ), and a point of the trade-off curve. Releases are composed as a whole."""
+"""Budgets whose costs do not add up over releases: (ε, δ), and a point of the trade-off curve.
+
+The cost of several releases is computed for all of them together. `Budget` documents the methods.
+"""
 
 import math
 from collections.abc import Sequence
@@ -47,16 +50,17 @@ class ApproximateDP(Budget):
         return f"ε at δ = {short_up(self.delta, 4)}"
 
     def cost(self, events: tuple[Event, ...]) -> float:
-        """Return the smaller ε of basic composition and loss distributions; that of divergences if losses fail."""
+        """Return ε at the budget's δ: the smallest one of basic composition, of loss distributions or, if these do not
+        apply, of Rényi divergences, and of Gaussian DP if all releases are Gaussian."""
         bounds = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, self.delta)]
         if bounds[1] == math.inf:
             bounds.append(accountants.epsilon(events, self.delta, "rdp"))
-        if {type(event) for event in events} <= {Gaussian, Parallel}:  # exact for these; losses are rounded to a grid
-            bounds.append(accountants.epsilon(events, self.delta, "gdp"))
+        if {type(event) for event in events} <= {Gaussian, Parallel}:
+            bounds.append(accountants.epsilon(events, self.delta, "gdp"))  # exact, while losses are rounded to a grid
         return min(bounds)
 
     def rough_cost(self, events: tuple[Event, ...]) -> float:
-        """Return the smaller ε of basic composition and loss distributions on a coarser grid."""
+        """Return the smaller ε of basic composition and of loss distributions on a coarser grid."""
         composed = accountants.rough_pld_epsilon(events, self.delta)
         return min(composed, accountants.total(events, "epsilon")) if composed < math.inf else self.cost(events)
 
@@ -67,7 +71,8 @@ class ApproximateDP(Budget):
         return accountants.when_stopped(events, whole, self.delta, prior).epsilon
 
     def _paid(self, prior: tuple[Event, ...]) -> float:
-        return accountants.total(prior, "epsilon")  # pure ε adds up to (ε, δ) even adaptively: basic composition
+        # Basic composition is the one method that allows a run to depend on the outcome of `prior`.
+        return accountants.total(prior, "epsilon")
 
     def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
         remaining = self.left(prior) if prior else self.epsilon
@@ -91,11 +96,12 @@ class ApproximateDP(Budget):
         if noise == "any":
             return StatedApproximateDP(self.epsilon, self.delta)
         if noise == "laplace":
-            return Laplace(self.epsilon - 2 * math.log1p(-self.delta))  # δ(ε) = 1 - e^((ε - ε₀)/2)
+            return Laplace(self.epsilon - 2 * math.log1p(-self.delta))  # solves δ = 1 - e^((ε - ε₀)/2) for ε₀
         if noise == "gaussian":
             return Gaussian(closed_forms.gdp_mu(self.epsilon, self.delta))
 
         def excess(eta: float) -> float:
+            """Return how much the δ of a selection at the budget's ε exceeds the budget's δ."""
             return float(closed_forms.exponential_delta(eta, self.epsilon)) - self.delta
 
         high = self.epsilon
@@ -104,11 +110,11 @@ class ApproximateDP(Budget):
         return ExpMech(brentq(excess, self.epsilon, high))
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
-        """Return the smaller of basic composition and Rényi divergences."""
-        # Every order gives a valid ε. The best one is near that of zCDP, where (α-1)² ρ = ln(1/δ) roughly.
+        """Return the smaller ε of basic composition and of Rényi divergences."""
+        # Every order α gives a valid ε. The best one is near that of zCDP, for which (α-1)² ρ = ln(1/δ) roughly.
         rho = float(counts @ closed_forms.exponential_rho(ranges))
-        centre = math.sqrt(math.log(1 / self.delta) / max(rho, 1e-12))
-        orders = 1 + centre * np.geomspace(0.3, 3.0, 24)
+        zcdp_order = math.sqrt(math.log(1 / self.delta) / max(rho, 1e-12))  # less 1
+        orders = 1 + zcdp_order * np.geomspace(0.3, 3.0, 24)
         representatives, weights = closed_forms.few_ranges(ranges, counts)
         divergence = weights @ closed_forms.exponential_rdp(representatives[:, None], orders)
         log_delta = math.log(self.delta)
@@ -120,8 +126,10 @@ class ApproximateDP(Budget):
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         alpha = np.asarray(false_positive_rates, dtype=float)
-        grows, falls, certain = math.exp(self.epsilon), math.exp(-self.epsilon), 1 - self.delta
-        return np.maximum(0.0, np.maximum(certain - grows * alpha, falls * (certain - alpha)))
+        certain = 1 - self.delta
+        steep_line = certain - math.exp(self.epsilon) * alpha
+        flat_line = math.exp(-self.epsilon) * (certain - alpha)
+        return np.maximum(0.0, np.maximum(steep_line, flat_line))
 
     def advantage(self) -> float:
         return self.delta + (1 - self.delta) * float(closed_forms.pure_delta(self.epsilon, 0.0))
@@ -131,8 +139,11 @@ class ApproximateDP(Budget):
 
     @checked
     def to_epsilon_at(self, delta: Delta) -> float | None:
-        """Return ε at δ: the worst case fails openly with probability `self.delta`, and is ε-DP otherwise (Kairouz, Oh,
-        Viswanath 2015)."""
+        """Return the smallest ε for which every algorithm with this guarantee is (ε, delta)-DP; None if there is none.
+
+        The worst algorithm reveals everything with probability `self.delta`, and is `self.epsilon`-DP otherwise
+        (Kairouz, Oh, Viswanath 2015).
+        """
         if delta < self.delta:
             return None
         return closed_forms.pure_epsilon(self.epsilon, (delta - self.delta) / (1 - self.delta))
@@ -197,7 +208,7 @@ class TradeOff(Budget):
         return 1 - float(tradeoffs.tradeoff(events, self.false_positive_rate, pld.ROUGH_CELLS))
 
     def _paid(self, prior: tuple[Event, ...]) -> float:
-        return math.inf if prior else 0.0  # rates add up in no unit, so no release may come before
+        return math.inf if prior else 0.0  # rates do not add up, so no release may come before the run
 
     def additive(self, prior: tuple[Event, ...] = ()) -> GaussianDP:
         return GaussianDP.model_construct(mu=self.gaussian)
@@ -215,12 +226,18 @@ class TradeOff(Budget):
         return audit.least_detection(rate, false_rate, self.false_positive_rate)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
-        """Return the lowest trade-off function that is at least β₀ at α₀: it is convex, so it lies above the lines from
-        (1, 0) and from (0, 1) through that point where they are extended, and it is its own inverse."""
-        alpha = np.asarray(false_positive_rates, dtype=float)
-        a, b = self.false_positive_rate, 1 - self.true_positive_rate
+        """Return the lowest trade-off curve f with f(α₀) ≥ β₀, α₀ the budget's false positive rate and β₀ = 1 - its
+        true positive rate.
 
-        def one_way(a: float, b: float) -> Floats:
+        A trade-off curve is convex, f(0) ≤ 1 and f(1) = 0. So left of α₀ it is above the extended line from (1, 0)
+        through (α₀, β₀), and right of α₀ above the extended line from (0, 1) through that point. As both data sets play
+        the same role, the same holds for the point (β₀, α₀).
+        """
+        alpha = np.asarray(false_positive_rates, dtype=float)
+        rate, missed = self.false_positive_rate, 1 - self.true_positive_rate
+
+        def lines_through(a: float, b: float) -> Floats:
+            """Return the lower bound that follows from a point (a, b) of the curve."""
             return np.maximum(0.0, np.where(alpha <= a, b * (1 - alpha) / (1 - a), 1 - alpha * (1 - b) / a))
 
-        return np.maximum(one_way(a, b), one_way(b, a))
+        return np.maximum(lines_through(rate, missed), lines_through(missed, rate))

@@ -1,1 +1,1 @@
-"""Counts, sums, means, histograms and quantiles: their errors, and how to split a budget."""
+"""Planned statistics of a table (counts, sums, means, histograms, quantiles): their errors and shares of a budget."""

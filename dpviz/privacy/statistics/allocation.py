@@ -1,7 +1,7 @@
-"""Several analyses under one guarantee: a total is split over them, or their stated guarantees are added up."""
+"""Several analyses under one guarantee: a total budget is split over them, or their own guarantees are added up."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -23,9 +23,9 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
     {"laplace": "Laplace", "gaussian": "Gaussian", "selection": "Selection", "any": "Only a guarantee is known"}
 )
 
-# Variance of the noise for a cost of 1 at sensitivity 1: it falls like 1/ε², 1/ρ or 1/μ². Exact for pure ε and for
-# Gaussian noise, otherwise to leading order. A selection adds Gumbel noise to the utilities.
-_GUMBEL = math.pi**2 / 6
+_GUMBEL = math.pi**2 / 6  # variance of standard Gumbel noise, which a selection adds to the utilities
+# Variance of the noise of a release with sensitivity 1 and cost 1. It falls in proportion to 1/ε², 1/ρ or 1/μ²: exactly
+# for pure ε and for Gaussian noise, otherwise to leading order for small costs.
 _VARIANCE: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
     {
         "epsilon": {"laplace": 2.0, "selection": _GUMBEL},
@@ -37,7 +37,12 @@ _VARIANCE_OF_SCALE: Mapping[Noise, float] = MappingProxyType({"laplace": 2.0, "g
 
 
 class Analysis(Specification):
-    """One of several releases about the same people."""
+    """One of several releases about the same table.
+
+    rows : the name of the set of rows that it uses, "" for all rows. Sets of different names must be disjoint and be
+        fixed without looking at the rows.
+    budget : a guarantee of its own, in any currency; None if it gets a share of the total.
+    """
 
     kind: ClassVar[str] = "privacy.allocation.analysis"
     name: str = Field("Analysis", min_length=1, max_length=60)
@@ -59,14 +64,18 @@ class Analysis(Specification):
         scale="log",
         help="How far one row moves the result: L1 norm for Laplace, L2 for Gaussian noise, range for a selection.",
     )
-    rows: str = Field("", max_length=60)  # the set of rows it uses, fixed without looking at them; "" = all of them
-    budget: Budget | None = None  # a guarantee of its own, in its own currency; None: a share of the total
+    rows: str = Field("", max_length=60)
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True)
 class Share:
-    """An analysis' part of a total: its release, and the fraction of the total's ε, ρ or μ² that it may spend; None if
-    it states its own guarantee. Under (ε, δ), of ε or of ρ."""
+    """The part of a total that an analysis gets.
+
+    fraction : of the total's ε, ρ or μ² (under (ε, δ), of its ε or of its ρ); None if the analysis has a guarantee of
+        its own.
+    event : its release.
+    """
 
     analysis: Analysis
     fraction: float | None
@@ -74,8 +83,8 @@ class Share:
 
     @property
     def noise_scale(self) -> float | None:
-        """b of Laplace, σ of Gaussian noise, or the scale of the Gumbel noise that a selection adds to its utilities;
-        None where only a guarantee is known."""
+        """Scale of the noise: b (Laplace), σ (Gaussian), or that of the Gumbel noise that a selection adds to its
+        utilities; None if only a guarantee is known."""
         if self.analysis.noise == "any":
             return None
         if isinstance(self.event, ExpMech):
@@ -87,42 +96,48 @@ class Share:
 
 
 def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") -> tuple[Share, ...]:
-    """Return the share of each analysis, with its noise, so that all together meet the budget.
+    """Return the share of each analysis, in order, so that all together meet the budget.
 
-    optimal : minimises Σ weight × variance of the noise: ε_i ∝ (w_i Δ_i²)^⅓, or √(w_i) Δ_i for ρ_i and μ_i²
-    (THEORY.md, section 8). proportional : shares like the weights. Under (ε, δ) shares of ε are added up, or shares
-    of ρ composed by the best accountant, whichever leaves less noise.
-    Analyses with a guarantee of their own are paid first. Disjoint sets of rows do not share: the analyses of each set
-    together get the whole amount that is set aside for all such sets.
+    Analyses with a guarantee of their own are paid first; the others share what remains by `rule`:
 
-    Raises UserError if a mechanism does not exist in the currency, or if nothing is left.
+    - "optimal" minimises Σ weight × variance of the noise. Among analyses of one mechanism with weights w_i and
+      sensitivities Δ_i, ε_i ∝ (w_i Δ_i²)^⅓, and ρ_i or μ_i² ∝ √(w_i) Δ_i (THEORY.md, section 8).
+    - "proportional" makes the shares proportional to the weights.
+
+    Under (ε, δ), either shares of ε are added up, or shares of ρ are composed by the best accountant; the way with less
+    noise is taken. Disjoint sets of rows compose in parallel: a certain amount is set aside for all sets together, and
+    the analyses on each set get the whole of it.
+
+    Raises UserError if a mechanism does not exist in the currency, or if nothing remains.
     """
     stated = tuple(analysis for analysis in analyses if analysis.budget is not None)
     sharing = tuple(analysis for analysis in analyses if analysis.budget is None)
     for analysis in sharing:
         _check_splittable(analysis, budget, rule)
     _check_total(budget)
-    shares: Iterator[Share] = iter(())
+    shares: list[Share] = []
     if sharing and budget.currency is None:
-        shares = iter(_split_composed(budget, stated, sharing, rule))
+        shares = _split_composed(budget, stated, sharing, rule)
     elif sharing and budget.currency is not None:
         total, remaining = budget.amount, _remaining(budget.amount, budget.currency, stated)
-        shares = iter(_split_added(sharing, budget.currency, rule, remaining, total))
-    return tuple(next(shares) if a.budget is None else Share(a, None, stated_event(a)) for a in analyses)
+        shares = _split_added(sharing, budget.currency, rule, remaining, total)
+    remaining_shares = iter(shares)  # in the order of the analyses without a guarantee of their own
+    return tuple(next(remaining_shares) if a.budget is None else Share(a, None, stated_event(a)) for a in analyses)
 
 
 def _split_added(
     analyses: Sequence[Analysis], currency: Currency, rule: Rule, remaining: float, total: float
 ) -> list[Share]:
-    """Return shares of `remaining`, the rest of `total`, that add up in the currency."""
+    """Return shares that use up `remaining`, the amount of `total` that other analyses leave, by addition of costs."""
+    fractions = _fractions(analyses, currency, rule)
     return [
         Share(analysis, fraction * remaining / total, release(analysis.noise, currency, fraction * remaining))
-        for analysis, fraction in zip(analyses, _fractions(analyses, currency, rule), strict=True)
+        for analysis, fraction in zip(analyses, fractions, strict=True)
     ]
 
 
 def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
-    """Raise UserError if the budget or the rule has no share for the analysis' mechanism."""
+    """Raise UserError if the analysis' mechanism cannot meet the budget, or if the rule cannot be applied to it."""
     if analysis.noise == "gaussian" and not budget.allows_gaussian:
         raise UserError(
             f"{analysis.name}: Gaussian noise never gives pure ε-DP. Choose another mechanism, or state the total as "
@@ -138,7 +153,7 @@ def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
 
 
 def _check_total(budget: Budget) -> None:
-    """Raise UserError unless the budget can be split and added up."""
+    """Raise UserError unless the budget promises something and is stated in a currency in which it can be split."""
     if not budget.private:
         raise UserError("Without a budget there is nothing to split. State a guarantee.", title="Nothing to split")
     if budget.currency is None and budget.total_rho is None:
@@ -150,12 +165,15 @@ def _check_total(budget: Budget) -> None:
 
 
 def _remaining(total: float, currency: Currency, stated: Sequence[Analysis]) -> float:
-    """Return the amount that analyses with a stated guarantee leave. Raise UserError if none, or if it is unknown."""
-    parts = [(a, stated_event(a)) for a in stated]
-    used = _price(composed(parts), currency)
+    """Return the amount of `total` that remains after the analyses with a guarantee of their own.
+
+    Raises UserError if nothing remains, or if their guarantees have no cost in the currency.
+    """
+    releases = [(analysis, stated_event(analysis)) for analysis in stated]
+    used = _price(composed(releases), currency)
     if used == math.inf:
         raise UserError(
-            f"{_without(parts, currency)}, so nothing can be said of what is left of the total. State the total or "
+            f"{_no_cost(releases, currency)}, so nothing can be said of what is left of the total. State the total or "
             "these analyses in another currency.",
             title="Currencies do not fit",
         )
@@ -165,6 +183,7 @@ def _remaining(total: float, currency: Currency, stated: Sequence[Analysis]) -> 
 
 
 def _used_up() -> UserError:
+    """Return the error for a total of which nothing remains to be split."""
     return UserError(
         "The analyses with a guarantee of their own use up the total. Raise the total, or lower their guarantees.",
         title="Nothing is left to split",
@@ -172,54 +191,68 @@ def _used_up() -> UserError:
 
 
 def _price(events: Sequence[Event], currency: Currency) -> float:
+    """Return the amount that the events cost together: ε, ρ, or μ²."""
     return accountants.total(events, currency) ** UNITS[currency].power
 
 
-def _without(parts: Sequence[tuple[Analysis, Event]], currency: Currency) -> str:
-    """Return a clause that names the analyses without a cost in the currency."""
-    names = [analysis.name for analysis, event in parts if UNITS[currency].cost(event) == math.inf]
+def _no_cost(releases: Sequence[tuple[Analysis, Event]], currency: Currency) -> str:
+    """Return a clause for the screen that names the analyses whose releases have no cost in the currency."""
+    names = [analysis.name for analysis, event in releases if UNITS[currency].cost(event) == math.inf]
     return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no {UNITS[currency].name}"
 
 
 def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> list[float]:
-    """Return the share of each analysis; they sum to 1 over those on all rows and on any one of the disjoint sets.
+    """Return the fraction of the remaining amount that each analysis gets.
 
-    The errors a/x^p of analyses with shares x of y are least in sum for x ∝ a^(1/(p+1)), and are then b/y^p with
-    b = (Σ a^(1/(p+1)))^(p+1). So the disjoint sets of rows, each of which may spend the same y, count as one analysis
-    whose a is the sum of their b.
+    The fractions of the analyses on all rows and of those on any one disjoint set of rows sum to 1.
+
+    Rule "optimal": an analysis with amount x has weighted variance a/x^p, with p = 2 for ε and p = 1 for ρ and μ². If
+    several analyses share an amount y, the sum of their a/x^p is smallest for x ∝ a^(1/(p+1)), and is then b/y^p with b
+    = (Σ a^(1/(p+1)))^(p+1). The disjoint sets of rows may each spend the same y. So all sets together count as one
+    analysis, whose a is the sum of their b.
     """
     power = 3 if currency == "epsilon" else 2  # p + 1
-    optimal = rule == "optimal"
-    sizes = [_coefficient(analysis, currency) ** (1 / power) if optimal else analysis.weight for analysis in analyses]
-    sets: dict[str, float] = {}
+    is_optimal = rule == "optimal"
+    if is_optimal:
+        # The a of an analysis is its weighted variance at cost 1.
+        variances = [a.weight * _VARIANCE[currency][a.noise] * a.sensitivity**2 for a in analyses]
+        sizes = [variance ** (1 / power) for variance in variances]
+    else:
+        sizes = [analysis.weight for analysis in analyses]
+    size_of_set: dict[str, float] = {}
     for analysis, size in zip(analyses, sizes, strict=True):
-        sets[analysis.rows] = sets.get(analysis.rows, 0.0) + size
-    shared = sets.pop("", 0.0)
-    powers = [size**power for size in sets.values()]
-    separate = sum(powers) ** (1 / power) if optimal else max(sets.values(), default=0.0)
-    total = shared + separate
+        size_of_set[analysis.rows] = size_of_set.get(analysis.rows, 0.0) + size
+    on_all_rows = size_of_set.pop("", 0.0)
+    if is_optimal:
+        on_sets = sum([size**power for size in size_of_set.values()]) ** (1 / power)
+    else:
+        on_sets = max(size_of_set.values(), default=0.0)
+    total = on_all_rows + on_sets
     return [
-        size / total if not analysis.rows else size / sets[analysis.rows] * separate / total
+        size / total if not analysis.rows else size / size_of_set[analysis.rows] * on_sets / total
         for analysis, size in zip(analyses, sizes, strict=True)
     ]
 
 
-def _coefficient(analysis: Analysis, currency: Currency) -> float:
-    """Return the a of `_fractions`: the weighted variance of an analysis that costs 1."""
-    return analysis.weight * _VARIANCE[currency][analysis.noise] * analysis.sensitivity**2
-
-
 def _split_composed(budget: Budget, stated: Sequence[Analysis], sharing: Sequence[Analysis], rule: Rule) -> list[Share]:
-    """Return shares of ρ, as large as the best accountant allows, or of ε, added up: those with less noise."""
-    prior = [(a, stated_event(a)) for a in stated]
+    """Return the shares of the analyses `sharing` in a budget whose costs do not add up, such as (ε, δ).
+
+    Candidates are shares of ρ, as large as the best accountant allows together with the analyses `stated`, and shares
+    of ε that are added up; those with less noise are returned.
+    """
+    prior = [(analysis, stated_event(analysis)) for analysis in stated]
     fractions = _fractions(sharing, "rho", rule)
 
-    def shares(rho: float) -> list[Share]:
-        return [Share(a, f, release(a.noise, "rho", f * rho)) for a, f in zip(sharing, fractions, strict=True)]
+    def shares_of(rho: float) -> list[Share]:
+        return [
+            Share(analysis, fraction, release(analysis.noise, "rho", fraction * rho))
+            for analysis, fraction in zip(sharing, fractions, strict=True)
+        ]
 
     def excess(log_rho: float) -> float:
-        events = composed([*prior, *((share.analysis, share.event) for share in shares(math.exp(log_rho)))])
-        spent = budget.spent(events)
+        """Return the logarithm of the cost of all analyses divided by the budget."""
+        releases = [(share.analysis, share.event) for share in shares_of(math.exp(log_rho))]
+        spent = budget.spent(composed([*prior, *releases]))
         return math.log(max(spent, 1e-300) / budget.limit) if spent < math.inf else 100.0
 
     high = math.log(budget.about_rho(budget.amount))
@@ -230,7 +263,7 @@ def _split_composed(budget: Budget, stated: Sequence[Analysis], sharing: Sequenc
         low -= 2 * (high - low)
         if low < high - 60:
             raise _used_up()
-    candidates = [shares(math.exp(brentq(excess, low, high, xtol=1e-6) - 1e-6))]
+    candidates = [shares_of(math.exp(brentq(excess, low, high, xtol=1e-6) - 1e-6))]
     used, total = _price(composed(prior), "epsilon"), budget.total_epsilon or 0.0
     if used < total * (1 - 1e-9) and all(a.noise in ("laplace", "selection") for a in sharing):
         candidates.append(_split_added(sharing, "epsilon", rule, total - used, total))
@@ -238,7 +271,7 @@ def _split_composed(budget: Budget, stated: Sequence[Analysis], sharing: Sequenc
 
 
 def weighted_variance(shares: Sequence[Share]) -> float:
-    """Return Σ weight × variance of the noise, of those analyses whose mechanism is known."""
+    """Return Σ weight × variance of the noise over the analyses whose mechanism is known."""
     return math.fsum(
         share.analysis.weight * _VARIANCE_OF_SCALE[share.analysis.noise] * share.noise_scale**2
         for share in shares
@@ -250,10 +283,11 @@ def weighted_variance(shares: Sequence[Share]) -> float:
 
 
 def stated_event(analysis: Analysis) -> Event:
-    """Return the worst release that has the analysis' own guarantee: of its mechanism, or, if that is unknown, of any.
+    """Return the event of an analysis that has a guarantee of its own.
 
-    A stated μ is Gaussian noise: nothing with that guarantee is worse (Dong, Roth, Su 2019). Raises UserError if
-    nothing is stated, or if the mechanism cannot have such a guarantee.
+    It is the release of its mechanism that has just this guarantee; if the mechanism is unknown, it is the worst
+    release with the guarantee. For a μ that is Gaussian noise (Dong, Roth, Su 2019). Raises UserError if the analysis
+    has no guarantee of its own, or if its mechanism cannot have it.
     """
     budget, noise = analysis.budget, analysis.noise
     if budget is None or not budget.private:
@@ -268,20 +302,25 @@ def stated_event(analysis: Analysis) -> Event:
     return budget.release(noise)
 
 
-def composed(parts: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
-    """Return the events of analyses together: those on disjoint sets of rows in parallel, all others in sequence."""
-    sets: dict[str, list[Event]] = {}
-    for analysis, event in parts:
-        sets.setdefault(analysis.rows, []).append(event)
-    shared = sets.pop("", [])
-    blocks = [Seq(tuple(events)) if len(events) > 1 else events[0] for events in sets.values()]
-    return (*shared, Parallel(tuple(blocks))) if blocks else tuple(shared)
+def composed(releases: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
+    """Return the events of all analyses: those on disjoint sets of rows as one `Parallel`, the others one by one."""
+    events_of_set: dict[str, list[Event]] = {}
+    for analysis, event in releases:
+        events_of_set.setdefault(analysis.rows, []).append(event)
+    on_all_rows = events_of_set.pop("", [])
+    blocks = [Seq(tuple(events)) if len(events) > 1 else events[0] for events in events_of_set.values()]
+    return (*on_all_rows, Parallel(tuple(blocks))) if blocks else tuple(on_all_rows)
 
 
 def together(shares: Sequence[Share], delta: float) -> noisy_means.Guarantee:
-    """Return the cost of all analyses together, in every currency; `missing` names those without such a cost."""
-    parts = [(share.analysis, share.event) for share in shares]
-    total = noisy_means.guarantee(composed(parts), delta)
-    missing: dict[str, str]
-    missing = {name: f"{_without(parts, name)}. {total.missing[name]}" for name in UNITS if name in total.missing}
-    return replace(total, missing=MappingProxyType({**total.missing, **missing}))
+    """Return the cost of all analyses together, in every currency.
+
+    Where a currency has no cost, the reason in `missing` begins with the names of the analyses to which it applies.
+    """
+    releases = [(share.analysis, share.event) for share in shares]
+    total = noisy_means.guarantee(composed(releases), delta)
+    missing = dict(total.missing)
+    for name in UNITS:
+        if name in total.missing:
+            missing[name] = f"{_no_cost(releases, name)}. {total.missing[name]}"
+    return replace(total, missing=MappingProxyType(missing))

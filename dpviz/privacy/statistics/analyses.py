@@ -1,7 +1,8 @@
 """Planned analyses: counts, sums, means, histograms and quantiles of a table, with their noise and their error.
 
-All of it follows from declared ranges and the number of rows n, which is public; one row may be replaced by any other
-(replace-one). Nothing reads data. Derivations: THEORY.md, section 11.
+Plans are made without reading data: noise and errors follow from declared ranges and the number of rows n, which is
+public. The neighbouring relation is replace-one. THEORY.md, section 11, has the derivations. Only `released` and the
+functions below it work with columns of data.
 """
 
 import math
@@ -32,25 +33,28 @@ from dpviz.specification import Specification, choice, number
 _WHY: Mapping[str, str] = resources.data(__package__, "words.toml")["WHY"]
 
 CONFIDENCE = 0.95
-MOST = 20  # statistics of one plan
-NARROWEST = 1e-100  # range of a column: numbers computed from it stay finite
+MOST = 20  # largest number of statistics in a plan
+NARROWEST = 1e-100  # smallest width of a column's range with which all computed numbers are finite
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
 NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
 
 
 def error_bound(noise: Noise, scale: float, values: int = 1) -> float:
-    """Return the error that none of `values` independent noises of a scale exceeds with 95 % probability; exact.
+    """Return the t that none of k = `values` independent noises |X| of this scale exceeds with 95 % probability.
 
-    P(all |X| ≤ t) = (1 - e^(-t/b))^k for Laplace noise of scale b, (2 Φ(t/σ) - 1)^k for Gaussian noise.
+    It solves P(all |X| ≤ t) = 0.95, where the left side is (1 - e^(-t/b))^k for Laplace noise of scale b, and (2 Φ(t/σ)
+    - 1)^k for Gaussian noise of standard deviation σ.
     """
-    exceeds = -math.expm1(math.log(CONFIDENCE) / values)  # of one of them
-    return scale * float(-math.log(exceeds) if noise == "laplace" else -ndtri(exceeds / 2))
+    chance_of_excess = -math.expm1(math.log(CONFIDENCE) / values)  # that a single noise exceeds t
+    return scale * float(-math.log(chance_of_excess) if noise == "laplace" else -ndtri(chance_of_excess / 2))
 
 
 class Statistic(Specification):
     """One number, or several, computed from a table of n rows.
 
-    title : its name. unit : of its error; empty: that of the column. of : the number that an error is compared with.
+    title : name of the kind of statistic, for the screen.
+    unit : unit of its error; empty if it is that of the column.
+    of : text that names the reference, the number to which a relative error refers.
     whole : True if released numbers are rounded to whole ones after the noise was added, which costs nothing.
     """
 
@@ -70,41 +74,41 @@ class Statistic(Specification):
 
     @property
     def reach(self) -> float:
-        """The largest possible error, in parts of what errors are compared with."""
+        """The largest possible error, relative to the reference (`of`)."""
         return 1.0
 
     @property
     @abstractmethod
     def asked(self) -> str:
-        """The statistic in words, with all that is declared: "Mean, clipped to [0, 80]"."""
+        """Text that describes the statistic with all declared numbers, as "Mean of values clipped to [0, 80]"."""
 
     @abstractmethod
     def sensitivity(self, norm: Norm, rows: int) -> float:
-        """Return the largest change of the statistic, in `norm`, when one row is replaced."""
+        """Return the largest change of the statistic, in `norm`, when one of the table's `rows` is replaced."""
 
     def why(self, rows: int) -> str:
-        """Return an explanation of the sensitivity, in sentences."""
+        """Return sentences for the screen that explain the sensitivity in a table of this number of rows."""
         return _WHY[self.title]
 
     def rows_needed(self, error: float, rows: int, relative: float) -> int:
-        """Return the smallest number of rows for an error of at most the share `relative` of the number that it is
-        compared with; `error` is the error with `rows` rows."""
+        """Return the smallest number of rows with which the relative error is at most `relative`.
+
+        error : the (absolute) error in a table of `rows` rows.
+        """
         return max(1, math.ceil(error / relative))
 
     def mechanism(self, noise: Noise) -> Noise:
-        """Return the mechanism that protects it, where numbers get this noise."""
+        """Return the mechanism that protects the statistic, in a plan that protects numbers by this noise."""
         return noise
 
     def standard_deviation(self, noise: Noise, scale: float) -> float | None:
-        """Return the standard deviation of the noise in each number; None where that depends on the data."""
+        """Return the standard deviation of the noise in each number; None if it depends on the data."""
         return scale * (math.sqrt(2) if noise == "laplace" else 1.0)
 
     def error(self, noise: Noise, scale: float, values: int = 1) -> float:
-        """Return the error that none of `values` of its numbers exceeds with 95 % probability.
-
-        A noisy count that is rounded is off by at most k if the noise is at most k + 1/2.
-        """
+        """Return the error that, with 95 % probability, none of `values` of the statistic's numbers exceeds."""
         bound = error_bound(noise, scale, values)
+        # A whole number with noise of at most k + 1/2 is off by at most k after rounding.
         return max(0.0, math.ceil(bound - 0.5)) if self.whole else bound
 
 
@@ -124,7 +128,7 @@ class Ranged(Statistic):
 
     @property
     def width(self) -> float:
-        """b - a."""
+        """Width of the declared range, b - a."""
         return self.highest - self.lowest
 
     @property
@@ -136,7 +140,7 @@ class Ranged(Statistic):
 
 
 class Count(Statistic):
-    """The number of rows that satisfy a condition, which reads one row at a time."""
+    """The number of rows that satisfy a condition, which depends on each row alone."""
 
     kind: ClassVar[str] = "privacy.analyses.count"
     title: ClassVar[str] = "Count"
@@ -167,7 +171,7 @@ class Sum(Ranged):
 
 
 class Mean(Ranged):
-    """The mean of a column: its sum over the public number of rows."""
+    """The mean of a column: its sum divided by the public number of rows."""
 
     kind: ClassVar[str] = "privacy.analyses.mean"
     title: ClassVar[str] = "Mean"
@@ -181,7 +185,7 @@ class Mean(Ranged):
 
 
 class Histogram(Statistic):
-    """The number of rows in each of several declared bins; every row is in one of them at most."""
+    """The number of rows in each of several declared bins. A row is in at most one bin."""
 
     kind: ClassVar[str] = "privacy.analyses.histogram"
     title: ClassVar[str] = "Histogram"
@@ -228,7 +232,7 @@ class Quantile(Ranged):
 
     @property
     def reach(self) -> float:
-        """Distance from the wanted rank to the farther end of the table, in parts of n."""
+        """Distance from the wanted rank to the farther end of the table, relative to n."""
         return max(self.level, 1 - self.level)
 
     def sensitivity(self, norm: Norm, rows: int) -> float:
@@ -241,9 +245,10 @@ class Quantile(Ranged):
         return None
 
     def error(self, noise: Noise, scale: float, values: int = 1) -> float:
-        """Return the error in ranks, for any data: P(k or more ranks off) ≤ x/(1 + x) with x = (N - 1) e^(-k/scale).
+        """Return the error in ranks that is not exceeded with 95 % probability, for any data.
 
-        The values of the column are rounded to the values that can be released, so one of them has the wanted rank.
+        It is the k for which the bound P(error ≥ k) ≤ x/(1 + x) with x = (N - 1) e^(-k/scale) is 5 %, where N is the
+        number of candidates. The values of the column are rounded to candidates, so one candidate has the wanted rank.
         """
         return scale * math.log((self.candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
 
@@ -252,7 +257,8 @@ class Quantile(Ranged):
 class Planned:
     """A statistic with the share of the budget that it gets.
 
-    share : its release, stated for a sensitivity of 1. rows : n.
+    share : its release; the noise scale in it is that for a sensitivity of 1.
+    rows : n, the number of rows of the table.
     """
 
     statistic: Statistic
@@ -261,55 +267,56 @@ class Planned:
 
     @property
     def event(self) -> Event:
-        """The event of its release."""
+        """Event that is charged for the release."""
         return self.share.event
 
     @property
     def noise(self) -> Noise:
-        """The mechanism that protects it."""
+        """Mechanism that protects the statistic."""
         return self.share.analysis.noise
 
     @property
     def sensitivity(self) -> float:
-        """Sensitivity in the norm that the mechanism pays for."""
+        """Sensitivity of the statistic in the norm of its mechanism (`NORMS`)."""
         return self.statistic.sensitivity(NORMS[self.noise], self.rows)
 
     @property
     def scale(self) -> float:
-        """b of Laplace, σ of Gaussian noise; of a selection that of the Gumbel noise which picks, in ranks."""
+        """Scale of the noise: b (Laplace), σ (Gaussian), or for a selection that of the Gumbel noise, in ranks."""
         assert self.share.noise_scale is not None
         return self.sensitivity * self.share.noise_scale
 
     @property
     def standard_deviation(self) -> float | None:
-        """Standard deviation of the noise in each number; None where that depends on the data."""
+        """Standard deviation of the noise in each number; None if it depends on the data."""
         return self.statistic.standard_deviation(self.noise, self.scale)
 
     @property
     def error(self) -> float:
-        """Error of a number by the noise that is not exceeded with 95 % probability."""
+        """Error that the noise in a single number does not exceed with 95 % probability."""
         return self.statistic.error(self.noise, self.scale)
 
     @property
     def largest_error(self) -> float | None:
-        """Error that none of its numbers exceeds with 95 % probability; None if there is only one."""
+        """Error that, with 95 % probability, none of the statistic's numbers exceeds; None if there is only one."""
         values = self.statistic.values
         return self.statistic.error(self.noise, self.scale, values) if values > 1 else None
 
     @property
     def drowned(self) -> bool:
-        """True if the error is larger than anything that this number of rows can give."""
+        """True if the error is as large as any possible error in a table of this size, so that the noise hides all."""
         return self.rows_needed(self.statistic.reach) > self.rows
 
     def rows_needed(self, relative: float) -> int:
-        """Return the smallest number of rows for a 95 % error of at most the share `relative` of `statistic.of`, with
-        the same share of the same budget."""
+        """Return the smallest number of rows with which the 95 % error, relative to `statistic.of`, is at most
+        `relative`, with the same share of the same budget."""
         return self.statistic.rows_needed(self.error, self.rows, relative)
 
     @property
     def relative_error(self) -> float:
-        """The 95 % error as a share of `statistic.of`, of which a count is as large as n."""
-        part = 1e-6  # needed rows are whole
+        """The 95 % error relative to `statistic.of`; for a count, to n."""
+        # The number of rows needed is in proportion to the error. It is a whole number, so a tiny error is used.
+        part = 1e-6
         return self.rows_needed(part) * part / self.rows
 
 
@@ -333,16 +340,16 @@ class Analyses(Specification):
     statistics: tuple[Statistic, ...] = Field(min_length=1, max_length=MOST)
 
     def planned(self, budget: Budget) -> tuple[Planned, ...]:
-        """Return each statistic with its share; all together meet the budget, in shares like their weights.
+        """Return each statistic with its share of the budget, in proportion to its weight.
 
-        Raises UserError where a mechanism does not exist in the currency, or where it does not add up.
+        Raises UserError if a mechanism cannot meet a budget in this currency, or if the currency cannot be split.
         """
         return _planned(self, budget)
 
 
 @lru_cache(64)
 def _planned(plan: Analyses, budget: Budget) -> tuple[Planned, ...]:
-    """Return each statistic with its share, under the kind of noise that is smaller on the whole."""
+    """Return `plan.planned(budget)`: with the noise that the plan demands, or with the one that is smaller overall."""
     noises: Sequence[Noise] = ("laplace", "gaussian") if plan.noise == "smaller" else (plan.noise,)
     if plan.noise == "smaller" and not budget.allows_gaussian:
         noises = ("laplace",)
@@ -355,50 +362,56 @@ def _planned(plan: Analyses, budget: Budget) -> tuple[Planned, ...]:
 
 
 def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[Planned, ...]:
-    # At sensitivity 1: shares like the weights do not depend on it, and errors in euros and in rows do not compare.
+    """Return each statistic with its share, if numbers are protected by this noise."""
+    # All analyses have sensitivity 1: shares in proportion to weights do not depend on it. Shares that minimise the
+    # sum of errors would, but errors in different units, such as euros and rows, cannot be added.
     analyses = [Analysis(name=s.name, noise=s.mechanism(noise), weight=s.weight) for s in plan.statistics]
     shares = allocation.split(budget, analyses, "proportional")
-    return tuple(Planned(*pair, plan.rows) for pair in zip(plan.statistics, shares, strict=True))
+    return tuple(Planned(statistic, share, plan.rows) for statistic, share in zip(plan.statistics, shares, strict=True))
 
 
 def _spread(planned: tuple[Planned, ...]) -> float:
-    """Return Σ log of the standard deviations, of which comparisons do not depend on the units of columns."""
+    """Return Σ log of the standard deviations, to compare plans: the difference of two does not depend on units."""
     return math.fsum(math.log(p.standard_deviation) for p in planned if p.standard_deviation is not None)
 
 
 # ----------------------------------------------------------------------------------- the release, computed from columns
-# Each column's values are clipped, missing ones count as the lowest value of the range, and bins that were not declared
-# are not counted: for any values, a neighbour is at most as far away as the plan says.
+# Whatever values a column has, its statistic changes by at most the planned sensitivity if one row is replaced: values
+# are clipped, missing ones count as the lowest value of the range, and bins that were not declared are not counted.
 
 
 def released(planned: Sequence[Planned], columns: Iterable[ArrayLike], seed: int | None = None) -> list[Any]:
-    """Return one private answer to every analysis: a number, or the numbers (B,) of a histogram.
+    """Release every planned statistic of a table; return for each a number, or the numbers (B,) of a histogram.
 
-    columns : for each, its values of the n rows: True or False for a count, numbers for a sum, a mean or a quantile,
-        the number of the bin, from 0, for a histogram. seed : of the noise; None draws a fresh, unknown one.
+    columns : one for each statistic, with its values in the n rows: True or False for a count; numbers for a sum, a
+        mean or a quantile; the index of the bin, from 0, for a histogram.
+    seed : of the noise; None draws a new, unknown one.
 
-    All together cost the planned budget; the ledger refuses anything else. The guarantee is that of exact arithmetic:
-    floating-point noise on data that must be protected is not safe (Mironov 2012). Raises UserError for a column that
-    holds no numbers, or another number of rows.
+    All answers together cost the planned budget; the ledger refuses anything else. The guarantee is that of exact
+    arithmetic: noise in floating-point numbers is not safe for data that must be protected (Mironov 2012). Raises
+    UserError for a column that does not consist of n numbers.
     """
     ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), 1)
     mechanisms = Mechanisms(ledger, drawn_seed(seed))
     return [_answer(p, _numbers(p, column), mechanisms) for p, column in zip(planned, columns, strict=True)]
 
 
-def _answer(p: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
+def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
     """Release one planned statistic of a column (n,): a number, or the numbers (B,) of a histogram."""
-    query = Query(computed(p.statistic, column)[None], p.sensitivity, NORMS[p.noise])
-    if isinstance(p.statistic, Quantile):
-        index = int(mechanisms.exponential(query, p.event)[0, 0])
-        return float(np.linspace(p.statistic.lowest, p.statistic.highest, p.statistic.candidates)[index])
-    noisy = (mechanisms.laplace if p.noise == "laplace" else mechanisms.gaussian)(query, p.event)[0]
-    answer = np.round(noisy).astype(int) if p.statistic.whole else noisy
-    return answer if p.statistic.values > 1 else answer.item()
+    statistic, event = planned.statistic, planned.event
+    query = Query(computed(statistic, column)[None], planned.sensitivity, NORMS[planned.noise])
+    if isinstance(statistic, Quantile):
+        index = int(mechanisms.exponential(query, event)[0, 0])
+        return float(np.linspace(statistic.lowest, statistic.highest, statistic.candidates)[index])
+    release = mechanisms.laplace if planned.noise == "laplace" else mechanisms.gaussian
+    noisy = release(query, event)[0]
+    answer = np.round(noisy).astype(int) if statistic.whole else noisy
+    return answer if statistic.values > 1 else answer.item()
 
 
 def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
-    """Return (n,) the column. Refuse a wrong one without quoting any of it."""
+    """Return the column as n numbers, (n,); raise UserError, which quotes none of its values, if it is anything
+    else."""
     try:
         numbers = np.asarray(column, dtype=float)
     except (TypeError, ValueError):
@@ -412,8 +425,10 @@ def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
 
 
 def computed(statistic: Statistic, column: np.ndarray) -> np.ndarray:
-    """Return (B,) the exact values, not private, from a column (n,); of a quantile, the utilities (N,) of its
-    values."""
+    """Return the exact, not private value of a statistic of a column (n,): (1,), or (B,) for a histogram with B bins.
+
+    For a quantile, they are the utilities of the N candidates, (N,).
+    """
     match statistic:
         case Count():
             return np.array([np.count_nonzero(np.nan_to_num(column))], dtype=float)
@@ -426,18 +441,21 @@ def computed(statistic: Statistic, column: np.ndarray) -> np.ndarray:
             return np.bincount(declared.astype(int), minlength=statistic.bins).astype(float)
         case Quantile():
             steps = (_clipped(statistic, column) - statistic.lowest) / statistic.width * (statistic.candidates - 1)
-            counts = np.bincount(np.round(steps).astype(int), minlength=statistic.candidates)
-            up_to, rank = np.cumsum(counts), statistic.level * len(column)
-            return np.minimum(np.minimum(rank - (up_to - counts), up_to - rank), 0.0)
+            counts = np.bincount(np.round(steps).astype(int), minlength=statistic.candidates)  # rows at each candidate
+            up_to = np.cumsum(counts)
+            below, wanted_rank = up_to - counts, statistic.level * len(column)
+            # The utility is 0 if the wanted rank is between the ranks below and up to the candidate.
+            return np.minimum(np.minimum(wanted_rank - below, up_to - wanted_rank), 0.0)
     raise TypeError(f"nothing says how to compute {statistic}")
 
 
 def _clipped(statistic: Ranged, column: np.ndarray) -> np.ndarray:
+    """Return the column (n,) clipped to the declared range, with the lowest value in place of missing ones."""
     return np.clip(np.where(np.isnan(column), statistic.lowest, column), statistic.lowest, statistic.highest)
 
 
 def made_up(statistic: Statistic, rows: int, generator: np.random.Generator) -> np.ndarray:
-    """Return (n,) values that such a column could have, for a rehearsal."""
+    """Draw a column of n = `rows` values that the statistic can be computed from, for a rehearsal without data."""
     if isinstance(statistic, Ranged):
         return generator.uniform(statistic.lowest, statistic.highest, rows)
     return generator.integers(statistic.bins if isinstance(statistic, Histogram) else 2, size=rows).astype(float)

@@ -1,4 +1,5 @@
-"""Plans of noisy means: noise, steps and rows, the guarantee of a given noise, and the savings of good accounting."""
+"""Plans of noisy means: the noise that a budget demands, the steps or rows that it allows, and the reverse: the
+guarantee that a given noise has, by every method of accounting."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Relation, S
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.specification import Specification, choice, number
 
-STEPS_LIMIT = 20_000  # affordable steps are counted up to here
+STEPS_LIMIT = 20_000  # largest number of steps that `affordable_steps` returns
 Scheme = Literal["all", "wor", "poisson", "blocks"]
 SCHEMES: Mapping[str, str] = MappingProxyType(
     {"all": "All rows", "wor": "Without replacement", "poisson": "Poisson", "blocks": "Disjoint blocks"}
@@ -68,26 +69,30 @@ class NoisyMeans(Specification):
 
     @property
     def relation(self) -> Relation:
-        """The neighbouring relation that the sampling scheme fixes."""
+        """The neighbouring relation under which guarantees with this sampling scheme hold."""
         return "add/remove-one" if self.sampling == "poisson" else "replace-one"
 
     @property
     def sensitivity(self) -> float:
-        """2C/m: an exchanged row moves the mean from one end of the ball to the other at most; C/m if it is added."""
+        """Sensitivity of a mean, whose rows are clipped to norm C.
+
+        It is 2C/m under replace-one, as a row may change from one end of the ball of radius C to the other, and C/m
+        under add/remove-one.
+        """
         return (1 if self.relation == "add/remove-one" else 2) * self.clip / self.batch_size
 
     @property
     def protects(self) -> str:
-        """The protected change of the data, in words."""
+        """Text for the screen that says which change of the data is protected."""
         return PROTECTS[self.sampling]
 
     @checked
     def events(self, budget: Budget) -> tuple[Event, ...]:
         """Return equal releases that use up the budget: one per step, or one per pass over disjoint blocks.
 
-        Raises UserError where the noise cannot meet it.
+        Raises UserError if the noise cannot meet the budget.
         """
-        if self.sampling == "blocks":
+        if self.sampling == "blocks":  # a pass costs as much as one release on all rows
             passes = self._passes(self.iterations)
             (inner, *_) = calibration.calibrated_events(self.noise, budget, np.ones(passes), self.rows, self.rows)
             return self._charged(inner, self.iterations)
@@ -97,44 +102,52 @@ class NoisyMeans(Specification):
 
     @checked
     def events_of_noise(self, scale: Positive) -> tuple[Event, ...]:
-        """Return the releases, as `events`, whose noise has scale b (Laplace) or σ (Gaussian) in each coordinate."""
+        """Return the events of the T steps, in the form of `events`, if the noise in each coordinate has this scale: b
+        (Laplace) or σ (Gaussian)."""
         return self._charged(self._inner(scale), self.iterations)
 
     @checked
     def noise_scale(self, budget: Budget) -> float:
-        """Return b (Laplace) or σ (Gaussian) in every coordinate of each mean, if the budget is spread over T steps."""
+        """Return the scale of the noise in each coordinate of each mean, b (Laplace) or σ (Gaussian), if the T steps
+        share the budget."""
         return noise_scale(self.events(budget)[0], self.sensitivity)
 
     @checked
     def affordable_steps(self, budget: Budget, scale: Positive) -> int:
-        """Return the largest number of steps with noise of this scale that the budget covers, counted up to
-        STEPS_LIMIT; 0 if none."""
+        """Return the largest number of steps with noise of this scale that the budget covers, at most STEPS_LIMIT."""
         inner = self._inner(scale)
-        target = budget.left(()) * (1 + 1e-9)
+        target = budget.left(()) * (1 + 1e-9)  # rounding must not cost a step
 
         def price(steps: int) -> float:
+            """Return the cost of this number of steps as a share of the budget."""
             return budget.cost(self._charged(inner, steps)) / target
 
         return _max_steps(price, self.iterations)
 
     @checked
     def spent(self, budget: Budget, scale: Positive, steps: Sequence[int]) -> np.ndarray:
-        """Return (len(steps),) the cost of each number of means with noise of this scale, in the number that the budget
-        limits: its ε, ρ, μ or Rényi divergence, or the true positive rate of an attack bound. Infinite where there is
-        none."""
+        """Return what the means cost after each of the given numbers of steps, (len(steps),), if their noise has this
+        scale.
+
+        The unit is that of the number that the budget limits: an ε, ρ, μ or Rényi divergence, or the true positive rate
+        of an attack bound. The cost is infinite if there is none in the currency.
+        """
         inner = self._inner(scale)
         charged = [self._charged(inner, count) for count in steps]
-        if budget.adds_up:  # equal releases do
+        if budget.adds_up:  # the releases are equal, so one of them gives the cost of all
             return np.array([budget.stated(len(events) * budget.cost(events[:1])) for events in charged])
         return np.array([budget.cost(events) for events in charged])
 
     @checked
     def rows_needed(self, budget: Budget, scale: Positive) -> int:
-        """Return the smallest n at which T steps have noise of at most this scale, at the same m/n: noise falls like
-        1/n."""
+        """Return the smallest number of rows n with which the noise of T steps has at most this scale.
+
+        m/n stays the same, so the noise falls in proportion to 1/n.
+        """
         return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))
 
     def _inner(self, scale: float) -> Event:
+        """Return the event of one mean with noise of this scale on its batch, without sampling."""
         kind = Laplace if self.noise == "laplace" else Gaussian
         return kind(self.sensitivity / scale)
 
@@ -143,29 +156,38 @@ class NoisyMeans(Specification):
         return math.ceil(steps / (self.rows // self.batch_size))
 
     def _charged(self, inner: Event, steps: int) -> tuple[Event, ...]:
-        if self.sampling == "blocks":  # all blocks are alike, so one of them counts for all in each pass
+        """Return the events that are charged for `steps` means whose event on the batch is `inner`."""
+        if self.sampling == "blocks":  # the blocks of a pass are alike, so the cost is that of one
             return (Parallel((inner,)),) * self._passes(steps)
         m, n = self.batch_size, self.rows
-        return (inner if m == n else Sub("poisson" if self.sampling == "poisson" else "wor", m, n, inner),) * steps
+        if m == n:
+            return (inner,) * steps
+        return (Sub("poisson" if self.sampling == "poisson" else "wor", m, n, inner),) * steps
 
 
 def _max_steps(price: Callable[[int], float], guess: int) -> int:
-    """Return the largest number of steps, from 0 to STEPS_LIMIT, with a price of at most 1. Prices grow with the steps,
-    nearly as a power: the search interpolates on logarithmic scales, and every fourth time takes the middle of the
-    remaining interval."""
+    """Return the largest number of steps, from 0 to STEPS_LIMIT, whose price is at most 1.
+
+    The price increases with the number of steps, nearly as a power of it. So the next number follows from a straight
+    line through the last two points on logarithmic scales; every fourth time it is the middle of the interval that
+    remains, so that the search ends.
+
+    guess : the number of steps that is tried first.
+    """
     low, high, steps, attempt = 0, STEPS_LIMIT + 1, guess, 0
     previous: tuple[float, float] | None = None
-    while high - low > 1:
+    while high - low > 1:  # price(low) ≤ 1 < price(high)
         value = price(steps)
-        current = (math.log(steps), math.log(value) if 0 < value < math.inf else math.nan)
-        low, high = (steps, high) if value <= 1 else (low, steps)
-        slope = (
-            1.0
-            if previous is None or previous[0] == current[0]
-            else (current[1] - previous[1]) / (current[0] - previous[0])
-        )
-        log_target = current[0] - current[1] / min(max(slope, 0.1), 3.0)
-        previous, attempt = current, attempt + 1
+        log_steps, log_price = math.log(steps), math.log(value) if 0 < value < math.inf else math.nan
+        if value <= 1:
+            low = steps
+        else:
+            high = steps
+        slope = 1.0
+        if previous is not None and previous[0] != log_steps:
+            slope = (log_price - previous[1]) / (log_steps - previous[0])
+        log_target = log_steps - log_price / min(max(slope, 0.1), 3.0)
+        previous, attempt = (log_steps, log_price), attempt + 1
         is_interpolated = attempt % 4 and not math.isnan(log_target)
         steps = round(math.exp(min(log_target, 50.0))) if is_interpolated else (low + high) // 2
         steps = min(max(steps, low + 1), high - 1)
@@ -177,10 +199,14 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The costs of releases in every currency.
+    """The cost of several releases together, in every currency.
 
-    values : keys as in `conversions.convert`: epsilon (pure), epsilon_at_delta, rho, mu; None where it does not exist.
-    missing : the reason, for these keys. reading : the accountant that proves epsilon_at_delta, and all others' ε.
+    events : the releases.
+    delta : the δ of `epsilon_at_delta`.
+    values : the costs, by the keys of `conversions.convert`: epsilon (pure), epsilon_at_delta, rho, mu; None if there
+        is none.
+    missing : the reason, a text for the screen, for each cost that is None.
+    reading : the ε at δ by every method of accounting.
     """
 
     events: tuple[Event, ...]
@@ -194,9 +220,10 @@ _UNPROVEN = "No accountant proves an ε at this δ. Raise δ: it must exceed the
 
 
 def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
-    """Return the cost of the releases in every currency, each by its own accountant; nothing is converted twice.
+    """Return the cost of the releases in every currency.
 
-    Raises UserError for batches that hold under different neighbouring relations.
+    Each cost is computed from the events, none from the number in another currency. Raises UserError if the batches of
+    the events hold under different neighbouring relations.
     """
     reading = accountants.tightest(events, delta)
     costs: dict[str, float] = {name: accountants.total(events, name) for name in UNITS}
@@ -217,24 +244,29 @@ SAVINGS: Mapping[str, str] = MappingProxyType({"unsampled": "no credit for sampl
 def savings(
     means: NoisyMeans, scale: float, delta: float, precision: accountants.Precision = "normal"
 ) -> dict[str, float]:
-    """Return ε at δ of the same noise by every method of SAVINGS that applies, in that order; all are upper bounds.
+    """Return the ε at δ that each method of SAVINGS proves for the same noise, by method, in the order of SAVINGS.
 
-    "unsampled" is the best accountant without credit for chance or disjoint blocks: any T batches of m rows. The three
-    composition theorems use only the ε of each step; with Gaussian noise its (ε, δ_t), of which T δ_t is all of δ for
-    the basic theorem and half of it for the others. precision : as in `accountants.tightest`.
+    Methods that do not apply are left out. "unsampled" is the best accountant if batches are not credited with being
+    random or disjoint, so that the result holds for any T batches of m rows. The three composition theorems (basic,
+    advanced, optimal) use only the pure ε of each step. Gaussian noise has none; there they use an (ε, δ_t) of each
+    step, where T δ_t is all of δ for the basic theorem and half of it for the others.
+
+    scale : of the noise, as in `NoisyMeans.noise_scale`. precision : as in `accountants.tightest`.
     """
     events = means.events_of_noise(scale)
     reading = accountants.tightest(events, delta, precision=precision)
     proven: dict[str, float] = {method: value for method, value in reading.by_method.items()}
     step, steps = events[0], len(events)
-    plain = tuple(inner_events(step)) * means.iterations
-    if plain != events:
-        proven["unsampled"] = accountants.tightest(plain, delta, precision=precision).epsilon
+    unsampled = tuple(inner_events(step)) * means.iterations
+    if unsampled != events:
+        proven["unsampled"] = accountants.tightest(unsampled, delta, precision=precision).epsilon
     if per_event.pure(step) == math.inf:
         proven["basic"] = steps * accountants.epsilon((step,), delta / steps, "pld")
-        each = delta / (2 * steps)
-        single = accountants.epsilon((step,), each, "pld")
-        # Of larger ε, e^ε overflows.
-        proven["advanced"] = closed_forms.advanced(single, steps, delta / 2, each)[0] if single < 700 else math.inf
-        proven["optimal"] = closed_forms.optimal(single, steps, delta, each) if single < math.inf else math.inf
+        step_delta = delta / (2 * steps)
+        step_epsilon = accountants.epsilon((step,), step_delta, "pld")
+        proven["advanced"], proven["optimal"] = math.inf, math.inf
+        if step_epsilon < 700:  # e^ε of a larger one overflows
+            proven["advanced"] = closed_forms.advanced(step_epsilon, steps, delta / 2, step_delta)[0]
+        if step_epsilon < math.inf:
+            proven["optimal"] = closed_forms.optimal(step_epsilon, steps, delta, step_delta)
     return {name: proven[name] for name in SAVINGS if proven.get(name, math.inf) < math.inf}

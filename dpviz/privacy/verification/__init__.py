@@ -1,1 +1,1 @@
-"""Tests that releases are as declared, and their likelihood on another data set."""
+"""Audits of mechanisms: tests that releases are as declared, and the likelihood of outputs on another data set."""

@@ -1,4 +1,7 @@
-"""Mechanisms that are broken on purpose, for audits to find: none of them is to be used for anything else."""
+"""Mechanisms that are broken on purpose, to show that audits find the fault. They must not be used for anything else.
+
+Each class documents its fault.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,14 +17,14 @@ from dpviz.privacy.verification.transcripts import Transcript
 
 
 class Quieter(Transcript):
-    """Noise that is smaller than declared by √2."""
+    """Noise whose scale is the declared one divided by √2."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         return super()._drawn(distribution, rows, shape) / np.sqrt(2)
 
 
 class TenthLess(Transcript):
-    """Noise that is smaller than declared by a tenth."""
+    """Noise whose scale is the declared one times 0.9."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         return super()._drawn(distribution, rows, shape) * 0.9
@@ -36,7 +39,7 @@ class RoundedOff(Transcript):
 
 
 class Unsampled(Transcript):
-    """A random batch that is paid for, and the same rows every time."""
+    """A batch that is paid for as random, but has the same rows in every step and run."""
 
     def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
         if isinstance(event, Sub) and self._of is None:
@@ -45,7 +48,7 @@ class Unsampled(Transcript):
 
 
 class OneStream(Transcript):
-    """The same random numbers for every release."""
+    """The random numbers of the first release, used for all releases."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         if not hasattr(self, "_once"):
@@ -54,25 +57,26 @@ class OneStream(Transcript):
 
 
 class Reusing(Transcript):
-    """The noise of the first value of a sparse vector, used for all values."""
+    """Sparse vector technique in which the noise of the first value is used for all values."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         sample = super()._drawn(distribution, rows, shape)
-        return np.concatenate([sample[:, :1], np.repeat(sample[:, 1:2], shape[0] - 1, axis=1)], axis=1)
+        threshold_noise, value_noise = sample[:, :1], sample[:, 1:2]
+        return np.concatenate([threshold_noise, np.repeat(value_noise, shape[0] - 1, axis=1)], axis=1)
 
 
 class Twice(Transcript):
     """Leaves of which the first two have one row in common."""
 
     def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
-        dealt = super().leaves(sizes, n, rows)
-        indices = np.where(dealt._indices == self._row, dealt._indices[:, :1], dealt._indices)
-        indices[:, [0, sizes[0]]] = self._row
-        return Leaves(indices, sizes, dealt.replicates, self, self._ledger.relation)
+        leaves = super().leaves(sizes, n, rows)
+        indices = np.where(leaves._indices == self._row, leaves._indices[:, :1], leaves._indices)
+        indices[:, [0, sizes[0]]] = self._row  # the first place of the first and of the second leaf
+        return Leaves(indices, sizes, leaves.replicates, self, self._ledger.relation)
 
 
 class Again(Transcript):
-    """Noise that is drawn for every other release, and used for the next one, too."""
+    """Noise that is drawn for every second release only, and used again for the release after it."""
 
     _stored: np.ndarray | None = None
 
@@ -85,7 +89,7 @@ class Again(Transcript):
 
 
 class OneBatch(Transcript):
-    """One random batch, used in all steps."""
+    """One random batch, used in all steps of a run."""
 
     _first: Batch | None = None
 
@@ -94,23 +98,30 @@ class OneBatch(Transcript):
         if not isinstance(event, Sub) or self._of is not None:
             return opened
         self._first = self._first or opened
-        first = {"indices": self._first._indices, "marked": self._first.marked}
-        stored = {name: None if rows is None else rows[opened.replicates] for name, rows in first.items()}
-        return Batch(event, opened.replicates, self, self._ledger.relation, **stored, size=event.m)
+        indices, marked = self._first._indices, self._first.marked
+        return Batch(
+            event,
+            opened.replicates,
+            self,
+            self._ledger.relation,
+            indices=None if indices is None else indices[opened.replicates],
+            marked=None if marked is None else marked[opened.replicates],
+            size=event.m,
+        )
 
 
 class QuietBeside(Transcript):
-    """Noise of symmetric 2 × 2 matrices that is divided by √2 once more off the diagonal."""
+    """Noise of symmetric 2 × 2 matrices that is too small by √2 off the diagonal."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         sample = super()._drawn(distribution, rows, shape)
-        return sample / [1.0, np.sqrt(2), 1.0] if shape == (3,) else sample
+        return sample / [1.0, np.sqrt(2), 1.0] if shape == (3,) else sample  # 3 numbers: the entries of such a matrix
 
 
 class LevelMissing(Transcript):
-    """Noise of a tree for leaves that are in one block fewer than they are."""
+    """Running sums by a binary tree whose noise is calibrated as if each leaf were in one block fewer than it is."""
 
     def prefix_sums(self, event: Event, factorisation: Factorisation, *rest: Any, **more: Any) -> PrefixSums:
-        fewer = BinaryTree(factorisation.length)
-        fewer.column_norms = frozen(np.sqrt(np.maximum(fewer.column_norms**2 - 1, 1.0)))
-        return super().prefix_sums(event, fewer, *rest, **more)
+        tree = BinaryTree(factorisation.length)
+        tree.column_norms = frozen(np.sqrt(np.maximum(tree.column_norms**2 - 1, 1.0)))  # squares count the blocks
+        return super().prefix_sums(event, tree, *rest, **more)

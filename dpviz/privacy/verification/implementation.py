@@ -1,16 +1,20 @@
-"""Tests of the implementation: releases are compared with their declaration, also where they reveal nothing of a row.
+"""Tests of the implementation of mechanisms: many runs of a method are compared with what its releases declare.
 
-An attack on a claim uses the likelihood ratio under the declared noise. It is blind to noise that is used twice, to a
-batch that stays the same, to a law that is another one. These tests look at the releases themselves: each has a
-p-value, the chance at most of an outcome this odd if the implementation is as declared. All of them together call a
-sound implementation faulty with probability `ERROR` at most, also for adaptive runs: test number q of a kind gets the
-share 1/(q (q + 1)) of the error of its kind, and the number of a test follows from releases before the draws that it
-tests.
+An attack on a claim uses the likelihood ratio under the declared noise. It does not see noise that is used twice, a
+batch that stays the same, or another distribution of the noise. The tests here look at the releases themselves. Each
+has a p-value: an upper bound on the probability of an outcome this unusual if the implementation is as declared.
 
-Sources: Dvoretzky, Kiefer, Wolfowitz 1956 with Massart's constant 1990 (shape); Ville 1939 (choices). Of repeats: N
-independent draws have at most N²/2 pairs, each of which is equal with a probability of at most q. There are at most
-(N²/2)^k/k! sets of k pairs without a common draw, whose pairs are all equal with a probability of at most q^k. So k
-such pairs are equal with a probability of at most (N² q/2)^k/k!.
+All tests together call a sound implementation faulty with a probability of at most `ERROR`. Each kind of tests has a
+share of it, and test number q of a kind gets the share 1/(q (q + 1)) of that. This holds for adaptive methods, too,
+because the number of a test depends only on releases before the draws that it tests.
+
+Terms: a *draw* is a number of the noise divided by its declared scale; a *choice* is a selection of an index, by the
+exponential mechanism or the sparse vector technique.
+
+Sources: Dvoretzky, Kiefer, Wolfowitz 1956 with Massart's constant 1990 (test of the shape); Ville 1939 (choices). The
+test of repeats: N independent draws have at most N²/2 pairs, each of which is equal with a probability of at most q.
+There are at most (N²/2)^k/k! sets of k pairs without a common draw, whose pairs are all equal with a probability of at
+most q^k. So k such pairs are equal with a probability of at most (N² q/2)^k/k!.
 """
 
 import math
@@ -29,80 +33,96 @@ from dpviz.privacy.ledger import SLACK, FixedEvents, Ledger
 from dpviz.privacy.releases import Accepted, Query, Release, Selected, Standard, Summed
 from dpviz.privacy.verification.transcripts import Opened, Transcript, declared_scale, law_of, standard_draws
 
-# --------------------------------------------------------------------------------- ratios of other laws, on all choices
-# Under the declared law such a ratio has expectation 1, also for adaptive utilities: 1/x bounds the chance that it is
-# ever x or more (Ville 1939). So does 1 over the mean of several ratios.
+# ------------------------------------------------------- likelihood ratios of wrong distributions, for all selections
+# Under the declared distribution such a ratio has expectation 1, also if utilities are chosen adaptively. So the
+# probability that it ever reaches x is at most 1/x (Ville 1939). The same holds for the mean of several ratios.
 
-_SCALES = (0.5, 0.71, 0.9, 1.1, 1.41, 2.0)  # times the declared noise
-_TILTS = (-0.3, 0.3)  # of the logarithm of one weight: of an index, of the earlier choice, of that of the run before
-_INDICES = 4
+_SCALES = (0.5, 0.71, 0.9, 1.1, 1.41, 2.0)  # factors of the noise in the wrong distributions
+# Amounts added to the log weight of one index in other wrong distributions: a fixed index, the one that the run
+# selected before, or the one that was selected in the previous run.
+_TILTS = (-0.3, 0.3)
+_INDICES = 4  # number of fixed indices for which that is done
 
 
 class ChoiceOdds:
-    """Log likelihood ratios of all choices so far, by the other law."""
+    """Log likelihood ratios of all selections so far, one for each wrong distribution."""
 
     def __init__(self) -> None:
         self._odds: dict[str, float] = {}
 
     def add(self, release: Selected, last: dict[int, np.ndarray], runs: int) -> None:
-        """Add choices of `runs` runs. last : by the number of options, the earlier choice of each run; updated."""
+        """Add the selections of one release in `runs` runs.
+
+        last : for each number k of options, the earlier selection among k of each run, (runs,), -1 for none; it is
+            updated.
+        """
         change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.output))
         if not 0 < release.paid < math.inf:
             return
-        moves = change > 0  # where no row moves the utilities, the best index is public
-        slope = release.paid / np.where(moves, change, 1.0)
-        logits = release.log_weights(slope)
-        logits = np.broadcast_to(logits, (*release.output.shape, logits.shape[-1]))
-        is_choice = (release.output >= 0) & moves[:, None]
-        choices, weights, options = release.output[is_choice], logits[is_choice], logits.shape[-1]
+        is_private = change > 0  # if no row can change the utilities, the best index is selected without noise
+        declared_slope = release.paid / np.where(is_private, change, 1.0)
+        logits = release.log_weights(declared_slope)
+        options = logits.shape[-1]
+        logits = np.broadcast_to(logits, (*release.output.shape, options))
+        is_choice = (release.output >= 0) & is_private[:, None]
+        choices, weights = release.output[is_choice], logits[is_choice]  # (N,) and (N, options), N selections in all
         earlier = last.get(options, np.full(runs, -1))
         earlier_choices = np.broadcast_to(earlier[release.replicates][:, None], is_choice.shape)[is_choice]
         last[options] = earlier.copy()
         last[options][release.replicates] = release.output[:, 0]
         indices = np.arange(options)
-        tilted = {f"index {index}": indices == index for index in range(min(options, _INDICES))}
-        tilted["as before"] = indices == earlier_choices[:, None]
-        tilted["as in the last run"] = indices == np.concatenate([[-1], choices[:-1]])[:, None]
-        others = {f"noise {scale}": weights / scale for scale in _SCALES}
-        others |= {f"{name} {tilt}": weights + tilt * marks for name, marks in tilted.items() for tilt in _TILTS}
+        is_tilted = {f"index {index}": indices == index for index in range(min(options, _INDICES))}
+        is_tilted["as before"] = indices == earlier_choices[:, None]
+        is_tilted["as in the last run"] = indices == np.concatenate([[-1], choices[:-1]])[:, None]
+        wrong_weights = {f"noise {scale}": weights / scale for scale in _SCALES}
+        for name, marks in is_tilted.items():
+            wrong_weights |= {f"{name} {tilt}": weights + tilt * marks for tilt in _TILTS}
         declared = _log_chances(weights, choices)
-        for name, other in others.items():
-            self._odds[name] = self._odds.get(name, 0.0) + float((_log_chances(other, choices) - declared).sum())
+        for name, wrong in wrong_weights.items():
+            self._odds[name] = self._odds.get(name, 0.0) + float((_log_chances(wrong, choices) - declared).sum())
 
     def p_value(self) -> float:
-        """Return 1 over the mean ratio, at most 1."""
+        """Return 1 divided by the mean of the likelihood ratios, at most 1."""
         odds = np.array(list(self._odds.values()))
         return math.exp(min(0.0, math.log(len(odds)) - float(logsumexp(odds)))) if len(odds) else 1.0
 
 
 def _log_chances(weights: np.ndarray, choices: np.ndarray) -> Floats:
-    """Return (N,) the logarithms of the probabilities of choices. weights : (N, k) logarithms, the largest about 0."""
-    picked = np.take_along_axis(weights, choices[:, None], axis=1)[:, 0]
-    return np.asarray(picked - np.log(np.exp(weights).sum(axis=1)))
+    """Return the log probabilities of N selections `choices` (N,), (N,), from log weights (N, k) whose largest is about
+    0."""
+    of_choice = np.take_along_axis(weights, choices[:, None], axis=1)[:, 0]
+    return np.asarray(of_choice - np.log(np.exp(weights).sum(axis=1)))
 
 
 # ---------------------------------------------------------------------------- choices at values that an auditor made up
-# In the data sets of an audit one row decides, and there the noise of choices does not show best. So the audited
-# mechanisms also make choices at these values.
+# In the data sets of an audit one row decides the choices, and a wrong amount of noise is hard to see there. So the
+# audited mechanisms also make choices at the following values, whose probabilities the auditor knows.
 
-_EACH = 8  # choices of each run, at least
-_MOST = 4  # different events
-_NODES = 20_000
-_LOGITS = np.array([0.0, 1.2, 2.4])  # where a tenth more or less noise shows best
-_HEIGHTS = np.array([-1.0, -1.0, 0.5])  # in scales of the noise
+_EACH = 8  # smallest number of choices in each run
+_MOST = 4  # largest number of different events
+_NODES = 20_000  # nodes of the integral over the noisy threshold
+_LOGITS = np.array([0.0, 1.2, 2.4])  # log weights at which a tenth more or less noise is easiest to see
+_HEIGHTS = np.array([-1.0, -1.0, 0.5])  # values less the threshold, in scales of their noise
 
 
 def known_choices(
     source: type[Transcript], events: Iterable[Event], seed: int, release: str, runs: int
 ) -> Iterator[tuple[list[int], list[float]]]:
-    """Yield, for every different event that pays for choices, counts of the indices and their chances; then those of
-    two choices in a row."""
+    """Make choices at the auditor's values, in `runs` runs; yield how often each index was chosen, and its probability.
+
+    For each event two pairs are yielded: of single choices, and of two successive choices of a run, whose pairs of
+    indices are numbered in one sequence.
+
+    source : the class of mechanisms that is audited. events : those of the audited method. seed, release : as in
+    `Mechanisms`.
+    """
     for number, event in enumerate(_choosing(events)):
         repeats = math.ceil(_EACH / len(tuple(inner_events(event))))
         mechanisms = source(Ledger(FixedEvents((event,) * repeats), runs), seed, f"choices {number}, {release}")
         if isinstance(event, StatedPureDP):
             values, chances = _heights(event)
             query = Query(np.tile(values, (runs, 1)), 1.0, "linf")
+            # The remainder turns -1, no index, into the last outcome.
             indices = np.array([mechanisms.above_threshold(query, event) for _ in range(repeats)]) % len(chances)
         else:
             chances = np.exp(_LOGITS) / np.exp(_LOGITS).sum()
@@ -111,33 +131,40 @@ def known_choices(
             indices = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
         yield np.bincount(indices.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()
         if repeats > 1:
-            both = indices.reshape(repeats, -1)[0 : 2 * (repeats // 2)].reshape(repeats // 2, 2, -1)
-            joint = np.bincount((len(chances) * both[:, 0] + both[:, 1]).reshape(-1), minlength=len(chances) ** 2)
-            yield joint.tolist(), np.outer(chances, chances).reshape(-1).tolist()
+            pairs = indices.reshape(repeats, -1)[0 : 2 * (repeats // 2)].reshape(repeats // 2, 2, -1)
+            pair_numbers = len(chances) * pairs[:, 0] + pairs[:, 1]
+            counts = np.bincount(pair_numbers.reshape(-1), minlength=len(chances) ** 2)
+            yield counts.tolist(), np.outer(chances, chances).reshape(-1).tolist()
 
 
 def _choosing(events: Iterable[Event]) -> list[Event]:
-    """Return some of the events that pay for choices on the whole table, or the single choices inside of others."""
+    """Return the different events that pay for choices, at most _MOST; of composite ones the single choices inside.
+
+    An event that repeats one selection on the whole table is returned as it is.
+    """
     choosing: set[Event] = set()
     for event in events:
         singles = set(inner_events(event))
-        if any(isinstance(one, ExpMech) and one.eta < np.inf for one in singles):
-            apart = len(singles) > 1 or draws_batch(event) or has_blocks(event)
-            choosing |= {one for one in singles if isinstance(one, ExpMech)} if apart else {event}
-        choosing |= {one for one in singles if isinstance(one, StatedPureDP) and one.eps < np.inf}
+        if any(isinstance(single, ExpMech) and single.eta < np.inf for single in singles):
+            is_composite = len(singles) > 1 or draws_batch(event) or has_blocks(event)
+            choosing |= {single for single in singles if isinstance(single, ExpMech)} if is_composite else {event}
+        choosing |= {single for single in singles if isinstance(single, StatedPureDP) and single.eps < np.inf}
     return sorted(choosing, key=repr)[:_MOST]
 
 
 def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:
-    """Return values, and the chances that the first, the second, … is the first above the threshold, or none, by the
-    formulas of Lyu, Su, Li 2017."""
-    first = event.eps / (1 + 2 ** (2 / 3))
-    threshold, noise = 1 / first, 2 / (event.eps - first)
-    values, outcomes = _HEIGHTS * noise, np.array([*range(len(_HEIGHTS)), -1])
+    """Return values for the sparse vector technique, (k,), and the probabilities that the first, the second, … of them
+    is released, or none, (k + 1,).
+
+    The noise is that of Lyu, Su, Li 2017, for sensitivity 1; see `Mechanisms.above_threshold`.
+    """
+    threshold_epsilon = event.eps / (1 + 2 ** (2 / 3))
+    threshold_scale, value_scale = 1 / threshold_epsilon, 2 / (event.eps - threshold_epsilon)
+    values, outcomes = _HEIGHTS * value_scale, np.array([*range(len(_HEIGHTS)), -1])
     rows = np.arange(len(outcomes))
-    scales = (np.full((len(rows), 1), scale) for scale in (threshold, noise))
-    every = Accepted(np.tile(values, (len(rows), 1)), outcomes, rows, None, *scales)
-    return values, np.exp(every.log_density(_NODES))
+    scales = (np.full((len(rows), 1), scale) for scale in (threshold_scale, value_scale))
+    each_outcome = Accepted(np.tile(values, (len(rows), 1)), outcomes, rows, None, *scales)
+    return values, np.exp(each_outcome.log_density(_NODES))
 
 
 # ------------------------------------------------------------------------------------------------------------ the tests
@@ -157,8 +184,9 @@ Kind = Literal[
     "values",
     "releases",
 ]
-ERROR = 1e-5  # the chance, at most, that a sound implementation is called faulty
-SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot err but for rounding
+ERROR = 1e-5  # upper bound on the probability that a sound implementation is called faulty
+# Share of ERROR for each kind of tests. Tests without a share find only what is impossible for a sound implementation.
+SHARES: dict[Kind, float] = {
     "scale": 0.4,
     "shape": 0.1,
     "bare": 0.1,
@@ -174,19 +202,23 @@ SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot 
     "releases": 0.0,
 }
 KINDS = tuple(SHARES)  # in the order of the findings
-ROUNDING = 1e-9  # relative, of values that were computed twice
-_WIDEST, _MOST_ROWS = 16, 200  # numbers of a release, or of a run whose products are tested; rows in batches
-_TIED, _COMPARED = 1e-12, 50_000  # units in which two draws are the same; draws that are compared
+ROUNDING = 1e-9  # relative difference up to which two computed values count as equal
+_WIDEST = 16  # largest number of draws of a release, and of a run whose products are formed, that are tested
+_MOST_ROWS = 200  # largest table for which the rows of batches are tested
+_TIED = 1e-12  # distance below which two draws count as equal
+_COMPARED = 50_000  # number of draws that are searched for repeats
 
 
 @dataclass(frozen=True)
 class Finding:
     """The result of all tests of one kind.
 
-    p : the chance, at most, of an outcome this odd if all is as declared, shares of the error taken into account; 0 if
-        it is impossible then. release_number : of the oddest release, from 1; 0 for none. size : of the scale, the
-        drawn noise over the declared; of sensitivity, the change over the declared; of the budget, the amount spent
-        over the limit; else nan. entry : number inside of the release, from 1; 0 for all of them.
+    p : the smallest p-value, divided by the test's share of the error; 0 if the outcome is impossible for a sound
+        implementation.
+    release_number : number of the release with this p-value, from 1; 0 if it is not of one release.
+    size : what was observed divided by what was declared: for the kind "scale" the size of the noise, for "sensitivity"
+        the change of a query, for "budget" the amount spent; nan for other kinds.
+    entry : number, from 1, of the entry of the release's output with this p-value; 0 for all entries together.
     """
 
     kind: Kind
@@ -197,11 +229,11 @@ class Finding:
 
     @property
     def fault(self) -> bool:
-        """True if the result is too odd for a sound implementation."""
+        """True if the outcome is so unlikely that the implementation is called faulty."""
         return self.p <= ERROR
 
     def sentence(self) -> str:
-        """Return the fault in words."""
+        """Return a clause for the screen that names the fault."""
         entry = f"entry {self.entry} of " if self.entry else ""
         return {
             "scale": f"the noise of {entry}release {self.release_number} is {short(self.size)} times what was declared",
@@ -229,11 +261,11 @@ class Implementation:
 
     @property
     def faults(self) -> tuple[Finding, ...]:
-        """The findings that a sound implementation would not have."""
+        """Findings by which the implementation is called faulty."""
         return tuple(finding for finding in self.findings if finding.fault)
 
     def sentence(self) -> str:
-        """Return the verdict in words."""
+        """Return sentences for the screen that state the verdict."""
         once = f"A sound implementation fails these tests in at most 1 of {round(1 / ERROR):,} audits."
         if self.faults:
             return f"Not as declared: {'; '.join(fault.sentence() for fault in self.faults)}. {once}"
@@ -245,6 +277,8 @@ class Implementation:
 
 
 class _Test(NamedTuple):
+    """The result of one test; fields as in `Finding`, but p is the test's p-value itself."""
+
     p: float
     release_number: int = 0
     size: float = math.nan
@@ -252,46 +286,53 @@ class _Test(NamedTuple):
 
 
 def _strongest(kind: Kind, tests: Iterable[_Test]) -> Finding:
-    """Return the finding of the test with the smallest p-value, each with its share of the error."""
-    best = _Test(math.inf)
+    """Return the finding of the test whose p-value, divided by its share of the error, is the smallest."""
+    strongest = _Test(math.inf)
     for number, test in enumerate(tests, 1):
         p = test.p * number * (number + 1) / SHARES[kind] if test.p > 0 else 0.0
-        best = min(best, test._replace(p=p), key=lambda one: one.p)
-    return Finding(kind, min(best.p, 1.0), *best[1:])
+        strongest = min(strongest, test._replace(p=p), key=lambda candidate: candidate.p)
+    return Finding(kind, min(strongest.p, 1.0), *strongest[1:])
 
 
 def count_p_value(count: float, runs: float, rate: float) -> float:
-    """Return the two-sided p-value of a binomial count of `runs` trials with probability `rate`."""
+    """Return the two-sided p-value of a count of successes in `runs` independent trials with probability `rate`."""
     upper = 1.0 if count == 0 else float(bdtrc(count - 1, int(runs), rate))
     return min(1.0, 2 * min(float(bdtr(count, int(runs), rate)), upper))
 
 
 def rare_p_value(count: int, expected: float) -> float:
-    """Return the chance, at most, that `count` of many independent events happen of which `expected` do on average: of
-    the sets of `count` events, expected^count/count! happen on average."""
+    """Return an upper bound on the probability that `count` or more of many independent events occur, if `expected`
+    occur on average.
+
+    It is expected^count/count!, the mean number of sets of `count` events that all occur.
+    """
     return math.exp(min(0.0, count * math.log(expected) - math.lgamma(count + 1))) if count else 1.0
 
 
 class Watch:
-    """The releases of an audit's runs, and the tests of them.
+    """The releases of an audit's runs, collected in chunks of runs by `add`, and the tests of them, by `findings`.
 
-    plan_scales : the scales of noise that the plan shows, if any; at_most : True if they are upper bounds. row : of the
-    table, the one in which the data sets differ.
+    plan_scales : the scales of noise that the plan displays; empty if it displays none.
+    at_most : True if these are upper bounds of the scales.
+    row : index of the row of the table in which the two data sets differ.
     """
 
     def __init__(self, plan_scales: Floats, at_most: bool, row: int) -> None:
         self._plan_scales, self._at_most, self._row = plan_scales[plan_scales > 0], at_most, row
-        self._runs = 0
-        self._chunks: list[int] = []  # the first run of each
+        self._runs = 0  # number of runs so far
+        self._chunks: list[int] = []  # number of the first run of each chunk
+        # Draws by (release number, distribution, draws per run), as (first run, (runs of the chunk, k)) for each chunk.
         self._draws: dict[tuple[int, Standard, int], list[tuple[int, np.ndarray]]] = {}
-        self._members: dict[int, list[tuple[int, np.ndarray]]] = {}  # of each batch: 1 in it, 0 not, -1 no such batch
+        # Rows of batches by the number of the charge, as (first run, (runs of the chunk, n)) for each chunk: 1 for rows
+        # in the batch, 0 for others, -1 if the run had no such batch; and the probability of a row by charge.
+        self._members: dict[int, list[tuple[int, np.ndarray]]] = {}
         self._rates: dict[int, float] = {}
         self._odds = ChoiceOdds()
-        self._counted: dict[tuple[float, ...], np.ndarray] = {}  # counts of each index, by the chances of the indices
-        self._certain: dict[Kind, _Test] = {}  # tests that cannot err: the worst so far
-        self._zeros: dict[int, tuple[int, float]] = {}  # of each release: draws of 0, and how many are expected at most
-        self._grid = _TIED  # units in which draws are rounded, at most
-        self._seeds: set[str] = set()
+        self._counted: dict[tuple[float, ...], np.ndarray] = {}  # of known choices: counts, by their probabilities
+        self._certain: dict[Kind, _Test] = {}  # the largest fault of each kind that is impossible by chance
+        self._zeros: dict[int, tuple[int, float]] = {}  # by release: number of draws of 0, and the expected number
+        self._grid = _TIED  # largest unit to which draws are rounded
+        self._seeds: set[str] = set()  # first states of the random streams
 
     def add(
         self,
@@ -299,25 +340,32 @@ class Watch:
         pair: tuple[Transcript, Transcript],
         on_same: tuple[Transcript, Transcript] | None = None,
     ) -> None:
-        """Add runs, and the same releases on both data sets. on_same : on the data that they were computed on, with the
-        row in all random batches and in none."""
+        """Add a chunk of runs.
+
+        true : their first runs, in which the releases were drawn.
+        pair : second runs with the same outputs on the two neighbouring data sets.
+        on_same : second runs on the data set of the first runs, with the row in all random batches, and in none; None
+            if there are no random batches.
+        """
         runs = true.replicates
         self._chunks.append(self._runs)
         if len({*true.seeds}) < len(true.seeds) or self._seeds & {*true.seeds}:
             self._impossible("streams", 0)
         self._seeds.update(true.seeds)
-        draws, last, seen = standard_draws(true.releases, runs), dict[int, np.ndarray](), set[int]()
+        draws = standard_draws(true.releases, runs)
+        last_choices: dict[int, np.ndarray] = {}  # see `ChoiceOdds.add`
+        tested_charges: set[int] = set()  # charges whose batch has been added
         for release_number, (release, units) in enumerate(zip(true.releases, draws, strict=True), 1):
             if units is not None:
                 self._keep(release_number, release, units[:, :_WIDEST], runs)
                 self._count_zeros(release_number, release, units)
                 self._compare_scale(release_number, release)
             if isinstance(release, Selected):
-                self._odds.add(release, last, runs)
+                self._odds.add(release, last_choices, runs)
         for opened in true.opened:
-            self._batches(opened, true, on_same, seen)
+            self._batches(opened, true, on_same, tested_charges)
         for leaves in true.leaves_paid:
-            if not np.diff(np.sort(leaves._indices, axis=1), axis=1).all():
+            if not np.diff(np.sort(leaves._indices, axis=1), axis=1).all():  # a row is in two leaves
                 self._impossible("batches", 0)
         self._changes(*pair)
         if not true.matched():
@@ -325,17 +373,17 @@ class Watch:
         self._runs += runs
 
     def compare_spent(self, spent: float, limit: float) -> None:
-        """Compare the amount that a plan or a run spends with its limit."""
+        """Record a fault if the amount that a plan or a run spends exceeds its limit."""
         if spent > limit * (1 + SLACK):
             self._impossible("budget", 0, spent / limit)
 
     def add_choices(self, counts: Sequence[int], chances: Sequence[float]) -> None:
-        """Add the counts of each index where the auditor knows the chances."""
+        """Add counts of outcomes with known probabilities, as `known_choices` yields them."""
         old_counts = self._counted.get(tuple(chances), np.zeros(len(chances), dtype=int))
         self._counted[tuple(chances)] = old_counts + np.asarray(counts)
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return the findings of all kinds of tests."""
+        """Return one finding for each kind of tests, in the order of KINDS."""
         tests: dict[Kind, Callable[[], Iterator[_Test]]] = {
             "scale": self._scales,
             "shape": self._shapes,
@@ -350,7 +398,7 @@ class Watch:
         return tuple(findings.get(kind, Finding(kind, 1.0)) for kind in KINDS)
 
     def _impossible(self, kind: Kind, release_number: int, size: float = math.nan) -> None:
-        """Record a fault that no chance explains; of each kind the one of largest size is kept."""
+        """Record a fault that is impossible by chance; of each kind, the one of the largest size is kept."""
         worst = self._certain.get(kind)
         if worst is None or worst.size < size:
             self._certain[kind] = _Test(0.0, release_number, size)
@@ -358,12 +406,16 @@ class Watch:
     # ------------------------------------------------------------------------------------------------ noise
 
     def _keep(self, release_number: int, release: Release, units: np.ndarray, runs: int) -> None:
+        """Store the draws `units` (R', k) of a release in a chunk of `runs` runs; nan for runs without it."""
         draws = np.full((runs, units.shape[1]), np.nan)
         draws[release.replicates] = units
         self._draws.setdefault((release_number, law_of(release), units.shape[1]), []).append((self._runs, draws))
 
     def _count_zeros(self, release_number: int, release: Release, units: np.ndarray) -> None:
-        """Count draws of 0, up to the rounding of the release. A density of at most 1/2 makes few of them."""
+        """Count the draws of a release that are 0 up to rounding, and add to the number of them that is expected.
+
+        The density of a draw is at most 1/2, so it is within `grid` of 0 with a probability of at most `grid`.
+        """
         scale = declared_scale(release)
         assert scale is not None
         size = np.maximum(np.abs(release.value), np.abs(release.output)).reshape(len(scale), -1).max(axis=1, initial=0)
@@ -378,12 +430,15 @@ class Watch:
         self._grid = max(self._grid, float(grid.max(initial=0.0)))
 
     def _bare(self) -> Iterator[_Test]:
-        """Test the number of draws of 0 in each release: more than rounding explains means missing noise."""
+        """Test the number of draws of 0 in each release: more than rounding explains mean that noise is missing."""
         for release_number, (count, expected) in sorted(self._zeros.items()):
             yield _Test(rare_p_value(count, expected), release_number)
 
     def _compare_scale(self, release_number: int, release: Release) -> None:
-        """Record a fault if the plan shows no noise of the scale that the release declares."""
+        """Record a fault if the plan displays scales of noise, but not the one that the release declares.
+
+        For running sums, it also checks that the factorisation is one of the prefix sums.
+        """
         scale = declared_scale(release)
         if scale is None or not len(self._plan_scales):
             return
@@ -401,25 +456,27 @@ class Watch:
                 self._impossible("plan", release_number)
 
     def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
-        """Yield number, law and draws (N, k) of every release, only of replicates that got it and need noise."""
-        for (release_number, law, _), parts in sorted(self._draws.items()):
-            draws = np.concatenate([part for _, part in parts])
-            kept_draws = draws[~np.isnan(draws[:, 0])]
-            if kept_draws.size:
-                yield release_number, law, kept_draws
+        """Yield, for each release, its number, the declared distribution and the draws (N, k) of the N runs that have
+        it with noise."""
+        for (release_number, law, _), chunks in sorted(self._draws.items()):
+            draws = np.concatenate([chunk for _, chunk in chunks])
+            draws = draws[~np.isnan(draws[:, 0])]
+            if draws.size:
+                yield release_number, law, draws
 
     def _columns(self) -> list[tuple[int, np.ndarray]]:
-        """Return release number and draws (runs,) of every number; nan where a run did not get it."""
-        items = sorted(self._draws.items())
-        return [
-            (release_number, column)
-            for (release_number, *_), parts in items
-            for column in _of_all_runs(parts, self._runs, np.nan).T
-        ]
+        """Return, for each entry of each release, the release's number and the draws (runs,); nan in runs without
+        it."""
+        columns = []
+        for (release_number, *_), chunks in sorted(self._draws.items()):
+            columns += [(release_number, column) for column in _of_all_runs(chunks, self._runs, np.nan).T]
+        return columns
 
     def _scales(self) -> Iterator[_Test]:
-        """Test the scale: Σ|z| of Laplace draws is a gamma variable, Σz² of normal ones a chi-square, over all numbers
-        of a release, and over each by itself."""
+        """Test the size of the draws z, for all entries of a release together and for each entry.
+
+        Σ|z| of Laplace draws has a gamma distribution, and Σz² of normal ones a chi-square distribution.
+        """
         for release_number, law, draws in self._slots():
             for entry, part in enumerate((draws, *(draws.T if draws.shape[1] > 1 else ()))):
                 total = float(np.abs(part).sum() if law == "laplace" else (part**2).sum() / 2)
@@ -429,63 +486,77 @@ class Watch:
                 yield _Test(p if math.isfinite(total) else 0.0, release_number, size, entry)
 
     def _shapes(self) -> Iterator[_Test]:
-        """Test the distance of the empirical distribution from the declared one."""
+        """Test the largest distance between the empirical and the declared distribution function of the draws."""
         for release_number, law, draws in self._slots():
             z = np.sort(draws, axis=None)
             tail = np.exp(-np.abs(z)) / 2
-            below = ndtr(z) if law == "standard_normal" else np.where(z < 0, tail, 1 - tail)
-            steps = np.arange(len(z) + 1) / len(z)
-            distance = max(float((steps[1:] - below).max()), float((below - steps[:-1]).max()))
+            declared = ndtr(z) if law == "standard_normal" else np.where(z < 0, tail, 1 - tail)
+            empirical = np.arange(len(z) + 1) / len(z)  # before the first draw, and after each
+            distance = max(float((empirical[1:] - declared).max()), float((declared - empirical[:-1]).max()))
             yield _Test(min(1.0, 2 * math.exp(-2 * len(z) * distance**2)), release_number)
 
     def _dependences(self) -> Iterator[_Test]:
-        """Test that signs of products of two draws are fair coins: of one number in two runs, and of two in one run."""
+        """Test that products of two independent draws are positive as often as fair coins show heads.
+
+        The pairs are draws of one entry in two successive runs, and of two entries in one run. Entries are paired with
+        earlier ones only, so that the number of a test does not depend on later releases.
+        """
         columns = self._columns()
-        for last, (release_number, draws) in enumerate(columns[:_WIDEST]):  # what comes later numbers no earlier test
-            pairs = [draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2], *(one * draws for _, one in columns[:last])]
-            for products in pairs:
+        for last, (release_number, draws) in enumerate(columns[:_WIDEST]):
+            of_two_runs = draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2]
+            of_two_entries = [earlier_draws * draws for _, earlier_draws in columns[:last]]
+            for products in (of_two_runs, *of_two_entries):
                 coins = products[~np.isnan(products)]
                 yield _Test(count_p_value(float((coins > 0).sum()), len(coins), 0.5), release_number)
 
     def _repeats(self) -> Iterator[_Test]:
-        """Test the number of pairs of equal draws without a common one, of N draws with a density of at most 1 (of
-        |z|): a pair is equal with a probability of at most 2 tolerances."""
+        """Test the number of pairs of equal draws, in which no draw is in two pairs; see the module's text.
+
+        The density of |z| is at most 1, so two draws are within a distance `grid` with a probability of at most twice
+        that.
+        """
         columns = self._columns()
         if not columns:
             return
-        each = max(1, _COMPARED // (len(columns) * len(self._chunks)))
-        rows = np.concatenate([np.arange(start, min(start + each, self._runs)) for start in self._chunks])
-        draws = np.abs(np.concatenate([column[np.unique(rows)] for _, column in columns]))
-        draws = np.sort(draws[draws > 0])  # nan is not; zeros have a test of their own
-        tied = np.diff(draws) < self._grid
-        starts = np.flatnonzero(np.diff(tied.astype(np.int8), prepend=0) == 1)
-        ends = np.flatnonzero(np.diff(tied.astype(np.int8), append=0) == -1)
-        pairs = int(((ends - starts + 2) // 2).sum())  # of a chain of k equal draws k/2
+        runs_of_chunk = max(1, _COMPARED // (len(columns) * len(self._chunks)))
+        runs = np.concatenate([np.arange(start, min(start + runs_of_chunk, self._runs)) for start in self._chunks])
+        draws = np.abs(np.concatenate([column[np.unique(runs)] for _, column in columns]))
+        draws = np.sort(draws[draws > 0])  # without nan, and without zeros, which have a test of their own
+        is_tied = (np.diff(draws) < self._grid).astype(np.int8)  # with the next draw
+        starts = np.flatnonzero(np.diff(is_tied, prepend=0) == 1)
+        ends = np.flatnonzero(np.diff(is_tied, append=0) == -1)
+        pairs = int(((ends - starts + 2) // 2).sum())  # a chain of k equal draws has k/2 pairs, rounded down
         yield _Test(rare_p_value(pairs, len(draws) ** 2 * self._grid))
 
     # ------------------------------------------------------------------------------------------------ batches
 
     def _batches(
-        self, opened: Opened, true: Transcript, on_same: tuple[Transcript, Transcript] | None, seen: set[int]
+        self, opened: Opened, true: Transcript, on_same: tuple[Transcript, Transcript] | None, tested_charges: set[int]
     ) -> None:
-        """Check that a release was computed on its batch, and note the rows of a batch that is not in `seen`."""
+        """Record a fault if a release was not computed on its batch, and store the rows of the batch for tests.
+
+        true, on_same : as in `add`. tested_charges : the charges whose batches have been stored; updated.
+        """
         release, event = true.releases[opened.release_number - 1], opened.event
         assert isinstance(release.batch, Batch)
         members = _members(release.batch, event.n)
-        same = [
-            source.releases[opened.release_number - 1].value
-            for source in on_same or ()
-            if len(source.releases) >= opened.release_number
+        # The exact values of the same release on the same data, on a batch with the row and on one without it. All
+        # other rows are equal, so the value on the batch that was drawn must be one of the two. If a second run departs
+        # from the first and has no such value, the attack sees that.
+        values_on_same = [
+            second_run.releases[opened.release_number - 1].value
+            for second_run in on_same or ()
+            if len(second_run.releases) >= opened.release_number
         ]
-        if [value.shape for value in same] == [release.value.shape] * 2:  # else the run departs, as the attack sees
-            with_row, without = same
+        if [value.shape for value in values_on_same] == [release.value.shape] * 2:
+            with_row, without = values_on_same
             has_row = members[:, self._row].reshape(-1, *[1] * (release.value.ndim - 1))
             expected = np.where(has_row, with_row, without)
             if not np.allclose(release.value, expected, rtol=ROUNDING, atol=ROUNDING * np.abs(expected).max(initial=0)):
                 self._impossible("values", opened.release_number)
-        if opened.charge_number in seen or event.n > _MOST_ROWS:
+        if opened.charge_number in tested_charges or event.n > _MOST_ROWS:
             return
-        seen.add(opened.charge_number)
+        tested_charges.add(opened.charge_number)
         if (members.sum(axis=1) != event.m).any():
             self._impossible("batches", opened.release_number)
         rows = np.full((true.replicates, event.n), -1, dtype=np.int8)
@@ -494,20 +565,24 @@ class Watch:
         self._rates[opened.charge_number] = event.m / event.n
 
     def _batch_tests(self) -> Iterator[_Test]:
-        """Test the frequency of a row in a batch, in those of two runs, and in those of two steps of one run."""
-        batches = {number: _of_all_runs(parts, self._runs, -1) for number, parts in sorted(self._members.items())}
+        """Test how often each row is in a batch: in all runs, in runs after one whose batch had it, and in steps of a
+        run after one whose batch had it."""
+        batches = {number: _of_all_runs(chunks, self._runs, -1) for number, chunks in sorted(self._members.items())}
         for last, (number, members) in enumerate(batches.items()):
-            even, odd = members[0 : 2 * (len(members) // 2) : 2], members[1::2]
-            for is_trial, following in ((members >= 0, members), (even == 1, odd)):
-                yield from _binomials((following == 1) & is_trial, (following >= 0) & is_trial, self._rates[number])
+            rate = self._rates[number]
+            yield from _binomials(members == 1, members >= 0, rate)
+            even_runs, odd_runs = members[0 : 2 * (len(members) // 2) : 2], members[1::2]
+            was_in_even = even_runs == 1
+            yield from _binomials((odd_runs == 1) & was_in_even, (odd_runs >= 0) & was_in_even, rate)
             for earlier in list(batches.values())[:last]:
-                both = (earlier == 1) & (members >= 0)
-                yield from _binomials(both & (members == 1), both, self._rates[number])
+                was_in_earlier = (earlier == 1) & (members >= 0)
+                yield from _binomials(was_in_earlier & (members == 1), was_in_earlier, rate)
 
     # ------------------------------------------------------------------------------------------------ choices
 
     def _choice_tests(self) -> Iterator[_Test]:
-        """Test all choices of the runs, and those of which the auditor knows the chances."""
+        """Test the selections of the runs by likelihood ratios, and the frequencies of choices of known
+        probabilities."""
         yield _Test(self._odds.p_value())
         for chances, counts in self._counted.items():
             total = int(counts.sum())
@@ -517,19 +592,22 @@ class Watch:
     # ------------------------------------------------------------------------------------------------ sensitivity
 
     def _changes(self, one: Transcript, other: Transcript) -> None:
-        """Check the distance by which one row moves each query, on the same path, against the declared one. Of running
-        sums the squares add up."""
-        draws = [standard_draws(source.releases, source.replicates) for source in (one, other)]
-        squares: dict[int, np.ndarray] = {}
+        """Record a fault if one row changes a query by more than its declared sensitivity.
+
+        one, other : second runs with the same outputs on the two neighbouring data sets. The outputs are equal, so a
+        change of the exact value is a change of the draws. All running sums of a series are one release, so the squares
+        of their changes add up.
+        """
+        one_draws, other_draws = (standard_draws(run.releases, run.replicates) for run in (one, other))
+        squares: dict[int, np.ndarray] = {}  # by series of running sums, (R,)
         for release_number, (first, second, units, second_units) in enumerate(
-            zip(one.releases, other.releases, *draws, strict=False), 1
+            zip(one.releases, other.releases, one_draws, other_draws, strict=False), 1
         ):
             if units is None or second_units is None or units.shape != second_units.shape:
                 moved = self._moved_choices(first, second)
             else:
-                difference = np.where(
-                    _still(first, second, units - second_units), 0.0, np.nan_to_num(units - second_units, nan=math.inf)
-                )
+                difference = units - second_units
+                difference = np.where(_still(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf))
                 if law_of(first) == "laplace":
                     moved = np.abs(difference).sum(axis=1) / first.paid
                 else:
@@ -545,9 +623,10 @@ class Watch:
 
     @staticmethod
     def _moved_choices(first: Release, second: Release) -> np.ndarray:
-        """Return (R',) the change of utilities, or of values compared with thresholds, over the declared one."""
-        alike = type(first) is type(second) and first.value.shape == second.value.shape
-        if not alike or not isinstance(first, Selected | Accepted):
+        """Return the change of the utilities of selections, or of the values of a sparse vector, divided by the
+        declared sensitivity, (R',); [0] for other releases."""
+        is_comparable = type(first) is type(second) and first.value.shape == second.value.shape
+        if not is_comparable or not isinstance(first, Selected | Accepted):
             return np.zeros(1)
         difference = first.value - second.value
         change = np.broadcast_to(np.asarray(first.change, dtype=float), len(difference))
@@ -559,23 +638,29 @@ class Watch:
             return np.where(moved > 0, moved / change, 0.0)
 
 
-def _of_all_runs(parts: Sequence[tuple[int, np.ndarray]], runs: int, nothing: float) -> np.ndarray:
-    """Return (runs, k) the values of some runs, given as (first run, values (r, k)); `nothing` for all others."""
-    values = np.full((runs, parts[0][1].shape[1]), nothing, dtype=parts[0][1].dtype)
-    for start, part in parts:
-        values[start : start + len(part)] = part
+def _of_all_runs(chunks: Sequence[tuple[int, np.ndarray]], runs: int, missing: float) -> np.ndarray:
+    """Return values of all `runs` runs, (runs, k), from chunks (first run, values (r, k)); `missing` for runs that are
+    in none."""
+    _, first_values = chunks[0]
+    values = np.full((runs, first_values.shape[1]), missing, dtype=first_values.dtype)
+    for start, chunk in chunks:
+        values[start : start + len(chunk)] = chunk
     return values
 
 
 def _still(first: Release, second: Release, difference: np.ndarray) -> np.ndarray:
-    """Return (R', 1) bool: True where a query that no row moves, as declared, is the same on both data sets."""
+    """Return (R', 1) bool: True for replicates whose query no row can change, as declared, if its values on the two
+    data sets are really equal.
+
+    difference : (R', k) of the draws; it is nan if the declared sensitivity is 0.
+    """
     values, others = (release.value.reshape(len(difference), -1) for release in (first, second))
     near = np.isclose(values, others, rtol=ROUNDING, atol=ROUNDING * np.abs(values).max(initial=0.0)).all(axis=1)
     return (near & np.isnan(difference).any(axis=1))[:, None]
 
 
 def _members(batch: Batch, n: int) -> np.ndarray:
-    """Return (R', n) bool: True for the rows of a batch."""
+    """Return marks of the rows that are in a batch of a table of n rows, (R', n) bool."""
     if batch.marked is not None:
         return batch.marked
     assert batch.indices is not None
@@ -585,6 +670,7 @@ def _members(batch: Batch, n: int) -> np.ndarray:
 
 
 def _binomials(hits: np.ndarray, trials: np.ndarray, rate: float) -> Iterator[_Test]:
+    """Yield a test for each column: the number of True in `hits` among those in `trials`, (runs, n), of rate `rate`."""
     for count, runs in zip(hits.sum(axis=0), trials.sum(axis=0), strict=True):
         if runs:
             yield _Test(count_p_value(float(count), float(runs), rate))

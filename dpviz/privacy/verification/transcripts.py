@@ -1,11 +1,11 @@
-"""Transcripts: all releases of a run, and their likelihood on another data set.
+"""Transcripts: all releases of a run, and the likelihood of the same outputs on another data set.
 
-An algorithm acts on released values, on public random numbers and on facts. So a second run of it, on a neighbouring
-data set and with the outputs of the first one handed out again, makes the queries that it would have made there along
-the same path. From the values of these queries in both runs follow the densities of one transcript under both data
-sets, for any adaptive algorithm: the best of all attackers compares these (Neyman and Pearson).
+An algorithm acts on released values, on public random numbers and on public facts. So if it runs a second time, on a
+neighbouring data set, and gets the outputs of the first run again, it makes the queries that it would have made there
+after the same outputs. The values of these queries in both runs give the densities of one transcript under both data
+sets, for any adaptive algorithm. The best possible attacker compares these densities (Neyman and Pearson).
 
-For audits on data that an auditor made up: transcripts contain the exact values of queries.
+Transcripts contain the exact values of queries, so they are only for audits on data that an auditor made up.
 """
 
 from collections import defaultdict
@@ -25,33 +25,39 @@ from dpviz.privacy.releases import Multiplied, Noised, Release, Selected, Standa
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
 # ---------------------------------------------------------------------------- releases in units of their declared noise
-# The declared law follows from the event that was paid for and from the query's sensitivity, not from the law and the
-# scale of the actual draws.
+# The declared noise follows from the event that was charged and from the query's sensitivity. What was really drawn may
+# differ from it if the implementation has a fault.
 
 
 def declared_scale(release: Release) -> Floats | None:
-    """Return (R',) the declared scale of the noise, 0 where no row moves the query; None where no noise is declared, as
-    for choices and without privacy."""
-    noisy = isinstance(release, Noised | Summed | Multiplied) and isinstance(release.event, Laplace | Gaussian)
-    if not noisy or not 0 < release.paid < np.inf:
+    """Return the declared scale of the noise of a release, (R',); 0 where no row can change the query.
+
+    It is the standard deviation of Gaussian noise, for a running sum that of the independent draws. The result is None
+    if no noise is declared: for selections, for the sparse vector technique, and without privacy.
+    """
+    has_noise = isinstance(release, Noised | Summed | Multiplied) and isinstance(release.event, Laplace | Gaussian)
+    if not has_noise or not 0 < release.paid < np.inf:
         return None
     change = np.asarray(release.change, dtype=float)
-    if isinstance(release, Summed):
+    if isinstance(release, Summed):  # the sensitivity of C y is the largest s_i ‖C_i‖, see `matrix_factorisation`
         change = (change * np.linalg.norm(release.factorisation.encoder(), axis=0)).max(axis=-1)
     return np.broadcast_to(change / release.paid, len(release.value))
 
 
 def law_of(release: Release) -> Standard:
-    """Return the law of the draws of a release, by its event."""
+    """Return the declared distribution of the draws of a release, which follows from its event."""
     return "laplace" if isinstance(release.event, Laplace) else "standard_normal"
 
 
 def standard_draws(releases: Sequence[Release], replicates: int) -> list[np.ndarray | None]:
-    """Return (R', k) standard draws of every release, nan if no row moves the query; None if no noise is declared.
+    """Return, for each release, the independent draws of scale 1 from which its noise must have been made, (R', k).
 
-    replicates : R, of the run.
+    They are computed from outputs and exact values with the declared scales. An entry is nan if no row can change the
+    query, and the draws are None if no noise is declared.
+
+    replicates : R, the number of replicates of the run.
     """
-    past: dict[int, list[np.ndarray]] = {}
+    earlier_of_series: dict[int, list[np.ndarray]] = {}  # for `whitened`, by the series of running sums
     draws: list[np.ndarray | None] = []
     for release in releases:
         scale = declared_scale(release)
@@ -61,7 +67,7 @@ def standard_draws(releases: Sequence[Release], replicates: int) -> list[np.ndar
         noise = (release.output - release.value).reshape(len(scale), -1)
         units = noise / np.where(scale > 0, scale, 1.0)[:, None]
         if isinstance(release, Summed):
-            units = whitened(release, units, past.setdefault(id(release.series), []), replicates)
+            units = whitened(release, units, earlier_of_series.setdefault(id(release.series), []), replicates)
         elif isinstance(release, Multiplied):
             units = _along_and_across(release, units)
         draws.append(np.where(scale[:, None] > 0, units, np.nan))
@@ -69,9 +75,13 @@ def standard_draws(releases: Sequence[Release], replicates: int) -> list[np.ndar
 
 
 def whitened(release: Summed, noise: np.ndarray, past: list[np.ndarray], replicates: int) -> np.ndarray:
-    """Return (R', k) the last row of z = B⁻¹ (y - x)/σ, and add this running sum to `past`, the ones before.
+    """Return the independent draws that a running sum adds to those of the earlier sums of its series, (R', k).
 
-    noise : (R', k) in units of σ. replicates : R, of the run.
+    The noise of all sums is σ B z; the result is the last row of z = B⁻¹ (noise/σ) for the sums so far.
+
+    noise : (R', k) the noise of this sum divided by σ.
+    past : the same of each earlier sum, for all R replicates, (R, k); this one is appended.
+    replicates : R, the number of replicates of the run.
     """
     noise_of_all = np.zeros((replicates, noise.shape[1]))
     noise_of_all[release.replicates] = noise
@@ -82,22 +92,32 @@ def whitened(release: Summed, noise: np.ndarray, past: list[np.ndarray], replica
 
 
 def _along_and_across(release: Multiplied, noise: np.ndarray) -> np.ndarray:
-    """Return (R', d - earlier) noise along the direction, and √2 times that across it and all earlier ones, in some
-    basis."""
+    """Return the independent parts of the noise of a product with a matrix, each of the same scale, (R', d - earlier).
+
+    The first is the noise along the product's direction. The others are √2 times the noise in the directions orthogonal
+    to it and to all earlier ones, in some orthonormal basis. `earlier` is the number of earlier products.
+
+    noise : (R', d) in units of its scale along the direction.
+    """
     rows, earlier, d = release.basis.shape
     spanning = np.concatenate([release.basis, release.unit[:, None], np.broadcast_to(np.eye(d), (rows, d, d))], axis=1)
-    basis = np.linalg.qr(spanning.transpose(0, 2, 1))[0][:, :, earlier + 1 :]
+    across = np.linalg.qr(spanning.transpose(0, 2, 1))[0][:, :, earlier + 1 :]
     along = (noise * release.unit).sum(axis=1, keepdims=True)
-    return np.concatenate([along, np.sqrt(2) * np.einsum("rdk,rd->rk", basis, noise)], axis=1)
+    return np.concatenate([along, np.sqrt(2) * np.einsum("rdk,rd->rk", across, noise)], axis=1)
 
 
 # ---------------------------------------------------------------------------------------------------------- transcripts
 
-HANDED_OUT: Sequence[np.random.Generator] = []  # in place of the streams of noise: outputs are those of the first run
+HANDED_OUT: Sequence[np.random.Generator] = []  # replaces the streams of noise in a second run, which draws no noise
 
 
 class Opened(NamedTuple):
-    """A release on a random batch, by its number and that of the charge that paid for the batch, both from 1."""
+    """A release on a random batch.
+
+    release_number : its number among all releases, from 1.
+    charge_number : the number, from 1, of the event that paid for the batch among all charges of the replicate.
+    event : that event.
+    """
 
     release_number: int
     charge_number: int
@@ -105,12 +125,14 @@ class Opened(NamedTuple):
 
 
 class Transcript(Mechanisms):
-    """Mechanisms that note every release and its likelihood; they draw as `Mechanisms` does.
+    """Mechanisms that record every release and its likelihood, for audits.
 
-    of : the transcript whose releases are handed out again, in order; with the same seed and release, so that public
-        random numbers are the same. None: releases are drawn.
-    row, taken : of releases handed out again: True if that row of the table is in every random batch, where all other
-        rows are alike; False if in none.
+    of : None for a first run, whose releases are drawn as in `Mechanisms`. For a second run, the transcript of the
+        first one, whose outputs are handed out again, in order. Both need the same seed and text `release`, so that
+        public random numbers are the same.
+    row : index of the row of the table in which the two data sets differ.
+    taken : in a second run, random batches are not drawn: with True every batch has that row, with False none has it.
+        Which other rows a batch has does not matter in the data of an audit, where all of them are equal.
     """
 
     def __init__(
@@ -125,22 +147,25 @@ class Transcript(Mechanisms):
     ) -> None:
         super().__init__(ledger, seed, release=release)
         self._of, self._row, self._taken = of, row, taken
-        # Where the streams of two replicates begin, of every purpose but the public choices that releases share.
+        # The first states of the streams of two replicates, for every purpose except the public choices that different
+        # releases share; a test compares them.
         streams = (self._noise, self._batches, self.public, [self.shared]) if of is None else ()
         self.seeds = [repr(generator.bit_generator.state) for stream in streams for generator in stream[:2]]
         if of is not None:
             self._noise = HANDED_OUT
         self._releases: list[Release] = []
-        self._chance: float | None = None  # that the row is in the batch that was opened last
-        self._past: dict[int, list[np.ndarray]] = {}
-        self.fixed = np.zeros(self.replicates)  # log densities of releases on public sets of rows, added up
-        self.sampled: list[tuple[float, Floats]] = []  # of each random batch: the row's chance, and log densities
+        self._chance: float | None = None  # the probability that the row is in the random batch that was opened last
+        self._past: dict[int, list[np.ndarray]] = {}  # for `whitened`, by the series of running sums
+        self.fixed = np.zeros(self.replicates)  # sum of the log densities of the releases on public sets of rows, (R,)
+        # For each random batch: the probability that the row is in it, and the sum of its releases' log densities.
+        self.sampled: list[tuple[float, Floats]] = []
         self.opened: list[Opened] = []
         self.leaves_paid: list[Leaves] = []
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        """Return draws as `Mechanisms` does; zeros in a second run, whose outputs are those of the first."""
         if self._of is not None:
-            return np.zeros((len(rows), *shape))  # the output is that of the first run
+            return np.zeros((len(rows), *shape))
         return super()._drawn(distribution, rows, shape)
 
     @staticmethod
@@ -153,11 +178,13 @@ class Transcript(Mechanisms):
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
+        """Return indices as `Mechanisms` does; zeros for selections of a second run, which draws none."""
         if generators is HANDED_OUT:
             return np.zeros((len(rows), max(1, each * int(times.max(initial=0)))), dtype=np.int64)
         return Mechanisms._selected(generators, utilities, slope, times, each=each, rows=rows)
 
     def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
+        """Open a batch as `Mechanisms` does; in a second run, a random batch is one with the row or without it."""
         if not isinstance(event, Sub):
             return super().batch(event, rows, table)
         if event.kind == "poisson":
@@ -169,7 +196,7 @@ class Transcript(Mechanisms):
         return self._fixed_batch(event, rows, self._taken)
 
     def _fixed_batch(self, event: Sub, rows: Replicates | None, taken: bool) -> Batch:
-        """Return a batch that is not drawn: with the row in it, or without."""
+        """Charge the event and return a batch that is not drawn: one that has the row, or one that lacks it."""
         self._ledger.charge(event, times_of(rows, self.replicates))
         others = np.delete(np.arange(event.n), self._row)
         table_rows = np.append(others[: event.m - 1], self._row) if taken else others[: event.m]
@@ -178,13 +205,16 @@ class Transcript(Mechanisms):
         return Batch(event, numbers, self, self._ledger.relation, indices=indices, size=event.m)
 
     def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
-        """Deal leaves as `Mechanisms.leaves`, in the public order that has the row in the first leaf: a guarantee holds
-        for every order, so also for this one. The row changes places with the first row of the order that was drawn."""
-        dealt = super().leaves(sizes, n, rows)
-        indices = dealt._indices.copy()
+        """Return leaves as `Mechanisms.leaves` does, but with the row in the first leaf.
+
+        The row and the first row of the public order that was drawn change places. The order is public, so a guarantee
+        must hold for every order, and this one suits an attack.
+        """
+        leaves = super().leaves(sizes, n, rows)
+        indices = leaves._indices.copy()
         indices[indices == self._row] = np.broadcast_to(indices[:, :1], indices.shape)[indices == self._row]
         indices[:, 0] = self._row
-        return Leaves(indices, dealt.sizes, dealt.replicates, self, self._ledger.relation)
+        return Leaves(indices, leaves.sizes, leaves.replicates, self, self._ledger.relation)
 
     def parallel(self, event: Parallel, leaves: Leaves) -> None:
         super().parallel(event, leaves)
@@ -208,82 +238,98 @@ class Transcript(Mechanisms):
 
     @property
     def released(self) -> tuple[np.ndarray, ...]:
-        """All outputs, in order: (R', ...) each."""
+        """Outputs of all releases, in order, each (R', ...)."""
         return tuple(release.output for release in self._releases)
 
     def matched(self) -> bool:
-        """Return whether each event that was charged to a replicate has its release, and each release its event.
+        """Return whether the releases are those that were paid for: each charge has its release, each release a charge.
 
-        Of several releases on one batch, those behind the first may be left out; so may leaves that were not dealt. All
-        products with one matrix are one release, and so are running sums, which have one for each leaf that was dealt.
+        Of several releases on one batch, those after the first may be left out, and so may leaves that were not used.
+        All products with one matrix count as one release. A series of running sums has one charge for all, and besides
+        needs one sum for each leaf that was used.
         """
+        # The smallest, the largest and the actual number of releases of each replicate, (R,), by event; running sums
+        # on leaves are counted under the class Summed.
         lower, upper, actual = (
             defaultdict[object, Any](lambda: np.zeros(self.replicates, dtype=int)) for _ in range(3)
         )
         for event, times in self._ledger.charges():
             if any(isinstance(event, Parallel) and leaves._events == event.events for leaves in self.leaves_paid):
-                continue
-            several = isinstance(event.inner if isinstance(event, Sub) else event, Seq)
+                continue  # counted with the leaves, below
+            may_be_cut_short = isinstance(event.inner if isinstance(event, Sub) else event, Seq)
             for index, single in enumerate(inner_events(event)):
                 upper[single] += times
-                lower[single] += times * (index == 0 or not several)
+                lower[single] += times * (index == 0 or not may_be_cut_short)
         for leaves in self.leaves_paid:
-            for paid, leaf in zip(leaves._events or (), leaves._dealt, strict=False):
+            for paid, leaf in zip(leaves._events or (), leaves._used, strict=False):
                 for count in (lower, upper):
                     count[paid or Summed][leaf.replicates] += 1
         for release in self._releases:
-            choices = (release.output >= 0).sum(axis=1) if isinstance(release, Selected) else 1
+            count_of_release = (release.output >= 0).sum(axis=1) if isinstance(release, Selected) else 1
             if isinstance(release, Summed):
                 actual[Summed][release.replicates] += 1
             if not isinstance(release, Summed | Multiplied) or release.first:
-                actual[release.event][release.replicates] += choices
-        return all((lower[one] <= actual[one]).all() and (actual[one] <= upper[one]).all() for one in {*upper, *actual})
+                actual[release.event][release.replicates] += count_of_release
+        return all(
+            (lower[event] <= actual[event]).all() and (actual[event] <= upper[event]).all()
+            for event in {*upper, *actual}
+        )
 
     def _passed(self, release: Release) -> np.ndarray:
+        """Record a release with its log density, and return its output; in a second run, that of the first."""
         if self._of is None:
             release.output = super()._passed(release)
         else:
             release.output = self._of._output_of(len(self._releases), release).copy()
         self._releases.append(release)
-        logs = self._whitened_density(release) if isinstance(release, Summed) else release.log_density()
-        apart = isinstance(release.batch, Batch) and not release.batch.whole
-        secret = apart and self._chance is not None
-        total = self.sampled[-1][1] if secret else self.fixed
-        booked = self._ledger.booked(int(release.replicates[0])) if apart and len(release.replicates) else ()
+        log_density = self._whitened_density(release) if isinstance(release, Summed) else release.log_density()
+        is_on_batch = isinstance(release.batch, Batch) and not release.batch.whole
+        is_batch_secret = is_on_batch and self._chance is not None
+        total = self.sampled[-1][1] if is_batch_secret else self.fixed
+        np.add.at(total, release.replicates, log_density)
+        booked = self._ledger.booked(int(release.replicates[0])) if is_on_batch and len(release.replicates) else ()
         if booked and isinstance(booked[-1], Sub):
             self.opened.append(Opened(len(self._releases), len(booked), booked[-1]))
-        np.add.at(total, release.replicates, logs)
         return release.output
 
     def _output_of(self, index: int, requested: Release) -> np.ndarray:
-        """Return the output at `index` of this transcript, for the release `requested` by the run on other data."""
+        """Return the output at `index` of this transcript, for the release that a second run makes at this index.
+
+        Raises Departure if that release is of another kind, shape or other replicates.
+        """
         release = self._releases[index] if index < len(self._releases) else None
-        same = type(release) is type(requested) and np.array_equal(release.replicates, requested.replicates)
-        if release is None or not same or release.output.shape != requested.output.shape:
+        is_same = type(release) is type(requested) and np.array_equal(release.replicates, requested.replicates)
+        if release is None or not is_same or release.output.shape != requested.output.shape:
             raise Departure(f"release {index + 1} would have been another one on this data set")
         return release.output
 
     def _whitened_density(self, release: Summed) -> Floats:
-        """Return the log density of a running sum given those before, by its standard normal draws z in the noise B
-        z."""
+        """Return the log density of a running sum given the earlier ones, (R',), by the independent draws in its
+        noise."""
         is_noisy = release.scale > 0
-        scale = np.where(is_noisy, release.scale, 1.0)  # no noise, no distance
+        scale = np.where(is_noisy, release.scale, 1.0)  # without noise, any scale will do
         noise = (release.output - release.value).reshape(len(scale), -1) / scale[:, None]
         draws = whitened(release, noise, self._past.setdefault(id(release.series), []), self.replicates)
         square = (draws**2).sum(axis=1)
-        logs = -square / 2 - draws.shape[1] * np.log(scale)
-        return np.where(is_noisy, logs, np.where(square > 0, -np.inf, 0.0))
+        with_noise = -square / 2 - draws.shape[1] * np.log(scale)
+        without_noise = np.where(square > 0, -np.inf, 0.0)  # another output is impossible
+        return np.where(is_noisy, with_noise, without_noise)
 
 
 class Departure(LedgerError):
-    """A run on another data set asks for other releases, given the same outputs: it uses values not released."""
+    """Error for a second run that makes other releases than the first after the same outputs.
+
+    So the algorithm acts on values of the data that it has not released.
+    """
 
 
 def log_likelihood(present: Transcript, absent: Transcript | None = None) -> Floats:
-    """Return (R,) the log density, on one data set, of the transcript that `present` and `absent` hand out again.
+    """Return the log density of the outputs of a first run on one data set, (R,), from second runs on it.
 
-    present, absent : with the row in every random batch, and in none; the latter only where batches are random. The
-    batches are secret, so that a release on one has the density of a mixture.
+    present : the second run with the row in every random batch.
+    absent : the second run with the row in no batch; needed only if there are random batches.
+
+    The batches are secret, so the releases on one have the density of a mixture of both cases.
     """
     total = present.fixed.copy()
     for index, (chance, logs) in enumerate(present.sampled):
