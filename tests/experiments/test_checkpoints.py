@@ -365,7 +365,7 @@ def test_no_method_works_on_many_replicates_without_a_checkpoint(
 ) -> None:
     """If a replicate's share takes as long as may be, what is done between two checkpoints is a few shares, not R of
     them: with the declared seconds of one share at the largest settings (above), that is at most a second."""
-    for name in ("_against_x", "_against_y"):
+    for name in ("_payoffs_of_x", "_payoffs_of_y"):
         true = getattr(baselines, name)
         monkeypatch.setattr(baselines, name, lambda payoffs, played, true=true: metered(true)(None, payoffs, played))
     for owner, names in METERED.items():
