@@ -1,6 +1,7 @@
 """Checks of the arguments of public functions against their annotations: a wrong argument raises an error in a
 sentence."""
 
+import difflib
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +15,7 @@ from dpviz.errors import UserError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+V = TypeVar("V")
 
 
 class Between(NamedTuple):
@@ -77,6 +79,21 @@ def _check(name: str, value: Any, hint: Any) -> None:
         )
 
 
+class ByName(dict[str, V]):
+    """A dictionary of which a missing name is answered with the names that there are, by a UserError.
+
+    noun : what the names are of, as in `one_of`.
+    """
+
+    def __init__(self, values: Mapping[str, V], noun: str) -> None:
+        super().__init__(values)
+        self.noun = noun
+
+    def __missing__(self, name: str) -> V:
+        one_of(name, self, self.noun)
+        raise KeyError(name)
+
+
 def one_of(name: str, names: Iterable[str], noun: str) -> None:
     """Raise UserError, with the list of `names`, unless `name` is one of them.
 
@@ -84,8 +101,10 @@ def one_of(name: str, names: Iterable[str], noun: str) -> None:
     """
     listed = list(names)
     if name not in listed:
+        close = difflib.get_close_matches(name, listed, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise UserError(
-            f"There is no {noun} {name!r} here. There are: {', '.join(listed) or 'none'}.", title="Unknown name"
+            f"There is no {noun} {name!r} here.{hint} There are: {', '.join(listed) or 'none'}.", title="Unknown name"
         )
 
 

@@ -1,7 +1,7 @@
 """Errors that a user can cause and correct."""
 
 
-class UserError(Exception):
+class UserError(ValueError):
     """A mistake that the user can correct: shown as a sentence where it was made, never as a traceback.
 
     Parameters

@@ -4,6 +4,7 @@ A field's range is declared at the field; validation, widgets, help texts, share
 declaration.
 """
 
+import difflib
 import hashlib
 import importlib
 import inspect
@@ -141,6 +142,7 @@ class Specification(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     kind: ClassVar[str] = ""
+    short_forms: ClassVar[tuple[str, ...]] = ()  # names that a constructor takes in place of fields
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -157,6 +159,30 @@ class Specification(BaseModel):
         sections = (f"{title}\n{'-' * len(title)}\n{text}\n" for title, text in parts.items() if text)
         cls.__doc__ = "\n".join((inspect.cleandoc(cls.__dict__["__doc__"] or "") + "\n", *sections))
 
+    def __init__(self, *positional: Any, **values: Any) -> None:
+        """Validate the values of the fields; the first ones may be given by position, in the order of declaration.
+
+        Raises UserError for values that do not fit, with label, range and value of each.
+        """
+        cls = type(self)
+        if positional:
+            names = list(cls.model_fields)
+            if len(positional) > len(names):
+                raise UserError(f"{cls.__name__} takes {len(names)} values at most: {', '.join(names)}.")
+            given = dict(zip(names, positional, strict=False))
+            twice = [name for name in given if name in values]
+            if twice:
+                raise UserError(f"{cls.__name__} got {twice[0]} twice, by position and by name.")
+            values = given | values
+        with sentences(cls):
+            super().__init__(**values)
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """Return pydantic's result for a mapping of values. Raises UserError for values that do not fit."""
+        with sentences(cls):
+            return super().model_validate(obj, **options)
+
     @model_validator(mode="wrap")
     @classmethod
     def _subclass_by_kind(cls, value: Any, handler: Any) -> Any:
@@ -170,10 +196,8 @@ class Specification(BaseModel):
         target = kind_named(value.pop("kind"))
         if not issubclass(target, cls):
             raise ValueError(f"{target.kind!r} is not a {cls.__name__}")
-        try:
+        with sentences(target):  # explained here, where the class with the broken ranges is known
             return handler(value) if target is cls else target.model_validate(value)
-        except ValidationError as error:  # explained here, where the class with the broken ranges is known
-            raise _Explained(" ".join(dict.fromkeys(_explained(error, target)))) from None
 
     def to_json(self) -> str:
         """Return the canonical text: sorted keys, every field, a "kind" at each level."""
@@ -225,7 +249,7 @@ class Specification(BaseModel):
         return tuple(_control(name, field) for name, field in cls.model_fields.items() if field.title)
 
 
-_RAISES = "ValueError\n    Of pydantic, for a value outside of its range, or for values that do not go together."
+_RAISES = "UserError\n    For a value outside of its range, a name that is no field, or values that do not go together."
 
 
 def _theory(kind: str) -> str:
@@ -281,25 +305,28 @@ class sentences:
         return None
 
     def __exit__(self, exc_type: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, ValidationError):
-            raise UserError(" ".join(dict.fromkeys(_explained(error, self.cls)))) from None
-
-
-class _Explained(ValueError):
-    """The mistakes in a specification inside another one, already explained in sentences."""
+        if not isinstance(error, ValidationError):
+            return
+        errors = [item.get("ctx", {}).get("error") for item in error.errors(include_url=False)]
+        if len(errors) == 1 and isinstance(errors[0], UserError):
+            raise errors[0] from None  # it has a title of its own
+        raise UserError(" ".join(dict.fromkeys(_explained(error, self.cls)))) from None
 
 
 def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str]:
     """Yield a sentence for every mistake that pydantic reports in the values of `cls`, with label, range and value."""
     controls = {control.name: control for control in cls.controls()}
     for item in error.errors(include_url=False):
-        if isinstance(item.get("ctx", {}).get("error"), _Explained):
+        if isinstance(item.get("ctx", {}).get("error"), UserError):
             yield str(item["ctx"]["error"])  # of a specification inside this one
             continue
         names = [part for part in item["loc"] if isinstance(part, str)]  # the field, then fields inside it
         name = names[0] if names else ""
         control = controls.get(name)
         value = item.get("input")
+        if item["type"] in ("extra_forbidden", "missing"):
+            yield _misnamed(cls, name, is_missing=item["type"] == "missing")
+            continue
         got = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
         if control is not None and control.count:
             yield f"{control.label} {several_between(control)}."
@@ -310,6 +337,17 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
         else:
             message = item["msg"].removeprefix("Value error, ")
             yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{got}."
+
+
+def _misnamed(cls: type[Specification], name: str, is_missing: bool) -> str:
+    """Return the sentence for a field that is missing, or a name that is no field, with the names that there are."""
+    if is_missing:
+        return f"{cls.__name__} needs {name}."
+    names = [*cls.model_fields, *cls.short_forms]
+    close = difflib.get_close_matches(name, names, 1)
+    return (
+        f"{cls.__name__} has no {name!r}.{f' Did you mean {close[0]!r}?' if close else ''} It has: {', '.join(names)}."
+    )
 
 
 def several_between(control: Control) -> str:

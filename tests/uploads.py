@@ -1,7 +1,5 @@
 """Problems on a visitor's own file, whichever family's page offers them."""
 
-from pydantic import ValidationError
-
 from dpviz.datasets import Upload
 from dpviz.errors import UserError
 from dpviz.problems.base import ProblemSpecification
@@ -12,7 +10,7 @@ def on(kind: type[ProblemSpecification], upload: Upload) -> ProblemSpecification
     """The problem with its usual settings on an upload; None if it is not one for such data."""
     try:
         return kind(data=upload)  # type: ignore[call-arg]
-    except (ValidationError, UserError):
+    except UserError:
         return None
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from dpviz.arguments import checked
+from dpviz.arguments import ByName, checked
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import Displayed, bar
@@ -143,6 +143,7 @@ class Experiment(Displayed, Specification):
     """
 
     kind: ClassVar[str] = "experiments.experiment.experiment"
+    short_forms: ClassVar[tuple[str, ...]] = ("epsilon", "delta", "rho", "mu")
     problem: ProblemSpecification
     arms: tuple[Arm, ...] = Field(min_length=1, max_length=16)
     budget: Budget = PureDP()
@@ -167,10 +168,15 @@ class Experiment(Displayed, Specification):
         forms."""
         if not isinstance(values, dict):
             return values
-        extra_names = frozenset(values) - set(cls.model_fields) - {"kind"}
-        if extra_names in _BUDGETS and "budget" not in values:
-            budget = _BUDGETS[extra_names](**{name: values[name] for name in extra_names})
-            values = {name: value for name, value in values.items() if name not in extra_names} | {"budget": budget}
+        if isinstance(values.get("problem"), Algorithm) or isinstance(values.get("arms"), ProblemSpecification):
+            raise UserError("Give the problem first, then its methods: Experiment(problem, methods).")
+        numbers = frozenset(values) & frozenset(cls.short_forms)
+        if numbers and (numbers not in _BUDGETS or "budget" in values):
+            given = " and ".join(sorted(numbers | ({"budget"} & set(values))))
+            raise UserError(f"Give one budget: epsilon; epsilon and delta; rho; mu; or budget. Got {given}.")
+        if numbers:
+            budget = _BUDGETS[numbers](**{name: values[name] for name in numbers})
+            values = {name: value for name, value in values.items() if name not in numbers} | {"budget": budget}
         return values | {"arms": _labelled(values["arms"])} if "arms" in values else values
 
     @model_validator(mode="after")
@@ -236,7 +242,7 @@ class Experiment(Displayed, Specification):
 
     def plans(self) -> dict[str, Plan]:
         """Compute the plans of all arms, by label. Raises UserError if the settings of one do not go together."""
-        return {arm.label: self.plan(arm) for arm in self.arms}
+        return ByName({arm.label: self.plan(arm) for arm in self.arms}, "method")
 
     def planned(self) -> "Planned":
         """Compute the plans of all arms; an arm whose settings do not go together is left out, and its error kept."""

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpviz.arguments import ByName
 from dpviz.experiments.preset import Preset
 
 if TYPE_CHECKING:  # a plan needs no audits
@@ -29,7 +30,7 @@ def presets() -> Mapping[str, tuple[Preset, ...]]:
     mapping of str to tuple of Preset
         By the name of the family, such as "accelerated"; a preset has a `name`, an `experiment`, and its `source`.
     """
-    return {name: module.PRESETS for name, module in _modules("presets")}
+    return ByName({name: module.PRESETS for name, module in _modules("presets")}, "family")
 
 
 def preset_names() -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from dpviz.arguments import checked
+from dpviz.arguments import checked, one_of
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import bar
 from dpviz.errors import UserError
@@ -194,7 +194,7 @@ class Sweep(Specification):
 
     experiment : the experiment that is varied, also as the first positional argument.
     fields, values : addresses and values of the setting, as in `Axis`; or in place of both its name with the values,
-        such as `epsilon=(0.5, 1, 2)`.
+        such as `epsilon=(0.5, 1, 2)`; a second name makes the axis `second`.
     second : another setting; each of its values is combined with each of `values`.
     metric : name of the metric whose last value is kept of every run; by default the most telling one.
     data_seed, data_seeds : address of the seed that the data are generated from, "problem.data.seed", and its values,
@@ -226,19 +226,21 @@ class Sweep(Specification):
     @model_validator(mode="before")
     @classmethod
     def _from_short_forms(cls, values: Any) -> Any:
-        """Replace a setting's name with its values, `epsilon=(0.5, 1, 2)`, by the fields `fields` and `values`."""
+        """Replace the names of one or two settings with their values, `epsilon=(0.5, 1, 2)`, by fields and values."""
         experiment = values.get("experiment") if isinstance(values, dict) else None
         if not isinstance(experiment, Experiment) or "fields" in values:
             return values
-        extra_names = [name for name in values if name not in cls.model_fields and name != "kind"]
-        if len(extra_names) != 1:
-            return values
-        (name,) = extra_names
-        setting = settings(experiment).get(name)
-        if setting is None:
-            return values
-        others = {other: value for other, value in values.items() if other != name}
-        return others | {"fields": setting.fields, "values": values[name]}
+        names = [name for name in values if name not in cls.model_fields and name != "kind"]
+        by_name = settings(experiment)
+        for name in names:
+            one_of(name, by_name, "setting")
+        if not names or len(names) > 2 or (len(names) == 2 and "second" in values):
+            raise UserError("Name one setting with its values, or two: Sweep(experiment, epsilon=(0.5, 1, 2)).")
+        others = {name: value for name, value in values.items() if name not in names}
+        others |= {"fields": by_name[names[0]].fields, "values": values[names[0]]}
+        if len(names) == 2:
+            others["second"] = Axis(fields=by_name[names[1]].fields, values=values[names[1]])
+        return others
 
     @model_validator(mode="after")
     def _most_telling_metric(self) -> "Sweep":

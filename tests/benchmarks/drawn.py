@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.categories import CategoricalUpload
@@ -53,7 +52,7 @@ def drawn(family: str, seed: int) -> Iterator[Drawn]:
     """Endless experiments of a page. Settings that do not go together are drawn again, as a visitor would."""
     generator, page = np.random.default_rng(seed), PAGES[family]
     while True:
-        with suppress(UserError, ValidationError):
+        with suppress(UserError):
             problem, tables = PROBLEMS[family](generator)
             offered = list(page.offer(type(problem)).methods or page.catalogue.methods)
             labels = generator.choice(offered, min(len(offered), int(generator.integers(1, 5))), replace=False).tolist()

@@ -226,7 +226,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("run absent.json", 2, "There is no file absent.json"),
         ("run binary.json", 2, "This file is no text."),
         ("run words.json", 2, "These settings are not valid JSON."),
-        ("run other.json", 2, "problem: Field required."),
+        ("run other.json", 2, "Experiment needs problem."),
         ("run --preset Nothing", 2, "No preset is called 'Nothing'. `dpviz presets` lists them."),
         ("run --preset 'Start here'", 2, "Write more of the name."),
         ("run experiment.json --out trace.xlsx", 2, "'trace.xlsx' must end in .csv or .parquet."),

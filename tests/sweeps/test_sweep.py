@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.synthetic import LatentGame
@@ -146,7 +145,7 @@ def test_what_cannot_be_is_said_in_a_sentence(address: str, value: float, senten
 
 @pytest.mark.parametrize("values", [(), tuple(range(25)), (1, 1), (math.nan,), (math.inf,)])
 def test_values_are_numbers_between_one_and_24_of_them_and_all_different(values: tuple[float, ...]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(UserError):
         DIMENSIONS.replaced(values=values)
 
 
@@ -376,7 +375,7 @@ def test_data_sets_that_cannot_be_are_said_in_a_sentence(changes: dict[str, obje
 
 @pytest.mark.parametrize("changes", [{"data_seeds": (1, 1)}, {"data_seed": ""}, {"data_seeds": ()}])
 def test_data_sets_differ_and_come_with_the_address_of_their_seed(changes: dict[str, object]) -> None:
-    with pytest.raises(ValidationError, match=r"seed of its own|address of their seed"):
+    with pytest.raises(UserError, match=r"seed of its own|address of their seed"):
         SEVERAL.replaced(**changes)
 
 

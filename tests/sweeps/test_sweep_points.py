@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 
 from dpviz.errors import UserError
 from dpviz.experiments.task import Cell, InThread, OnProgress, Outcome, Stopping
@@ -125,5 +124,5 @@ def test_what_two_settings_give_can_be_read_value_by_value() -> None:
 
 def test_a_sweep_has_at_most_200_points() -> None:
     values = tuple(float(value) for value in range(2, 17))
-    with pytest.raises(ValidationError, match="at most 200 points, and this has 225; choose fewer values or data sets"):
+    with pytest.raises(UserError, match="at most 200 points, and this has 225; choose fewer values or data sets"):
         DIMENSIONS.replaced(values=values, second=Axis(fields=("budget.epsilon",), values=values))

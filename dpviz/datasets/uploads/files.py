@@ -200,6 +200,8 @@ def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_column
     """
     try:
         return _read_parquet(data, max_rows, min_columns, max_columns)
+    except UserError:  # a ValueError, too, which says more than that the file is damaged
+        raise
     except MemoryError:
         raise too_big("Unpacked, it needs more memory than there is.") from None
     except (pyarrow.ArrowException, *_ERRORS):
@@ -213,6 +215,8 @@ def parquet_kinds(data: bytes) -> dict[str, Kind]:
     """
     try:
         schema = _opened(data).schema_arrow
+    except UserError:
+        raise
     except (pyarrow.ArrowException, *_ERRORS):
         raise unreadable() from None
     return {field.name: "number" if _is_number(field.type) else "text" for field in schema}

@@ -151,7 +151,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
             batch_size=np.full(len(events), m),
             noise={"gradient": np.array(scales)},
             resolved={"iterations": len(events), "smoothness": facts.smoothness, "batch_size": m},
-            notes=self._notes(facts, steps),
+            notes=(*self._notes(facts, steps), *self._cut_short(len(events), budget)),
             step_size=steps.step_size,
             momentum=steps.momentum,
             restart=steps.restart,
@@ -165,6 +165,12 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return (
             f"Step size α = {short(steps.step_size.max())} is above 1/L: stable on quadratics, but no error bound.",
         )
+
+    def _cut_short(self, iterations: int, budget: Budget) -> tuple[str, ...]:
+        """Return a note if the bound would take more steps than `iterations` allows; else nothing."""
+        if self.horizon != "bound" or iterations < self.iterations or not budget.private:
+            return ()
+        return (f"The error bound is smallest at the most steps allowed, T = {iterations:,}: more may be better.",)
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all R replicates of the plan; yield a snapshot of their iterates at the start and after every step."""

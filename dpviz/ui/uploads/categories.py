@@ -153,6 +153,8 @@ def parse_categories(name: str, text: str) -> Declared:
         rows = csv.reader(io.StringIO(listed), skipinitialspace=True, strict=True)
         parts = [part.strip() for row in rows for part in row]
         return Bins(tuple(float(part) for part in parts)) if is_bins else tuple(parts)
+    except UserError:
+        raise
     except csv.Error:
         title = f"The categories of column {shown(name)} cannot be read"
         raise UserError('Separate them by commas; close every " that opens.', title=title) from None

@@ -147,6 +147,14 @@ def test_the_number_of_steps_chosen_is_about_the_best(
     assert last_bound(method) <= min(others) * slack
 
 
+def test_a_plan_says_when_its_limit_cuts_the_steps_that_the_bound_would_take() -> None:
+    facts = LogisticRegression(data=UniformLogistic(rows=100_000)).facts()
+    free, cut = (Nesterov(schedule="optimal", horizon="bound", iterations=T).plan(facts, PureDP()) for T in (1000, 50))
+    assert 50 < free.iterations < 1000 and not free.notes
+    assert cut.iterations == 50 and any("T = 50" in note for note in cut.notes)
+    assert not Nesterov(iterations=50).plan(facts, PureDP()).notes
+
+
 def test_delta_buys_less_noise_and_never_more() -> None:
     """(2, δ) allows at least what pure ε = 2 allows; the gain grows with T (THEORY.md, section 10, item 2)."""
     gains = []

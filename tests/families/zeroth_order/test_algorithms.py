@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
@@ -227,7 +226,7 @@ def test_following_batches_halve_the_noise_of_a_change() -> None:
     plan = following.plan(facts, MU)
     assert plan.sizes_vary and plan.passes is None and plan.rows[1] == 38.5 and not alike.plan(facts, MU).sizes_vary
     assert plan.resolved["rows_used"] == 40 * (following.layout(facts).first + 15 * 38.5) < 50_000
-    with pytest.raises(ValidationError, match="at L"):
+    with pytest.raises(UserError, match="at L"):
         VarianceReduced(follow_moves=True, clipping="range")
 
 
