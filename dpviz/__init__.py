@@ -56,6 +56,8 @@ _NAMES_BY_MODULE = {
     "problems.games.matrix_games": ("MatrixGame",),
     "problems.games.quadratic_games": ("QuadraticGame",),
     "problems.games.group_loss": ("GroupLoss",),
+    "problems.games.marginals": ("MarginalQueries",),
+    "problems.games.simplex_learning": ("SparseRegression",),
     "problems.nonconvex": ("LogisticTukey", "RobustComponent"),
     "problems.values.black_box": ("PhaseRetrieval",),
     "problems.tuning.model_tuning": ("LengthScales",),

@@ -49,8 +49,10 @@ from dpviz.privacy.calibration import calibrate_laplace as calibrate_laplace
 from dpviz.privacy.conversions import convert as convert
 from dpviz.privacy.statistics.noisy_means import NoisyMeans as NoisyMeans
 from dpviz.problems.games.group_loss import GroupLoss as GroupLoss
+from dpviz.problems.games.marginals import MarginalQueries as MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame as MatrixGame
 from dpviz.problems.games.quadratic_games import QuadraticGame as QuadraticGame
+from dpviz.problems.games.simplex_learning import SparseRegression as SparseRegression
 from dpviz.problems.linear.linear_models import HuberRegression as HuberRegression
 from dpviz.problems.linear.linear_models import LeastSquares as LeastSquares
 from dpviz.problems.linear.linear_models import LogisticRegression as LogisticRegression

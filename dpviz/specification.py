@@ -177,6 +177,20 @@ class Specification(BaseModel):
         with sentences(cls):
             super().__init__(**values)
 
+    def __repr__(self) -> str:
+        """Return the constructor's call; where there are many values, without those that have their default."""
+        fields = type(self).model_fields
+        values = {name: getattr(self, name) for name in fields}
+        if len(fields) > 2:
+            values = {
+                name: value
+                for name, value in values.items()
+                if isinstance(value, Specification) or value != fields[name].default
+            }
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
+
+    __str__ = __repr__
+
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
         """Return pydantic's result for a mapping of values. Raises UserError for values that do not fit."""

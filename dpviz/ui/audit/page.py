@@ -311,7 +311,7 @@ def _python(auditing: Auditing) -> str:
         f"from dpviz.execution.auditing import Auditing\n"
         f"from dpviz.privacy.budgets import {type(budget).__name__}\n\n"
         f"auditing = Auditing(\n    family={auditing.family!r},\n    case={auditing.case!r},\n"
-        f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended_line}\n)\n"
+        f"    budget={budget.to_python()},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended_line}\n)\n"
         f"verdict = auditing.audit.run()\nprint(verdict.sentence())\nprint(verdict.implementation.sentence())"
     )
 
