@@ -11,14 +11,14 @@ import numpy as np
 
 from dpviz import families
 from dpviz.arguments import Between, Delta, Positive, checked
-from dpviz.audits.audit import Audit, Runs, Seed, Verdict
+from dpviz.audits.audit import Audit, Case, Neighbours, Runs, Seed, Verdict
 from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.calibration import calibrate_gaussian, calibrate_laplace
 from dpviz.privacy.events import Event
 from dpviz.sweeps.sweep import Sweep
@@ -130,17 +130,21 @@ def audit(
     method: type[AnyAlgorithm] | AnyAlgorithm,
     budget: Budget | None = None,
     *,
+    neighbours: Neighbours | None = None,
     runs: Runs = 10_000,
     seed: Seed | None = None,
 ) -> Verdict:
-    """Attack a method on its worst known pair of data sets, and test its releases.
+    """Attack a method on its worst known pair of data sets, or on a pair of your own, and test its releases.
 
     Parameters
     ----------
     method : Algorithm or its class
-        Only the class of an algorithm matters: the audit has settings of its own, on a few rows.
+        Only the class of an algorithm matters, as its audit has settings of its own, on a few rows. With `neighbours`
+        any algorithm, whose settings are then used.
     budget : Budget, optional
-        The budget that the method claims to keep. By default the first one of its audit.
+        The budget that the method claims to keep. By default the first one of its audit, or pure ε = 1.
+    neighbours : Neighbours, optional
+        Two data sets that differ in one row, such as those of `dpviz.extend.neighbours`.
     runs : int
         Number of runs on each of the two data sets, fixed in advance.
     seed : int, optional
@@ -167,6 +171,12 @@ def audit(
     >>> dpviz.audit(dpviz.GradientDescent, dpviz.PureDP(epsilon=1), runs=2_000, seed=1).violation
     False
     """
+    if neighbours is not None:
+        algorithm = method() if isinstance(method, type) else method
+        claimed = PureDP(epsilon=1.0) if budget is None else budget
+        title = algorithm.title or type(algorithm).__name__
+        case = Case(algorithm.kind, title, algorithm, "One row differs.", (claimed,), lambda: neighbours)
+        return Audit(case, claimed, runs=runs, seed=seed).run()
     method_class = method if isinstance(method, type) else type(method)
     all_cases = chain.from_iterable(families.audits().values())
     cases = [case for case in all_cases if type(case.algorithm) is method_class]

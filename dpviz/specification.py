@@ -7,8 +7,10 @@ declaration.
 import difflib
 import hashlib
 import importlib
+import importlib.metadata
 import inspect
 import json
+import os
 import re
 import textwrap
 import types
@@ -299,8 +301,24 @@ def kind_named(kind: str) -> type[Specification]:
         if module:
             importlib.import_module(module)
     if kind not in _kinds:
+        _import_foreign_modules()
+    if kind not in _kinds:
         raise ValueError(f"unknown kind {kind!r}")
     return _kinds[kind]
+
+
+MODULES = "DPVIZ_MODULES"  # environment variable with names of modules, which processes inherit from a command
+
+
+@cache
+def _import_foreign_modules() -> None:
+    """Import the modules outside of dpviz that register kinds: entry points of the group "dpviz.kinds", and those that
+    the environment names."""
+    for entry in importlib.metadata.entry_points(group="dpviz.kinds"):
+        entry.load()
+    for name in os.environ.get(MODULES, "").split(","):
+        if name:
+            importlib.import_module(name)
 
 
 def registered(base: type[Specification]) -> list[type[Specification]]:

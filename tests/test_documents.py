@@ -27,6 +27,8 @@ EXAMPLES = {
     "dpviz.exports.export": ["to_csv", "to_script"],
     "dpviz.datasets.own_table": ["table"],
     "dpviz.audits.one_run": ["OneRun"],
+    "dpviz.experiments.trace": ["Trace.model"],
+    "dpviz.extend": ["neighbours"],
     "dpviz.experiments.plan": ["Plan"],
     "dpviz.sweeps.sweep": ["Sweep"],
     "dpviz.library": ["audit", "calibrate", "epsilon", "open"],

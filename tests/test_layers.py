@@ -20,7 +20,7 @@ FAMILIES = tuple(sorted(path.parent.name for path in (HOUSE / "families").glob("
 LAYERS: dict[str, tuple[str, ...]] = {
     "dpviz": (
         "__main__",
-        "library",
+        "extend library",
         "ui cli",
         "execution",
         "families",

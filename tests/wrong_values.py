@@ -125,8 +125,8 @@ def calls() -> list[Call]:
         Call(dpviz.calibrate_laplace, steps, of_steps),
         Call(
             dpviz.audit,
-            {"method": dpviz.GradientDescent, "budget": None, "runs": 40, "seed": 1},
-            {"budget": "optional", "seed": "optional seed"},
+            {"method": dpviz.GradientDescent, "budget": None, "neighbours": None, "runs": 40, "seed": 1},
+            {"budget": "optional", "neighbours": "optional", "seed": "optional seed"},
         ),
         Call(
             dpviz.table,

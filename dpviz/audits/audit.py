@@ -293,6 +293,9 @@ class Verdict(Displayed):
         """The claimed number as text, with as many digits as `proven` has."""
         return short_up(self.claim, 6 if self.violation else 3)
 
+    def __str__(self) -> str:
+        return self.sentence()
+
     def sentence(self) -> str:
         """Return the verdict in words."""
         level = f"{100 * self.confidence:g} % confidence"

@@ -22,6 +22,7 @@ import dpviz
 from dpviz import resources
 from dpviz.cli import INTERRUPTED, WRONG
 from dpviz.errors import UserError
+from dpviz.specification import MODULES
 
 # -------------------------------------------------------------- the dashboard, of an installed package or of a checkout
 
@@ -98,15 +99,33 @@ class _Commands(click.Group):
 )
 @click.version_option(dpviz.__version__, prog_name="dpviz")
 @click.option("--debug", is_flag=True, help="Show where a mistake of dpviz itself happened.")
-def dpviz_command(debug: bool) -> None:
+@click.option("--module", "modules", multiple=True, metavar="NAME", help="Import methods or data of your own.")
+def dpviz_command(debug: bool, modules: tuple[str, ...]) -> None:
     """See what differential privacy costs an optimisation algorithm, without a browser.
 
     Settings come from a file that a page of the dashboard gives you ("Settings (JSON)"), or from a preset.
     """
+    for name in modules:
+        _import(name)
     logging.getLogger("dpviz").addHandler(logging.StreamHandler() if debug else logging.NullHandler())
     logging.getLogger("dpviz").propagate = False
     if not (debug or sys.warnoptions):
         warnings.simplefilter("ignore")  # from libraries: dpviz prints sentences about all that concerns the user
+
+
+def _import(name: str) -> None:
+    """Import a module of the user's from this folder, here and in all processes that the command starts.
+
+    Raises UserError if it cannot be imported.
+    """
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+    os.environ[MODULES] = ",".join(filter(None, (os.environ.get(MODULES), name)))
+    try:
+        import_module(name)
+    except ImportError as error:
+        raise UserError(f"{error}.", title=f"Module {name} cannot be imported") from None
 
 
 for name, entry in COMMANDS.items():

@@ -1,0 +1,110 @@
+"""Methods of one's own, with the names of `dpviz.extend` alone: planned, run, audited, known to the shell."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpviz
+from dpviz import extend
+
+PROGRAM = """
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from dpviz.extend import Algorithm, Budget, Mechanisms, Plan, SmoothFacts, SmoothProblem, Snapshot
+from dpviz.extend import check_facts, laplace_events, noise_scale, number
+
+
+class Descent(Algorithm[SmoothProblem, SmoothFacts]):
+    kind: ClassVar[str] = "mine.descent"
+    title: ClassVar[str] = "Mine"
+    iterations: int = number(5, 1, 100, label="Steps", help="Noisy gradients.")
+
+    def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        epsilon = np.full(self.iterations, budget.left(facts.released) / self.iterations)
+        events = laplace_events(epsilon, facts.n, facts.n)
+        scale = noise_scale(events[0], facts.gradient_sensitivity("l1", facts.n))
+        return Plan.fixed(facts, budget, events, noise={"gradient": np.full(self.iterations, scale)})
+
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        x = problem.facts.starting_point(mechanisms.replicates)
+        yield Snapshot(0, {"x": x})
+        for t, event in enumerate(plan.events, 1):
+            batch = mechanisms.batch(event)
+            query = problem.mean_gradient(x, batch, "l1")
+            x = x - (batch.laplace(self.understated(query)) + problem.regulariser_gradient(x)) / plan.facts.smoothness
+            yield Snapshot(t, {"x": x})
+
+    def understated(self, query):
+        return query
+
+
+class Forgetful(Descent):
+    kind: ClassVar[str] = "mine.forgetful"
+    title: ClassVar[str] = "Half the sensitivity"
+
+    def understated(self, query):
+        return query._replace(sensitivity=query.sensitivity / 4)
+"""
+DATA = (np.zeros((20, 1)), np.ones(20))
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    (tmp_path / "mine_of_test.py").write_text(PROGRAM)
+    monkeypatch.syspath_prepend(tmp_path)
+    import mine_of_test  # type: ignore[import-not-found]
+
+    return mine_of_test
+
+
+@pytest.mark.filterwarnings("ignore:Not private")
+def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
+    method = mine.Descent(iterations=3)  # type: ignore[attr-defined]
+    experiment = dpviz.Experiment(dpviz.LogisticRegression(), [method, dpviz.GradientDescent(3)], epsilon=1)  # type: ignore[call-arg]
+    assert dpviz.Experiment.from_json(experiment.to_json()) == experiment
+    assert experiment.run().last("Mine", "objective").shape == (20,)
+    problem = dpviz.LogisticRegression(data=dpviz.table(DATA, positive=1, bounds=(0, 1)), clip=0.01)
+    pair = extend.neighbours(problem, (1.0, 1.0), (1.0, -1.0))
+    claim = dpviz.PureDP(epsilon=1)
+    right = dpviz.audit(method, claim, neighbours=pair, runs=4000, seed=1)
+    wrong = dpviz.audit(mine.Forgetful(iterations=3), claim, neighbours=pair, runs=4000, seed=1)  # type: ignore[attr-defined]
+    assert not right.violation and not right.faulty
+    assert wrong.violation or wrong.faulty
+    for rows in (((1.0,), (1.0, -1.0)), ((1.0, 1.0), (1.0, 2.0, 3.0))):
+        with pytest.raises(dpviz.UserError):
+            extend.neighbours(problem, *rows)
+    with pytest.raises(dpviz.UserError):
+        extend.neighbours(dpviz.LogisticRegression(), (1.0,), (2.0,))
+
+
+@pytest.mark.slow
+def test_the_shell_and_its_processes_know_a_module_of_one_s_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PROGRAM)
+    settings = {
+        "kind": "experiments.experiment.experiment",
+        "problem": {"kind": "problems.linear_models.logistic_regression"},
+        "arms": [{"kind": "experiments.experiment.arm", "label": "Mine", "algorithm": {"kind": "mine.descent"}}],
+        "replicates": 2,
+    }
+    (tmp_path / "e.json").write_text(json.dumps(settings))
+    environment = {**os.environ, "PYTHONPATH": str(Path(dpviz.__file__).parents[1]), "DPVIZ_STORE": "off"}
+
+    def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "dpviz", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+
+    assert "mine.descent" in shell("run", "e.json").stderr
+    ran = shell("--module", "mine", "run", "e.json")
+    swept = shell("--module", "mine", "sweep", "e.json", "--grid", "epsilon=0.5,1")
+    assert ran.returncode == 0 and "Mine" in ran.stdout, ran.stderr
+    assert swept.returncode == 0 and "Mine" in swept.stdout, swept.stderr
+    assert "nowhere" in shell("--module", "nowhere", "run", "e.json").stderr
