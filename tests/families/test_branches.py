@@ -21,7 +21,7 @@ from tests.families.spying import stub_noise
 
 ENDINGS = {"converged", "budget", "exhausted", "diverged"}
 # More products with a Hessian than a tiny world has columns: `test_krylov` has worlds that are large enough.
-TOO_LARGE = {"steps = min(2 * steps, x.shape[1])"}
+TOO_LARGE = {"count = min(2 * count, d)"}
 METHODS = (str(Path(dpviz.families.__file__).parent), toys.__file__)
 
 

@@ -207,7 +207,7 @@ FAULTS: dict[str, Fault] = {
     "one noise in two sums": Fault(RestartedFactorisation, "stream", same_noise_again, OPTIMAL),
     "less noise of running sums": Fault(PrefixSums, "_drawn", times(0.3), TREE),
     "exact sums": Fault(PrefixSums, "add", instead(exact_sums(0)), OPTIMAL),
-    "less noise of products": Fault(MatrixProducts, "_fresh", times(0.3), "second_order.products"),
+    "less noise of products": Fault(MatrixProducts, "_fresh_part", times(0.3), "second_order.products"),
     "exact products": Fault(MatrixProducts, "_noisy", instead(MatrixProducts._exact), "second_order.products"),
     "what leaves is exact": Fault(Mechanisms, "_passed", instead(lambda self, release: release.value), SMALL),
 }

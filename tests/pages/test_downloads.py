@@ -102,4 +102,4 @@ def test_tables_and_csv_files_are_made_in_one_place() -> None:
         for path in house.rglob("*.py")
         for found in re.findall(r"\.dataframe\(|st\.table\(|(?<!export)\.to_csv\(", path.read_text(encoding="utf-8"))
     }
-    assert makers == {("ui/tables.py", ".dataframe("), ("exports/spreadsheets.py", ".to_csv(")}
+    assert makers == {("ui/markdown.py", ".dataframe("), ("exports/spreadsheets.py", ".to_csv(")}

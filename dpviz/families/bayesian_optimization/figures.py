@@ -241,13 +241,7 @@ def trainings_by_level(forecast: Forecast) -> Chart:
         limits=others[:1],
         marks=on_curve(levels, trainings, _marked_levels(forecast), BIAS.color),
     )
-    return chart(
-        figure,
-        "What it takes",
-        "Trainings of a run against the bias level",
-        "The first step's batch is known exactly, later ones are taken as 60 % of it or less: they reuse points. "
-        "No training costs privacy.",
-    )
+    return chart(figure, "What it takes", "Trainings of a run against the bias level", texts.TRAININGS_BY_LEVEL)
 
 
 # ----------------------------------------------------------------------------------------------------------- the theory

@@ -8,6 +8,10 @@ __getattr__ = resources.texts(__package__)  # every text of the file, by its nam
 phrase = resources.phrases(__package__)  # function that fills a template of the file's section [PHRASES]
 TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 WORDS: dict[str, str] = TEXTS["WORDS"]  # descriptions of the methods, by label
+TRAININGS_BY_LEVEL = (
+    "The first step's batch is known exactly, later ones are taken as 60 % of it or less: they reuse points. No training "
+    "costs privacy."
+)
 
 
 def constants(missing: str = "") -> str:

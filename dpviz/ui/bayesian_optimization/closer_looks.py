@@ -55,7 +55,7 @@ def _reasons(view: PlanView) -> None:
         for row in forecast.advice.rows
     ]
     show_table(rows, style=explain.readable, alt="Of every bias level: first batch, bias, noise, and trainings")
-    st.caption(f"{texts.TEXTS['CHARTS']['trainings_by_level']['caption']} {SETTINGS_ONLY}")
+    st.caption(f"{texts.TRAININGS_BY_LEVEL} {SETTINGS_ONLY}")
 
 
 def _privacy(panel: Panel, view: PlanView, delta: float) -> None:
