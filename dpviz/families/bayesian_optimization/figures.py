@@ -15,7 +15,7 @@ from dpviz.experiments.experiment import INTERNAL
 from dpviz.experiments.plan import Plan, Privacy
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.families.bayesian_optimization import algorithms, planning, posterior_slice
+from dpviz.families.bayesian_optimization import algorithms, planning, posterior_slice, texts
 from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, LEVELS, Forecast, biases, expected
 from dpviz.families.bayesian_optimization.planning import Landscape
 from dpviz.numbers import short, short_up

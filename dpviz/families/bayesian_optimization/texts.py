@@ -9,8 +9,8 @@ phrase = resources.phrases(__package__)  # function that fills a template of the
 TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 WORDS: dict[str, str] = TEXTS["WORDS"]  # descriptions of the methods, by label
 TRAININGS_BY_LEVEL = (
-    "The first step's batch is known exactly, later ones are taken as 60 % of it or less: they reuse points. No training "
-    "costs privacy."
+    "The first step's batch is known exactly, later ones are taken as 60 % of it or less: they reuse points. No "
+    "training costs privacy."
 )
 
 
