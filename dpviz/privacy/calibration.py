@@ -230,7 +230,7 @@ def calibrate_selections(
     np.add.at(counts, index_of_size, times)
     counts, sizes = counts[sizes > 0], sizes[sizes > 0]  # a range of 0 costs nothing
     target = budget.left(prior)
-    if budget.pure:
+    if budget.pure:  # the cost is in proportion to s
         return target / budget.selection_cost(sizes, counts)
 
     def excess(log_multiple: float) -> float:

@@ -149,7 +149,7 @@ class _Losses:
         self.first = part.lo + int(occupied[0])
         span = slice(int(occupied[0]), int(occupied[-1]) + 1)
         self._losses = part.losses[span]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # cells without mass
             self._log_masses = np.log(part.p[span])
 
     def cumulant(self, exponent: float) -> float:
