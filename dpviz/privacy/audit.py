@@ -39,6 +39,7 @@ def clopper_pearson(hits: ArrayLike, runs: ArrayLike, confidence: float = CONFID
     if ((hits < 0) | (hits > runs) | (runs < 1)).any():
         raise ValueError("an event occurs between 0 times and as often as it was tried, and is tried at least once")
     tail = (1 - confidence) / 2
+    # The maxima keep the parameters positive where the end is 0 or 1, below.
     low = betaincinv(np.maximum(hits, 1), runs - hits + 1, tail)
     high = betaincinv(hits + 1, np.maximum(runs - hits, 1), 1 - tail)
     return np.where(hits > 0, low, 0.0), np.where(hits < runs, high, 1.0)
@@ -101,6 +102,7 @@ def least_renyi(rate: ArrayLike, false_rate: ArrayLike, order: float) -> Floats:
         """Return ln(x^α y^(1-α) + (1-x)^α (1-y)^(1-α))."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = [order * np.log(a) + (1 - order) * np.log(b) for a, b in ((x, y), (1 - x, 1 - y))]
+        # Where a term is not a number, both probabilities are 0, and it counts as 0.
         return np.logaddexp(*(np.nan_to_num(value, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for value in logs))
 
     with np.errstate(invalid="ignore"):

@@ -41,6 +41,7 @@ def marked(generators: Sequence[np.random.Generator], m: int, n: int) -> np.ndar
     """
     is_marked = np.empty((len(generators), n), dtype=bool)
     for row, generator in zip(is_marked, generators, strict=True):
+        # A byte is below 256 m/n with a probability of about m/n.
         np.less(np.frombuffer(generator.bytes(n), dtype=np.uint8), round(256 * m / n), out=row)
         missing = m - np.count_nonzero(row)  # negative if too many rows are marked
         if missing:
@@ -287,8 +288,17 @@ class Batch(Sample):
             noise = self._source._drawn(distribution, self.replicates, query.value.shape[1:])
             # A scale per replicate, (R',), gets axes of length 1, so that it multiplies the noise of its replicate.
             noisy = noisy + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
-        law = self.replicates, self, distribution, scale
-        return self._source._passed(Noised(query.value, noisy, *law, event=event, change=query.sensitivity))
+        release = Noised(
+            query.value,
+            noisy,
+            self.replicates,
+            batch=self,
+            law=distribution,
+            scale=scale,
+            event=event,
+            change=query.sensitivity,
+        )
+        return self._source._passed(release)
 
     def _first_above(self, query: Query, event: StatedPureDP) -> np.ndarray:
         """Return the first index whose noisy value reaches the noisy threshold of 0, (R',); -1 if none does."""
@@ -307,5 +317,14 @@ class Batch(Sample):
             noise = self._source._drawn("laplace", self.replicates, (1 + count,))
         is_above = query.value + value_scale * noise[:, 1:] >= threshold_scale * noise[:, :1]
         first_index = np.where(is_above.any(axis=1), is_above.argmax(axis=1), -1)
-        law = self.replicates, self, threshold_scale, value_scale
-        return self._source._passed(Accepted(query.value, first_index, *law, event=event, change=query.sensitivity))
+        release = Accepted(
+            query.value,
+            first_index,
+            self.replicates,
+            batch=self,
+            threshold=threshold_scale,
+            noise=value_scale,
+            event=event,
+            change=query.sensitivity,
+        )
+        return self._source._passed(release)

@@ -37,6 +37,7 @@ _MIN_DOUBT = 2 * math.exp(-100.0)  # smallest 1 - advantage that budgets in any 
 _WASTE = 1e-6  # the share of a budget that may remain unused where no closed form uses it up
 _WASTE_BY_LOSSES = 1e-5  # that share where the cost is computed on a grid of losses, whose choice changes it by 1e-6
 _ROUGHEST_LEVELS, _ROUGH_LEVELS = 4, 9  # numbers of different costs for first estimates of what a schedule costs
+_STEP_LIMIT = 200.0  # a step of ln s in a search beyond which there is no root: s would be e^200 times the guess
 
 
 def laplace_events(epsilon: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
@@ -229,7 +230,7 @@ def calibrate_selections(
     np.add.at(counts, index_of_size, times)
     counts, sizes = counts[sizes > 0], sizes[sizes > 0]  # a range of 0 costs nothing
     target = budget.left(prior)
-    if budget.pure:
+    if budget.pure:  # the cost is in proportion to s
         return target / budget.selection_cost(sizes, counts)
 
     def excess(log_multiple: float) -> float:
@@ -279,7 +280,9 @@ def _largest_multiple(
             # Equal steps are put together, as the cost of all does not depend on their order.
             events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(steps, counts.tolist(), strict=True))
             spent = cost(events)
-            return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
+            if spent == math.inf:
+                return 100.0  # far too much; the root finder needs finite numbers
+            return math.log(max(spent, 1e-300) / target)
 
         return excess
 
@@ -288,9 +291,11 @@ def _largest_multiple(
     guess = _first_guess(noise, weights, batches[0] / batches[1], budget, target)
     if budget.adds_up:
         return math.exp(_largest_feasible(exact_excess, guess, _WASTE, highest))
+    # The numbers of levels and the |excess| that each stage allows are heuristics: only the last stage decides.
     slope = None
     for levels, waste in ((_ROUGHEST_LEVELS, 0.05), (_ROUGH_LEVELS, 0.01)):
         if len(set(shares)) > 2 * levels:
+            # The power mean leaves the sum of the ρ as it is: ρ is about ε²/2 for Laplace noise.
             rounded = levelled(weights, levels, 2.0 if noise == "laplace" else 1.0)
             guess, slope = _rough_root(excess_function(budget.rough_cost, rounded), guess, waste, highest, slope)
     guess, slope = _rough_root(excess_function(budget.rough_cost, weights), guess, 4e-3, highest, slope)
@@ -323,9 +328,10 @@ def _rough_root(
     if len(nearest) == 2:
         (x, value), (other_x, other_value) = nearest
         secant = (value - other_value) / (x - other_x)
-        slope = secant if secant > 0.1 else slope
+        slope = secant if secant > 0.1 else slope  # the function is nearly linear, so a flat secant is an accident
     if not slope:
         return root, None
+    # To where the excess is -_WASTE_BY_LOSSES / 2, at which the last search aims.
     return root - (values[root] + _WASTE_BY_LOSSES / 2) / slope, slope
 
 
@@ -346,7 +352,8 @@ def _first_guess(noise: Noise, shares: Floats, fraction: float, budget: Budget, 
             powers = np.expm1(np.minimum(math.exp(log_multiple) * distinct, 600.0))
             return math.log(fraction**2 * float(counts @ powers) / (2 * rho))
 
-        # This s is too large: with it, one step of the largest share costs all.
+        # This s is too large: with it, one step of the largest share costs all. But at most T times too large, because
+        # e^x - 1 is convex, and T is far below e^20.
         upper = math.log1p(2 * rho / fraction**2) / float(distinct[-1])
         return float(brentq(excess, math.log(upper) - 20, math.log(upper) + 1e-9, xtol=1e-3))
     # Without amplification, Laplace noise has a ρ of about ε²/2 if ε is small, and of at most ε. The two estimates
@@ -375,11 +382,11 @@ def _largest_feasible(
     value = excess(guess)
     low, high, low_value, high_value = guess, guess, value, value
     step = abs(value + waste / 2) / slope if slope else max(abs(value), 1e-3)
-    step = min(step, 2.0)
+    step = min(step, 2.0)  # a poor guess or slope must not lead too far
     while low_value > 0 or high_value <= 0:  # until low is feasible and high is not
         if -waste <= high_value <= 0:
             return high
-        if step > 200 and low_value > 0:
+        if step > _STEP_LIMIT and low_value > 0:
             raise UserError(
                 "No accountant can tell what so many steps cost at so small a δ. Raise δ or take fewer steps.",
                 title="The budget cannot be planned",
@@ -387,8 +394,8 @@ def _largest_feasible(
         if low_value > 0:
             high, high_value, low = low, low_value, low - step
             low_value = excess(low)
-        elif step > 200 or high >= highest:
-            refuse_rare_batches()
+        elif step > _STEP_LIMIT or high >= highest:
+            refuse_rare_batches()  # raises an error
         else:
             low, low_value, high = high, high_value, min(high + step, highest)
             high_value = excess(high)
@@ -435,7 +442,7 @@ def levelled(weights: Floats, levels: int, order: float = 3.0) -> Floats:
     # equal length in it have the widths that the quantiser demands.
     mass = counts * distinct
     gaps = np.diff(np.log(np.maximum(distinct, 1e-300)))
-    lengths = ((mass[1:] + mass[:-1]) / 2) ** (1 / 3) * gaps ** (2 / 3)
+    lengths = ((mass[1:] + mass[:-1]) / 2) ** (1 / 3) * gaps ** (2 / 3)  # (mass / gap)^⅓ · gap
     position = np.concatenate([[0.0], np.cumsum(lengths)])
     level = np.minimum((levels * (position / position[-1])).astype(int), levels - 1)
     steps_of_level = np.maximum(np.bincount(level, counts), 1)

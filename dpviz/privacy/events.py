@@ -274,7 +274,7 @@ def grouped(event: Event, k: int) -> Event:
         case StatedApproximateDP(eps, delta):
             ratio = math.expm1(-k * eps) / math.expm1(-eps) if eps else k
             growth = math.exp(min((k - 1) * eps, 700.0)) * ratio  # (e^(kε) - 1)/(e^ε - 1) without overflow
-            return StatedApproximateDP(k * eps, min(delta * growth, 1 - 1e-16))
+            return StatedApproximateDP(k * eps, min(delta * growth, 1 - 1e-16))  # an event's δ is below 1
         case Repeat(part, times):
             return Repeat(grouped(part, k), times)
         case Seq(events) | Parallel(events):

@@ -152,7 +152,8 @@ class ToeplitzFactorisation(Factorisation):
 
     @cached_property
     def _spectra(self) -> tuple[NDArray[np.complex128], ...]:
-        """Fourier transforms of the first 2, 4, 8, … coefficients of the first column of K⁻¹."""
+        """Fourier transforms of the first 2, 4, 8, … coefficients of the first column of K⁻¹; entry j is for blocks of
+        2^j steps."""
         return tuple(fft.rfft(self._inverse[: 2 << j], 2 << j)[:, None] for j in range(self.length.bit_length()))
 
     def stream(self, draw: Draw) -> Iterator[Floats]:
@@ -177,7 +178,7 @@ class ToeplitzFactorisation(Factorisation):
             done = t + 1  # number of steps so far
             block = done & -done  # the largest power of two that divides it
             ahead = min(block, self.length - done)
-            if ahead and block >= _DIRECT:
+            if ahead and block >= _DIRECT:  # within a block of _DIRECT steps the effect is computed directly
                 spectrum = fft.rfft(draws[done - block : done], 2 * block, axis=0)
                 spectrum *= self._spectra[block.bit_length() - 1]
                 filtered[done : done + ahead] += fft.irfft(spectrum, 2 * block, axis=0)[block : block + ahead]
@@ -203,6 +204,7 @@ class BinaryTree(Factorisation):
         return frozen(np.sqrt(np.bitwise_count(np.arange(1, self.length + 1)).astype(float)))
 
     def encoder(self) -> Floats:
+        # A block begins after the number that its end is without the lowest binary digit 1.
         ends, leaves = np.arange(1, self.length + 1)[:, None], np.arange(1, self.length + 1)
         return ((leaves <= ends) & (leaves > (ends & (ends - 1)))).astype(float)
 
@@ -230,7 +232,8 @@ class DenseFactorisation(Factorisation):
 
     def __init__(self, name: str, encoder: Floats) -> None:
         self._encoder = frozen(encoder)
-        ones = np.tril(np.ones(encoder.shape))
+        ones = np.tril(np.ones(encoder.shape))  # A
+        # B C = A is solved as Cᵀ Bᵀ = Aᵀ; `tril` removes rounding errors above the diagonal.
         self._decoder = frozen(np.tril(solve_triangular(encoder, ones.T, lower=True, trans="T").T))
         super().__init__(name, np.linalg.norm(encoder, axis=0))
 

@@ -112,10 +112,10 @@ class MatrixProducts:
             exact[is_new] + symmetric_part[is_new],  # the mean, given the earlier products
             noisy[is_new],
             self._replicates[is_new],
-            None,
-            unit[is_new],
-            self._basis[is_new],
-            self.noise_scale,
+            batch=None,
+            unit=unit[is_new],
+            basis=self._basis[is_new],
+            scale=self.noise_scale,
             event=self._event,
             change=self._query.sensitivity,
         )
@@ -150,6 +150,7 @@ class MatrixProducts:
 
         It is normal, of standard deviation s along q, and s/√2 in each direction orthogonal to q and all earlier ones.
         """
+        # d normals are drawn and projected: the part along q and the earlier directions is taken off again.
         sample = self._source._drawn("standard_normal", self._replicates[is_new], (1 + self._query.d,))
         along_unit, normals = sample[:, :1], sample[:, 1:]
         earlier, unit = self._basis[is_new], unit[is_new]

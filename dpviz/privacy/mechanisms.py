@@ -48,7 +48,7 @@ class _Streams(Sequence[np.random.Generator]):
         self._replicates = range(replicates)
         digest = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
         # PCG64 gets the entropy that SeedSequence(seed, spawn_key=(purpose, replicate, *digest)) assembles; to lay out
-        # its 32-bit words here takes half the time.
+        # its 32-bit words here, those of the seed filled up to 128 bits, takes half the time.
         seed_words = [seed >> bits & 0xFFFFFFFF for bits in range(0, max(128, seed.bit_length()), 32)]
         self._entropy = np.array([*seed_words, purpose, 0, *digest], dtype=np.uint32)  # with 0 as the replicate
         self._replicate_index = len(seed_words) + 1  # index of the replicate's number in the entropy
@@ -302,12 +302,20 @@ class Mechanisms:
             # Only utilities near the largest are ever selected, so only the digits of these matter.
             require_room(query.value.max(axis=-1), sensitivity / selection.eta)
         self._ledger.charge(event, times_of(rows, self.replicates, draws))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # a sensitivity of 0 leaves only the best indices, see `log_weights`
             slope = selection.eta / sensitivity
         times = np.broadcast_to(draws, len(numbers))
         indices = self._selected(self._noise, query.value, slope, times, each=len(selections), rows=numbers)
-        law = np.asarray(numbers), query.batch, slope
-        return self._passed(Selected(query.value, indices, *law, event=selection, change=query.sensitivity))
+        release = Selected(
+            query.value,
+            indices,
+            np.asarray(numbers),
+            batch=None,
+            slope=slope,
+            event=selection,
+            change=query.sensitivity,
+        )
+        return self._passed(release)
 
     def sample(
         self, log_weights: np.ndarray, draws: int | np.ndarray = 1, rows: Replicates | None = None

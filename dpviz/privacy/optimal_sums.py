@@ -10,8 +10,9 @@ positions, and for others it is interpolated between them. The file is written b
 
     python -m dpviz.privacy.optimal_sums
 
-The multipliers decide only how good a factorisation is: its variance is at most 10⁻⁶ above the smallest one. The cost
-is computed from the factorisation itself, so it is right for any multipliers.
+The multipliers decide only how good a factorisation is: its variance is at most 10⁻⁵ (`_GAP`) above the smallest one,
+of which interpolation causes 10⁻⁶. The cost is computed from the factorisation itself, so it is right for any
+multipliers.
 """
 
 from functools import lru_cache
@@ -96,6 +97,7 @@ def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float |
         singular, vectors, q = _decomposed(objective, leaves, log_v)
         constraints = (vectors**2 @ singular) / q**2  # s_i² X_ii
         mean = singular.sum() / (q @ q)  # of these, with weights v
+        # For "max", the largest variance divided by its weighted mean is the same ratio, so each may be half the gap.
         if constraints.max() <= (1 + (_GAP if gap is None else gap) / 2) * mean:
             return log_v
         points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(constraints / mean)]
@@ -106,7 +108,7 @@ def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float |
 def _encoder(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> Floats:
     """Return C for the multipliers `log_v`, scaled so that s_i ‖C_i‖ = 1 for all i; arguments as in `_multipliers`."""
     singular, vectors, _ = _decomposed(objective, leaves, log_v)
-    norms = np.sqrt(vectors**2 @ singular)  # s_i q_i √X_ii
+    norms = np.sqrt(vectors**2 @ singular)  # s_i q_i √X_ii, the norms of the columns of the factor
     return _cholesky_reversed((vectors * singular) @ vectors.T) / (norms * leaves)
 
 
@@ -152,7 +154,7 @@ def _extrapolated(points: list[Floats], residuals: list[Floats]) -> Floats:
 
 
 def _coordinates(positions: Floats, length: int) -> Floats:
-    """Return coordinates from -14 to 14 for steps along a sum of `length` steps; the middle has coordinate 0.
+    """Return coordinates from -13 to 13 for steps along a sum of `length` steps; the middle has coordinate 0.
 
     The first and the last four steps are 1 apart. Between them the coordinate is linear in the logarithm of the
     distance to the nearer end. In these coordinates the multipliers of sums of different lengths look alike.

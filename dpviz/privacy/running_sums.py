@@ -61,7 +61,7 @@ class Leaves:
             raise LedgerError(f"there are {len(self)} leaves, and {count} to be released")
 
     def _open(self, events: Sequence[Event | None]) -> None:
-        """Record the event that was paid for on each leaf, or None for all if running sums release their queries."""
+        """Record the event that was paid for on each leaf; each is None if running sums release the leaves' queries."""
         with self._lock:
             self.check(self._source, len(events))
             self._events = tuple(events)
@@ -85,7 +85,7 @@ class Leaves:
             indices = self._indices[:, self._ends[i] - self.sizes[i] : self._ends[i]]
             if positions != list(range(len(indices))):  # without a copy if all replicates take part
                 indices = indices[positions]
-            self._position_of = dict(zip(numbers, positions, strict=True))
+            self._position_of = dict(zip(numbers, positions, strict=True))  # the others have stopped for good
             leaf = Batch(self._events[i], numbers, self._source, self._relation, indices=indices, size=self.sizes[i])
             self._used.append(leaf)
             return leaf
@@ -154,9 +154,19 @@ class PrefixSums:
             self._drawing_for = leaf.replicates, positions  # read by `_drawn`, which the stream of noise calls
             noise = next(self._noise)[positions]
             noisy = total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
-            law = leaf.replicates, None, scale, self, self._factorisation, self._added - 1
-            change = self._declared[positions]
-            return self._source._passed(Summed(total, noisy, *law, event=self._event, change=change))
+            release = Summed(
+                total,
+                noisy,
+                leaf.replicates,
+                batch=None,
+                scale=scale,
+                series=self,
+                factorisation=self._factorisation,
+                step=self._added - 1,
+                event=self._event,
+                change=self._declared[positions],
+            )
+            return self._source._passed(release)
 
     def _drawn(self) -> np.ndarray:
         """Return (R', *shape) standard normal draws for the current query; 0 for replicates that have stopped."""

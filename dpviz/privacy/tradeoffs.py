@@ -110,8 +110,8 @@ def _composed_profiles(events: tuple[Event, ...], max_cells: int = pld.MOST_CELL
     try:
         if len(runs) == 1 and runs[0][1] == 1:
             return per_event.directions(runs[0][0])
-        composed = pld.compose(runs, 1e-6, max_cells)
-    except (pld.AccountingLimit, TypeError):  # a bare ρ has no profile
+        composed = pld.compose(runs, 1e-6, max_cells)  # so δ is wrong by pld.TAIL · 1e-6 and a little more
+    except (pld.AccountingLimit, TypeError):  # `directions` raises TypeError for a bare ρ, which has no profile
         return ()
     if len(composed) == 1:
         return (per_event.mirrored(composed[0].delta),)

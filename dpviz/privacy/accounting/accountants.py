@@ -232,7 +232,8 @@ def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, check
         # Releases that fail openly with a probability δ_i use up a part of δ; the method may use what remains.
         without_failure, log_certain = _without_failures(events)
         remaining_deltas = -np.expm1(math.log1p(-delta) - log_certain[counts])  # 1 - (1 - δ) / Π (1 - δ_i)
-        is_feasible = remaining_deltas > (-1e-12 if method == "basic" else 1e-12) * delta  # basic needs no δ itself
+        # Basic composition needs no δ itself, so it may remain 0, up to rounding.
+        is_feasible = remaining_deltas > (-1e-12 if method == "basic" else 1e-12) * delta
         result = np.full(len(counts), math.inf)
         if is_feasible.any():
             result[is_feasible] = _CURVES[method](without_failure, remaining_deltas[is_feasible], counts[is_feasible])
@@ -296,7 +297,7 @@ def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray
     def epsilon_at(count: int, delta: float) -> float:
         if count == 0:
             return 0.0
-        if count > equal_releases or step_epsilon > 700:
+        if count > equal_releases or step_epsilon > 700:  # e^ε would overflow
             return math.inf
         return closed_forms.optimal(step_epsilon, count, delta)
 
@@ -325,7 +326,7 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
     divergences = _divergences(list(index_of_event))
     orders = closed_forms.ORDERS
     if len(index_of_event) > MOST_EXACT or integrated:
-        # Fewer orders are enough, as the best one is refined.
+        # Fewer orders, for speed: about every seventh. If they are refined, little is lost.
         orders = orders[np.linspace(0, len(orders) - 1, 58).astype(int)]
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths

@@ -25,6 +25,7 @@ from dpviz.numbers import short
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-15  # error of rounding in a sum, relative to its terms
+_NARROW_MU = 0.05  # below this μ, the two terms of the δ of Gaussian noise cancel too many digits
 
 # Orders at which Rényi divergences are computed first; the best one is then refined between its neighbours.
 ORDERS = 1 + np.logspace(-2, 4, 400)
@@ -45,9 +46,9 @@ def gdp_logdelta(mu: float, epsilon: ArrayLike) -> Floats:
     δ has a relative error of at most 1e-9, even where it is 1e-25 or less.
     """
     epsilon = np.asarray(epsilon, dtype=float)
-    size = np.minimum(np.abs(epsilon), 1e300)
+    size = np.minimum(np.abs(epsilon), 1e300)  # at ∞ the terms would be ∞ - ∞
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # where δ underflows to 0, ln δ is -inf
-        log_delta = _narrow_gdp_logdelta(mu, size) if mu < 0.05 else _wide_gdp_logdelta(mu, size)
+        log_delta = _narrow_gdp_logdelta(mu, size) if mu < _NARROW_MU else _wide_gdp_logdelta(mu, size)
         if not (epsilon < 0).any():
             return log_delta
         mirrored = np.log(-np.expm1(-size) + np.exp(log_delta - size))  # δ(-ε) = 1 - e^-ε + e^-ε δ(ε)
@@ -66,7 +67,8 @@ def _narrow_gdp_logdelta(mu: float, epsilon: Floats) -> Floats:
     """Return ln δ(ε) for ε ≥ 0 and small μ.
 
     The two terms of δ(ε) then are equal up to a factor 1 - O(μ²/ε), so their difference is computed as an integral:
-    with x = ε/μ - μ/2 and Mills' ratio M(t) = (1 - Φ(t))/φ(t), it is φ(x) ∫ (1 - t M(t)) dt over [x, x + μ].
+    with x = ε/μ - μ/2 and Mills' ratio M(t) = (1 - Φ(t))/φ(t), it is φ(x) (M(x) - M(x + μ)), as e^ε φ(x + μ) = φ(x),
+    and so φ(x) ∫ (1 - t M(t)) dt over [x, x + μ].
     """
     x = epsilon / mu - mu / 2
     t = x[..., None] + mu * NODES
@@ -88,31 +90,37 @@ def gdp_tradeoff(mu: float, false_positive_rates: ArrayLike) -> Floats:
 
 
 def _log_delta(mu: float, delta: float) -> float:
-    """Return ln delta, lowered by the rounding error of `gdp_logdelta`, so that roots err on the safe side."""
+    """Return ln delta, lowered by the rounding error of `gdp_logdelta`, so that roots err on the safe side.
+
+    For large μ the error grows with μ, because μ/2 - ε/μ cancels.
+    """
     return math.log(delta) * (1 + 2e-12 * max(1.0, mu / 1000))
 
 
 @lru_cache(4096)
 def gdp_epsilon(mu: float, delta: float) -> float:
     """Return the smallest ε ≥ 0 with δ(ε) ≤ delta of a μ-GDP guarantee, rounded up in the twelfth digit."""
-    if mu == math.inf or mu == 0 or delta >= 1:
-        return mu if delta < 1 else 0.0
-    if delta <= 0 or mu > 1e150:  # μ² overflows
+    if mu == 0 or delta >= 1:
+        return 0.0
+    if delta <= 0 or mu > 1e150:  # Gaussian noise has no pure ε; and μ² would overflow
         return math.inf
     target = _log_delta(mu, delta)
 
     def excess(ratio: float) -> float:
         """Return ln δ(ε) - ln delta at ε = ratio · μ."""
-        if mu < 0.05:
+        if mu < _NARROW_MU:
             return float(gdp_logdelta(mu, ratio * mu)) - target
         # The same as `_wide_gdp_logdelta` computes, without the cost of arrays.
         log_first = float(log_ndtr(mu / 2 - ratio))
         second_to_first = math.exp(min(ratio * mu + float(log_ndtr(-mu / 2 - ratio)) - log_first, 0.0))
-        return log_first + math.log1p(-second_to_first) - target if second_to_first < 1 else -math.inf
+        if second_to_first >= 1:  # δ(ε) is 0 up to rounding
+            return -math.inf
+        return log_first + math.log1p(-second_to_first) - target
 
     if excess(0.0) <= 0:
         return 0.0
-    # The root is sought in ε/μ, whose size does not depend on μ: the tolerance would exceed a very small ε.
+    # The root is sought in ε/μ, whose size does not depend on μ: the tolerance would exceed a very small ε. It is below
+    # `high`, as δ(ε) ≤ Φ(-x) ≤ e^(-x²/2) for x = ε/μ - μ/2 ≥ 0, and that is the target at x = √(-2 target).
     high = mu / 2 + math.sqrt(-2 * target)
     return mu * float(brentq(excess, 0.0, high * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=500))
 
@@ -131,14 +139,15 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     def excess(log_mu: float) -> float:
         """Return ln δ(ε) of the Gaussian mechanism with μ = e^log_mu less ln delta."""
         mu = math.exp(log_mu)
-        return max(float(gdp_logdelta(mu, epsilon)), -1e6) - _log_delta(mu, delta)
+        return max(float(gdp_logdelta(mu, epsilon)), -1e6) - _log_delta(mu, delta)  # finite for the root finder
 
-    # At the lower end even δ(0) = 2 Φ(μ/2) - 1 < μ/√(2π) is at most delta.
+    # At the lower end even δ(0) = 2 Φ(μ/2) - 1 < μ/√(2π) is at most delta, with room for the errors of rounding that
+    # `_log_delta` subtracts. The search for the upper end begins at μ = √(2ε), where the first term of δ(ε) is ½.
     low = math.log(delta) * (1 + 1e-11) + math.log(2 * math.pi) / 2 - 1e-9
     high = max(low, math.log(max(2 * epsilon, 1e-300)) / 2)
     while excess(high) < 0:
         high += 1.0
-    return math.exp(float(brentq(excess, low, high, xtol=1e-14, rtol=1e-14)) - 1e-13)
+    return math.exp(float(brentq(excess, low, high, xtol=1e-14, rtol=1e-14)) - 1e-13)  # more than the tolerance
 
 
 # -------------------------------------------------------------------------------------------------------- zCDP and RDP
@@ -162,7 +171,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         a = math.exp(log_a)
         return a * (a * rho) + math.log1p(a) - log_inverse_delta
 
-    # ln(1 + a) lies between 0 and a, which encloses the root.
+    # The root of a² ρ + ln(1 + a) = ln(1/δ) is enclosed: at `low`, a is put for ln(1 + a), which is smaller; at `high`,
+    # one of the two terms alone is ln(1/δ).
     low = math.log(2 * log_inverse_delta / (1 + math.sqrt(1 + 4 * rho * log_inverse_delta))) - 1e-9
     high = min((math.log(log_inverse_delta) - math.log(rho)) / 2, math.log(math.expm1(min(log_inverse_delta, 700.0))))
     high += 1e-9
@@ -180,13 +190,15 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 @lru_cache(4096)
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """Return the largest ρ for which `zcdp_epsilon` proves that every ρ-zCDP algorithm is (ε, δ)-DP."""
-    if delta <= 0 or delta >= 1 or epsilon == math.inf:
-        return 0.0 if delta <= 0 else math.inf
+    if delta <= 0:
+        return 0.0
+    if delta >= 1 or epsilon == math.inf:
+        return math.inf
     # The search begins at the ρ of the classic formula ε = ρ + 2√(ρ ln(1/δ)), which is never too large.
     root = math.sqrt(-math.log(delta))
     low = high = max((epsilon / (math.sqrt(root**2 + epsilon) + root)) ** 2, 1e-300)
     while zcdp_epsilon(low, delta) > epsilon:  # by rounding, which `zcdp_epsilon` does upwards
-        low *= 0.999 if low > 1e-300 else 0.0
+        low *= 0.999 if low > 1e-300 else 0.0  # at ρ = 0 the loop ends
     while zcdp_epsilon(high, delta) < epsilon:
         high *= 1.5
     if high <= low:
@@ -216,7 +228,7 @@ def rdp_epsilon(
     refine : whether orders between the neighbours of the best one are tried then.
     """
     delta = np.asarray(delta, dtype=float)
-    log_delta = np.log(np.where(delta > 0, delta, 0.5)).reshape(-1, 1)
+    log_delta = np.log(np.where(delta > 0, delta, 0.5)).reshape(-1, 1)  # 0.5: for a δ of 0, any number will do
 
     def bound(alpha: Floats, divergences: Floats) -> Floats:
         """Return the ε that each order proves, rounded up."""
@@ -338,6 +350,7 @@ def amplify(epsilon: ArrayLike, m: int, n: int) -> Floats:
 
     The batch has m of the n rows, drawn without replacement; the relation is replace-one.
     """
+    # Above 700, where e^ε nearly overflows, the result grows by as much as ε: a little more than it should.
     epsilon = np.asarray(epsilon, dtype=float)
     return np.log1p(np.expm1(np.minimum(epsilon, 700.0)) * (m / n)) + np.maximum(epsilon - 700.0, 0.0)
 
@@ -345,6 +358,7 @@ def amplify(epsilon: ArrayLike, m: int, n: int) -> Floats:
 def amplified_inverse(epsilon: ArrayLike, m: int, n: int) -> Floats:
     """Return the pure ε that a release on a batch may have so that it is `epsilon` after amplification; the inverse of
     `amplify`."""
+    # Above 600 the result grows by as much as ε: a little less than it may. 600 leaves room for the factor n/m.
     epsilon = np.asarray(epsilon, dtype=float)
     return np.log1p(np.expm1(np.minimum(epsilon, 600.0)) * (n / m)) + np.maximum(epsilon - 600.0, 0.0)
 
@@ -381,6 +395,7 @@ def few_ranges(eta: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """
     if len(eta) <= MOST_RANGES:
         return eta, counts
+    # Ranges below a thousandth of the largest hardly matter, so they share two nodes.
     largest = float(eta.max())
     nodes = np.append(min(float(eta.min()), 5e-4 * largest), np.geomspace(1e-3 * largest, largest, MOST_RANGES // 2))
     upper = np.clip(np.searchsorted(nodes, eta), 1, len(nodes) - 1)
@@ -517,15 +532,19 @@ def optimal(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -
     """
     # δ' = 1 - (1 - delta)/(1 - step_delta)^k is the part of delta that remains for the randomised responses.
     remaining_delta = -math.expm1(math.log1p(-delta) - steps * math.log1p(-step_delta))
-    if remaining_delta <= 0:
-        return steps * epsilon if remaining_delta == 0 else math.inf
+    if remaining_delta < 0:
+        return math.inf
+    if remaining_delta == 0:  # the randomised responses must be pure
+        return steps * epsilon
     losses, deltas, tails = _randomised_responses(epsilon, steps)
     # δ(L) increases along the arrays, as the losses L fall; the last L with δ(L) ≤ δ' is the upper end of the interval
     # between two losses that has the ε.
     last = int(np.searchsorted(deltas, remaining_delta, side="right")) - 1
     # On that interval, δ(ε) = δ(L) + V (1 - e^(ε - L)), which is solved for ε.
     growth = (deltas[last] - remaining_delta) / tails[last]
-    return max(0.0, float(losses[last] + math.log1p(growth))) if growth > -1 else 0.0
+    if growth <= -1:  # δ(0) ≤ δ(L) + V ≤ δ'
+        return 0.0
+    return max(0.0, float(losses[last] + math.log1p(growth)))
 
 
 def _randomised_responses(epsilon: float, steps: int) -> tuple[Floats, Floats, Floats]:

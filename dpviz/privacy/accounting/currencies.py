@@ -90,7 +90,7 @@ def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
         return kind(amount)
     if kind is kinds.Gaussian:
         return kinds.Gaussian(math.sqrt(2 * amount if currency == "rho" else amount))
-    assert kind is kinds.Laplace or kind is kinds.ExpMech
+    assert kind is kinds.Laplace or kind is kinds.ExpMech  # for the type checker
     return _priced(kind, currency, amount, _PRICE_OF_SMALL[currency][noise])
 
 
@@ -118,7 +118,7 @@ def _priced(kind: type[K], currency: Currency, amount: float, small_factor: floa
     low = high = math.log(amount / small_factor) / 2
     while excess(high) < 0:
         high += 1.0
-    return kind(math.exp(brentq(excess, low - 1e-9, high, xtol=1e-13)))
+    return kind(math.exp(brentq(excess, low - 1e-9, high, xtol=1e-13)))  # less, so that rounding does not exclude it
 
 
 # -------------------------------------------------------------------------------------------- why releases have no cost
@@ -162,6 +162,7 @@ def _refusal(event: kinds.Event, currency: Currency) -> Refusal:
     if refusals_inside:
         return refusals_inside[0]
     match event:
+        # The releases inside have costs. So one of them is Gaussian, or a stated ρ: others are amplified.
         case kinds.Sub():
             kind = "finite" if currency == "mu" else "amplified"
             return Refusal(event, f"no {kind} {UNITS[currency].symbol} is known for batches")

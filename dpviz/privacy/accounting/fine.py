@@ -41,8 +41,10 @@ def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | 
         loss distributions prove, the result may be None.
     """
     steps = sum(counts.values())
-    if steps <= 1 or guess == 0:
-        return pld.epsilon_at(counts, delta) if guess else 0.0
+    if guess == 0:
+        return 0.0
+    if steps <= 1:  # a single event has a closed form
+        return pld.epsilon_at(counts, delta)
     events, times = list(counts), np.array(list(counts.values()))
     for fineness in FINENESS:
         try:
@@ -65,10 +67,10 @@ def _descended(events: Sequence[Event], times: np.ndarray, delta: float, guess: 
         compositions = [_composed(parts, times, delta, guess) for parts in directions]
         # Nothing is known below the lowest loss of the window.
         smallest = max(max(direction.epsilon(delta), direction.h * direction.lo) for direction in compositions)
-        if smallest > 0.97 * guess or smallest <= 0:
+        if smallest > 0.97 * guess or smallest <= 0:  # so near the guess, the composition is accurate
             return max(smallest, 0.0)
         guess = smallest
-    return guess
+    return guess  # valid, too, only not the smallest
 
 
 def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: float) -> PLD:
@@ -84,7 +86,8 @@ def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: floa
 
     spread = math.sqrt(max(float(times @ np.array([part.variance for part in parts])), 1e-300))
     best_tilt = _best_tilt(cumulant, guess, spread)
-    # A smaller tilt may need a smaller window: it suits a rare large loss, which a large tilt would make common.
+    # A smaller tilt may need a smaller window: it suits a rare large loss, which a large tilt would make common. Three
+    # are tried, any of which is valid.
     windows = [_window(cumulant, best_tilt * share, guess, delta) for share in (1.0, 0.7, 0.5)]
     affordable = [w for w in windows if w.log_moment - w.tilt * guess < math.log(delta) + MOST_LIFTED]
     tilt, log_moment, low, high = min(affordable or windows[:1], key=lambda window: window.high - window.low)
@@ -103,6 +106,7 @@ def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: floa
     # Far below the guess, masses may be weighed back to more than 1; no ε is computed from these.
     masses = np.maximum(masses, 0.0) * np.exp(np.minimum(log_moment - tilt * total_losses, 300.0))
     failure = -math.expm1(math.fsum(count * math.log1p(-part.inf) for count, part in zip(times, parts, strict=True)))
+    # The round-off of the FFT, which grows with the number of factors, weighed back at the guess.
     rounding = 1e-15 * int(times.sum()) * math.exp(log_moment - tilt * guess)
     return PLD(h, first, masses, failure + TAIL * delta + rounding)
 
@@ -127,8 +131,9 @@ def _window(cumulant: Callable[[float], float], tilt: float, guess: float, delta
     # may be wrapped around without adding more than TAIL · δ.
     log_mass = min(math.log(TAIL * delta) + tilt * guess - log_moment, math.log(TAIL))
     high = min((cumulant(tilt * (1 + x)) - log_moment - log_mass) / (tilt * x) for x in (0.05, 0.15, 0.3, 0.6, 1.5))
+    # Every x gives a valid bound; the tightest of five is used.
     low = max((log_moment + log_mass - cumulant(tilt * (1 - x))) / (tilt * x) for x in (0.05, 0.15, 0.3, 0.6, 1.0))
-    return _Window(tilt, log_moment, min(low, guess * 0.9), max(high, guess))
+    return _Window(tilt, log_moment, min(low, guess * 0.9), max(high, guess))  # with the guess, and a little below it
 
 
 class _Losses:
@@ -144,7 +149,7 @@ class _Losses:
         self.first = part.lo + int(occupied[0])
         span = slice(int(occupied[0]), int(occupied[-1]) + 1)
         self._losses = part.losses[span]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # cells without mass
             self._log_masses = np.log(part.p[span])
 
     def cumulant(self, exponent: float) -> float:
@@ -179,7 +184,8 @@ def _best_tilt(cumulant: Callable[[float], float], guess: float, spread: float) 
         exponent = math.exp(log_exponent)
         return cumulant(exponent) - exponent * guess
 
-    # If δ is small, θ · guess is of the order of ln(1/δ); if ε is next to nothing, θ · spread is below 1.
+    # If δ is small, θ · guess is of the order of ln(1/δ); if ε is next to nothing, θ · spread is below 1. The grid
+    # covers both by far.
     grid = np.linspace(math.log(0.1 / max(guess, spread)), math.log(3000.0 / guess), 14)
     values = [objective(x) for x in grid.tolist()]
     best = int(np.argmin(values))

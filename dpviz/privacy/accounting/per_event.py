@@ -167,7 +167,8 @@ def dominating(event: Event) -> Event:
     if isinstance(event, Parallel):
         if StatedZCDP in kinds:
             return StatedZCDP(rho(event))
-        # Of blocks of one kind, with one number each, the one with the largest number dominates the others.
+        # Of blocks of one kind, with one number each, the one with the largest number, and so the largest ρ, dominates
+        # the others.
         is_ordered = len(set(singles)) == 1 or (len(kinds) == 1 and not kinds & {StatedApproximateDP, Parallel})
         return max(singles, key=rho) if is_ordered else Parallel(tuple(singles))
     times = event.times if isinstance(event, Repeat) else 1
@@ -192,7 +193,7 @@ def without_failure(event: Event) -> tuple[Event, float]:
     """
     match event:
         case StatedApproximateDP(eps, delta):
-            return StatedPureDP(max(eps, 1e-300)), math.log1p(-delta)
+            return StatedPureDP(max(eps, 1e-300)), math.log1p(-delta)  # the ε of a StatedPureDP is positive
         case Seq(events) | Parallel(events):
             singles, log_probabilities = zip(*(without_failure(part) for part in events), strict=True)
             # A row is in one of disjoint blocks, so only the failure of that block matters; the likeliest is assumed.

@@ -60,7 +60,7 @@ class PLD:
         """Return δ(ε) = inf + Σ_{L > ε} p(L) (1 - e^{ε - L}), for an array of real ε of any shape."""
         epsilon = np.asarray(epsilon, dtype=float)
         mass, discounted = self._sums
-        first = np.clip(np.floor(epsilon / self.h) + 1 - self.lo, 0, len(self.p)).astype(int)  # index of that loss > ε
+        first = np.clip(np.floor(epsilon / self.h) + 1 - self.lo, 0, len(self.p)).astype(int)  # first loss above ε
         distance = np.maximum(self.h * (self.lo + first) - epsilon, 0.0)  # from ε to the first loss above
         return np.clip(self.inf + mass[first] - np.exp(-distance) * discounted[first], 0.0, 1.0)
 
@@ -71,11 +71,14 @@ class PLD:
         start = min(max(0, -self.lo), len(self.p))  # index of the loss 0
         mass, discounted = _sums_from_above(self.p[start:], self.h)
         # From ε to the next loss L, δ(ε) = inf + mass - e^(ε - L) discounted, which equals delta where e^(ε - L) =
-        # excess / discounted. The first L with excess ≤ discounted has that ε at or below it: there δ(L) ≤ delta.
+        # excess / discounted. The first L with excess ≤ discounted has that ε at or below it: there δ(L) ≤ delta. One
+        # exists, as after the last loss excess = inf - delta ≤ 0 = discounted.
         excess = self.inf + mass - delta
         first = int(np.argmax(excess <= discounted))
-        if excess[first] <= 0:  # by rounding, or, if first is 0, because δ(0) is below delta
-            return max(0.0, self.h * (self.lo + start + first - 1)) if first else 0.0
+        if first == 0 and excess[0] <= 0:  # δ(ε) ≤ inf + mass ≤ delta for every ε ≥ 0
+            return 0.0
+        if excess[first] <= 0:  # possible by rounding only: then ε is the loss before
+            return max(0.0, self.h * (self.lo + start + first - 1))
         return max(0.0, self.h * (self.lo + start + first) + math.log(excess[first] / discounted[first]))
 
 
@@ -86,9 +89,9 @@ def _sums_from_above(p: Floats, h: float) -> tuple[Floats, Floats]:
     system, in which nothing overflows.
     """
     mass = np.append(np.cumsum(p[::-1])[::-1], 0.0)
-    bands = np.ones((2, len(p) + 1), order="F")
+    bands = np.ones((2, len(p) + 1), order="F")  # BLAS stores the band above the diagonal in row 0
     bands[0] = -math.exp(-h)
-    return mass, dtbsv(1, bands, np.append(p, 0.0), diag=1)
+    return mass, dtbsv(1, bands, np.append(p, 0.0), diag=1)  # one band, and a diagonal of ones
 
 
 def from_profiles(profiles: Sequence[Profile], highest: Sequence[float], h: float) -> tuple[PLD, ...]:
@@ -109,9 +112,10 @@ def _positive_losses(profile: Profile, high: float, h: float) -> tuple[Floats, F
     """Return δ at the grid points 0, h, 2h, … up to `high`, and the masses at the losses h, 2h, …
 
     With a_i = e^{hi} and δ linear in a between grid points, the masses are p_i = a_i (s_i - s_{i-1}), s_i the slope of
-    δ from a_i to a_{i+1} (Doroshenko et al. 2022, Algorithm 1). They are computed from differences of δ, so that no
-    large e^ε appears.
+    δ from a_i to a_{i+1} (Doroshenko et al. 2022, Algorithm 1); after the last point it is 0. They are computed from
+    differences of δ, so that no large e^ε appears.
     """
+    # Without the subtraction, rounding would add a point if `high` is a multiple of h.
     delta = profile(h * np.arange(max(1, math.ceil(high / h - 1e-9)) + 1))
     falls = -np.diff(delta)
     masses = falls / -math.expm1(-h)
@@ -125,10 +129,11 @@ def _both_signs(delta: Floats, positive: Floats, delta_reverse: Floats, positive
     The masses of negative losses are those of the reversed pair times e^-L: p(-L) = e^-L p_reverse(L). They are not
     computed from δ at negative ε, as this is near 1, and rounding would hide small masses.
     """
+    # The formula of `_positive_losses` at a_0 = 1, with δ(-h) = 1 - e^-h + e^-h δ_reverse(h).
     at_zero = 1.0 - (math.exp(h) * delta[0] + delta[0] - delta[1] - delta_reverse[1]) / math.expm1(h)
     negative = positive_reverse * np.exp(-h * np.arange(1, len(positive_reverse) + 1))
     p = np.concatenate([negative[::-1], [at_zero], positive])
-    return PLD(h, -len(negative), np.maximum(p, 0.0), float(delta[-1]))
+    return PLD(h, -len(negative), np.maximum(p, 0.0), float(delta[-1]))  # δ after all losses is the mass at +∞
 
 
 # ---------------------------------------------------------------------------------------------------- limits and losses
@@ -167,6 +172,7 @@ def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
     blocks = blocks_of(event)
     if any(isinstance(block, StatedZCDP) for block in blocks):
         raise AccountingLimit(f"{event} has no privacy loss distribution")
+    # The loss of Gaussian noise is N(μ²/2, μ²); that of other releases is at most their parameter.
     high = max(
         block.mu**2 / 2 - block.mu * float(ndtri(tail)) if isinstance(block, Gaussian) else parameter(block)
         for block in blocks
@@ -177,6 +183,7 @@ def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
     if event.kind == "wor":
         return (sampled,)
     q = event.m / event.n
+    # The loss of an added row is at most -ln of the smallest ratio of q P + (1 - q) Q to Q, which is 1 - q + q e^-high.
     # A release with a δ may fail openly. It then shows a row in the batch for certain, but an absent row only by a
     # ratio of probabilities of 1 to 1 - q, as the row might be outside the batch.
     may_fail = any(isinstance(block, StatedApproximateDP) for block in blocks)
@@ -267,22 +274,23 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
 
     counts : (rows, events) how often each event occurs; no count decreases from one row to the next.
 
-    Rows of similar size are composed on one grid, whose step suits their losses: from the last row down, those whose
-    standard deviations are within a factor of 8. Rows of one event, of few events and of many are kept apart.
+    Rows of similar size are composed on one grid, whose step suits their losses. From the last row down, rows of one
+    event, of fewer than FEW and of more are kept apart; of the last, those go together whose standard deviations are
+    within a factor of 8.
     """
     used = np.flatnonzero(counts[-1])
     events, counts = [events[int(i)] for i in used], counts[:, used]
     steps = counts.sum(axis=1)
-    rough_variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))
+    rough_variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))  # no overflow
     epsilons = np.empty(len(counts))
     end = len(counts)
     while end:  # the rows from `end` on are done; those from `start` on are next
         last_steps = steps[end - 1]
         start = int(np.searchsorted(steps, FEW if last_steps >= FEW else min(2, last_steps)))
         if last_steps >= FEW:
-            start = max(start, int(np.searchsorted(rough_variance[:end], rough_variance[end - 1] / 64)))
+            start = max(start, int(np.searchsorted(rough_variance[:end], rough_variance[end - 1] / 8**2)))
         occurring = np.flatnonzero(counts[end - 1])
-        if last_steps == 1:
+        if last_steps == 1:  # all these rows have the same event, as no count decreases
             epsilons[start:end] = _closed_epsilon(events[occurring[0]], delta)
         else:
             rows = _compositions([events[i] for i in occurring], counts[start:end][:, occurring], delta)
@@ -310,7 +318,7 @@ def _compositions(
     tail, coarser = TAIL * delta, 1.0
     while coarser <= COARSEST:
         directions = discretised(events, last_counts, tail / steps, coarser, max_cells=max_cells)
-        if len(counts) == 1:
+        if len(counts) == 1:  # only then is it known how often the small parts occur
             composition = _with_few_parts(directions, last_counts, tail)
         else:
             composition = _Composition(directions, counts, tail)
@@ -319,7 +327,7 @@ def _compositions(
         if excess <= 1:
             yield from composition.composed(half, size)
             return
-        coarser *= 1.1 * excess
+        coarser *= 1.1 * excess  # cells are in proportion to 1/coarser, but for rounding up
     raise AccountingLimit(f"{size} cells are too many")
 
 
@@ -357,6 +365,7 @@ def _with_few_parts(directions: list[tuple[PLD, ...]], counts: np.ndarray, tail:
     If there are many parts with small losses, these are composed first, on a narrow window, and make one part. The wide
     window that a few large losses need then has to be filled for a few parts only.
     """
+    # The limits 16, 4 and 2 are heuristics for when this saves time. Each of the two compositions has half the tail.
     lengths = np.max([[len(part.p) for part in parts] for parts in directions], axis=0)
     is_small = lengths <= lengths.max() / 16
     if is_small.sum() >= 4:
@@ -443,7 +452,7 @@ def discretised(
     Raises AccountingLimit if a loss exceeds LARGEST_LOSS, or if there are more cells than `max_total_cells`.
     """
     for event in events:
-        inner = largest_losses(event.inner if isinstance(event, Sub) else event, tail)[0]
+        (inner,) = largest_losses(event.inner if isinstance(event, Sub) else event, tail)
         if inner > LARGEST_LOSS:
             raise AccountingLimit(f"{event} has losses up to {inner:.3g}")
     pairs = [(per_event.directions(event), largest_losses(event, tail)) for event in events]
@@ -454,6 +463,7 @@ def discretised(
     coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / coarse_cells), direction_count) for pair in pairs]
     deviations = [np.sqrt([max(part.variance, 1e-300) for part in parts]) for parts in zip(*coarse, strict=True)]
     max_loss = max(max(highest) for _, highest in pairs)
+    # 2 · max_loss: losses lie on both sides of 0.
     h = coarser * max(2 * max_loss / max_cells, min(_step(of_events, counts) for of_events in deviations))
     cells = sum(2 * max(highest) for _, highest in pairs) / h
     if cells > max_total_cells:
@@ -475,20 +485,24 @@ def _step(deviations: Floats, counts: np.ndarray) -> float:
     """Return the step h of the grid for the composition of events, with standard deviations of their losses (events,)
     and counts (events,).
 
-    It is the root mean square of all deviations divided by the cells per deviation, or less. Rounding to the grid adds
-    to the variance of a loss of deviation s about h²/6, or h s if h is larger than s. The largest losses may all take
-    one and the same value, as the loss of Laplace noise has atoms. If they are so few that this is likelier than δ, the
-    other losses are the only spread in that case. So for each number of smallest losses, h must be so small that it
-    widens their spread by a small amount only, which follows from the spread of all and the cells per deviation.
+    It is the root mean square of all deviations divided by the cells per deviation, or less, because losses of Laplace
+    noise have atoms: with a probability above δ, the few largest losses may all take one and the same value. Then the
+    spread of the smaller losses is all there is. So h must not widen the spread (the standard deviation of the sum) of
+    the smaller losses by more than `widening`, wherever the line between smaller and largest losses is drawn.
     """
     cells = CELLS_PER_DEVIATION if counts.sum() >= FEW else CELLS_PER_DEVIATION_FEW
     order = np.argsort(deviations)
     s, k = deviations[order], counts[order].astype(float)
-    # Sums over the smallest losses, for each number of events that are counted as such.
+    # Sums over the losses up to each one in this order.
     number, deviation, variance = np.cumsum(k), np.cumsum(k * s), np.cumsum(k * s**2)
+    # With h = √(V/N)/cells, rounding widens the spread √V of all N losses by about (N h²/6)/(2 √V) = √V/(12 cells²).
+    # Four times that is allowed, a heuristic.
     widening = math.sqrt(variance[-1]) / (3 * cells**2)
     added_variance = 2 * widening * np.sqrt(variance) + widening**2  # (√v + widening)² - v
-    allowed_steps = np.maximum(np.sqrt(6 * added_variance / number), added_variance / deviation)
+    # Rounding to the grid adds to the variance of one loss about h²/6, or h s if s is far below h. So number · h²/6 and
+    # deviation · h both bound what it adds in all, and the larger h of the two that they allow will do.
+    by_cells, by_deviations = np.sqrt(6 * added_variance / number), added_variance / deviation
+    allowed_steps = np.maximum(by_cells, by_deviations)
     # That more than 40 losses take the same of two values has a probability below 2^-40, which is below every δ here.
     relevant_steps = allowed_steps[number[-1] - number <= 40]
     return min(math.sqrt(variance[-1] / number[-1]) / cells, float(relevant_steps.min()))
@@ -502,7 +516,7 @@ def _upper_end(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
 
     Every exponent θ gives a bound, (ln E e^(θ L) + ln(2/tail))/θ with L the total loss. Of 24 exponents, from one that
     suits a single large loss (as of rare sampling) to four times the one for a normal distribution, the best is chosen
-    with rough sums; the bound is then computed exactly for that one.
+    with rough sums; the bound is then computed exactly for that one. The range of exponents is a heuristic.
     """
     variance = max(float(counts @ np.array([part.variance for part in parts])), 1e-300)
     normal_exponent = math.sqrt(2 * math.log(2 / tail) / variance)
@@ -539,7 +553,9 @@ def _in_blocks(part: PLD) -> tuple[Floats, Floats]:
 
 def _closed_epsilon(event: Event, delta: float) -> float:
     """Return the smallest ε for which a single event with noise is (ε, delta)-DP, from its privacy profiles."""
-    highest = largest_losses(event, delta)  # raises AccountingLimit first if there are no profiles
+    # Beyond a loss that is exceeded with probability delta, the profile is below delta. The call comes first, as it
+    # raises AccountingLimit if there are no profiles.
+    highest = largest_losses(event, delta)
     profiles = per_event.directions(event)
     return max(_inverse(profile, high, delta) for profile, high in zip(profiles, highest, strict=True))
 
@@ -555,7 +571,7 @@ def _inverse(profile: Profile, high: float, delta: float) -> float:
     high *= 1 + 1e-9  # the root may be at the largest loss, and rounding must not hide it
     if excess(high) > 0:
         return math.inf
-    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500))
+    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500))  # xtol: no absolute tolerance
 
 
 def counted(counts: Counts) -> dict[Event, int]:

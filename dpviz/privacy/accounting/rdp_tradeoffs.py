@@ -23,7 +23,7 @@ ORDERS = 1 + np.geomspace(1e-5, 999, 800)
 ORDERS.setflags(write=False)
 
 # Passes of the search for the best order, as (stride, number of orders tried around the best one so far); None: all
-# orders at this stride.
+# orders at this stride. They are a heuristic: any passes give a valid bound.
 _PASSES = ((16, None), (16, None), (8, 3), (4, 3), (2, 3), (1, 5), (1, 3))
 _EDGE = 1e-15  # α is computed between this and 1 minus this
 _SMALLEST = 1e-300  # smaller rates count as 0
@@ -46,9 +46,12 @@ def zcdp_advantage(rho: float) -> float:
     the test's answer is randomised response of some ε, whose smallest ρ is ε tanh(ε/2) (`closed_forms.pure_to_rho`);
     this algorithm attains the bound.
     """
-    if rho == 0 or rho == math.inf:
-        return min(rho, 1.0)
-    # The root ε is enclosed, because tanh(ε/2) is at most ε/2, and ε (1 - tanh(ε/2)) is at most 1.
+    if rho == 0:
+        return 0.0
+    if rho == math.inf:
+        return 1.0
+    # The root ε is at least `low`, because tanh(ε/2) is at most ε/2, and at most ρ + 1, because ε (1 - tanh(ε/2)) is at
+    # most 1; with `low` added, the ends differ by 1 at least.
     low = math.sqrt(2 * rho)
     epsilon = brentq(lambda e: e * math.tanh(e / 2) - rho, low * (1 - 1e-12), low + rho + 1, xtol=1e-300, rtol=1e-14)
     return math.tanh(epsilon / 2)
@@ -83,6 +86,7 @@ def _search(a: Floats, d: Floats, alpha: Floats) -> Floats:
     # right side.
     by_first_term = -np.expm1(np.minimum((1 - 1 / a) * (d + np.log(alpha)[:, None]), 0.0))
     by_second_term = np.exp(np.maximum(a / (a - 1) * np.log1p(-alpha)[:, None] - d, -700.0))
+    # No β is above 1 - α: guessing reaches that.
     beta = np.minimum(np.maximum(by_first_term.max(axis=1), by_second_term.max(axis=1)), 1 - alpha)
     rows = np.arange(len(alpha))[:, None]
     best = np.zeros((2, len(alpha), 1), dtype=int)  # index of the best order so far, for each direction and each α
@@ -108,8 +112,9 @@ def _newton_step(a: Floats, d: Floats, alpha: Floats, beta: Floats) -> Floats:
     log_true, log_false = np.log1p(-beta), np.log(beta)
     log_sum = np.logaddexp(a * log_true, a * log_false + (a - 1) * np.log(alpha / (1 - alpha)))
     weight = np.exp(a * log_true - log_sum)
-    slope = (1 - weight) / beta - weight / (1 - beta)
+    slope = (1 - weight) / beta - weight / (1 - beta)  # of the logarithm of the left side
     missing = np.expm1(np.minimum((1 - 1 / a) * (d + np.log(alpha)) - log_sum / a, 700.0))
+    # Where the left side does not fall, this order says nothing.
     return beta + np.where(slope < 0, missing / np.minimum(slope, -1e-300), 0.0)
 
 

@@ -138,7 +138,7 @@ def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[t
             # From the second attempt on, weak events are rounded more roughly than strong ones.
             distances = _flattened(strength) if attempt else strength
             heads[members] = np.array(members)[_heads(strength, distances, step)]
-        if len(np.unique(heads)) <= max(MOST_GROUPS, len(families)):
+        if len(np.unique(heads)) <= max(MOST_GROUPS, len(families)):  # each family keeps one event at least
             break
     replacement = {event: simple[head] for event, head in zip(distinct, heads, strict=True)}
     return merged_runs((replacement[event], count) for event, count in runs)
@@ -148,7 +148,7 @@ def merged_runs(runs: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
     """Return the runs (event, count) in time order, with neighbouring runs of equal events put together."""
     merged: list[tuple[Event, int]] = []
     for event, count in runs:
-        if merged and (merged[-1][0] is event or merged[-1][0] == event):
+        if merged and (merged[-1][0] is event or merged[-1][0] == event):  # `is` first: to compare takes longer
             merged[-1] = (merged[-1][0], merged[-1][1] + count)
         else:
             merged.append((event, count))
@@ -181,6 +181,7 @@ def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
     heads = np.empty(len(order), dtype=int)
     last = len(order) - 1
     while last >= 0:
+        # The minimum ends the loop even if rounding has disturbed the order of the distances.
         first = min(int(np.searchsorted(ascending, ascending[last] - step)), last)
         heads[order[first : last + 1]] = order[last]
         last = first - 1
@@ -197,4 +198,4 @@ def _flattened(strengths: Floats) -> Floats:
     if not len(finite):
         return strengths
     typical = finite.max() + math.log(np.mean(np.exp(2 * (finite - finite.max())))) / 2
-    return np.logaddexp(strengths, math.log(0.1) + typical)
+    return np.logaddexp(strengths, math.log(0.1) + typical)  # below a tenth of the typical loss they flatten out

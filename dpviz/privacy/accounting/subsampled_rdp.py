@@ -76,6 +76,7 @@ def _minkowski_bound(kind: str, q: float, mu: float, orders: Floats) -> Floats:
     factor of at most 2.
     """
     exponent = (orders - 1) * mu**2 / 2
+    # Above 30, where e^exponent is far larger than 1, the bound 1 + q e^exponent is used, which does not overflow.
     log_norm = np.where(
         exponent < 30, np.log1p(q * np.expm1(np.minimum(exponent, 30.0))), np.logaddexp(0.0, exponent + math.log(q))
     )
@@ -85,6 +86,7 @@ def _minkowski_bound(kind: str, q: float, mu: float, orders: Floats) -> Floats:
 def _log_excess(kind: str, q: float, mu: float, orders: Floats) -> Floats:
     """Return ln(e^((α-1) D_α) - 1) at each order α, (k,): the logarithm of the integral over z of the integrand and the
     normal density, by Gauss's rule on panels of equal length."""
+    # r > 1, the range of the integral for "wor", is z > μ/2.
     low, high = mu / 2 if kind == "wor" else -_REACH, float(orders.max()) * mu + _REACH
     panels = math.ceil((high - low) * max(0.5, mu / 2))  # of length 2/max(1, μ) at most, in which ln r is smooth
     half_panel = (high - low) / panels / 2
@@ -110,6 +112,7 @@ def _log_poisson(y: Floats, orders: Floats) -> Floats:
     It has the same expectation as r^α - 1, because E r = 1, and is nowhere negative.
     """
     size = orders * y
+    # Near 0 in terms of e^x - 1 - x, in which little cancels; otherwise r^α is taken out.
     near = exp_rest(np.minimum(size, 1.0)) - orders * exp_rest(np.minimum(y, 1.0))
     far = np.log1p(-np.exp(-np.maximum(size, 1.0)) * (1 + orders * np.expm1(np.clip(y, 0.0, 700.0))))
     with np.errstate(divide="ignore"):

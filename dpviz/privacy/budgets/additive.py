@@ -46,6 +46,7 @@ class AdditiveBudget(Budget):
         fields: dict[str, Any] = {cls.currency: UNITS[cls.currency].root(amount)}
         return cast(Self, cls.model_construct(**fields))
 
+    # The base class computes `spent` from `cost`; here it is the reverse, as accountants return ε, ρ or μ.
     def cost(self, events: tuple[Event, ...]) -> float:
         return self.spent(events) ** UNITS[self.currency].power
 

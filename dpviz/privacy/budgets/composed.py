@@ -75,8 +75,8 @@ class ApproximateDP(Budget):
         return accountants.total(prior, "epsilon")
 
     def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
-        remaining = self.left(prior) if prior else self.epsilon
-        return ZeroConcentratedDP.of(closed_forms.zcdp_rho(remaining, self.delta) + accountants.total(prior, "rho"))
+        remaining = closed_forms.zcdp_rho(self.left(prior), self.delta)
+        return ZeroConcentratedDP.of(remaining + accountants.total(prior, "rho"))
 
     @property
     def total_epsilon(self) -> float:
@@ -104,17 +104,18 @@ class ApproximateDP(Budget):
             """Return how much the δ of a selection at the budget's ε exceeds the budget's δ."""
             return float(closed_forms.exponential_delta(eta, self.epsilon)) - self.delta
 
-        high = self.epsilon
+        high = self.epsilon  # a selection with η = ε has δ = 0 there
         while excess(high) <= 0:
             high += 0.1
         return ExpMech(brentq(excess, self.epsilon, high))
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
         """Return the smaller ε of basic composition and of Rényi divergences."""
-        # Every order α gives a valid ε. The best one is near that of zCDP, for which (α-1)² ρ = ln(1/δ) roughly.
+        # Every order α gives a valid ε. The best one is near that of zCDP, for which (α-1)² ρ = ln(1/δ) roughly, so the
+        # orders tried have α - 1 within a factor of 3 of that.
         rho = float(counts @ closed_forms.exponential_rho(ranges))
-        zcdp_order = math.sqrt(math.log(1 / self.delta) / max(rho, 1e-12))  # less 1
-        orders = 1 + zcdp_order * np.geomspace(0.3, 3.0, 24)
+        zcdp_order_less_1 = math.sqrt(math.log(1 / self.delta) / max(rho, 1e-12))
+        orders = 1 + zcdp_order_less_1 * np.geomspace(0.3, 3.0, 24)
         representatives, weights = closed_forms.few_ranges(ranges, counts)
         divergence = weights @ closed_forms.exponential_rdp(representatives[:, None], orders)
         log_delta = math.log(self.delta)

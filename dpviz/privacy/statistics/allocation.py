@@ -116,7 +116,7 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
         _check_splittable(analysis, budget, rule)
     _check_total(budget)
     shares: list[Share] = []
-    if sharing and budget.currency is None:
+    if sharing and budget.currency is None:  # (ε, δ): costs do not add up
         shares = _split_composed(budget, stated, sharing, rule)
     elif sharing and budget.currency is not None:
         total, remaining = budget.amount, _remaining(budget.amount, budget.currency, stated)
@@ -177,7 +177,7 @@ def _remaining(total: float, currency: Currency, stated: Sequence[Analysis]) -> 
             "these analyses in another currency.",
             title="Currencies do not fit",
         )
-    if not total - used > 1e-9 * total:
+    if not total - used > 1e-9 * total:  # less is a rounding error
         raise _used_up()
     return total - used
 
@@ -225,7 +225,7 @@ def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> 
     on_all_rows = size_of_set.pop("", 0.0)
     if is_optimal:
         on_sets = sum([size**power for size in size_of_set.values()]) ** (1 / power)
-    else:
+    else:  # the set of the largest weight decides on the amount, and all sets get it
         on_sets = max(size_of_set.values(), default=0.0)
     total = on_all_rows + on_sets
     return [
@@ -250,10 +250,12 @@ def _split_composed(budget: Budget, stated: Sequence[Analysis], sharing: Sequenc
         ]
 
     def excess(log_rho: float) -> float:
-        """Return the logarithm of the cost of all analyses divided by the budget."""
+        """Return ln(spent / limit), both in the number that the budget states, such as the ε of (ε, δ)."""
         releases = [(share.analysis, share.event) for share in shares_of(math.exp(log_rho))]
         spent = budget.spent(composed([*prior, *releases]))
-        return math.log(max(spent, 1e-300) / budget.limit) if spent < math.inf else 100.0
+        if spent == math.inf:
+            return 100.0  # far beyond the limit; the root finder needs finite numbers
+        return math.log(max(spent, 1e-300) / budget.limit)  # to spend 0 is finite, too
 
     high = math.log(budget.about_rho(budget.amount))
     while excess(high) <= 0:
@@ -261,9 +263,11 @@ def _split_composed(budget: Budget, stated: Sequence[Analysis], sharing: Sequenc
     low = high - 0.5
     while excess(low) > 0:
         low -= 2 * (high - low)
-        if low < high - 60:
+        if low < high - 60:  # even a ρ smaller by e^-60 is too much
             raise _used_up()
+    # The tolerance of the root is subtracted, so that the shares do not exceed the budget.
     candidates = [shares_of(math.exp(brentq(excess, low, high, xtol=1e-6) - 1e-6))]
+    # Shares of ε exist if the prior releases leave some of the budget's ε, and if all mechanisms have an ε.
     used, total = _price(composed(prior), "epsilon"), budget.total_epsilon or 0.0
     if used < total * (1 - 1e-9) and all(a.noise in ("laplace", "selection") for a in sharing):
         candidates.append(_split_added(sharing, "epsilon", rule, total - used, total))

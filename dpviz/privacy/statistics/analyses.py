@@ -431,7 +431,7 @@ def computed(statistic: Statistic, column: np.ndarray) -> np.ndarray:
     """
     match statistic:
         case Count():
-            return np.array([np.count_nonzero(np.nan_to_num(column))], dtype=float)
+            return np.array([np.count_nonzero(np.nan_to_num(column))], dtype=float)  # missing values are not counted
         case Sum():
             return np.array([_clipped(statistic, column).sum()])
         case Mean():

@@ -144,7 +144,7 @@ class NoisyMeans(Specification):
 
         m/n stays the same, so the noise falls in proportion to 1/n.
         """
-        return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))
+        return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))  # rounding must not cost a row
 
     def _inner(self, scale: float) -> Event:
         """Return the event of one mean with noise of this scale on its batch, without sampling."""
@@ -186,7 +186,7 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
         slope = 1.0
         if previous is not None and previous[0] != log_steps:
             slope = (log_price - previous[1]) / (log_steps - previous[0])
-        log_target = log_steps - log_price / min(max(slope, 0.1), 3.0)
+        log_target = log_steps - log_price / min(max(slope, 0.1), 3.0)  # a noisy slope must not lead too far
         previous, attempt = (log_steps, log_price), attempt + 1
         is_interpolated = attempt % 4 and not math.isnan(log_target)
         steps = round(math.exp(min(log_target, 50.0))) if is_interpolated else (low + high) // 2

@@ -69,10 +69,11 @@ class ChoiceOdds:
         earlier = last.get(options, np.full(runs, -1))
         earlier_choices = np.broadcast_to(earlier[release.replicates][:, None], is_choice.shape)[is_choice]
         last[options] = earlier.copy()
-        last[options][release.replicates] = release.output[:, 0]
+        last[options][release.replicates] = release.output[:, 0]  # of several selections, the first
         indices = np.arange(options)
         is_tilted = {f"index {index}": indices == index for index in range(min(options, _INDICES))}
         is_tilted["as before"] = indices == earlier_choices[:, None]
+        # Row i - 1 is the run before, or, if a run has several selections, the selection before.
         is_tilted["as in the last run"] = indices == np.concatenate([[-1], choices[:-1]])[:, None]
         wrong_weights = {f"noise {scale}": weights / scale for scale in _SCALES}
         for name, marks in is_tilted.items():
@@ -162,8 +163,9 @@ def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:
     threshold_scale, value_scale = 1 / threshold_epsilon, 2 / (event.eps - threshold_epsilon)
     values, outcomes = _HEIGHTS * value_scale, np.array([*range(len(_HEIGHTS)), -1])
     rows = np.arange(len(outcomes))
-    scales = (np.full((len(rows), 1), scale) for scale in (threshold_scale, value_scale))
-    each_outcome = Accepted(np.tile(values, (len(rows), 1)), outcomes, rows, None, *scales)
+    threshold, noise = (np.full((len(rows), 1), scale) for scale in (threshold_scale, value_scale))
+    value = np.tile(values, (len(rows), 1))
+    each_outcome = Accepted(value, outcomes, rows, batch=None, threshold=threshold, noise=noise)
     return values, np.exp(each_outcome.log_density(_NODES))
 
 
@@ -394,11 +396,15 @@ class Watch:
             "choices": self._choice_tests,
         }
         findings = {kind: _strongest(kind, test()) for kind, test in tests.items()}
+        # A fault that is impossible by chance says more than the tests of its kind.
         findings |= {kind: Finding(kind, *test) for kind, test in self._certain.items()}
         return tuple(findings.get(kind, Finding(kind, 1.0)) for kind in KINDS)
 
     def _impossible(self, kind: Kind, release_number: int, size: float = math.nan) -> None:
-        """Record a fault that is impossible by chance; of each kind, the one of the largest size is kept."""
+        """Record a fault that is impossible by chance; of each kind, the one of the largest size is kept.
+
+        Of faults without a size (nan) it is the first.
+        """
         worst = self._certain.get(kind)
         if worst is None or worst.size < size:
             self._certain[kind] = _Test(0.0, release_number, size)
@@ -414,7 +420,8 @@ class Watch:
     def _count_zeros(self, release_number: int, release: Release, units: np.ndarray) -> None:
         """Count the draws of a release that are 0 up to rounding, and add to the number of them that is expected.
 
-        The density of a draw is at most 1/2, so it is within `grid` of 0 with a probability of at most `grid`.
+        The density of a draw is at most 1/2, so it is within `grid` of 0 with a probability of at most `grid`. That is
+        a multiple of the spacing of floating-point numbers around the values, in scales of the noise.
         """
         scale = declared_scale(release)
         assert scale is not None
@@ -451,8 +458,11 @@ class Watch:
             if not np.allclose(decoder @ release.factorisation.encoder(), sums, atol=ROUNDING):
                 self._impossible("plan", release_number)
         for distinct in np.unique(scale[scale > 0]):
-            near = distinct <= self._plan_scales.max() * (1 + ROUNDING)
-            if not (near if self._at_most else np.isclose(distinct, self._plan_scales, rtol=ROUNDING, atol=0).any()):
+            if self._at_most:
+                is_planned = distinct <= self._plan_scales.max() * (1 + ROUNDING)
+            else:
+                is_planned = np.isclose(distinct, self._plan_scales, rtol=ROUNDING, atol=0).any()
+            if not is_planned:
                 self._impossible("plan", release_number)
 
     def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
@@ -520,13 +530,14 @@ class Watch:
             return
         runs_of_chunk = max(1, _COMPARED // (len(columns) * len(self._chunks)))
         runs = np.concatenate([np.arange(start, min(start + runs_of_chunk, self._runs)) for start in self._chunks])
+        # `unique`: if chunks are shorter than `runs_of_chunk`, their ranges overlap.
         draws = np.abs(np.concatenate([column[np.unique(runs)] for _, column in columns]))
         draws = np.sort(draws[draws > 0])  # without nan, and without zeros, which have a test of their own
         is_tied = (np.diff(draws) < self._grid).astype(np.int8)  # with the next draw
         starts = np.flatnonzero(np.diff(is_tied, prepend=0) == 1)
         ends = np.flatnonzero(np.diff(is_tied, append=0) == -1)
         pairs = int(((ends - starts + 2) // 2).sum())  # a chain of k equal draws has k/2 pairs, rounded down
-        yield _Test(rare_p_value(pairs, len(draws) ** 2 * self._grid))
+        yield _Test(rare_p_value(pairs, len(draws) ** 2 * self._grid))  # N² q/2 with q = 2 grid
 
     # ------------------------------------------------------------------------------------------------ batches
 
@@ -600,6 +611,7 @@ class Watch:
         """
         one_draws, other_draws = (standard_draws(run.releases, run.replicates) for run in (one, other))
         squares: dict[int, np.ndarray] = {}  # by series of running sums, (R,)
+        # `strict=False`: a second run that departs from the first ends earlier.
         for release_number, (first, second, units, second_units) in enumerate(
             zip(one.releases, other.releases, one_draws, other_draws, strict=False), 1
         ):
@@ -618,7 +630,7 @@ class Watch:
                         square = total
                     moved = np.sqrt(square)
             largest = float(np.max(moved, initial=0.0))
-            if largest > 1 + ROUNDING * 100:
+            if largest > 1 + ROUNDING * 100:  # the draws, differences of two large numbers, have lost digits
                 self._impossible("sensitivity", release_number, largest)
 
     @staticmethod

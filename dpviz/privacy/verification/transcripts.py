@@ -261,6 +261,7 @@ class Transcript(Mechanisms):
                 upper[single] += times
                 lower[single] += times * (index == 0 or not may_be_cut_short)
         for leaves in self.leaves_paid:
+            # A leaf that was not used owes no release. The event is None for running sums.
             for paid, leaf in zip(leaves._events or (), leaves._used, strict=False):
                 for count in (lower, upper):
                     count[paid or Summed][leaf.replicates] += 1
@@ -285,8 +286,9 @@ class Transcript(Mechanisms):
         log_density = self._whitened_density(release) if isinstance(release, Summed) else release.log_density()
         is_on_batch = isinstance(release.batch, Batch) and not release.batch.whole
         is_batch_secret = is_on_batch and self._chance is not None
-        total = self.sampled[-1][1] if is_batch_secret else self.fixed
+        total = self.sampled[-1][1] if is_batch_secret else self.fixed  # of the batch opened last; changed in place
         np.add.at(total, release.replicates, log_density)
+        # The event booked last opened the batch. All replicates of the release have paid for it: the first one tells.
         booked = self._ledger.booked(int(release.replicates[0])) if is_on_batch and len(release.replicates) else ()
         if booked and isinstance(booked[-1], Sub):
             self.opened.append(Opened(len(self._releases), len(booked), booked[-1]))
