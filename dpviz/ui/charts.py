@@ -150,11 +150,12 @@ def numbers(figure: go.Figure) -> pd.DataFrame:
         if trace.type == "contour":  # shades behind the curves
             continue
         x, y = (np.asarray(values) for values in (trace.x, trace.y))
-        if x.ndim and len(x) == len(y) and trace.meta not in (AGAIN, READOUT):  # else it repeats another curve
+        has_points = x.ndim > 0 and len(x) == len(y)  # x has no dimension if it is None
+        if has_points and trace.meta not in (AGAIN, READOUT):  # a trace with such a `meta` repeats another curve
             for name in trace.meta or [_name(trace)]:  # `meta` has the names of curves that coincide
                 parts.append(pd.DataFrame({"curve": name, _title(figure.layout.xaxis, "x"): x, "y": y}))
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["curve", "x", "y"])
-    return table.rename(columns={"y": _title(figure.layout.yaxis, "y")})
+    return table.rename(columns={"y": _title(figure.layout.yaxis, "y")})  # last, as both axes may have the same title
 
 
 def _cells(figure: go.Figure) -> pd.DataFrame:
@@ -176,7 +177,8 @@ def _name(trace: go.Scatter) -> str:
     """Return the name of a curve; for an edge of a band, the name of its curve with "upper" or "lower edge"."""
     if trace.name or not trace.legendgroup:
         return html.unescape((trace.name or "").replace("<br>", " "))
-    return f"{trace.legendgroup}, {'upper' if trace.fill else 'lower'} edge of the band"
+    edge = "upper" if trace.fill else "lower"  # the band is filled from its upper edge down to the lower one
+    return f"{trace.legendgroup}, {edge} edge of the band"
 
 
 def _csv(chart: Chart) -> bytes:

@@ -127,12 +127,13 @@ class Panel:
 
         The arguments are the fields of `Lead`. `into` gets the value under the name of the control, without `prefix`.
         """
+        # The control is not drawn yet, so its value is read where Streamlit will find it: in the session or address.
         key = self.key(prefix + control.name)
         value: Any = st.session_state.get(key, control.default)
         if control.count:
             text_in_address = st.query_params.get(key, address_text(control.default))
             value = _read_numbers(st.session_state.get(key, text_in_address))
-            value = control.default if mistake(control, value) else value
+            value = control.default if mistake(control, value) else value  # `numbers` will tell the visitor
         elif key not in st.session_state and key in st.query_params:
             with suppress(ValueError):
                 value = float(st.query_params[key])
@@ -240,7 +241,7 @@ class Panel:
             del st.query_params[key]
             self.unread.append(control.title)
         bind = self._begin(name, control.title, default, str, may_be_empty=True)
-        bind = None if is_unread else bind
+        bind = None if is_unread else bind  # as in `_begin`, where a value is removed from the address
         text = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
         self._end(name)
         value = _read_numbers(text)
@@ -626,7 +627,7 @@ class Part(ABC):
         self.panel = self.aside.copy()
         self.draw()
         self.again = True
-        if must_draw_whole:
+        if must_draw_whole:  # and this was the drawing of the whole page
             del st.session_state[WHOLE]
         streamlit_patches.page_drawn()
 
@@ -677,7 +678,7 @@ def grid(control: Control) -> tuple[float, ...]:
     is_count = control.type is int
     if control.scale == "log":
         points = _decades(low, high, MANTISSAS[-1]) if is_count else _log_points(low, high)
-    elif is_count and high - low > 1000:
+    elif is_count and high - low > 1000:  # more than 16 numbers from one stop to the next: a seed
         return ()
     else:
         count = min(LINEAR_POINTS, int(high - low)) if is_count else LINEAR_POINTS
@@ -739,6 +740,7 @@ def _log_points(low: float, high: float) -> list[float]:
 def _decades(low: float, high: float, mantissas: Sequence[float]) -> list[float]:
     """Return the numbers in [low, high] that are one of the mantissas times a power of ten, in ascending order."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    # Parsed, as a product with a power of ten may be one digit off.
     points = [float(f"{mantissa}e{power}") for power in powers for mantissa in mantissas]
     return [point for point in points if low <= point <= high]
 
@@ -746,7 +748,7 @@ def _decades(low: float, high: float, mantissas: Sequence[float]) -> list[float]
 def _step(control: Control) -> float:
     """Return the number that one press of the input's plus adds.
 
-    On a logarithmic scale it is a tenth of the power of ten at or below the default.
+    On a logarithmic scale it is a tenth of the power of ten at or below the default, on a linear one 0.01.
     """
     if control.type is int:
         return 1.0
@@ -780,6 +782,7 @@ def _same(given: Sequence[str], remaining: Sequence[str]) -> bool:
 
     Numbers may be written differently, and letters in upper or lower case.
     """
+    # Sorted as texts, as a number has no order among words.
     return sorted(map(_comparable, given), key=str) == sorted(map(_comparable, remaining), key=str)
 
 

@@ -64,7 +64,7 @@ def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry 
 def card(family: Entry) -> None:
     """Draw a family's card on the start page: the picture of its first preset, its title and its question."""
     with st.container(border=True, height="stretch", gap="small", key=f"home_about_{family.name}"):
-        theme = import_module("dpviz.ui.appearance").theme()
+        theme = import_module("dpviz.ui.appearance").theme()  # imported late, as it imports plotly
         with suppress(FileNotFoundError):  # a new family has no picture until the pictures are built again
             picture = resources.content(__package__, f"components/cards/{family.name}_{theme}.png")
             st.image(picture, width="stretch", alt=f"The picture of a run of {family.title.lower()}")

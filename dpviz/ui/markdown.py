@@ -31,6 +31,11 @@ def columns(declared: Mapping[str, Mapping[str, Any]], **more: Mapping[str, Any]
     return configuration
 
 
+def editor_height(rows: int) -> int:
+    """Return the height of a table to edit, in pixels: of Streamlit's header and rows, at most 320; then it scrolls."""
+    return min(320, 38 + 35 * max(1, rows))
+
+
 def show_table(
     table: Any,
     alt: str,

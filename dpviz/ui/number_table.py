@@ -87,6 +87,7 @@ def split(panel: Panel, control: Control, share: float, names: Sequence[str]) ->
         return percent(first)
 
     assert control.low is not None and control.high is not None
+    # Limits of both rows: of the share, and of its complement.
     low, high = min(control.low, 1 - control.high), max(control.high, 1 - control.low)
     table(
         panel.key(f"{control.name}_table"),

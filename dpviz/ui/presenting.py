@@ -21,7 +21,7 @@ def begin() -> None:
         style("only.css")
     if on():
         st.query_params[NAME] = "1"  # also on the next page, so that a reload of it presents, too
-        style("presenting.css", size=f"{16 * FACTOR:g}")
+        style("presenting.css", size=f"{16 * FACTOR:g}")  # of type, in pixels: 16 is the usual one
         st.button("End presentation", key="present_end", type="tertiary", on_click=_end)
 
 

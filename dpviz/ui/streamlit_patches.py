@@ -75,6 +75,7 @@ def guarded(work: Callable[[], T], otherwise: T) -> T:
     """
     try:
         return work()
+    # A name may be gone, or be a function with other parameters, or hold values of another form.
     except (AttributeError, ImportError, KeyError, TypeError, ValueError) as error:
         if str(error) not in _reported:
             _reported.add(str(error))
@@ -195,7 +196,9 @@ def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
     behind = [control for control in changed if control.id in last and last[control.id].may_be_older(state, control)]
     seconds_since_drawn = time.monotonic() - state._old_state.get(_DRAWN, math.inf)
     if len(behind) == len(changed) or seconds_since_drawn > DRAWS:
-        behind = []  # nothing else has changed, so the visitor has gone back to the value that the server had replaced
+        # Nothing else has changed, so the visitor has gone back to a value that the server had replaced; or the browser
+        # has had the time to draw.
+        behind = []
     # If the browser's value of a slider is new to it and equals the server's, the browser has drawn that value, and
     # with it the number of the slider, which is drawn earlier: a number that differs is then the visitor's.
     is_new = {control.id for control in message.widgets if control.id in last and last[control.id].control != control}

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.execution.runner import Runner
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons.lesson import Side
 from dpviz.ui import families, visitors
+from dpviz.ui.experiment.run import Run
 from dpviz.ui.learn import steps
 from dpviz.ui.learn.page import NO_LESSON
 from tests.pages.reading import Load, charts, said, words
+from tests.ui.uploaded_run import uploaded_run
 
 
 def run(app: AppTest) -> AppTest:
@@ -107,6 +110,15 @@ def test_a_run_that_fails_is_told_and_can_be_tried_again(load: Load, monkeypatch
         assert not app.exception and "did not finish" in said(app)
     app.button(key="learn_again").click().run()
     assert len(charts(run(app))) == 1
+
+
+def test_a_page_waits_only_for_the_run_that_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = uploaded_run()
+    waiting = replace(ended, job=Runner(slots=0).submit(ended.experiment, dict(ended.tables)))
+    runs, awaited = {"before": ended, "after": waiting}, list[Run]()
+    monkeypatch.setattr(steps, "_run", lambda _, which: runs[which])
+    monkeypatch.setattr(steps, "until_ended", lambda _, under_way: awaited.extend(under_way))
+    assert not steps.ready(steps.ordered()[0], steps.BOTH) and awaited == [waiting]
 
 
 def test_texts_are_there_before_the_runs_are() -> None:

@@ -1,5 +1,6 @@
 """Plans that are kept: of public experiments for all visitors, of a file for its own; so many, and nothing else."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.datasets import UploadedTable
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent
+from dpviz.plots.elements.chart import Chart
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui.experiment import plan
 from dpviz.ui.experiment.plan import CHARTS, Views
@@ -64,3 +66,16 @@ def test_a_refusal_that_is_kept_holds_no_page() -> None:
     shown = Views(2 * CHARTS).of(compared.to_json(), theory)
     (refused,) = shown.refused.values()
     assert str(refused) and refused.__traceback__ is None and refused.__context__ is None
+
+
+def test_the_charts_of_a_plan_are_made_once_also_when_all_of_them_are_drawn_again() -> None:
+    view = Views(2 * CHARTS).of(experiment().to_json(), theory)
+    made: list[Chart] = []
+
+    def drawings() -> Iterator[Chart]:
+        for chart in plan.drawings(view):
+            made.append(chart)
+            yield chart
+
+    first, again = list(plan.kept(view, drawings())), list(plan.kept(view, drawings()))
+    assert len(first) == 2 and made == first == again

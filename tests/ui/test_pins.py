@@ -2,12 +2,17 @@
 
 from dataclasses import replace
 
+import plotly.graph_objects as go
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.compare import pins
 from dpviz.execution.runner import Runner
+from dpviz.plots import pinned_overlay
+from dpviz.plots.elements.chart import Chart
 from dpviz.ui import families
-from dpviz.ui.experiment.pins import Pinned
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment.pins import Pinned, beneath
 from tests.ui.uploaded_run import uploaded_run
 
 
@@ -117,3 +122,16 @@ def test_a_page_knows_what_it_can_set_and_no_mixture_with_another_familys_method
     first, second = (found[0] for found in list(every.values())[:2])
     mixed = second.replaced(arms=(second.arms[0], first.arms[0].replaced(label="Other")))
     assert not any(page.knows(mixed) for page in pages)
+
+
+def test_over_an_objective_a_pin_of_another_problem_is_named_and_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    dots = {"x": [0.0, 1.0], "y": [0.0, 1.0], "name": "DP-GD", "mode": "markers", "marker": {"color": "#0072B2"}}
+    figure = go.Figure([go.Contour(z=[[0.0, 1.0], [1.0, 2.0]]), go.Scatter(dots)])
+    figure.update_layout(xaxis_title="x", yaxis={"title": "y", "range": (0, 1)})
+    run, (other, *_) = uploaded_run(), families.FAMILIES[0].page().presets
+    drawn = pinned_overlay.taken(figure, ())
+    pinned = (Pinned(pins.Pin("Same", run.experiment), drawn), Pinned(pins.Pin("Other", other.experiment), drawn))
+    monkeypatch.setattr("dpviz.ui.experiment.pins.of", lambda _: pinned)
+    picture = beneath(Panel("p"), lambda *_: Chart(figure, "", "", ""))(run, True)
+    assert picture is not None and [trace.name for trace in picture.figure.data][1:] == ["Same: DP-GD", "DP-GD"]
+    assert "Other" in picture.caption and "Same" not in picture.caption

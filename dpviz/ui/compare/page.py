@@ -136,7 +136,7 @@ def _select(panel: Panel, pinned_runs: Sequence[_PinnedRun]) -> Sequence[_Pinned
         selection_mode="multi",
         default=list(names)[:MOST],
         format_func=lambda key: names.get(key, ""),
-        key=panel.key(f"runs_{len(names)}"),
+        key=panel.key(f"runs_{len(names)}"),  # one run more or less makes a new control, with its default
         help=f"Up to {MOST} at once.",
     )
     if not selected:
@@ -275,10 +275,12 @@ def _show_chart(
     rests_on = plain(_rests_on(sides))
     status = worst(side.experiment.privacy for side in sides)
     privacy = f"{explain.only_if(status)}: {rests_on}." if rests_on else "Private, each run at its own budget."
-    if "not private" in statuses:
+    if statuses == {"not private"}:
         public = all(side.experiment.problem.public for side in sides)
         reads = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
-        privacy = f"{privacy} {explain.REFERENCES}" if len(statuses) > 1 else f"**Not private**: {reads}."
+        privacy = f"**Not private**: {reads}."
+    elif "not private" in statuses:
+        privacy = f"{privacy} {explain.REFERENCES}"
     chart = Chart(
         figure,
         title,
@@ -296,7 +298,7 @@ def _show_chart(
 def _rests_on(sides: Sequence[Side]) -> str:
     """Return a text with the conditions on which the guarantees of these runs rest, run by run; "" without any."""
     conditions = [(side.name, side.experiment.condition) for side in sides]
-    return "; ".join(f"{name}{condition}" for name, condition in conditions if condition)
+    return "; ".join(f"{name}{condition}" for name, condition in conditions if condition)  # "Pin 1 if nobody learns …"
 
 
 def _missing(sides: Sequence[Side], metric: str, all_methods: bool, curves: Sequence[Curve]) -> list[str]:
@@ -366,6 +368,7 @@ def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
     methods, runs = comparison.publishable(sides)
     if not methods:
         return
+    # With a single run no settings could follow from another run.
     is_fixed = len(sides) < 2 or panel.switch("fixed", texts.FIXED, False, texts.FIXED_HELP)
     totals = _costs(tuple(side.experiment.to_json() for side in sides), delta, is_fixed, sides)
     costs = [f"one run of each of {methods} methods: {totals[0].describe()}"]
@@ -389,5 +392,5 @@ def _costs(texts: tuple[str, ...], delta: float, is_fixed: bool, _sides: Sequenc
     texts : JSON texts of the experiments. is_fixed : true if all settings were chosen before any of these runs.
     """
     one_repeat, all_repeats = (comparison.together(_sides, delta, repeats, is_fixed) for repeats in (False, True))
-    assert one_repeat is not None and all_repeats is not None
+    assert one_repeat is not None and all_repeats is not None  # as there are private methods
     return one_repeat, all_repeats

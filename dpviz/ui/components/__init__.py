@@ -189,9 +189,8 @@ def pack_stops(slider: str, settings: Sequence[str], lines: Sequence[str], chart
 def look(key: str, seconds: float, on_look: Callable[[], None]) -> None:
     """Have the surrounding fragment of the page drawn again after `seconds`, and `on_look` called before that."""
     component, module = _served("look", "<i></i>")
-    component(
-        key=key, data={"wait": seconds, "turn": time.monotonic(), "module": module}, height=1, on_look_change=on_look
-    )
+    turn = time.monotonic()  # another number at each drawing, so that the browser waits anew
+    component(key=key, data={"wait": seconds, "turn": turn, "module": module}, height=1, on_look_change=on_look)
 
 
 def copy(text: str, key: str, label: str) -> None:

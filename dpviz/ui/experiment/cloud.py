@@ -45,10 +45,11 @@ class Page(Protocol):
 def show(panel: Panel, run: Run, trace: Trace, currency: Currency, page: Page) -> bool:
     """Draw the repeats of at most PANELS private methods as an animation, with a caption.
 
-    Draws nothing and returns False if the problem has no plane, as on a user's file, or no method has moved yet.
+    Draws nothing and returns False if the problem has no plane, as on a user's file, or no method has moved.
     The run keeps the finished film, because packing it takes long and the page is drawn again often.
 
-    trace : the part of the run's results that may be shown. currency : in which the panels state the privacy spent.
+    run : one that has ended, as the film is not made again. trace : the part of its results that may be shown.
+    currency : in which the panels state the privacy spent.
     """
     plane = run.experiment.problem.plane
     moving = [label for label, arm_trace in trace.lanes.items() if arm_trace.private and len(arm_trace.cloud) > 1]
@@ -77,7 +78,7 @@ def _select_methods(trace: Trace, labels: Sequence[str], metric: Metric | None) 
     if len(labels) <= PANELS:
         return labels
     lowest = () if metric is None else pictured(trace.only(labels), metric.name, PANELS)
-    return lowest or labels[:PANELS]
+    return lowest or labels[:PANELS]  # none is lowest if no method ends with a number
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ class _Film:
             return []
         last_step = self.trace.lanes[label].iterations[-1]
         symbol = f"{UNITS[self.currency].symbol}\u00a0="  # no-break spaces: no line ends before the number
-        return [f"{symbol}\u00a0{short_up(value)} spent" for value in used[np.minimum(steps, last_step)]]
+        until_last_step = np.minimum(steps, last_step)  # a method that has ended spends no more
+        return [f"{symbol}\u00a0{short_up(value)} spent" for value in used[until_last_step]]
 
 
 def _at_steps(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -173,7 +175,7 @@ def _label_without_privacy(trace: Trace, arms: Sequence[Arm], arm: Arm) -> str:
 
 def _lower(metric: Metric) -> str:
     """Return the label of a metric without its formula, for the inside of a sentence."""
-    label = re.sub(r" (F\(|f\(|‖)[^,]*", "", metric.label)
+    label = re.sub(r" (F\(|f\(|‖)[^,]*", "", metric.label)  # a formula begins like this, and ends at a comma
     return label[0].lower() + label[1:]
 
 
@@ -203,5 +205,6 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     released = explain.released(experiment, experiment.replicates)
     if not raw:
         return released
-    parts = " and ".join([", ".join(raw[:-1]), raw[-1]] if raw[1:] else raw)
+    *first_parts, last_part = raw
+    parts = f"{', '.join(first_parts)} and {last_part}" if first_parts else last_part
     return f"{released} **Not private**, since they read the raw data, which are public here: {parts}."

@@ -191,8 +191,8 @@ def grouped(
     """Draw the settings group by group, as far as one of `methods` has them; return their values by name.
 
     applicable_names : returns those of some names that mean something for the page's problem and budget.
-    leads : numbers of the free columns above the picture, for the leading settings of each group. These are drawn
-    later than this function returns, and then write their values into the returned dictionary.
+    leads : numbers of the free columns above the picture, for the leading settings of a group; a page has one group
+    with any. These are drawn after this function has returned, and then write into the returned dictionary.
     """
     values: dict[str, Any] = {}
     controls = catalogue.controls()
@@ -211,11 +211,11 @@ def grouped(
             with st.expander(group.title) if group.title else st.container():
                 values |= settings(panel, catalogue, names, methods)
                 conditional = [name for name, (other, value) in group.only.items() if values.get(other) == value]
-                plain_names = [name for name in conditional if not controls[name].count]
-                values |= settings(panel, catalogue, plain_names, methods)
+                single_values = [name for name in conditional if not controls[name].count]
+                values |= settings(panel, catalogue, single_values, methods)
                 for name in conditional:
                     if controls[name].count:  # a series, such as a schedule drawn by hand, needs room above the picture
-                        panel.lead(len(panel.leads), controls[name], values)
+                        panel.lead(len(panel.leads), controls[name], values)  # behind all others
     return values
 
 
@@ -290,7 +290,8 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
 def _common(name: str, default: Any, arms: Sequence[Arm], catalogue: Catalogue) -> Any:
     """Return the value of the shared setting `name` in the first arm that has it.
 
-    Return `default` if no arm has it, or if every arm has the value that its label determines.
+    Return `default` if no arm has it, or if every arm has the value that its label determines: for such a setting, the
+    default leaves the value to the labels.
     """
     owners = [arm for arm in arms if name in type(arm.algorithm).model_fields]
     if not owners:

@@ -75,7 +75,7 @@ def choose(panel: Panel, shown: PlanView | None, uploaded: bool, mapped: bool, m
         faces |= {BUDGET: BUDGET} | ({CLOUD: CLOUD} if shown.experiment.problem.plane is not None else {})
         faces |= {title: title for title in more}
         st.session_state[panel.key("faces")] = faces
-    if len(faces) == 1:  # before the first plan
+    if len(faces) == 1:  # no choice, as before the first plan
         return STEPS
     return faces[panel.choice("face", "Picture", faces, FIRST, "", above=True)]
 
@@ -101,7 +101,7 @@ def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Expe
     has_newest_ended = present_run is not None and present_run is run_panel.current(panel.page)
     may_start = has_newest_ended and ready is not None and not ready.too_much
     if wanted is not None and may_start and not is_wanted:
-        job = runner().submit(wanted, visitor=visitors.here().name, later=True)
+        job = runner().submit(wanted, visitor=visitors.here().name, later=True)  # after all runs in the queue
         sweep_run, is_wanted = Run(job, {}, panel.page, f"{page.title}, along the budget"), True
         visitors.here().keep(key, sweep_run)
     task = wanted if sweep_run is None else sweep_run.job.task  # the last sweep stays until the wanted one begins
@@ -128,6 +128,7 @@ def along(experiment: Experiment) -> Sweep | None:
     arms = tuple(arm for arm in experiment.arms if not arm.reference)
     if not experiment.public or not arms:
         return None
+    # As many repeats as a page runs first: a sweep that nobody has asked for must be short.
     control, repeats = _size(experiment), min(freshness.FIRST, experiment.replicates)
     with suppress(UserError):
         budget = experiment.budget.replaced(**{control.name: control.default})
@@ -150,6 +151,7 @@ def _budgets(control: Control) -> tuple[float, ...]:
     They are 1 or 3 times a power of ten, and closest to the control's default on a logarithmic scale.
     """
     low, high, usual = control.low or 0.0, control.high or math.inf, float(control.default)
+    # From 1e-9 to 3e8, far beyond the range of any budget; parsed, so that each is the float closest to its text.
     round_numbers = [float(f"{mantissa}e{power}") for power in range(-9, 9) for mantissa in (1, 3)]
     in_range = [size for size in round_numbers if low <= size <= high]
     closest = sorted(in_range, key=lambda size: abs(math.log(size / usual)))[:BUDGETS]
@@ -166,8 +168,8 @@ def _chart(
     """
     metric, control, arms = sweep.experiment.metrics()[sweep.metric], _size(sweep.experiment), sweep.experiment.arms
     result = SweepResult(arms, sweep.metric, sweep.places) if job is None or job.result is None else job.result
-    drawn_result = result.visible(True)  # a copy: the present run is added to it
-    drawn_result.metric = metric
+    drawn_result = result.visible(True)  # all of it, as the data are public; a copy: the present run is added to it
+    drawn_result.metric = metric  # a result has none before its first point
     here: float | None = None  # size of the present budget, if it has the currency of the sweep
     if now is not None and type(now.budget) is type(sweep.experiment.budget):
         here = float(getattr(now.budget, control.name))
@@ -177,19 +179,24 @@ def _chart(
             ends = trace.last(arm.label, sweep.metric) if arm.label in trace.lanes else np.empty(0)
             if len(ends) and np.isfinite(ends).all():
                 curve = drawn_result.curves[arm.label]
+                # In place of the sweep's own point, if it has one at this budget; the number is the next free one.
                 curve.ends = tuple(end for end in curve.ends if end.place.value != here)
                 curve.status = trace.lanes[arm.label].status_of(metric)
-                curve.add(Ended(Place(sweep.places, here), ends, 0))
+                curve.add(Ended(Place(sweep.places, here), ends, diverged=0))
     bound, remark = _bound(panel, page, sweep, here)
     budgets = sweep.values if here is None else (*sweep.values, here)
     low, high = min(budgets), max(budgets)
     turns = []
     if here is not None:
-        is_left_half = here**2 < low * high  # of the logarithmic axis: then the text has more room on the right
+        # On the logarithmic axis √(low·high) is in the middle: left of it, the text has more room on the right.
+        is_left_half = here**2 < low * high
         turns = [Turn(here, f"you are here<br>{control.symbol} = {short(here)}", "left" if is_left_half else "right")]
+    styles = arm_styles(arms)
+    if present_run is not None:  # as in the picture along the steps: styles may depend on which methods are drawn
+        styles |= arm_styles(present_run.experiment.arms)
     figure = sweep_figures.along_budget(
         drawn_result,
-        arm_styles(arms) | ({} if present_run is None else arm_styles(present_run.experiment.arms)),
+        styles,
         control.title,
         turns,
         (low, high),
@@ -227,7 +234,9 @@ def _progress(job: Job | None, result: SweepResult) -> str:
 def _level(trace: Trace, metric: str) -> tuple[str, float] | None:
     """Return label and median final value of the best method without privacy; None if there is no such method."""
     sign = -1.0 if trace.metrics[metric].better == "higher" else 1.0
-    without_privacy = [label for label, lane in trace.lanes.items() if not lane.private and len(lane.last(metric))]
+    without_privacy = [
+        label for label, arm_trace in trace.lanes.items() if not arm_trace.private and len(arm_trace.last(metric))
+    ]
     medians = {label: float(np.median(trace.last(label, metric))) for label in without_privacy}
     return min(medians.items(), key=lambda item: sign * item[1], default=None)
 

@@ -64,7 +64,7 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
     picture may be of earlier settings: `belongs(ready, pictured)` tells, and if it does not, the picture is pale.
     """
     job = next((job for job in (newest, pictured) if belongs(ready, job)), None)
-    if ready is None or job is None:
+    if ready is None or job is None:  # no run has these settings
         return "idle" if pictured is None else "old"
     if job.active and not belongs(ready, pictured):
         return "queued"
@@ -72,7 +72,8 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
         return "failed"
     if job.state in ("stopped", "timeout"):
         return "stopped"
-    return "first repeats" if pictured is not None and not ready.is_that_of(pictured) else "all repeats"
+    has_first_repeats = pictured is not None and not ready.is_that_of(pictured)
+    return "first repeats" if has_first_repeats else "all repeats"
 
 
 def due(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | None:

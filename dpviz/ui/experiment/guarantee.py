@@ -138,7 +138,7 @@ def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> f
     else:
         help = "At which δ the guarantee is read as (ε, δ). It changes the readings only, not the noise."
         value = panel.number(replace(control, label="δ of the readings", symbol="", help=help), "delta_reading")
-    return min(max(value or control.default, control.low), control.high)
+    return min(max(value or control.default, control.low), control.high)  # an empty input has no value
 
 
 Card = tuple[str, str, str, str]  # of a number in a frame: its name, its value, the line below, and the help
@@ -266,7 +266,7 @@ def currencies(read: Mapping[str, Readings]) -> str:
 
 def _equal(value: float, largest: float) -> bool:
     """Return true if a reading is the same as the largest in the digits that are shown, about three."""
-    return value == largest or math.isclose(value, largest, rel_tol=1e-3)
+    return math.isclose(value, largest, rel_tol=1e-3)  # true for two infinities, too
 
 
 def _range(reading: Worst, text: Callable[[float], str]) -> str:

@@ -36,7 +36,8 @@ HEIGHT = 334  # of the picture, in pixels
 NAMED = 2  # largest number of changed settings that the line on a pale picture names
 _ALIKE = 1.05  # largest ratio of two final values that the sentence calls about the same
 _FAR = 1_000.0  # smallest ratio of two final values that the sentence no longer gives as a number
-_TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
+# Largest gap that may be rounding, with room: a method that has solved the problem leaves about 1e-16, of either sign.
+_TINY = 1e-12
 
 
 class Headline(NamedTuple):
@@ -161,7 +162,10 @@ def _before_run(frame: Frame) -> str:
 
 
 def _offer(panel: Panel, frame: Frame, state: State) -> None:
-    """Draw a button on the picture that runs the present settings, unless they make no run or it is in the queue."""
+    """Draw a button on the picture that runs the present settings.
+
+    Draw none if these make no run, or one that is in the queue or needs too much memory.
+    """
     ready = frame.ready
     if ready is None or ready.too_much or state == "queued":
         return
@@ -202,7 +206,8 @@ def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_n
     with st.container(key=panel.key("number_pale" if pale else "number")):
         number_column, text_column = st.columns([3, 8], gap="small", vertical_alignment="center")
     headline = None if run.job.trace is None else make_number(run, run.job.trace.visible(diagnostics))
-    if diagnostics and not active and not run.returns and run.has_data:  # on a file, its accuracy tells more
+    is_on_file = not run.returns
+    if is_on_file and diagnostics and not active and run.has_data:  # then its accuracy tells more
         headline = _computed_once(panel.key("accuracy"), run, lambda: accuracy(run)) or headline
     if headline is not None:
         number_column.metric(f"{'Old settings: ' * pale}{headline.label}", headline.value, help=headline.help)
@@ -313,6 +318,7 @@ def accuracy(run: Run) -> Headline | None:
     labels = data.load(run.tables).labels
     shares: dict[str, float] = {}  # of the rows that a method's models predict right: median over the repeats
     for label, arm_trace in trace.lanes.items():
+        # "x" has the released model of each repeat; None if its problem has no classes to predict.
         correct = run.problem.correct(arm_trace.output["x"]) if "x" in arm_trace.output else None
         if correct is not None:
             shares[label] = float(np.median(correct))
@@ -378,11 +384,15 @@ def sentence(result: Outcome) -> str:
 
 def _against_start(result: Outcome) -> str:
     """Return a sentence that compares the lowest final value with the value at the start."""
-    if result.end >= result.start and (result.start > 0 or not result.metric.gap):
+    can_be_lower = result.start > 0 or not result.metric.gap  # the smallest gap is 0, up to rounding
+    if result.end >= result.start and can_be_lower:
         return "**No lower than where it started**: at this budget the noise wins."
     if not result.metric.gap:
         return f"Down from {short(result.start)}, where it started."
-    return f"**{short(100 * max(result.share, 0.0))} %** of where it started." if result.start > 0 else ""
+    if result.start <= 0:
+        return ""
+    share = max(result.share, 0.0)  # rounding may leave a negative gap
+    return f"**{short(100 * share)} %** of where it started."
 
 
 def _against_next(result: Outcome, label: str, other: float) -> str:

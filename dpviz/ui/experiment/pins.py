@@ -83,7 +83,7 @@ def address(panel: Panel, kept: Sequence[Pinned]) -> None:
     packed = [pinned.pin.to_link() for pinned in kept if pinned.pin.travels]
     if packed != st.query_params.get_all(ADDRESS):
         st.query_params[ADDRESS] = packed
-    st.query_params.pop(links.PINS, None)
+    st.query_params.pop(links.PINS, None)  # each of its pins has a parameter of its own now
     if packed:
         panel.query[ADDRESS] = packed
 
@@ -104,7 +104,7 @@ def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
     """Return a function that draws a run's picture as `draw` does, with the faint lines of the page's pins in it.
 
     If the run has the settings of `preset`, the lines that the preset is compared with are drawn too. The caption names
-    the pins that do not fit the picture.
+    the pins that do not fit the picture: with other axes, or of another problem than the objective behind the lines.
     """
 
     def draw_with_pins(run: Run, diagnostics: bool) -> Chart | None:
@@ -114,20 +114,21 @@ def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
         pinned_here = list(of(panel.page))
         if preset is not None and preset.beside and _is_of(run, preset):
             pinned_here += of(panel.page + _BESIDE)
-        has_ground = any(trace.type == "contour" for trace in picture.figure.data)  # the objective, of one problem only
-        drawable, other_names = [], []
+        has_contours = any(trace.type == "contour" for trace in picture.figure.data)  # of the run's objective
+        fitting, other_names = [], []
         for pinned in pinned_here:
             if pinned.drawn is None or (pinned.raw and not results.diagnostics_shown(panel, pinned.pin.experiment)):
                 continue
-            fits_ground = not has_ground or pinned.pin.experiment.problem == run.experiment.problem
-            if fits_ground and pinned_overlay.same_axes(picture.figure, pinned.drawn):
-                drawable.append((pinned.pin.name, pinned.drawn))
+            has_objective = not has_contours or pinned.pin.experiment.problem == run.experiment.problem
+            if has_objective and pinned_overlay.same_axes(picture.figure, pinned.drawn):
+                fitting.append((pinned.pin.name, pinned.drawn))
             else:
                 other_names.append(plain(pinned.pin.name))
-        figure = pinned_overlay.over(picture.figure, drawable)
-        sentences = [texts.PINNED] if figure is not picture.figure else []
+        figure = pinned_overlay.over(picture.figure, fitting)
+        has_pinned_lines = len(figure.data) > len(picture.figure.data)
+        sentences = [texts.PINNED] if has_pinned_lines else []
         if other_names:
-            sentences.append(f"Pinned, and not drawn, as the axes differ: {', '.join(other_names)}.")
+            sentences.append(f"Pinned, and not drawn here: {', '.join(other_names)}.")
         return replace(picture, drawn=figure, caption=" ".join([*sentences, picture.caption]))
 
     return draw_with_pins
@@ -153,7 +154,7 @@ def compare(panel: Panel, title: str, preset: Preset, draw: Draw, view: View) ->
 
 
 def _is_of(run: Run, preset: Preset) -> bool:
-    """Return true if a run has a preset's settings, with any number of repeats: it may have the first alone."""
+    """Return true if a run has a preset's settings, with any number of repeats: it may have only the first ones."""
     return run.experiment.replaced(replicates=preset.experiment.replicates) == preset.experiment
 
 
@@ -164,6 +165,7 @@ def button(panel: Panel, draw: Draw, known: Known) -> None:
     """
     run = run_panel.shown(panel.page)
     kept = of(panel.page)
+    # A run on a file can be pinned again: with the same settings it has other noise.
     is_pinned = run is not None and run.returns and any(run.experiment == pinned.pin.experiment for pinned in kept)
     st.button(
         "Pin this run",
@@ -261,7 +263,7 @@ def keep(page: str, kept: Sequence[Pinned]) -> None:
     key = f"{page}_{_PINS}"
     st.session_state[key] = tuple(kept)
     visitors.here().notes[key] = tuple(pinned for pinned in kept if pinned.pin.travels)
-    st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)
+    st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)  # the chart that `hero` would draw again
 
 
 def take(readers: Sequence[Read], places: Mapping[str, Known], error_page: str) -> None:
@@ -339,7 +341,7 @@ def _rename(page: str, key: str, widget: str) -> None:
     (old_name,) = (pinned.pin.name for pinned in kept if pinned.key == key)
     name = pins.clean(st.session_state[widget]) or old_name
     if any(pinned.pin.name == name for pinned in kept if pinned.key != key):
-        name = _free(name[: MOST_NAME - 2], 2, {pinned.pin.name for pinned in kept})  # " 2" needs two characters
+        name = _free(name[: MOST_NAME - 2], 2, {pinned.pin.name for pinned in kept})  # room for " 2" or another digit
     st.session_state[widget] = name
     _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
 
@@ -384,7 +386,7 @@ def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -
             return ()
         run = ready.started(panel.page, f"{title}, {plain(pinned.pin.name)}", short=ready.few)
         visitors.here().keep(key, run)
-        run.job.wait(run_panel.FIRST_PICTURE)
+        run.job.wait(run_panel.FIRST_PICTURE)  # a quick run has ended then, and needs no further drawing of the page
     if run.job.active:
         st.caption(":material/hourglass_top: Its lines are being computed.")
         return (run,)

@@ -40,7 +40,8 @@ class PlanView:
 
     experiment : only with the arms that have a plan. plans, styles : the plan and the style of each of them, by label.
     refused : the error for which an arm has no plan, by label. predict : computes `theory` when it is first read.
-    charts : the charts of the plan that have been made so far, by their position in the family's order.
+    charts : the charts of the plan that have been made so far, by their position in the family's order; None after
+    the last one, once all have been made.
     """
 
     experiment: Experiment
@@ -48,7 +49,7 @@ class PlanView:
     styles: Mapping[str, ArmStyle]
     refused: Mapping[str, UserError]
     predict: Predict
-    charts: dict[int, Chart] = field(default_factory=dict, repr=False)
+    charts: dict[int, Chart | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def theory(self) -> Any:
@@ -194,14 +195,20 @@ def privacy_spent(shown: PlanView, after: str = "step") -> Chart:
 
 
 def kept(shown: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
-    """Yield the charts of `drawings`, those that `shown.charts` has from there, and store the others in it.
+    """Yield the charts of `drawings`: first those that `shown.charts` has, then the others, which are stored in it.
 
-    Each is then made once, while the page of a plan is drawn again and again.
+    The page of a plan is drawn again and again, and must not make its charts each time.
     """
-    cached = [shown.charts[index] for index in range(len(shown.charts))]
-    yield from cached
-    for index, chart in islice(enumerate(drawings), len(cached), None):
-        yield shown.charts.setdefault(index, chart)  # another visitor may have made it meanwhile
+    count = 0
+    for chart in list(shown.charts.values()):  # a copy: another visitor may add charts meanwhile
+        if chart is None:
+            return
+        yield chart
+        count += 1
+    for chart in islice(drawings, count, None):  # an iterator has to make the first charts again to reach the others
+        yield shown.charts.setdefault(count, chart) or chart  # another visitor may have made it meanwhile
+        count += 1
+    shown.charts[count] = None
 
 
 def size(shown: PlanView) -> str:

@@ -79,7 +79,9 @@ class Purchase:
     def cost_of(self, value: float | None) -> float | None:
         """Return the cost of a value: of all releases from the same file together; None if it was not released."""
         _, cost = self._origins.get(value, (None, None))
-        return self.total if cost is not None and self.paid else cost
+        if cost is None:
+            return None
+        return self.total if self.paid else cost  # on public data nothing adds up
 
     def typed(self, value: float) -> None:
         """Note that a value is used as declared by the visitor, as if it had been typed."""
@@ -111,7 +113,7 @@ class Purchase:
         value : present value of the control; the button is disabled if it is a release for the present problem.
         spends : cost of a release. compute : returns the released value; raises UserError.
         """
-        self.panel.reads_leads = True
+        self.panel.reads_leads = True  # the caption follows the budget, a leading control
         paid = " + ".join(short(cost) for cost in self.paid)
         cost = f"Spent {self.symbol} = {paid}" if paid else f"Spends {self.symbol} = {short(spends)}"
         st.caption(f"{cost} before the run; the plan gets the rest.")

@@ -209,8 +209,9 @@ class ProblemMenu:
         name = "" if ANY in self.sources else self._problem(panel, Selection())
         source_name = self._source(panel, name)
         name = source_name if source_name in self.problems else name  # a source that is a problem without data
+        # If the problem is chosen after the data, it is of the base class until then, which has no settings to draw.
         problem = self.problems.get(name, Problem(Selection.kind))
-        source = self._sources(name).get(source_name, Source(""))
+        source = self._sources(name).get(source_name, Source(""))  # without one, the problem has no data
         upload, tables = None, NO_TABLES
         if source.upload is not None:
             with main:
@@ -227,7 +228,7 @@ class ProblemMenu:
                     (leading,) = (control for control in source.cls.controls() if control.name == self.leading)
                     panel.lead(lead, leading, fields, prefix=source.prefix)
                 data = Settings(source.cls, fields)
-            if name and not self.expanders:
+            if name and not self.expanders:  # else `build` draws these in the last of its expanders
                 values |= self.more(panel, problem.cls, values)
         uploaded = source.upload is not None
         return Selection(source_name, name, problem.cls, values, data, upload, uploaded, tables, leads=has_leading)
@@ -262,6 +263,7 @@ class ProblemMenu:
                 return None
             if data is not None:
                 values["data"] = data
+            # An error is drawn here, in the last expander, and by the page, which catches it; else by the page alone.
             with in_place(go_on=False) if self.expanders else nullcontext():
                 completed = dict(self.complete(Draft(panel, cls, values, chosen.tables, budget, seed)))
                 Settings(cls, completed).build()  # draws the error of values that do not go together
@@ -284,7 +286,7 @@ class ProblemMenu:
                 continue
             fields = {declared.key(setting): value for setting, value in fields_of(problem).items()}
             fields |= self.more_of(problem)
-            if data is None:
+            if data is None:  # its source has the name of the problem
                 return self._choices(name, name) | fields
             for source_name, source in self._sources(name).items():
                 if type(data) is source.cls:
@@ -317,7 +319,8 @@ class ProblemMenu:
         A choice with a single option has no control.
         """
         choices = {}
-        if self.menu is not None and (ANY not in self.sources or name != source):
+        is_chosen_as_source = ANY in self.sources and name == source  # a problem without data
+        if self.menu is not None and not is_chosen_as_source:
             choices[self._menu(Selection(source)).name] = name
         if len(self._sources(name)) > 1:
             choices[self.source_name.format(name)] = source
@@ -340,7 +343,9 @@ class ProblemMenu:
     def _source(self, panel: Panel, name: str) -> str:
         """Draw the choice of the source of the rows of the problem `name`; return its name, "" if it has no data."""
         titles = {source_name: source.title for source_name, source in self._sources(name).items()}
-        first, *others = titles or [""]
+        if not titles:
+            return ""
+        first, *others = titles
         if not others:
             return first
         control = self.source_name.format(name)
@@ -348,7 +353,7 @@ class ProblemMenu:
             return panel.choice(control, self.label, titles, first, self.help)
         swap = partial(self._swap, panel, control)
         source = panel.choice(control, self.label, titles, first, self.help, on_change=swap)
-        st.session_state[f"{panel.key(control)}_drawn"] = source
+        st.session_state[panel.key(f"{control}_drawn")] = source  # the old source, for `_swap` after the next change
         return source
 
     def _swap(self, panel: Panel, control: str) -> None:

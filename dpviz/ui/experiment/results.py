@@ -129,7 +129,7 @@ def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str]
     return panel.choice(
         "second",
         "Second chart",
-        {name: available[name].label.split(" ‖")[0] for name in others},
+        {name: available[name].label.split(" ‖")[0] for name in others},  # without formulas of norms
         default if default in others else others[0],
         "The quantity in the chart on the right.",
     )
@@ -225,7 +225,8 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":  # then the reading equals the privacy spent
+    # The symbol of an (ε, δ) budget has its δ; if that is `delta`, the reading equals the privacy spent.
+    if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":
         columns.pop("epsilon_at_delta", None)
     labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
     raw_labels = []  # of columns that no guarantee covers; a band, of two columns, has no label of its own
@@ -327,7 +328,7 @@ def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: fl
         return f"ε at δ = {short_up(delta)}"
     if name.endswith("_low"):
         return "10-90 %"
-    return re.sub(r" (F\(|‖)[^,]*", "", column.label)
+    return re.sub(r" (F\(|‖)[^,]*", "", column.label)  # a formula begins like this, and ends at a comma
 
 
 def _format(values: pd.Series, help: str | None) -> "ColumnConfig":

@@ -64,7 +64,7 @@ class Ready:
     @property
     def few(self) -> bool:
         """True if it has so few repeats that all of them are run at once."""
-        return self.experiment.replicates < 2 * freshness.FIRST
+        return self.experiment.replicates < 2 * freshness.FIRST  # the first ones would be more than half of them
 
     @property
     def times(self) -> float:
@@ -163,9 +163,9 @@ class Run:
     def let_go(self, tables: Collection[str]) -> None:
         """Forget the uploaded tables of these names, and end computations that still use one of them."""
         self.job.let_go(tables)
-        for name in tables:
-            if self.tables.pop(name, None) is not None:
-                _built.clear()
+        removed = [self.tables.pop(name) for name in tables if name in self.tables]
+        if removed:
+            _built.clear()  # the cached problems hold the rows, too
 
     @property
     def experiment(self) -> Experiment:
@@ -324,7 +324,7 @@ def _follow(page: str, title: str, ready: Startable) -> None:
     """
     run = current(page)
     is_queued = run is not None and run.job.state == "queued"
-    others_wait = runner().waiting - is_queued > 0
+    others_wait = runner().waiting > int(is_queued)  # the number of runs in the queue, this visitor's among them
     while True:
         due = freshness.due(ready, None if run is None else run.job, others_wait)
         if due is None:
@@ -332,7 +332,7 @@ def _follow(page: str, title: str, ready: Startable) -> None:
         start(page, title, due)
         run = current(page)
         assert run is not None
-        run.job.wait(FIRST_PICTURE)
+        run.job.wait(FIRST_PICTURE)  # if the run ends within this time, all repeats may follow at once
 
 
 def live(

@@ -7,7 +7,6 @@ import streamlit as st
 from dpviz import families
 from dpviz.experiments.experiment import Experiment
 from dpviz.ui.experiment import texts
-from dpviz.ui.experiment.controls import CURRENCIES
 
 if TYPE_CHECKING:
     from dpviz.audits.audit import Case
@@ -55,9 +54,7 @@ def _settings(family: str, title: str, case: "Case", experiment: Experiment | No
     parameters = {"audit_family": title, f"audit_method_{family}": case.title}
     if experiment is not None:
         budget = experiment.budget
-        (currency,) = (cls.name for cls in CURRENCIES.values() if cls is type(budget))
-        parameters |= {f"{prefix}_currency": currency}
-        parameters |= {
-            f"{prefix}_{control.name}": f"{getattr(budget, control.name):.10g}" for control in budget.controls()
-        }
+        parameters |= {f"{prefix}_currency": budget.name}  # an address has the label of an option
+        for control in budget.controls():
+            parameters[f"{prefix}_{control.name}"] = f"{getattr(budget, control.name):.10g}"  # without rounding errors
     return parameters

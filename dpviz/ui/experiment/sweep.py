@@ -155,6 +155,7 @@ def _resumes(page: str, sweep: Sweep | None) -> bool:
     run = current(page)
     if run is None or run.job.active or run.job.task != sweep or run.job.result is None or runner().store is None:
         return False
+    # Points of a visitor's file are not stored.
     return run.experiment.problem.public and 0 < run.job.result.finished < run.job.result.points
 
 
@@ -231,6 +232,7 @@ def laws(result: SweepResult, symbol: str) -> None:
                 f"p in c {symbol}^p": with_margin(power),
                 "off by": f"{short(100 * power.misfit, 2)} %",
                 f"b in a + b ln {symbol}": with_margin(log),
+                # With a blank, as the columns of a table need different names.
                 "off by ": f"{short(100 * log.misfit, 2)} %",
                 "Fits better": better_law(power, log),
             }

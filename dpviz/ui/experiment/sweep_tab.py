@@ -57,6 +57,7 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
     offered = {name: setting for name, setting in settings(experiment).items() if _has_control(panel, name, setting)}
     metrics = {}
     for name, metric in experiment.metrics().items():
+        # The value that a constant guess reaches in another metric is no choice; the caption has it, by `_guess`.
         if not metric.beside and (diagnostics or metric.released):
             metrics[name] = metric
     if not offered or not metrics:
@@ -133,7 +134,8 @@ def _axis(
     numbers = []
     for column, control in zip(right.columns(3), controls, strict=True):
         with column:
-            numbers.append(panel.number(control, f"{PREFIX}_{varied}_{control.name}", slider=False) or 0)
+            value = panel.number(control, f"{PREFIX}_{varied}_{control.name}", slider=False)
+            numbers.append(value or 0)  # an empty input is noted as a mistake, and then no sweep is made
     low, high, count = numbers
     return varied, (low, high, int(count))
 
@@ -191,9 +193,8 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
     where : a text on the value of the second setting, "" without one.
     """
     metric, log_x = _label(sweep, result), setting.logarithmic and sweep.values[0] > 0
-    compared = st.session_state.get(
-        panel.key(f"{PREFIX}_compared"), ""
-    )  # method whose crossings with others are marked
+    # The method whose crossings with others are marked, as chosen in `_sweep`.
+    compared = st.session_state.get(panel.key(f"{PREFIX}_compared"), "")
     privacy, publishing = status(sweep, result)
     band = "Median" if sweep.experiment.replicates == 1 and sweep.data_sets == 1 else "Median and 10-90 % band"
     bars = (
@@ -239,7 +240,7 @@ def _guess(result: SweepResult) -> str:
 
     A constant guess ignores the features; "" if the problem has none.
     """
-    samples = np.array([end.samples[0] for end in result.guesses.ends])
+    samples = np.array([end.samples[0] for end in result.guesses.ends])  # a guess is one number at each point
     if result.guess is None or not samples.size:
         return ""
     low, high = short(float(samples.min()), 4), short(float(samples.max()), 4)

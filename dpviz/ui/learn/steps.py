@@ -324,9 +324,10 @@ def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
     runs = [run for run in (_run(lesson, which) for which in needed) if run is not None]
     for run in runs:
         run.job.wait(FIRST_PICTURE)
-    if any(run.job.active for run in runs):
+    under_way = [run for run in runs if run.job.active]
+    if under_way:
         st.caption(":material/directions_run: The runs of this lesson are under way.")
-        until_ended("learn_look", runs)
+        until_ended("learn_look", under_way)
         return False
     failed = next((run for run in runs if run.job.state != "done"), None)
     if failed is not None:

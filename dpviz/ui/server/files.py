@@ -30,7 +30,7 @@ class Files:
             answer: ASGIApp = self._app
         elif path.endswith((".js", ".css")) and _takes_compressed(Headers(scope=scope)):
             answer = self._compressed.get(path) or await self._file(scope, receive)
-        elif "." in path.rpartition("/")[2] or "/_stcore/" in path:
+        elif "." in path.rpartition("/")[2] or "/_stcore/" in path:  # another file, or Streamlit's own requests
             answer = self._app
         else:
             answer = await self._page(scope, receive)

@@ -21,7 +21,7 @@ from dpviz.datasets.uploads.limits import shown
 from dpviz.datasets.uploads.parsing import OTHER, Bins, Declared, class_label
 from dpviz.errors import UserError
 from dpviz.ui.controls import in_place
-from dpviz.ui.markdown import columns
+from dpviz.ui.markdown import columns, editor_height
 from dpviz.ui.uploads import file, texts
 from dpviz.ui.uploads.file import File
 
@@ -58,6 +58,7 @@ def _choose(upload: CategoricalFile) -> PreparedCategories:
     _mark(upload, declared)
     if declared:  # the domain Z holds all combinations of the categories
         combinations = math.prod(_size(categories) for categories in declared.values())
+        # A longer number would be hard to read: then the power of ten at or below it.
         count = f"{combinations:,}" if combinations < 10**9 else f"about 10^{len(str(combinations)) - 1}"
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
     _require_all(declared, upload.used)
@@ -88,7 +89,7 @@ def use(upload: File, columns: Sequence[str]) -> None:
     """Use those of `columns` that have few enough categories, and fill in their lists from the data; for callbacks."""
     suggested = suggest_categories(upload.frame).keys()
     names = [name for name in columns if name in suggested]
-    st.session_state[f"{upload.page}_upload_lists"] = names
+    st.session_state[f"{upload.page}_upload_lists"] = names  # the control that chooses them, in `table`
     _fill(upload, set(names))
 
 
@@ -113,7 +114,7 @@ def _edit(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | 
         rows,
         start,
         column_config=columns(texts.TABLES["lists"]),
-        height=min(320, 38 + 35 * len(names)),
+        height=editor_height(len(names)),
         alt="Columns to use, and the categories that you declare for each",
     )
     typed = ("" if pd.isna(text) else str(text) for text in edited["categories"])
@@ -136,6 +137,7 @@ def _parse(upload: File, names: Sequence[str]) -> dict[str, Declared]:
 
 def _require_all(declared: Collection[str], used: Collection[str]) -> None:
     """Raise UserError if one of the columns `used` is not among the columns with readable categories, `declared`."""
+    # A number tells, as the columns in `declared` are among the used ones.
     if len(declared) < len(used):
         raise UserError("Correct them, or leave the columns out.", title="Some categories cannot be read")
 
@@ -198,7 +200,8 @@ def _size(declared: Declared) -> int:
     """Return the number of categories of a column, "other" included."""
     if not isinstance(declared, Bins):
         return len({*declared, OTHER})
-    return len({*declared.labels, OTHER}) if declared.edges else len({OTHER})
+    labels = declared.labels if declared.edges else ()  # without edges there are no labels to compute
+    return len({*labels, OTHER})
 
 
 def _fill(upload: File, used: set[str]) -> None:
@@ -216,9 +219,9 @@ def _fill(upload: File, used: set[str]) -> None:
 
 
 def _fitting(suggested: Mapping[str, Declared]) -> list[str]:
-    """Return the columns, in the file's order, that fit together into the largest domain; one that does not is skipped.
+    """Return the first columns of the file that fit together into a domain; one that does not fit is skipped.
 
-    suggested : the categories by column. The size of the domain is the number of their combinations.
+    suggested : the categories by column. The size of a domain, at most MAX_DOMAIN, is the number of their combinations.
     """
     names, combinations = [], 1
     for name, declared in suggested.items():

@@ -202,6 +202,7 @@ def uploaded(
     the contents of the file, and returns the prepared data set; may raise UserError.
     """
     st.caption(f":material/info: {NOTICE}")
+    # Session keys: of the expander; set once the visitor has folded it up; and of the line into which it folds.
     open_key, used_key, line_key = f"{page}_file_open", f"{page}_file_used", f"{page}_line"
     line = st.session_state.get(line_key, "")  # description of the data set at the last draw, "" without one
     if st.session_state.pop(USED, False):
@@ -251,7 +252,7 @@ def _result(file: Kind, make: Callable[[Kind], Prepared[U]]) -> tuple[U, Mapping
             raise
         specification = prepared.specification.replaced(from_data=tuple(file.from_data))
         return specification, {specification.identity: prepared.table}
-    return None
+    return None  # `in_place` has drawn the error
 
 
 def lacks() -> Sequence[str]:
@@ -330,7 +331,7 @@ def read_file(page: str, kind: type[Kind]) -> Kind | None:
         used = [column.name for column in upload.columns]
         repeated = upload.is_confirmed_before
         how.declared(page, upload.reading, used, is_repeated=repeated, change=_change, args=(page, kind))
-    upload.from_data.clear()
+    upload.from_data.clear()  # the controls that follow add the present ones, by `mark_from_data`
     return upload
 
 
@@ -388,7 +389,7 @@ def _confirm(page: str, kind: type[File]) -> None:
     def read(upload: File, data: bytes) -> None:
         upload.proposal = old  # if the file cannot be read so, the settings stay, to be corrected
         reading = how.selected(page, old.reading, kind.shows_cells)
-        upload.proposal = replace(old, reading=reading)
+        upload.proposal = replace(old, reading=reading)  # or with the new ones, if the table cannot be read
         _load(upload, data, reading, old.names)
         upload.proposal = None
         how.keep(upload.name, reading, old.names)
@@ -431,7 +432,7 @@ def _use_file(page: str, kind: type[File], use: Callable[[File, bytes], None]) -
         return
     serial = st.session_state[f"{page}_upload_serial"] = st.session_state.get(f"{page}_upload_serial", 0) + 1
     upload = st.session_state[f"{page}_upload"] = kind(page, file.name, serial)
-    upload.is_text = old is not None and old.is_text
+    upload.is_text = old is not None and old.is_text  # the same file again, unless `_read` detects it anew
     for name in CHOICES:
         st.session_state.pop(f"{page}_upload_{name}", None)
     try:

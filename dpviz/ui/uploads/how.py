@@ -15,7 +15,7 @@ from dpviz.datasets import Detected, Reading
 from dpviz.errors import UserError
 from dpviz.exports.spreadsheets import as_text
 from dpviz.specification import sentences
-from dpviz.ui.markdown import columns, plain
+from dpviz.ui.markdown import columns, editor_height, plain
 from dpviz.ui.uploads import texts
 
 NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the controls that a new file resets
@@ -102,7 +102,7 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
     kinds = detected.reading.kinds
 
     def start() -> pd.DataFrame:
-        names = detected.names[: len(kinds)]
+        names = detected.names[: len(kinds)]  # a file may have more columns than can be read, and so have a kind
         proposed = ["unused" if name in detected.ids else kind for name, kind in zip(names, kinds, strict=False)]
         return pd.DataFrame(
             {
@@ -118,7 +118,7 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
         start,
         hide_index=True,
         column_config=columns(texts.TABLES["kinds"], holds={"options": [*_KINDS.values()]}),
-        height=min(320, 38 + 35 * max(1, len(kinds))),
+        height=editor_height(len(kinds)),
         alt="The columns of the file, what they hold, and their first cells as they would be read",
     )
     kind_by_label = {label: kind for kind, label in _KINDS.items()}
@@ -149,10 +149,11 @@ def declared(
 def _describe(reading: Reading, used: Sequence[str]) -> str:
     """Return a list in Markdown of the settings with which a file is read. used : names of the columns in use."""
     separator, decimal = _SEPARATORS[reading.separator].lower(), {".": "point", ",": "comma"}[reading.decimal]
+    missing = ["empty cells", *map(plain, reading.missing)]
     lines = [
         f"- Cells are separated by: {separator}. Decimal mark: {decimal}. The first row {_HEADERS[reading.header]}.",
         f"- A row is: {_ROWS[reading.rows][0].lower()}{_ROWS[reading.rows][1:]}.",
-        f"- Missing: empty cells, {', '.join(map(plain, reading.missing))}.".replace(", .", "."),
+        f"- Missing: {', '.join(missing)}.",
     ]
     kinds = [kind for kind in reading.kinds if kind != "unused"]
     for kind in ("number", "text"):
@@ -208,4 +209,4 @@ def detect_confirmed(name: str, detect: Callable[[Reading], Detected]) -> Detect
     # With another number of lines to leave out, a row would be left out, or a line of text be taken as a row.
     if detected is None or detected.names != columns or detected.reading.below != reading.below:
         return None
-    return replace(detected, reading=reading)
+    return replace(detected, reading=reading)  # the kinds of the columns, too, are those that were confirmed

@@ -128,7 +128,7 @@ def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]
         num_rows="dynamic",
         placeholder="",
         hide_index=True,
-        column_config=config if source == DECLARED else {**config, "share": None},
+        column_config=config if source == DECLARED else {**config, "share": None},  # None hides the column
         alt="Groups that you declare, and the share of all rows that you declare for each",
     )
     rows = [
@@ -174,7 +174,7 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
                 f"It must be between {short(MIN_SHARE, 6)} and 1.", title=f"The share of {shown(name)} is no share"
             )
     total = math.fsum(share for _, share in rows)
-    if total > 1 + 1e-6:
+    if total > 1 + 1e-6:  # with room for shares that were typed rounded, such as 0.3333334 three times
         raise UserError("They must sum to 1. Lower some of them.", title=f"The shares sum to {short(total)}")
     return Shares([name for name, _ in rows], [share for _, share in rows])
 
@@ -200,7 +200,8 @@ def _buy(file: GroupedFile, group: str, names: list[str]) -> Shares:
     )
     spent = " + ".join(map(short, file.costs)) if file.costs else short(epsilon)
     when = "Spent" if file.costs else "Will spend"
-    st.caption(texts.PRICE.format(when=when, spent=spent, error=2 / epsilon))
+    error = 2 / epsilon  # the mean absolute Laplace noise: a replaced row changes two numbers by 1 each
+    st.caption(texts.PRICE.format(when=when, spent=spent, error=error))
     if not matches:
         raise NotYet("Press “Release the shares”.", title="The shares of these groups are not released yet")
     return Shares(groups, list(grouped.as_shares(matches[-1].counts, smallest)), file.costs)
@@ -234,9 +235,9 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
                 counts[name] = count
         rest = 1 - math.fsum(declared.values())
         if counts and rest >= MIN_SHARE * len(counts):  # else the rest is too small for all of them
-            parts_of_rest = grouped.as_shares(np.array(list(counts.values())), MIN_SHARE / rest)
+            parts_of_rest = grouped.as_shares(np.array(list(counts.values())), smallest=MIN_SHARE / rest)
             for name, part in zip(counts, parts_of_rest, strict=True):
-                filled[name] = max(rest * part, MIN_SHARE)
+                filled[name] = max(rest * part, MIN_SHARE)  # the product may be below by rounding
     shares = declared | filled
     file.groups[group] = [(name, shares.get(name, math.nan)) for name in names]
     file.fill(("groups", group), set(frequent))

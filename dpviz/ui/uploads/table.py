@@ -18,7 +18,7 @@ from dpviz.datasets.uploads.detection import is_id
 from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import UNDECLARED, shown
 from dpviz.datasets.uploads.parsing import is_empty, numbers
-from dpviz.ui.markdown import columns, plain
+from dpviz.ui.markdown import columns, editor_height, plain
 from dpviz.ui.uploads import categories, file, texts
 from dpviz.ui.uploads.file import File
 
@@ -69,16 +69,16 @@ def choose(upload: File, user: str | None = None, constant: bool = False) -> dat
     Raises UserError while something is missing or inconsistent.
 
     user : name of the column that names the user of each row; None for a data set without users. constant : true to
-    offer a constant column.
+    offer a constant column, if the target has classes.
     """
     target, positive = choose_target(upload, tuple(TARGETS))
     used = {target} if user is None else {target, user}
     features = choose_features(upload, used)
     _offer_texts(upload, {*used, *features})
-    columns = _choose_categories(upload, {*used, *features})
+    text_columns = _choose_categories(upload, {*used, *features})
     numeric = [target, *features] if positive is None else features  # a target without classes is a number
     bounds = declare_ranges(upload, numeric, positive is None)
-    lists = categories.declare(upload, columns) if columns else {}
+    lists = categories.declare(upload, text_columns) if text_columns else {}
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
     constant = constant and positive is not None and choose_constant(upload)
     target_range = bounds.pop(target, UNDECLARED) if positive is None else None
@@ -94,7 +94,7 @@ def choose(upload: File, user: str | None = None, constant: bool = False) -> dat
         target_range=target_range,
         constant=constant,
     )
-    source = f" from {len(features) + len(columns)} columns" if columns else ""
+    source = f" from {len(features) + len(text_columns)} columns" if text_columns else ""
     file.ready(upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{source}")
     file.show_counts(prepared.notes)
     return prepared
@@ -110,7 +110,8 @@ def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]
 
     A row has a missing value if its cell is empty in a column of `filled`, or is no number in a column of `features`.
     """
-    missing = upload.count(("missing", *filled, None, *features), lambda: _incomplete(upload.frame, filled, features))
+    quantity = ("missing", *filled, None, *features)  # None ends the names of `filled`
+    missing = upload.count(quantity, lambda: _incomplete(upload.frame, filled, features))
     if not missing:
         return False
     rows = "row" if missing == 1 else f"{missing:,} rows"
@@ -180,19 +181,19 @@ def choose_features(
 
     At first these are all columns that were declared as numeric. label, help : of the control.
     """
-    usable: list[str] = []
+    numeric: list[str] = []
     left_out: list[str] = []
     for column in upload.columns:
         if column.name in used:
             continue
         if not column.numeric:
             left_out.append(column.name)
-        elif upload.is_text or not is_id(column.name):  # a text file has its row numbers left out when it is read
-            usable.append(column.name)
+        elif upload.is_text or not is_id(column.name):  # in a text file, numbers of rows were left out when it was read
+            numeric.append(column.name)
     features = st.multiselect(
         label,
         [column.name for column in upload.columns if column.name not in used],
-        default=usable,
+        default=numeric,
         **upload.widget("features"),
         help=help,
     )
@@ -244,7 +245,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
         tuple(features),
         start,
         column_config=columns(texts.TABLES["ranges"], feature={"label": "Column"} if target else {}),
-        height=min(320, 38 + 35 * max(1, len(features))),
+        height=editor_height(len(features)),
         alt="Lowest and highest value that you declare for each feature",
     )
     upload.bounds |= {name: (float(edited.at[name, "lowest"]), float(edited.at[name, "highest"])) for name in features}
@@ -253,7 +254,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
     # An end that was typed after the fill is no longer from the data, even if it is the same number.
     for row, typed_ends in upload.typed("ranges", tuple(features)).items():
         filled = upload.filled.get(("bounds", features[row]), set())
-        filled -= {(end, value) for end, value in filled if end in typed_ends}
+        filled.difference_update([(end, value) for end, value in filled if end in typed_ends])
     bounds = {name: upload.bounds[name] for name in features}
     unknown = [plain(shown(name)) for name, ends in bounds.items() if np.isnan(ends).any()]
     if unknown:
