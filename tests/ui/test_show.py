@@ -39,7 +39,7 @@ def run() -> Run:
 def test_readings_of_laplace_noise_exist_in_every_currency_and_of_gaussian_noise_not_as_pure_epsilon() -> None:
     laplace = guarantee.readings(TINY.plans()["DP-GD"], 1e-6)
     assert laplace.pure == pytest.approx(2.0) and laplace.epsilon_at_delta <= 2.0
-    assert "Pure ε = 2 (DP-GD)." in guarantee.currencies({"DP-GD": laplace})
+    assert "Pure ε ≤ 2 (DP-GD)." in guarantee.currencies({"DP-GD": laplace})
     arms = presets.arms(["DP-GD"], iterations=4, noise="gaussian")
     gaussian = TINY.replaced(arms=arms, budget=ApproximateDP(epsilon=2.0, delta=1e-6)).plans()["DP-GD"]
     read = guarantee.readings(gaussian, 1e-6)

@@ -254,10 +254,10 @@ def currencies(read: Mapping[str, Readings]) -> str:
     read : readings by label of the method. A currency reads "none" if some method has no finite cost in it.
     """
     sentences = []
-    for name, title, sign in (("pure", "Pure ε", "="), ("rho", "zCDP ρ", "≤"), ("mu", "GDP μ", "≤")):
+    for name, title in (("pure", "Pure ε"), ("rho", "zCDP ρ"), ("mu", "GDP μ")):
         reading = worst(read, name)
         if math.isfinite(reading.value):
-            sentences.append(f"{title} {sign} {short_up(reading.value)} ({reading.who}).")
+            sentences.append(f"{title} ≤ {short_up(reading.value)} ({reading.who}).")
         else:
             some = "" if reading.same else f" ({reading.who})"
             sentences.append(f"{title}: none{some}.")
