@@ -64,7 +64,7 @@ def _show_outcome(auditing: Auditing, outcome: Verdict, is_finished: bool) -> No
         st.info(text + "The audit goes on.", title="No violation so far", icon=":material/search:")
     elif mistake is not None and mistake.by == "attack":
         text += texts.HIDDEN_FROM_ATTACK.format(why=mistake.why)
-        st.warning(text, title="Not caught", icon=":material/search_off:")
+        st.warning(text, title="Not caught by the attack", icon=":material/search_off:")
     elif outcome.faulty:
         text += texts.BESIDE
         st.info(text, title="No violation found", icon=":material/search:")
@@ -85,7 +85,7 @@ def _show_implementation(auditing: Auditing, outcome: Verdict) -> None:
         st.markdown(f":material/fact_check: **Tests of the implementation.** {implementation.sentence()}")
         if mistake is not None and mistake.by == "tests":
             hidden = texts.HIDDEN_FROM_TESTS.format(why=mistake.why)
-            st.warning(hidden, title="Not caught", icon=":material/search_off:")
+            st.warning(hidden, title="Not caught by the tests", icon=":material/search_off:")
 
 
 def tests(auditing: Auditing, progress: Progress) -> None:
