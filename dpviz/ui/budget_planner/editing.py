@@ -129,7 +129,7 @@ class EditedTable:
             st.toast("All changes are undone.")
 
     def _replace(self, rows: Sequence[Row]) -> None:
-        """Put `rows` into a new editor; for callbacks."""
+        """Put `rows` in place of the present ones, into a new editor; for callbacks."""
         self._remember()
         st.session_state[self._last] = [*rows]
         st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
@@ -141,6 +141,7 @@ class EditedTable:
 
     @property
     def _history(self) -> str:
+        """Key of the earlier versions of the rows in the session, the oldest first."""
         return f"{self.key}_history"
 
     def _edit(self) -> list[Row]:
