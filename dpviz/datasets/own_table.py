@@ -22,9 +22,9 @@ from dpviz.datasets.users import UserUpload, prepare_users
 from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow
 
-Bounds = Mapping[str, tuple[float, float]]
+Bounds = Mapping[str, tuple[float, float]]  # the declared range (lowest, highest) of each column
 NO_BOUNDS: Bounds = {}
-_LISTED = 6  # columns that an error names
+_LISTED = 6  # the largest number of columns that an error names
 
 
 @checked
@@ -108,12 +108,13 @@ def table(
     """
     if isinstance(data, tuple) and len(data) == 2:
         data, target = _frame_of_arrays(*data), target or "y"
-    file = _file_in_blocks(data)
+    file = _file_in_blocks(data)  # None unless the data are a file too large to be read as a whole
     if file is not None and (target is None or group is not None or user is not None):
         raise UserError(
             "Groups, users and categories alone are read as a whole: at most 50 MB, and a million rows.",
             title="This file is too big",
         )
+    # Of a file in blocks, the declarations are checked with its first block.
     frame = _frame(data, reading) if file is None else next(file.blocks())
     if categories and target is None and not bounds:
         return _carrying(prepare_categories(frame, categories, reading=reading))
@@ -121,6 +122,7 @@ def table(
     if features is None:
         features = [name for name in frame.columns if name not in {target, group, user, *categories}]
     numeric = [name for name in features if name not in categories]
+    # The columns that need a range: a target without a positive class is a number.
     ranged = numeric if positive is not None or target is None else [*numeric, target]
     if not isinstance(bounds, Mapping):
         bounds = dict.fromkeys(ranged, bounds)
@@ -150,7 +152,10 @@ def table(
 
 
 def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
-    """Return a table of any supported kind as a DataFrame with unique names. Raises UserError for another kind."""
+    """Return a table of any supported kind as a DataFrame with unique names of columns and rows numbered from 0.
+
+    Raises UserError for an object of another kind, and for a file or for names that cannot be used.
+    """
     if isinstance(data, (str, Path)):
         return read_table(_read_bytes(Path(data)), Path(data).name, reading=reading)
     if not isinstance(data, pd.DataFrame):
@@ -158,7 +163,7 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
             raise UserError(
                 "Give a DataFrame, (X, y), or the path of a file.", title=f"A {type(data).__name__} is no table"
             )
-        table = pyarrow.table(data).combine_chunks()
+        table = pyarrow.table(data).combine_chunks()  # from any library that exports Arrow data
         names = limits.checked_names(table.column_names, 1, limits.MAX_COLUMNS)
         columns = [plain(column.combine_chunks(), name) for column, name in zip(table.columns, names, strict=True)]
         return frame_of(pyarrow.Table.from_arrays(columns, names=names))
@@ -167,7 +172,7 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
 
 
 def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
-    """Return arrays X (n, d) and y (n,) as a table with columns x1 to xd and y. Raises UserError for other shapes."""
+    """Return X (n, d) and y (n,) as a table with the columns x1 to xd and y. Raises UserError for other shapes."""
     features, labels = np.asarray(x), np.asarray(y)
     if features.ndim != 2 or labels.shape != (len(features),):
         raise UserError(
@@ -179,7 +184,7 @@ def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
 
 
 def _read_bytes(path: Path) -> bytes:
-    """Return the content of a file. Raises UserError if it cannot be opened."""
+    """Return the content of a file. Raises UserError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -187,9 +192,10 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _file_in_blocks(data: Any) -> TableFile | None:
-    """Return the file of a table that is too large to be read as a whole; None for any other table.
+    """Return the file if `data` is the path of one that is too large to be read as a whole; None for other data.
 
-    Raises UserError for such a file that is no Parquet.
+    A file is too large above MAX_BYTES, and a Parquet file also above MAX_ROWS. Raises UserError for a large file of
+    another format, as only Parquet can be read in blocks.
     """
     if not isinstance(data, (str, Path)) or not Path(data).is_file():
         return None
@@ -207,7 +213,11 @@ def _file_in_blocks(data: Any) -> TableFile | None:
 
 
 def _in_blocks(file: TableFile, first: Prepared[UploadedTable]) -> UploadedTable:
-    """Return the declarations of a file that is read in blocks, given those of its first block; carry the file."""
+    """Return the declarations of a file that is read in blocks, which carry the file in place of rows.
+
+    first : the declarations, prepared from the first block alone. Here they get the number of rows of the whole file,
+    which must be read for that if rows with missing values are left out.
+    """
     upload = first.specification
     n = file.rows
     if upload.missing == "drop":
@@ -216,7 +226,10 @@ def _in_blocks(file: TableFile, first: Prepared[UploadedTable]) -> UploadedTable
 
 
 def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
-    """Raise UserError that names every column without a usable range, and every range without a column."""
+    """Raise UserError if a column of `names` has no usable range in `bounds`, or if a range is of no such column.
+
+    All columns without a range are named at once, up to _LISTED, so that one correction is enough.
+    """
     without = [name for name in names if not is_range(*bounds.get(name, UNDECLARED))]
     if without:
         listed = ", ".join(map(shown, without[:_LISTED])) + " and more" * (len(without) > _LISTED)
@@ -234,8 +247,11 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
 
 
 def _carrying(result: Prepared[U]) -> U:
-    """Return the declarations of a table that is ready to use, with its rows; warn of the oddities of these."""
-    notes = [f"rows left out because of missing values: {result.dropped:,}"] * bool(result.dropped)
-    for note in (*notes, *result.notes):
+    """Return the declarations of a prepared table, which carry its rows; warn of rows left out and of odd cells."""
+    notes = list(result.notes)
+    if result.dropped:
+        notes.insert(0, f"rows left out because of missing values: {result.dropped:,}")
+    for note in notes:
+        # Level 4 is the line that calls `table`: between are this function, `table`, and its wrapper by `checked`.
         warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=4)
     return result.specification.carrying(result.table)

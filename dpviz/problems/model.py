@@ -15,9 +15,9 @@ from dpviz.later import pd
 
 @dataclass(frozen=True)
 class Score:
-    """A linear function of the features in their own units: `constant` + Σ `coefficients` (d,) × value.
+    """A linear function of the d features, in their own units: `constant` + Σ_j `coefficients`[j] × value_j.
 
-    proba : true if 1 / (1 + e^-score) is the probability of the positive class.
+    proba : true if 1 / (1 + e^-score) is the probability of the positive class, as for a logistic model.
     """
 
     coefficients: np.ndarray
@@ -26,17 +26,22 @@ class Score:
 
 
 def unscaled(weights: np.ndarray, centres: np.ndarray, widths: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return coefficients (d,) and constant of Σ weights × (value - centre) / width as a function of the values."""
+    """Return the coefficients (d,) and the constant with which Σ_j coefficients[j] × value_j + constant equals
+    Σ_j weights[j] × (value_j - centres[j]) / widths[j].
+
+    So the weights of a run, which sees features scaled by centre and width, apply to the features' own units.
+    """
     coefficients = weights / widths
     return coefficients, -float(coefficients @ centres)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """The linear model that one run of a method released, in the units of the table; from `Trace.model`.
+    """The linear model that one run of a method released, in the units of the table. `Trace.model` returns it.
 
-    data : declarations of the table that it was learnt from. guarantee : the protection of the rows in it, with its
-    conditions; "none: …" for a reference without privacy.
+    linear_score : the linear function by which it predicts. data : declarations of the table that it was learnt from.
+    guarantee : the protection of the rows in that table, with its conditions; "none: …" for a reference without
+    privacy.
 
     Values outside of the declared ranges count as the nearest end of these, as they did in the run, and missing ones as
     the middle.
@@ -48,17 +53,17 @@ class Model:
 
     @property
     def coef_(self) -> np.ndarray:
-        """(d,) coefficient of each feature, in the order of `names`."""
+        """The coefficients (d,) of the features, in the order of `names`."""
         return self.linear_score.coefficients
 
     @property
     def intercept_(self) -> float:
-        """The constant."""
+        """The constant that is added to the sum of coefficient × value."""
         return self.linear_score.constant
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The features; of categories, one for each."""
+        """The names of the d features; a column of categories makes one feature of each category."""
         return self._facts.names
 
     def __repr__(self) -> str:
@@ -68,16 +73,17 @@ class Model:
 
     @property
     def classes_(self) -> np.ndarray | None:
-        """[False, True] where there are two classes, else None."""
+        """[False, True], the negative and the positive class; None for a target that is a number."""
         return None if self._facts.target is not None else np.array([False, True])
 
     @property
     def _facts(self) -> DatasetFacts:
+        """The public facts of the table. Its `target` is the range of the target, None where there are two classes."""
         return self.data.facts()
 
     def decision_function(self, rows: Any) -> np.ndarray:
-        """Compute intercept + Σ coefficient × value (n,) of rows, as `predict` takes them."""
-        low, high = np.array(self._facts.bounds).T
+        """Compute the score (n,) of rows, intercept + Σ coefficient × value. rows : as in `predict`."""
+        low, high = np.array(self._facts.bounds).T  # (d,) each
         values = self._features(rows)
         values = np.where(np.isfinite(values), np.clip(values, low, high), (low + high) / 2)
         return np.asarray(self.intercept_ + values @ self.coef_)
@@ -110,13 +116,14 @@ class Model:
             raise UserError(
                 "Only a logistic model has probabilities. Use predict.", title="This model predicts no probability"
             )
-        positive = 1 / (1 + np.exp(-np.clip(self.decision_function(rows), -700, 700)))
+        score = np.clip(self.decision_function(rows), -700, 700)  # e^710 is too large for a float
+        positive = 1 / (1 + np.exp(-score))
         return np.column_stack([1 - positive, positive])
 
     def score(self, rows: Any, y: Any = None) -> float:
-        """Compute the accuracy, or R² for a target that is a number, on rows that the run has not seen.
+        """Compute the share of rows whose class is predicted right, or R² for a target that is a number.
 
-        It reads the rows: it is not private, and should be computed on a test set alone.
+        It reads the rows, so it is not private: compute it on a test set alone, which the run has not seen.
 
         Parameters
         ----------
@@ -138,13 +145,16 @@ class Model:
             y = rows[target]
         predicted, labels = self.predict(rows), pd.Series(np.asarray(y))
         if self._facts.target is None:
+            # Truth values, and the labels ±1 of generated data, are positive above 0; those of a file, if they are the
+            # class that was declared positive.
             if labels.dtype == bool or not isinstance(self.data, UploadedTable):
                 is_positive = labels.astype(float).to_numpy() > 0
             else:
                 is_positive = encode_target(labels, self.data.positive) > 0
             return float((predicted == is_positive).mean())
         values = labels.to_numpy(dtype=float)
-        return float(1 - ((values - predicted) ** 2).sum() / ((values - values.mean()) ** 2).sum())
+        unexplained, total = ((values - predicted) ** 2).sum(), ((values - values.mean()) ** 2).sum()
+        return float(1 - unexplained / total)
 
     def to_dict(self) -> dict[str, Any]:
         """Return coefficients by name, intercept, ranges, target and guarantee: all that a prediction needs."""
@@ -163,7 +173,7 @@ class Model:
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def _features(self, rows: Any) -> np.ndarray:
-        """Return rows as numbers (n, d) in the order of `names`."""
+        """Return rows as numbers (n, d) in the order of `names`; categories become 0 or 1. Raises UserError."""
         if isinstance(rows, pd.DataFrame):
             return self._features_of_frame(rows)
         values = np.asarray(rows, dtype=float)
@@ -175,6 +185,10 @@ class Model:
         return values
 
     def _features_of_frame(self, rows: "pd.DataFrame") -> np.ndarray:
+        """Return the features (n, d) of a DataFrame, read as the run read its table if the user declared that.
+
+        No row is left out because of missing values. Raises UserError if a column is missing.
+        """
         data = self.data
         if not isinstance(data, UploadedTable):
             missing = [name for name in self.names if name not in rows.columns]
@@ -182,14 +196,18 @@ class Model:
                 raise UserError("Give all columns of the features.", title=f"Column {missing[0]!r} is missing")
             return rows[list(self.names)].to_numpy(dtype=float)
         frame = rows.reset_index(drop=True)
-        if data.target not in frame.columns:
+        if data.target not in frame.columns:  # to predict, no target is needed, but reading expects the column
             frame = frame.assign(**{data.target: np.nan})
         table = data.replaced(missing="fill").read(frame).table
-        return data.model_copy(update={"n": len(table)}).raw_rows({data.identity: table})[0]
+        features, *_ = data.model_copy(update={"n": len(table)}).raw_rows({data.identity: table})
+        return features
 
 
 def to_target(score: Score, target: tuple[float, float] | None) -> Score:
-    """Return a score in [-1, 1] in the unit of the target with this range; unchanged for two classes."""
+    """Return a score that predicts the target scaled to [-1, 1] as one that predicts it in its own unit.
+
+    target : the range of the target; None for two classes, whose score stays as it is.
+    """
     if target is None:
         return score
     low, high = target

@@ -136,7 +136,7 @@ def test_without_the_mistake_nothing_is_found_and_with_few_runs_it_is_not_caught
     assert "mended=True" in next(code.value for code in mended.code if code.value.startswith("from "))
     few = ended(load("audit", **broken, audit_broken_quieter_runs="200"))
     (verdict,) = few.warning
-    assert verdict.proto.title == "Not caught" and "does not show in so few runs" in verdict.value
+    assert verdict.proto.title == "Not caught by the attack" and "does not show in so few runs" in verdict.value
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def by_trainings(
             ends[label] = line.y[-1]
     lines, notes = one_band(lines, min(ends, key=lambda label: ends[label], default=""))
     if thin_lines:
-        notes = [*notes, "thin: some runs have ended"]
+        notes = [*notes, "thin lines: some runs have ended"]
     lowest = min(ends.keys() & curves.keys(), key=lambda label: ends[label], default="")
     marks, sentence = [], ""
     gains_little = paying(curves[lowest][1]) if lowest and ended else None

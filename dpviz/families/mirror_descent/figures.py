@@ -37,7 +37,7 @@ def noise_of_rounds(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -
     their draws amount to (`planning.draw_noise`)."""
     draw_noise = {label: planning.draw_noise(plan) for label, plan in plans.items() if plan.private}
     noise = {label: {**by_player, **plans[label].noise} for label, by_player in draw_noise.items()}
-    title = "Noise (draws: on means)" if any(draw_noise.values()) else ""
+    title = "Noise (draws: Gumbel)" if any(draw_noise.values()) else ""
     caption = (
         "Noise on each entry of a gradient, of the payoffs or of the tables. To draw a vertex is to take the best one "
         "after Gumbel noise, whose standard deviation is drawn: on the mean of the gradients so far, or of best "

@@ -358,7 +358,7 @@ def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: M
         lines,
         Axes("Parameters d", "Noise of a step, σ", log_x=True, log_y=True),
         marks=marks,
-        notes=["all privacy is charged at step 1"],
+        notes=["no curve of privacy: step 1 is charged for all"],
         if_empty="No method adds noise.",
         height=style.SMALL,
     )

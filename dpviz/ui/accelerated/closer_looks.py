@@ -19,6 +19,7 @@ from dpviz.ui.experiment.plan import PlanView
 BENCH_CONVEXITY = Control(
     "bench_convexity", "Strong convexity", texts.BENCH_HELP, 0.5, float, 0.01, 1.0, symbol="μ", scale="log"
 )
+# Options of two menus about the quadratic test bench: step sizes α, in units of 1/L, and noise per step.
 STEPS = {str(value): f"{value:g}" for value in figures.RELATIVE_STEPS}
 NOISES = {"0.01": "0.01", "0.0001": "0.0001"}
 
@@ -41,7 +42,7 @@ def _select_method(panel: Panel, view: PlanView, name: str) -> str:
 
 
 def _accountants(panel: Panel, view: PlanView, delta: float) -> None:
-    """Draw ε at δ of one method's releases along the steps, by every accountant."""
+    """Draw ε at δ of one method's releases against the number of steps, one curve for each accountant."""
     plan = view.plans[_select_method(panel, view, "accountants_of")]
     caption = (
         "The same releases, read by different accountants. Each is an upper bound; the lowest one holds. δ is set "
@@ -51,7 +52,10 @@ def _accountants(panel: Panel, view: PlanView, delta: float) -> None:
 
 
 def _decomposition(panel: Panel, view: PlanView) -> None:
-    """Draw the parts of one method's error: its start, the noise for privacy, and the noise of batches."""
+    """Draw the parts of one method's error along the steps: optimisation, privacy noise, and batch noise.
+
+    They are parts of the error bound or, at the visitor's choice, of the exact error on a quadratic.
+    """
     label = _select_method(panel, view, "parts_of")
     exact = panel.switch(
         "parts_exact",
@@ -68,7 +72,10 @@ def _decomposition(panel: Panel, view: PlanView) -> None:
 
 
 def _quadratics(panel: Panel) -> None:
-    """Draw rates of momentum on quadratics with eigenvalues in [μ, 1], and the error of heavy ball on the worst one."""
+    """Draw rates of momentum on quadratics with eigenvalues in [μ, 1], and the error of heavy ball on one of them.
+
+    It is a test bench with settings of its own (μ, step size, noise), independent of the plan; L is 1.
+    """
     row = st.columns([4, 2, 2, 3], vertical_alignment="bottom")
     with row[0]:
         convexity = float(panel.number(BENCH_CONVEXITY, "bench_convexity") or BENCH_CONVEXITY.default)
@@ -78,6 +85,7 @@ def _quadratics(panel: Panel) -> None:
         noise = float(panel.choice("bench_noise", "Noise per step", NOISES, "0.01", "The noise is T times this."))
     with row[3]:
         published = panel.switch("bench_paper", "The paper's curves", False, texts.PUBLISHED)
+    # A link can hold a number outside of the control's range.
     convexity = min(max(convexity, BENCH_CONVEXITY.low or 0.0), BENCH_CONVEXITY.high or 1.0)
     charts.beside(
         (figures.momentum_rates(convexity, 1.0, published=published), panel.key("chart_rates")),
@@ -91,7 +99,7 @@ _certify = st.cache_data(max_entries=64, show_spinner="Solving the matrix inequa
 def _certificate(panel: Panel, view: PlanView) -> None:
     """Draw a certified rate of heavy ball on all smooth and strongly convex losses, from a linear matrix inequality.
 
-    The search begins at a press of a button, and again by itself only with the same constants.
+    The search takes seconds, so a press of a button begins it. Its result stays on the page until the constants change.
     """
     st.markdown(texts.CERTIFICATE)
     arm = next((arm for arm in view.experiment.arms if isinstance(arm.algorithm, HeavyBall)), None)
@@ -102,16 +110,17 @@ def _certificate(panel: Panel, view: PlanView) -> None:
     assert isinstance(plan.facts, SmoothFacts) and isinstance(method, HeavyBall)
     steps = method.steps(plan.facts, plan.iterations)
     step, momentum = float(steps.step_size[0]), float(steps.momentum[0])
-    constants = (plan.facts.strong_convexity, plan.facts.smoothness, step, momentum)
-    requested = st.session_state.get(panel.key("certified")) == constants
-    if not requested and not st.button("Look for a certificate (1-3 s)", key=panel.key("certify")):
+    strong_convexity, smoothness = plan.facts.strong_convexity, plan.facts.smoothness
+    constants = (strong_convexity, smoothness, step, momentum)
+    was_requested = st.session_state.get(panel.key("certified")) == constants
+    if not was_requested and not st.button("Look for a certificate (1-3 s)", key=panel.key("certify")):
         return
     st.session_state[panel.key("certified")] = constants
     certified = _certify(*constants)
     if certified is None:
         st.warning(
-            f"At κ = {short(constants[1] / constants[0])} and β = {short(momentum)} the matrix inequality has no "
-            f"solution at any rate below 1. It needs about β ≤ {short_down(max(0.0, 1 - step * constants[1] / 2))}.",
+            f"At κ = {short(smoothness / strong_convexity)} and β = {short(momentum)} the matrix inequality has no "
+            f"solution at any rate below 1. It needs about β ≤ {short_down(max(0.0, 1 - step * smoothness / 2))}.",
             title="No worst-case certificate",
         )
     else:

@@ -37,19 +37,22 @@ from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import plain
 from dpviz.ui.uploads.file import missing_rule
 
-FARTHEST = 10_000  # steps of the longest run in the chart of the bound against T
-GROUND_POINTS = 61  # along each axis
-GROUND_SECONDS = 0.2  # limit for the evaluation of the objective; to load the data takes no longer
+FARTHEST = 10_000  # largest T in the chart of the error bound against the number of steps T
+GROUND_POINTS = 61  # points of the map of the objective, along each axis
+GROUND_SECONDS = 0.2  # the longest that the evaluation of that map may take; loading the data takes no longer
 
 
 @dataclass(frozen=True)
 class Theory:
-    """Predictions of theory about the plans; curves by label.
+    """Predictions of theory about the error of each arm, by label of the arm.
 
-    bounds, exact : (T+1,) error bound; and exact error where the problem is a quadratic.
-    by_horizon : numbers of steps, and the bound after each. without : labels of the arms without a known bound.
+    bounds : (T+1,) error bound after t = 0..T steps, of the private arms that have one.
+    exact : (T+1,) expected error after t = 0..T steps, where the problem is a quadratic.
+    by_horizon : k numbers of steps (k,), and the error bound (k,) at the end of a run of so many steps, all of which
+    spend the whole budget. without : labels of the arms that lack one of the two bounds.
     start : upper bound on the excess loss before the first step; an error bound above it says nothing.
-    own : comparison of the schedule that the user draws with others; None where nothing is known before a run.
+    own : predicted error under the schedule that the user draws, next to other schedules; only of arms with such a
+    schedule, None where nothing is known before a run.
     """
 
     bounds: Mapping[str, np.ndarray]
@@ -76,71 +79,83 @@ class AcceleratedPage(FamilyPage):
         bounds, exact, by_horizon, without, own = {}, {}, {}, [], {}
         start = 0.0
         for arm in experiment.arms:
-            method, plan = arm.algorithm, plans[arm.label]
+            label, method, plan = arm.label, arm.algorithm, plans[arm.label]
             assert isinstance(method, GradientMethod) and isinstance(plan.facts, SmoothFacts)
-            start = plan.facts.initial_gap
+            start = plan.facts.initial_gap  # the same for all arms
             if plan.facts.eigenvalues:
-                exact[arm.label] = method.expected_on_quadratic(plan)
+                exact[label] = method.expected_on_quadratic(plan)
             if not plan.private:
                 continue
             if method.is_drawn:
-                own[arm.label] = compare(method, plan)
+                own[label] = compare(method, plan)
             bound = method.error_bound(plan)
             if bound is None:
-                without.append(arm.label)
+                without.append(label)
                 continue
-            bounds[arm.label] = bound
+            bounds[label] = bound
+            longer = method.replaced(iterations=min(FARTHEST, max(2 * method.iterations, 200)))
             try:
-                farther = method.replaced(iterations=min(FARTHEST, max(2 * method.iterations, 200)))
-                by_horizon[arm.label] = planning.bound_by_horizon(farther, plan.facts, plan.budget)[:2]
+                by_horizon[label] = planning.bound_by_horizon(longer, plan.facts, plan.budget)[:2]
             except UserError:
-                without.append(arm.label)  # no quick bound for this noise or schedule: the curve is left out
+                without.append(label)  # no quick bound for this noise or schedule: the curve is left out
         return Theory(bounds, exact, by_horizon, tuple(without), start, own)
 
     def size_note(self, view: PlanView) -> str:
-        """Return the batch in rows and in passes over the data."""
+        """Return the size of a batch, and the epochs (passes over the data) of the longest private plan."""
         plan = max(guarantee.private(view.plans).values(), key=lambda plan: plan.iterations)
         m, n = int(plan.rows[0]), plan.facts.n
         rows = f"All n = {n:,} rows" if m == n else f"m = {m:,} of n = {n:,} rows"
         return f"{rows} in each step: {short(plan.iterations * m / n)} epochs in {plan.iterations:,} steps."
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
-        """Yield charts of the noise in each step, the privacy spent, and the error bounds along the steps and by T."""
+        """Yield charts of the noise in each step, of the privacy spent, of the error bounds along the steps, and of the
+        error bound at the end against the number of steps T."""
         caption = "Noise added to each coordinate of the mean gradient."
         chart = plan_figures.noise_schedule(view.plans, view.styles, caption)
         yield replace(chart, handles=_handles(view))
         yield page_plan.privacy_spent(view)
-        bounds: Theory = view.theory
-        rests_on = _condition(view)
-        none = f" No bound is known for {', '.join(dict.fromkeys(bounds.without))}." if bounds.without else ""
-        by_step = f"{_bound_caption(view)} Above the error of the start it says nothing.{none}"
-        by_horizon = (
-            f"Error bound{rests_on}, where the whole budget is spread over T steps. -opt and -T* take the best T up to "
-            f"yours.{none}"
+        predictions: Theory = view.theory
+        condition = _condition(view)
+        without = dict.fromkeys(predictions.without)  # each label once
+        no_bound = f" No bound is known for {', '.join(without)}." if without else ""
+        caption_by_step = f"{_bound_caption(view)} Above the error of the start it says nothing.{no_bound}"
+        caption_by_horizon = (
+            f"Error bound{condition}, where the whole budget is spread over T steps. -opt and -T* take the best T up "
+            f"to yours.{no_bound}"
         )
-        yield plan_figures.error_bounds(bounds.bounds, view.styles, by_step, start=bounds.start, condition=rests_on)
+        start = predictions.start
+        yield plan_figures.error_bounds(
+            predictions.bounds, view.styles, caption_by_step, start=start, condition=condition
+        )
         yield plan_figures.bound_by_horizon(
-            bounds.by_horizon, view.styles, by_horizon, start=bounds.start, condition=rests_on
+            predictions.by_horizon, view.styles, caption_by_horizon, start=start, condition=condition
         )
 
     def chart_note(self, view: PlanView) -> str:
-        """Return the predicted error with the schedule that the user draws, of the first method that has one."""
-        return next(iter(_own_schedules(view)), "")
+        """Return a sentence on the predicted error under the schedule that the user draws, of the first method that
+        has one; "" if none has."""
+        sentences = _own_schedules(view)
+        return sentences[0] if sentences else ""
 
     def draw_advice(self, view: PlanView) -> None:
-        """Draw shapes that a schedule of the user's own can start from, and its predicted errors."""
+        """Draw buttons with shapes for the user's own schedule of noise, and the errors that it is predicted to have.
+
+        Nothing is drawn unless a method has such a schedule.
+        """
         if not _drawn_methods(view):
             return
         st.markdown(f"**Your own schedule.** {texts.SHAPE}")
         with st.container(horizontal=True, gap="small"):
             for name, knots in theory.SHAPES.items():
                 st.button(name, key=f"{self.prefix}_shape_{name}", on_click=self._take_shape, args=(knots,))
-        if sentences := _own_schedules(view):
-            first = next(comparison for comparison in view.theory.own.values() if comparison is not None)
-            source = "Exact for this quadratic." if first.exact else _bound_caption(view)
+        sentences = _own_schedules(view)
+        if sentences:
             st.markdown(" ".join(sentences))
+            # What follows is the same for all methods, which share problem, budget, noise and batches.
+            comparison = next(comparison for comparison in view.theory.own.values() if comparison is not None)
+            source = "Exact for this quadratic." if comparison.exact else _bound_caption(view)
             best = "No schedule is known to be optimal with this noise and budget; the recommended one is a good one."
-            if first.proven:
+            if comparison.proven:
                 best = "Optimal means: after the last step. On the way it may be far worse."
             st.caption(f"{source} {best}")
         unknown = [label for label, comparison in view.theory.own.items() if comparison is None]
@@ -148,6 +163,7 @@ class AcceleratedPage(FamilyPage):
             st.caption(f"Nothing is known of {', '.join(unknown)} before a run.")
 
     def _take_shape(self, knots: theory.Knots) -> None:
+        """Set the user's schedule to a shape, given by its heights; for callbacks."""
         st.session_state[f"{self.prefix}_knots"] = address_text(knots)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
@@ -177,11 +193,9 @@ class AcceleratedPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- during a run
 
     def ground(self, run: Run, x: Ruler, y: Ruler) -> Background | None:
-        """Return the objective of a quadratic, or of a model of public data that is quick to evaluate."""
-        facts, grid = (
-            run.experiment.problem.facts(),
-            [np.linspace(axis.low, axis.high, GROUND_POINTS) for axis in (x, y)],
-        )
+        """Return the objective on a grid over both axes: of a quadratic, or of a model that is quick to evaluate."""
+        grid = [np.linspace(axis.low, axis.high, GROUND_POINTS) for axis in (x, y)]
+        facts = run.experiment.problem.facts()
         assert isinstance(facts, SmoothFacts)
         if facts.eigenvalues:
             return figures.ground(facts, *grid)
@@ -198,22 +212,23 @@ class AcceleratedPage(FamilyPage):
     # ----------------------------------------------------------------------------------------------------- after a run
 
     def curve_options(self, view: PlanView) -> Options:
-        """Return options that draw the gradient norm next to the error, with bounds and exact expectations."""
-        rests_on, predictions = _condition(view), view.theory
+        """Return options that draw the gradient norm next to the error, and over the error its bounds and, on a
+        quadratic, its exact expectations."""
+        condition, predictions = _condition(view), view.theory
         exact = {"exact expectation": predictions.exact} if predictions.exact else {}
         return replace(
             super().curve_options(view),
             second="gradient_norm",
             overlays={"bound": predictions.bounds} | exact,
             remarks={
-                "bound": f"The bound is on the mean{rests_on}.",
+                "bound": f"The bound is on the mean{condition}.",
                 "exact expectation": ("The expectation is a mean; of so skewed a quantity the median lies below it."),
             },
-            conditions={"bound": rests_on},
+            conditions={"bound": condition},
         )
 
     def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
-        """Draw the released model by column, as the first result of a user's file; nothing for public data."""
+        """Draw the coefficients of the models released from a user's file; nothing for public data."""
         problem = run.experiment.problem
         arm_traces = released_model.of_each(trace)
         if problem.public or not arm_traces or not isinstance(problem, LinearModel):
@@ -225,7 +240,7 @@ class AcceleratedPage(FamilyPage):
         released_model.show(panel, run, sentences, table, _explain_prediction(problem))
 
     def draw_verdict(self, run: Run, trace: Trace, diagnostics: bool) -> None:
-        """Name the models that are no better than a guess, and the share of rows that the clip changes.
+        """Draw a warning of models that are no better than a guess, and the share of rows that the clip changes.
 
         Both read the raw rows, so they are drawn with diagnostics only.
         """
@@ -269,16 +284,19 @@ def _drawn_methods(view: PlanView) -> dict[str, GradientMethod]:
 
 
 def _handles(view: PlanView) -> dict[str, Any]:
-    """Return the handles by which the user draws a schedule in the chart of the noise; empty if no method has one.
+    """Return the handles by which the user draws a schedule in the chart of the noise, for the browser's program.
 
-    knots : the heights of the schedule. limit : upper limit of their size. power : 1 if the cost of a step is
-    proportional to 1 / noise, 2 if to its square. lines : of each method, the number of steps and log10 of the noise of
-    an even schedule; the first, with most steps, bears the handles.
+    Empty if no method has such a schedule. Else it has the keys knots : the heights of the schedule. limit : upper
+    limit of their size. power : 1 if the cost of a step is proportional to 1 / noise, 2 if to its square. lines : of
+    each method, the number of steps and log10 of the noise of an even schedule; the first, with most steps, bears the
+    handles.
     """
     methods = _drawn_methods(view)
     if not methods:
         return {}
-    knots, power = next(iter(methods.values())).knots, 1 if view.experiment.budget.pure else 2
+    first_method, *_ = methods.values()
+    knots = first_method.knots  # a setting that all methods share
+    power = 1 if view.experiment.budget.pure else 2
     lines = {}
     for label in sorted(methods, key=lambda label: -view.plans[label].iterations):
         noise = view.plans[label].noise["gradient"]
@@ -287,8 +305,8 @@ def _handles(view: PlanView) -> dict[str, Any]:
 
 
 def _own_schedules(view: PlanView) -> list[str]:
-    """Return a sentence for each method with a schedule that the user draws: its predicted error, next to those of the
-    even and the optimal schedule. Methods without a prediction have none."""
+    """Return a sentence for each method with a schedule that the user draws and with a prediction: its error under this
+    schedule, under an even one, and under the optimal or recommended one."""
     comparisons = {label: comparison for label, comparison in view.theory.own.items() if comparison is not None}
     sentences = []
     for label, comparison in comparisons.items():
@@ -307,14 +325,17 @@ def _own_schedules(view: PlanView) -> list[str]:
 
 
 def _describe_model(arm_trace: ArmTrace, names: list[str]) -> str:
-    """Describe the released model of the first run. names : of its coefficients."""
+    """Describe the released model of an arm's first run: its distance from the start and its largest coefficients.
+
+    names : of the coefficients.
+    """
     x, distance = arm_trace.output["x"][0], arm_trace.last("distance")
     moved = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
     return f"{moved}largest coefficients: {released_model.heaviest(x, names)}."
 
 
 def _explain_prediction(problem: LinearModel) -> str:
-    """Explain how to predict with the coefficients."""
+    """Explain how to predict with the coefficients of a model, given how the problem scales features and target."""
     facts = problem.data.facts()
     interval = "[0, 1]" if problem.scaling == "unit" else "[-½, ½]"
     constant = {"unit": "1", "centred": "½"}[problem.scaling]
@@ -331,15 +352,21 @@ def _explain_prediction(problem: LinearModel) -> str:
 
 
 def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
-    """Warn of models that are no better than a constant guess for every row: the majority's class, or the median."""
-    guesses = {name: known for name in trace.metrics if (known := trace.guess(name)) is not None}
-    if not guesses:
+    """Warn of models that are no better than a constant guess for every row: the majority's class, or the median.
+
+    A model counts as better if its median over the runs exceeds the guess by more than a margin.
+    """
+    guesses = {name: trace.guess(name) for name in trace.metrics}
+    recorded = [(name, *guess) for name, guess in guesses.items() if guess is not None]
+    if not recorded:
         return
-    name, (guess, reached) = next(iter(guesses.items()))
-    sign = 1 if guess.better == "higher" else -1
+    name, guess, reached = recorded[0]  # a metric, the metric of the guess that belongs to it, and its value
+    is_share = guess.better == "higher"
+    sign = 1 if is_share else -1
     # The standard error of a share of n rows; for errors, which have no such law, a hundredth.
-    margin = math.sqrt(reached * (1 - reached) / problem.facts().n) if guess.better == "higher" else reached / 100
-    ends = {label: float(np.median(trace.last(label, name))) for label in trace.lanes if len(trace.last(label, name))}
+    margin = math.sqrt(reached * (1 - reached) / problem.facts().n) if is_share else reached / 100
+    samples = {label: trace.last(label, name) for label in trace.lanes}
+    ends = {label: float(np.median(values)) for label, values in samples.items() if len(values)}
     below = [f"{plain(label)} {short(end, 4)}" for label, end in ends.items() if not sign * (end - reached) > margin]
     if below:
         st.warning(
@@ -353,7 +380,11 @@ def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
 
 @st.cache_data(max_entries=32, scope="session", show_spinner=False)
 def _clipped_share(text: str, _tables: Mapping[str, np.ndarray]) -> float:
-    """Return the share of rows that the clip of the problem with JSON text `text` changes."""
+    """Return the share of rows that clipping changes, in the problem with the JSON text `text`.
+
+    With clipping of rows, these are the rows longer than the clip; with clipping of gradients, the rows whose gradient
+    can become longer. The tables are no part of the cache's key: the problem names them.
+    """
     problem = LinearModel.from_json(text)
     built = problem.build(_tables)
     return built.shortened_share if problem.clipping == "rows" else built.clipped_share

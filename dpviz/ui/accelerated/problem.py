@@ -1,4 +1,4 @@
-"""Choosing what is minimised: a data set with its model, or the quadratic test bench."""
+"""The choice of the problem that is minimised: a data set with a loss on it, or the quadratic test bench."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -28,17 +28,22 @@ LOSSES: Mapping[str, type[LinearModel]] = {
     "huber": HuberRegression,
 }
 LOSS_TITLES = {"logistic": "Logistic", "squared": "Squared", "huber": "Huber"}
-# The usual default and that of an upload. Without a constant column a model must say ½ where all features are at their
-# lowest. A coefficient of 5 costs 0.25 at λ = 0.01, a third of what guessing costs (ln 2), and 0.025 at 0.001.
+# Settings with another default on a visitor's own file: the usual default, and that one. An upload gets an intercept,
+# since a model without one must say ½ where all features are at their lowest. It gets a smaller λ, since a coefficient
+# of 5 costs 0.25 at λ = 0.01, a third of what guessing costs (ln 2), and 0.025 at 0.001.
 UPLOADS: Mapping[str, tuple[Any, Any]] = {"intercept": ("no", "yes"), "regularisation": (0.01, 0.001)}
 MODEL = ("regularisation", "scaling", "intercept", "clip", "clip_norm", "clipping", "start", "initial_gap")
 SMOOTHNESS = ("smoothness_source", "smoothness", "smoothness_cost")
 EXPANDER = "Model and clipping"
 
 
-def _loss(chosen: problem_menu.Selection) -> problem_menu.Menu:
-    """The losses. Two controls, since a target that is a number leaves fewer, and each remembers what was chosen."""
-    data = chosen.upload or table.GENERATORS.get(chosen.source, UniformLogistic)()
+def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
+    """Return the menu of losses for the selected data.
+
+    A target with two classes allows all losses; a target that is a number, all but the logistic one. The two menus have
+    different names, so that each remembers its own choice.
+    """
+    data = selection.upload or table.GENERATORS.get(selection.source, UniformLogistic)()
     assert isinstance(data, DatasetSpecification)
     if data.facts().target is None:
         both = f"{texts.LOSS_HELP} The squared and the Huber loss learn the classes as the numbers -1 and +1."
@@ -48,7 +53,11 @@ def _loss(chosen: problem_menu.Selection) -> problem_menu.Menu:
 
 
 def _draw_smoothness(panel: Panel, cls: type[ProblemSpecification], _values: Mapping[str, Any]) -> dict[str, Any]:
-    """Controls for L; the fields that they set."""
+    """Draw the controls for the smoothness L of a linear model; return the values of the fields that they set.
+
+    The source of L decides which are drawn: only the source if L follows from the declared ranges, L itself if it is
+    declared or estimated, and the cost of its release if it is released.
+    """
     if cls is Quadratic:
         st.caption("The quadratic is set under “Data settings”.")
         return {}
@@ -64,56 +73,63 @@ def _draw_smoothness(panel: Panel, cls: type[ProblemSpecification], _values: Map
 
 
 def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
-    """Buttons that compute L from the data; the values to use, none for L as long as there is no L."""
+    """Draw the button that computes L from the data, by an estimate or a release, and what it costs or has cost.
+
+    Returns the values of the problem's fields; without those of L as long as there is no L.
+    """
     if draft.cls is Quadratic:
         return draft.values
     panel, seed, tables = draft.panel, draft.seed, draft.tables
     fields = {name: draft.values[name] for name in SMOOTHNESS if name in draft.values}
     others = {name: value for name, value in draft.values.items() if name not in fields}
-    problem = Settings(draft.cls, others).build()
+    problem = Settings(draft.cls, others).build()  # without L, to compute it for
     assert isinstance(problem, LinearModel)
     source, value, budget = fields.get("smoothness_source"), fields.get("smoothness"), draft.budget.build()
     file = None if problem.public else upload_file.known_as(panel.page)
-    bought = Purchase(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
+    purchase = Purchase(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
     if source == "estimated":
-        bought.elsewhere(value, None)
+        purchase.elsewhere(value, None)
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated, problem, tables)
-        st.button("Estimate L", key=panel.key("estimate"), on_click=bought.keep, args=(None, compute))
+        st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:
-            bought.elsewhere(value, cost)
+            purchase.elsewhere(value, cost)
         spend = planning.suggested_cost(budget) if cost is None else cost
-        bought.offer_release(value, spend, partial(planning.released, problem, spend, seed, tables))
+        purchase.offer_release(value, spend, partial(planning.released, problem, spend, seed, tables))
     if source in ("declared", "released") and value is not None:
-        fields = _as_found(panel, bought, fields, value)
+        fields = _by_origin(panel, purchase, fields, value)
         source = fields["smoothness_source"]
-    bought.say_error()
-    released = source == "released" and value is not None
-    bought.warn(released, "with L “Released privately”", value if source in ("estimated", "released") else None)
+    purchase.say_error()
+    is_counted = source == "released" and value is not None
+    purchase.warn(is_counted, "with L “Released privately”", value if source in ("estimated", "released") else None)
     if fields and value is None:
         st.caption("Until there is a value, the plan uses L from the ranges.")
         return others
     return others | fields
 
 
-def _as_found(panel: Panel, bought: Purchase, fields: dict[str, Any], value: float) -> dict[str, Any]:
-    """The fields of an L under another name, which stays what it is: an estimate is neither declared nor bought, what
-    was bought is not free, and what was typed is no release, whatever the other control says that one would cost."""
-    cost, source = bought.cost_of(value), fields["smoothness_source"]
-    if bought.computed(value):
+def _by_origin(panel: Panel, purchase: Purchase, fields: dict[str, Any], value: float) -> dict[str, Any]:
+    """Return the fields of L (its source, value and cost) by where the value came from, whatever source is selected.
+
+    An estimate stays an estimate, although the visitor now calls it declared or released; a released value stays paid
+    for; and a typed value is declared and costs nothing. The origin is drawn as a caption where it differs from the
+    selected source.
+    """
+    cost, source = purchase.cost_of(value), fields["smoothness_source"]
+    if purchase.computed(value):
         explain.taken_badge("this L")
         knew = panel.key("knew_smoothness")
-        st.button(explain.KNEW, key=knew, on_click=bought.known, args=(value,), help=explain.KNEW_HELP)
+        st.button(explain.KNEW, key=knew, on_click=purchase.known, args=(value,), help=explain.KNEW_HELP)
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
     if cost is not None:
         if source == "declared":
             st.caption(f"This L was released: it stays paid for, with ε_L = {short(cost)}.")
         return {**fields, "smoothness_source": "released", "smoothness_cost": cost}
     if source == "declared":
-        bought.typed(value)
-    elif bought.is_typed(value):
+        purchase.typed(value)
+    elif purchase.is_typed(value):
         say_typed("L")
         return {**fields, "smoothness_source": "declared", "smoothness_cost": None}
     return fields

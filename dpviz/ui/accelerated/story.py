@@ -20,39 +20,41 @@ from dpviz.ui.explain import SETTINGS_ONLY
 
 @st.fragment
 def told() -> None:
-    """The budget, and below it three pictures side by side."""
+    """Draw the control of the budget ε, and below it the three pictures side by side."""
     panel = Panel("home")
     (control,) = PureDP.controls()
-    budget, words = st.columns([2, 3], vertical_alignment="bottom")
-    with budget:
-        epsilon = panel.number(control, "epsilon")
-    words.caption(f"{PureDP.direction} One budget moves all three pictures.")
-    if mistake(control, epsilon):
+    control_column, text_column = st.columns([2, 3], vertical_alignment="bottom")
+    with control_column:
+        value = panel.number(control, "epsilon")
+    text_column.caption(f"{PureDP.direction} One budget moves all three pictures.")
+    if mistake(control, value):
         return
-    chosen = float(epsilon or PureDP().epsilon)
+    epsilon = float(value or PureDP().epsilon)
+    pictures = _one_answer, _every_step, _price
     with st.container(key="home_pictures"):
-        for column, picture in zip(st.columns(3, gap="medium"), (_one_answer, _every_step, _price), strict=True):
+        for column, draw_picture in zip(st.columns(3, gap="medium"), pictures, strict=True):
             with column:
-                picture(chosen)
+                draw_picture(epsilon)
 
 
 def _one_answer(epsilon: float) -> None:
+    """Draw the densities of a published count with Laplace noise, if one person says no and if the person says yes."""
     st.header("1. Noise on one answer", anchor=False)
     st.markdown(
         f"{story.PEOPLE} people answer; the number of yes is published with noise. The more the curves overlap, the "
         "less anyone can tell what **you** said."
     )
-    found = story.answers(epsilon)
+    answers = story.answers(epsilon)
     figure = planner_figures.two_densities(
-        found.values, (found.without, found.with_you), ("if you say no", "if you say yes"), "Published count"
+        answers.values, (answers.without, answers.with_you), ("if you say no", "if you say yes"), "Published count"
     )
-    noise = short(found.scale)
+    noise = short(answers.scale)
     highest = f"highest at {story.OTHERS} if you say no and at {story.OTHERS + 1} if you say yes"
     chart = Chart(
         figure,
         "Noise on one answer",
         f"How likely each published count is, with noise of scale {noise}: {highest}",
-        f"Laplace noise of scale b = {noise}: no count is more than {short_up(found.factor)} times as likely under "
+        f"Laplace noise of scale b = {noise}: no count is more than {short_up(answers.factor)} times as likely under "
         f"one answer as under the other. {SETTINGS_ONLY}",
     )
     charts.picture(chart, "home_answer")
@@ -60,20 +62,29 @@ def _one_answer(epsilon: float) -> None:
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
-    """The runs downhill, and how far above the lowest point half of them end, by name: for all visitors."""
-    trace, places = story.walk(epsilon), story.ground()
+    """Return the animation of the runs downhill, and the median height above the lowest point at which the private arm
+    and the reference end, by label.
+
+    The function is public, so all visitors share the runs.
+    """
+    trace = story.walk(epsilon)
     ends = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
-    steps, heights = trace.cloud(story.PRIVATE)[0], trace.series(story.PRIVATE, "objective_gap")
-    private, plainly = (clouds.held(*trace.cloud(label), steps) for label in (story.PRIVATE, story.REFERENCE))
-    median = [short(height) for height in clouds.held(heights[0], quantiles(heights[1])[:, 1], steps)]
+    steps, _ = trace.cloud(story.PRIVATE)
+    private, reference = (clouds.held(*trace.cloud(label), steps) for label in (story.PRIVATE, story.REFERENCE))
+    height_steps, heights = trace.series(story.PRIVATE, "objective_gap")
+    median_heights = clouds.held(height_steps, quantiles(heights)[:, 1], steps)
+    median = [short(height) for height in median_heights]
     color, last = style.PALETTE["private"], int(steps[-1])
-    walk = Trajectories(story.PRIVATE, color, private, last, plainly[:, :1], story.REFERENCE, median=median)
-    ground = Background(places[0], places[0], places[1])
+    # Without noise all replicates are the same, so one point is enough for the reference.
+    walk = Trajectories(story.PRIVATE, color, private, last, reference[:, :1], story.REFERENCE, median=median)
+    coordinates, ground_heights = story.ground()
+    ground = Background(coordinates, coordinates, ground_heights)
     axes = clouds.on_ground(("First parameter", "Second parameter"), ground)
     return Animation(steps, [walk], *axes, "height", ground), ends
 
 
 def _every_step(epsilon: float) -> None:
+    """Draw the animation of gradient descent with noise in every step, and where the runs end."""
     st.header("2. Noise on every step", anchor=False)
     st.markdown(f"Learning asks many questions: {story.WALK.iterations} noisy steps downhill share the budget.")
     animation, ends = _walked(epsilon)
@@ -88,14 +99,15 @@ _price_curve = st.cache_resource(show_spinner=False)(story.price)
 
 
 def _price(epsilon: float) -> None:
+    """Draw the error bound of private logistic regression against ε, and the best number of steps at this ε."""
     st.header("3. The price", anchor=False)
     st.markdown("More privacy, less accuracy. Each step adds noise: every budget has a best number of steps.")
-    curve, (best, bound) = _price_curve(), story.planned(epsilon)
-    figure = planner_figures.price(*curve, (epsilon, bound), "Error bound, nats per row")
+    best_steps, bound = story.planned(epsilon)
+    figure = planner_figures.price(*_price_curve(), (epsilon, bound), "Error bound, nats per row")
     charts.plain(figure, "home_price", f"Error bound against ε; at yours it is {short_up(bound)} nats per row")
     st.metric(
         f"Best number of steps, {story.METHOD}",
-        f"T = {best}",
+        f"T = {best_steps}",
         f"error at most {short_up(bound)} nats per row",
         delta_color="off",
         delta_arrow="off",

@@ -29,9 +29,10 @@ from dpviz.ui.terms import TERMS
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices of the sidebar, to be built when all controls have been drawn.
+    """Choices of the sidebar, to be built when all controls have been drawn, also those above the verdict.
 
-    family, name : of the case. rest : other fields of `Auditing`.
+    family, name : family and name of the audited case; of a mistake made on purpose, BROKEN and its name.
+    rest : values of the other fields of `Auditing`.
     """
 
     family: str
@@ -43,15 +44,18 @@ class Choices:
         """Return the audit. Raises UserError for a budget that does not fit the method."""
         values = {"family": self.family, "case": self.name, "budget": self.budget.build(), **self.rest}
         auditing = Settings(Auditing, values).build()
-        # The plan is computed here, so that its errors are shown where the settings are checked.
+        # The plan is computed here, so that its errors are raised where errors of settings are drawn.
         assert auditing.audit.plan is not None
         return auditing
 
 
 def controls(panel: Panel) -> Choices:
-    """Draw the controls of the sidebar; return the choices."""
+    """Draw the controls of the sidebar; return the choices.
+
+    They are the family and its method, or a mistake made on purpose; then the claimed budget, number of runs and seed.
+    """
     st.subheader("What is attacked", anchor=False)
-    cases = families.audits()
+    cases = families.audits()  # by family; of each method, the worst known case comes first
     titles = {BROKEN: "Broken on purpose"}
     titles |= {family.name: family.title for family in pages.FAMILIES if family.name in cases}
     family = panel.choice("family", "Family", titles, next(iter(titles)), texts.FAMILY_HELP)
@@ -62,24 +66,29 @@ def controls(panel: Panel) -> Choices:
         mistake_titles = {name: mistake.title for name, mistake in mistakes.items()}
         name = panel.choice("mistake", "Mistake", mistake_titles, next(iter(mistake_titles)), texts.MISTAKE_HELP)
         rest = panel.specification(Auditing, ["mended"])
-        budgets, usual, prefix = (mistakes[name].budget,), mistakes[name].runs, f"{family}_{name}"
+        budgets, runs, prefix = (mistakes[name].budget,), mistakes[name].runs, f"{family}_{name}"
     else:
-        worst = {case.title: case for case in reversed(cases[family])}  # the first case of each method
-        methods = {case.name: case.title for case in cases[family] if worst[case.title] is case}
+        first_cases: dict[str, Case] = {}  # the first case of each method, by the method's title
+        for case in cases[family]:
+            first_cases.setdefault(case.title, case)
+        methods = {case.name: title for title, case in first_cases.items()}
         method = panel.choice(f"method_{family}", "Method", methods, next(iter(methods)), texts.METHOD_HELP)
-        budgets, usual = worst[methods[method]].budgets, worst[methods[method]].runs
-        prefix = f"{family}_{method}"
-        name = _canary(panel, prefix, [case for case in cases[family] if case.title == methods[method]])
+        title = methods[method]
+        budgets, runs, prefix = first_cases[title].budgets, first_cases[title].runs, f"{family}_{method}"
+        name = _canary(panel, prefix, [case for case in cases[family] if case.title == title])
     st.subheader("Claim and attack", anchor=False)
     budget = _budget(panel, prefix, budgets)
     declared = {control.name: control for control in Auditing.controls()}
-    panel.lead(1, replace(declared["runs"], default=usual), rest, prefix=f"{prefix}_")
+    panel.lead(1, replace(declared["runs"], default=runs), rest, prefix=f"{prefix}_")  # writes "runs" into `rest`
     rest["seed"] = panel.control(declared["seed"], "seed")
     return Choices(family, name, budget, rest)
 
 
 def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
-    """Ask for one of a method's cases, the worst known case first; return its name."""
+    """Draw the choice among a method's cases, which differ in their canary, the worst known first; return the name.
+
+    A single case needs no choice. prefix : beginning of the control's key.
+    """
     if len(cases) == 1:
         return cases[0].name
     names = {case.name: case.canary_name for case in cases}
@@ -88,29 +97,31 @@ def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
 
 
 def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Budget]:
-    """Ask for a budget in one of the currencies in which a case is audited.
+    """Draw the controls of a budget, in one of the currencies in which a case is audited; return its settings.
 
-    prefix : of the controls' keys, one for each case. usual : budgets of the case in all its currencies, the default
-        first.
+    prefix : beginning of the controls' keys, which each case has of its own. usual : budgets of the case, with default
+        values, in all its currencies; the first is selected at first.
     """
-    audited = {type(budget): budget for budget in reversed(usual)}
-    currencies = {name: cls for name, cls in CURRENCIES.items() if cls in audited}
+    usual_by_class = {type(budget): budget for budget in reversed(usual)}  # reversed, so that the first of a kind wins
+    currencies = {name: cls for name, cls in CURRENCIES.items() if cls in usual_by_class}
     currency = next(name for name, cls in currencies.items() if cls is type(usual[0]))
     if len(currencies) > 1:
         names = {name: cls.name for name, cls in currencies.items()}
         currency = panel.choice(f"{prefix}_currency", "Guarantee", names, currency, texts.CURRENCY_HELP)
     cls = currencies[currency]
-    first, *others = [replace(control, default=getattr(audited[cls], control.name)) for control in cls.controls()]
+    defaults = usual_by_class[cls]
+    amount, *others = [replace(control, default=getattr(defaults, control.name)) for control in cls.controls()]
     values = {control.name: panel.control(control, f"{prefix}_{control.name}") for control in others}
-    panel.lead(0, first, values, prefix=f"{prefix}_")
+    panel.lead(0, amount, values, prefix=f"{prefix}_")  # drawn above the verdict; writes its value into `values`
     return Settings(cls, values)
 
 
 def describe(auditing: Auditing) -> str:
-    """Return the two data sets of an audit in words, and the mistake made on purpose, if there is one."""
-    text, canary = f"**The case.** {auditing.audit.case.canary}", auditing.audit.case.canary_name
+    """Return in words how the two data sets of an audit differ, and the mistake made on purpose, if there is one."""
+    case = auditing.audit.case
+    text = f"**The case.** {case.canary}"
     if auditing.family != BROKEN:
-        note = {WORST: "", ORDINARY: f" {texts.CANARIES}"}.get(canary, f" {texts.UNKNOWN}")
+        note = {WORST: "", ORDINARY: f" {texts.CANARIES}"}.get(case.canary_name, f" {texts.UNKNOWN}")
         return text + note
     mistake = mistake_named(auditing.case)
     if auditing.mended:
@@ -126,7 +137,7 @@ class AuditRun(Run):
 
     @property
     def auditing(self) -> Auditing:
-        """The audit's settings."""
+        """The settings of the audit."""
         assert isinstance(self.job.task, Auditing)
         return self.job.task
 
@@ -144,7 +155,10 @@ class AuditRun(Run):
 
 @dataclass(frozen=True)
 class Ready:
-    """An audit that can be started, with the attributes that the run panel reads of every such object."""
+    """An audit that can be started: a `Startable`, by whose attributes the run panel decides when it starts.
+
+    Its data are synthetic, so public, and it is always run at once with all its runs.
+    """
 
     auditing: Auditing
     public: bool = True
@@ -154,17 +168,17 @@ class Ready:
     too_much: bool = False
 
     def is_that_of(self, job: Job) -> bool:
-        """Return whether `job` runs this audit."""
+        """Return true if a job runs this audit."""
         return job.task == self.auditing
 
     def started(self, page: str, title: str, short: bool) -> AuditRun:
-        """Put the audit into the queue; return its run."""
+        """Put the audit into the queue; return its run. The arguments are those of every `Startable`."""
         job = runner().submit(self.auditing, visitor=visitors.here().name, short=short)
         return AuditRun(job, {}, page, title)
 
 
 def show() -> None:
-    """Draw the page: the sidebar, and everything else as a part that can be drawn again alone."""
+    """Draw the page: the sidebar, and all below the title as a fragment, which is drawn again alone."""
     panel = Panel("audit")
     st.title(texts.TITLE, anchor=False)
     st.markdown(texts.QUESTION)
@@ -181,8 +195,8 @@ def show() -> None:
 class _Screen(Part):
     """All of the page but its sidebar: the case, the verdict next to its chart, and the sections.
 
-    tools : container next to the title. guesses_first : whether the visitor guesses before seeing results.
-    auditing : the audit; None while the choices make none.
+    tools : container next to the title. guesses_first : true if the visitor wants to place a threshold of their own
+    before they see results. auditing : the audit of the present choices; None while they make none.
     """
 
     choices: Choices
@@ -191,7 +205,7 @@ class _Screen(Part):
     auditing: Auditing | None = None
 
     def draw(self) -> None:
-        """Draw the case, the run's bar and verdict, and the sections."""
+        """Draw Run and Stop, the case, the verdict, the visitor's guess if there is to be one, and the sections."""
         panel, self.auditing = self.panel, None
         self.draw_leads()
         with in_place():
@@ -204,12 +218,15 @@ class _Screen(Part):
             active = run_panel.bar(panel, texts.TITLE, ready, foot.container(width="content"))
         run = self.run
         with verdict:
-            if self.auditing is not None and (run is None or run_panel.state(panel.page)[1] or not self.shows(run)):
+            # Otherwise the verdict describes the case.
+            is_outdated = run_panel.state(panel.page)[1]
+            if self.auditing is not None and (run is None or is_outdated or not self.shows(run)):
                 st.markdown(describe(self.auditing))
             run_panel.live(panel.page, active, self._show_verdict, texts.NONE, panel.key("whole"))
         with foot:
             link = st.container(width="content")
-        if self.guesses_first and run is not None and run.progress is not None and not (active or self.shows(run)):
+        is_hidden = run is not None and not self.shows(run)  # as the visitor has not placed a threshold yet
+        if run is not None and run.progress is not None and is_hidden and not active:
             results.ask_threshold(panel, run.auditing, run.progress)
         if not self.again:
             panel.say_unread()
@@ -219,16 +236,16 @@ class _Screen(Part):
 
     @property
     def run(self) -> AuditRun | None:
-        """The audit on the screen."""
+        """The newest audit of the page; None before the first."""
         run = run_panel.current(self.panel.page)
         return run if isinstance(run, AuditRun) else None
 
     def shows(self, run: AuditRun) -> bool:
-        """Return whether the visitor may see the results of `run`."""
+        """Return true if the visitor may see the results of a run: at once, or after having placed a threshold."""
         return not self.guesses_first or results.fixed_threshold(self.panel, run.auditing) is not None
 
     def threshold(self, run: AuditRun) -> float | None:
-        """Return the visitor's own threshold; None without one."""
+        """Return the threshold that the visitor placed for a run; None without one."""
         return results.fixed_threshold(self.panel, run.auditing) if self.guesses_first else None
 
     def _show_verdict(self) -> None:
@@ -266,17 +283,22 @@ class _Screen(Part):
         self.panel.sections(parts)
 
     def _evidence(self) -> None:
-        """Draw the rising bound, the scores, the tests of the implementation, and the audit of a single run."""
+        """Draw the rising bound, the scores, the tests of the implementation, and the audit of a single run.
+
+        While an audit is under way, all but the last is drawn again and again.
+        """
 
         def draw() -> float | None:
+            """Draw the evidence so far; return the seconds until it is drawn again, None if it is final."""
             run = self.run
             if run is None or run.progress is None or not self.shows(run):
                 st.caption(texts.NONE)
                 return None if run is None or not run.job.active else run.look()
             threshold = self.threshold(run)
             results.guesses(run.auditing, run.progress)
-            charts = [*results.all_charts(run.auditing, run.progress, threshold).items()][1:]  # without the rates
-            for column, (name, chart) in zip(st.columns(2), charts, strict=False):
+            charts = results.all_charts(run.auditing, run.progress, threshold)
+            del charts["roc"]  # the chart of the rates, which is next to the verdict
+            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):
                 with column:
                     results.show(self.panel, name, chart)
             if run.job.active:
@@ -288,7 +310,7 @@ class _Screen(Part):
         _single_run(self.panel)
 
     def _take_away(self) -> None:
-        """Offer the charts as a file, and a program that runs the same audit."""
+        """Draw the button that saves the charts as a file, and a program that runs the same audit."""
         run = self.run
         if run is not None and not run.job.active and run.progress is not None and self.shows(run):
             charts = partial(results.all_charts, run.auditing, run.progress, self.threshold(run))
@@ -298,14 +320,14 @@ class _Screen(Part):
                 st.code(_python(self.auditing), language="python")
 
     def _background(self) -> None:
-        """Draw what an audit is, what it can show, and the theory."""
+        """Draw texts: what an audit is, what it cannot show, and the theory."""
         st.markdown(explain.document(audit, "about.md"))
         st.markdown(explain.document(audit, "limits.md"))
         explain.theory("audit", privacy)
 
 
 def _python(auditing: Auditing) -> str:
-    """Return a program that runs the same audit."""
+    """Return a program in Python that runs an audit with the same settings."""
     budget, mended_line = auditing.budget, "\n    mended=True," if auditing.mended else ""
     return (
         f"from dpviz.execution.auditing import Auditing\n"
@@ -317,7 +339,7 @@ def _python(auditing: Auditing) -> str:
 
 
 def _single_run(panel: Panel) -> None:
-    """Ask for claim and seed of an audit by one run with many canaries; draw its outcome."""
+    """Draw an audit by a single run with many canaries: the controls of its claim and seed, and its outcome."""
     st.subheader("A single run", anchor=False)
     st.markdown(texts.ONE)
     (epsilon,) = PureDP.controls()
@@ -350,5 +372,6 @@ def _single_run(panel: Panel) -> None:
 
 @lru_cache(64)
 def _audit_once(epsilon: float, seed: int, is_broken: bool) -> OneRunVerdict:
+    """Audit the claim ε-DP by a single run. is_broken : true to audit an implementation whose noise is too small."""
     audit = replace(ONE_RUN, source=Quieter) if is_broken else ONE_RUN
     return audit.run(PureDP(epsilon=epsilon), seed)

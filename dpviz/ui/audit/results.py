@@ -26,19 +26,22 @@ LITTLE = 0.02  # share of the claim below which the proven bound is as good as n
 
 
 def verdict(auditing: Auditing, progress: Progress | None) -> Verdict | None:
-    """Return the verdict of the looks so far; None before the first. A look's conclusion holds even if no more runs
-    follow."""
+    """Return the verdict at the last look, an announced moment at which the audit states a bound; None before one.
+
+    It holds even if no more runs follow.
+    """
     return auditing.audit.verdict(progress) if progress is not None and progress.looks else None
 
 
 def show_verdict(auditing: Auditing, progress: Progress | None, is_finished: bool) -> None:
-    """Show the verdict in a sentence or two. is_finished : whether no more runs will follow."""
+    """Draw the verdict in a sentence or two. is_finished : true if no more runs will follow."""
     outcome = verdict(auditing, progress)
     if outcome is None:
-        done, practice = 0 if progress is None else len(progress.present), auditing.audit.tuning
+        done = 0 if progress is None else len(progress.present)
+        practice = auditing.audit.tuning  # runs on which the attack is chosen, before any of them counts
         text = f"{done:,} of {practice:,} practice runs are done." if done < practice else "The practice runs are done."
-        first = f"after {auditing.audit.ends()[0]:,} runs on each data set"
-        more = f"It ended before the first look, {first}." if is_finished else f"The first look is {first}."
+        first_look = f"after {auditing.audit.ends()[0]:,} runs on each data set"
+        more = f"It ended before the first look, {first_look}." if is_finished else f"The first look is {first_look}."
         st.info(f"{text} {more}", title="Nothing is proven yet", icon=":material/hourglass_top:")
         return
     _show_outcome(auditing, outcome, is_finished)
@@ -47,7 +50,10 @@ def show_verdict(auditing: Auditing, progress: Progress | None, is_finished: boo
 
 
 def _show_outcome(auditing: Auditing, outcome: Verdict, is_finished: bool) -> None:
-    """Show what the attack has proven against the claim."""
+    """Draw what the attack has proven against the claim, and what to make of it.
+
+    outcome : the verdict. The text depends on whether the claim is refuted, the audit goes on, or a mistake is known.
+    """
     level = f"{100 * outcome.confidence:g} % confidence"
     proven, claimed = outcome.proven, outcome.claimed
     mistake = auditing.mistake
@@ -64,7 +70,7 @@ def _show_outcome(auditing: Auditing, outcome: Verdict, is_finished: bool) -> No
         st.info(text + "The audit goes on.", title="No violation so far", icon=":material/search:")
     elif mistake is not None and mistake.by == "attack":
         text += texts.HIDDEN_FROM_ATTACK.format(why=mistake.why)
-        st.warning(text, title="Not caught", icon=":material/search_off:")
+        st.warning(text, title="Not caught by the attack", icon=":material/search_off:")
     elif outcome.faulty:
         text += texts.BESIDE
         st.info(text, title="No violation found", icon=":material/search:")
@@ -73,7 +79,7 @@ def _show_outcome(auditing: Auditing, outcome: Verdict, is_finished: bool) -> No
 
 
 def _show_implementation(auditing: Auditing, outcome: Verdict) -> None:
-    """Show the outcome of the implementation's tests, unless the message of a refuted claim contains it."""
+    """Draw the outcome of the tests that releases are as declared, unless the message of a refuted claim has it."""
     implementation, mistake = outcome.implementation, auditing.mistake
     if implementation is None:
         st.caption(texts.NOT_TESTED)
@@ -85,11 +91,11 @@ def _show_implementation(auditing: Auditing, outcome: Verdict) -> None:
         st.markdown(f":material/fact_check: **Tests of the implementation.** {implementation.sentence()}")
         if mistake is not None and mistake.by == "tests":
             hidden = texts.HIDDEN_FROM_TESTS.format(why=mistake.why)
-            st.warning(hidden, title="Not caught", icon=":material/search_off:")
+            st.warning(hidden, title="Not caught by the tests", icon=":material/search_off:")
 
 
 def tests(auditing: Auditing, progress: Progress) -> None:
-    """Draw the table of the implementation's tests, when all runs are done."""
+    """Draw a table of the tests that releases are as declared; nothing until all runs are done."""
     outcome = verdict(auditing, progress)
     if outcome is None or outcome.implementation is None:
         return
@@ -103,7 +109,7 @@ def tests(auditing: Auditing, progress: Progress) -> None:
 
 
 def cards(auditing: Auditing, progress: Progress | None, key: str) -> None:
-    """Draw the claim, and what is proven of it, as two numbers. key : of their container."""
+    """Draw two numbers: the claim, and how much of it is proven. key : of their container."""
     claim, outcome = auditing.audit.claim, verdict(auditing, progress)
     with st.container(key=key):
         left, right = st.columns(2)
@@ -117,34 +123,35 @@ def cards(auditing: Auditing, progress: Progress | None, key: str) -> None:
 
 
 def guesses(auditing: Auditing, progress: Progress) -> None:
-    """Draw the true and the false positive rate of the attacker's rule, on the runs that count."""
-    if (outcome := verdict(auditing, progress)) is None:
+    """Draw how often the attacker's rule is right and how often it is a false alarm, in the runs that count."""
+    outcome = verdict(auditing, progress)
+    if outcome is None:
         return
-    which, side, hits, false_hits = recognised(outcome)
-    rule = f"The attacker says {which} for every run whose score is {side} {short(outcome.attack.threshold)}."
+    data_set, side, true_rate, false_rate = recognised(outcome)
+    rule = f"The attacker says {data_set} for every run whose score is {side} {short(outcome.attack.threshold)}."
+    false_alarm = f"Guessed {data_set} where it was not."
     row = st.container(horizontal=True)
-    row.metric(f"{which} recognised", f"{short(100 * hits)} %", border=True, help=rule)
-    row.metric("False alarms", f"{short(100 * false_hits)} %", border=True, help=f"Guessed {which} where it was not.")
+    row.metric(f"{data_set} recognised", f"{short(100 * true_rate)} %", border=True, help=rule)
+    row.metric("False alarms", f"{short(100 * false_rate)} %", border=True, help=false_alarm)
 
 
 def recognised(outcome: Verdict) -> tuple[str, str, float, float]:
-    """Return the data set that the attacker looks for, the side of the threshold, and its true and false positive
-    rates.
+    """Describe the attacker's test: the data set that it says, on which side of the threshold scores must be for that,
+    and its true and false positive rates.
 
-    Where most runs are taken for one data set, the test is described as one that looks for the other.
+    A test that says one data set for most runs is described as one that says the other, for the rest of the runs.
     """
-    look, which, side = outcome.looks[-1], "D", "at least"
-    hits, false_hits = look.hits / look.runs, look.false_hits / look.runs
-    if outcome.attack.reverse:
-        which, side = "D'", "at most"
-    if hits + false_hits > 1:
-        which, side = ("D", "above") if outcome.attack.reverse else ("D'", "below")
-        hits, false_hits = 1 - false_hits, 1 - hits
-    return which, side, hits, false_hits
+    look, is_reverse = outcome.looks[-1], outcome.attack.reverse
+    data_set, side = ("D'", "at most") if is_reverse else ("D", "at least")
+    true_rate, false_rate = look.hits / look.runs, look.false_hits / look.runs
+    if true_rate + false_rate > 1:
+        data_set, side = ("D", "above") if is_reverse else ("D'", "below")
+        true_rate, false_rate = 1 - false_rate, 1 - true_rate
+    return data_set, side, true_rate, false_rate
 
 
 def _claim_help(auditing: Auditing) -> str:
-    """Return how the number under test follows from the budget."""
+    """Return a sentence on how the number under test follows from the budget."""
     symbol, budget = auditing.audit.claim.symbol, auditing.budget
     if symbol == "largest η":
         return texts.LARGEST_RANGE.format(budget=budget.describe())
@@ -156,25 +163,31 @@ def _claim_help(auditing: Auditing) -> str:
 
 
 def proven_at(auditing: Auditing, progress: Progress, threshold: float) -> float:
-    """Return what a threshold placed before the runs that count proves on them, at the confidence of one look."""
+    """Return the lower bound on the claim's number that a threshold proves on the runs that count, at one look.
+
+    The bound holds only if the threshold was placed before these runs were seen.
+    """
     present, absent = (scores[progress.tuning :] for scores in (progress.present, progress.absent))
     hits, false_hits = Attack(threshold).counts(present, absent)
-    level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks
+    level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
     rates = audit.separated(hits, len(present), false_hits, len(absent), level)
     return float(auditing.audit.claim.least(*rates))
 
 
-WORLDS = "on D", "on D'"
-BINS = 40
+WORLDS = "on D", "on D'"  # names of the scores of runs on both data sets; with the canary and without
+BINS = 40  # of a histogram of scores
 
 
 def show(panel: Panel, name: str, chart: Chart) -> None:
-    """Draw a chart. name : part of its key."""
+    """Draw a chart, whose caption says also that its data are public. name : part of its key."""
     charts.show(replace(chart, caption=f"{chart.caption} {texts.PUBLIC}"), panel.key(f"chart_{name}"))
 
 
 def all_charts(auditing: Auditing, progress: Progress, guess: float | None) -> dict[str, Chart]:
-    """Return all charts of an audit so far, by the names in their keys."""
+    """Return all charts of an audit so far, by the names in their keys: of the rates, the rising bound, the scores.
+
+    guess : the visitor's threshold, if there is one.
+    """
     charts_so_far = {"roc": rates_chart(auditing, progress, guess)}
     if progress.looks:
         charts_so_far["bound"] = Chart(
@@ -183,21 +196,20 @@ def all_charts(auditing: Auditing, progress: Progress, guess: float | None) -> d
             "What is proven at each announced look, and the claim",
             texts.LOOKS,
         )
-    practice = len(progress.present) <= progress.tuning
-    return charts_so_far | {"scores": scores(auditing, progress, guess, practice)}
+    are_practice = len(progress.present) <= progress.tuning
+    return charts_so_far | {"scores": scores(auditing, progress, guess, are_practice)}
 
 
 def rates_chart(auditing: Auditing, progress: Progress, guess: float | None) -> Chart:
-    """Return the chart of the rates so far against the claim. guess : the visitor's threshold, if there is one."""
+    """Return the chart of the attack's rates so far against the claim. guess : the visitor's threshold, if any."""
     return Chart(roc(auditing, progress, guess), "What the attacker achieves", texts.RATES_ALT, texts.RATES)
 
 
 def scores(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Chart:
-    """Return the chart of how often each score was seen in both worlds, with the thresholds.
+    """Return the chart of how often each score was seen on both data sets, with the thresholds.
 
     guess : the visitor's threshold, if there is one.
-    practice : whether it is of the practice runs, for which the attacker has no threshold yet; else of the runs that
-        count.
+    practice : true for the practice runs, for which the attacker has no threshold yet; false for the runs that count.
     """
     thresholds = {} if practice or progress.attack is None else {"attacker's threshold": progress.attack.threshold}
     if guess is not None:
@@ -214,7 +226,11 @@ def scores(auditing: Auditing, progress: Progress, guess: float | None, practice
 
 
 def roc(auditing: Auditing, progress: Progress, guess: float | None) -> go.Figure:
-    """Draw the rates of the runs that count, or of the practice runs before any count."""
+    """Return the figure of the true against the false positive rates of all thresholds, with claim and thresholds.
+
+    It is about the runs that count, or about the practice runs until there are such runs. guess : the visitor's
+    threshold, if there is one.
+    """
     start = progress.tuning if len(progress.present) > progress.tuning else 0
     present, absent = progress.present[start:], progress.absent[start:]
     marks = {}
@@ -222,35 +238,47 @@ def roc(auditing: Auditing, progress: Progress, guess: float | None) -> go.Figur
         marks["attacker's threshold"] = _rates_of(progress.attack, present, absent)
     if guess is not None:
         marks["your threshold"] = _rates_of(Attack(guess), present, absent)
+    # The largest true positive rates that the claim allows, and those that the releases of the plan allow. With a
+    # mistake the plan says nothing of what is released.
     claim = auditing.audit.claimed(RATES)
     planned = claim if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
     return audit_figures.roc(*rates(present, absent, RATES), claim, planned, marks)
 
 
 def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:
-    """Return false and true positive rate of an attack that says D, also where its test looks for D'."""
-    hits, false_hits = (count / len(present) for count in attack.counts(present, absent))
-    return (1 - hits, 1 - false_hits) if attack.reverse else (false_hits, hits)
+    """Return the false and the true positive rate of an attack, where a positive is a run that is taken for one on D.
+
+    present, absent : scores of the runs on D and on D'. A reverse attack says D' where its test is met, so D elsewhere.
+    """
+    hit_rate, false_hit_rate = (count / len(present) for count in attack.counts(present, absent))
+    return (1 - hit_rate, 1 - false_hit_rate) if attack.reverse else (false_hit_rate, hit_rate)
 
 
 def bound(auditing: Auditing, progress: Progress) -> go.Figure:
-    """Draw what is proven at the looks so far, of which there is at least one."""
+    """Return the figure of the lower bounds at the looks so far, of which there must be at least one.
+
+    Around them are the estimates at each look, and the upper ends of their margins.
+    """
     claim, looks = auditing.audit.claim, progress.looks
     runs, hits, false_hits = (
         np.array([getattr(look, name) for look in looks], dtype=float) for name in ("runs", "hits", "false_hits")
     )
-    level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks
+    level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
     (low, high), (false_low, false_high) = (clopper_pearson(count, runs, level) for count in (hits, false_hits))
     bounds, upper = claim.least(low, false_high), claim.least(high, false_low)
-    middle = claim.least(hits / runs, false_hits / runs)
-    refuted_at = [progress.tuning + look.runs for look in looks if look.bound > claim.value]
-    return audit_figures.rising_bound(
-        runs + progress.tuning, bounds, middle, upper, claim.value, claim.symbol, refuted_at[0] if refuted_at else None
-    )
+    estimates = claim.least(hits / runs, false_hits / runs)
+    refuting = [progress.tuning + look.runs for look in looks if look.bound > claim.value]
+    refuted_at = refuting[0] if refuting else None
+    all_runs = runs + progress.tuning
+    return audit_figures.rising_bound(all_runs, bounds, estimates, upper, claim.value, claim.symbol, refuted_at)
 
 
 def histogram(present: Floats, absent: Floats, thresholds: Mapping[str, float]) -> go.Figure:
-    """Draw the histograms of both worlds' scores on common bins."""
+    """Return the figure of the histograms of the scores on both data sets, with common bins and the thresholds.
+
+    present, absent : scores of the runs on D and on D'. thresholds : by name. Scores and thresholds outside of the bins
+    are drawn in the outermost ones.
+    """
     edges = bins(present, absent)
     thresholds = {name: float(np.clip(threshold, edges[0], edges[-1])) for name, threshold in thresholds.items()}
     shares = {
@@ -261,7 +289,10 @@ def histogram(present: Floats, absent: Floats, thresholds: Mapping[str, float]) 
 
 
 def bins(present: Floats, absent: Floats) -> Floats:
-    """Return (BINS + 1,) edges around all scores but the most extreme ones."""
+    """Return the edges (BINS + 1,) of bins around all scores but the 0.1 % most extreme ones at each end.
+
+    They are a little wider than that, and never narrower than 0.11, also if all scores are the same.
+    """
     both = np.concatenate([present, absent])
     finite = both[np.isfinite(both)]
     low, high = np.quantile(finite, [0.001, 0.999]) if len(finite) else (-1.0, 1.0)
@@ -273,12 +304,12 @@ _SEEN, _SHOWN = "_seen", "_shown"  # session keys: the last threshold that was f
 
 
 def asks_for_guess(panel: Panel) -> bool:
-    """Ask whether the visitor wants to guess before seeing results."""
+    """Draw the switch by which the visitor wants to place a threshold before seeing results; return its value."""
     return panel.switch("guess", "Your own guess first", False, texts.GUESS_HELP)
 
 
 def fixed_threshold(panel: Panel, auditing: Auditing) -> float | None:
-    """Return the threshold that the visitor fixed for this audit; None before that."""
+    """Return the threshold that the visitor has fixed for this audit; None if that was for another one, or never."""
     text, threshold, _ = st.session_state.get(panel.key(_SEEN), ("", None, False))
     return threshold if text == auditing.to_json() else None
 
@@ -289,11 +320,14 @@ def note_shown(panel: Panel, auditing: Auditing) -> None:
 
 
 def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
-    """Draw the practice runs, the control of a threshold, and the button that fixes it and shows what it proves."""
+    """Draw the scores of the practice runs, the control of a threshold, and the button that fixes it.
+
+    After that the results are drawn, and what the threshold proves on the runs that count.
+    """
     st.markdown(texts.GUESS)
     has_practised = len(progress.present) >= progress.tuning
     edges = bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
-    far = float(f"{np.abs(edges).max():.1g}") * 2
+    far = float(f"{np.abs(edges).max():.1g}") * 2  # a round number beyond all bins
     control = Control("threshold", "Your threshold", texts.THRESHOLD_HELP, 0.0, float, -far, far)
     threshold = panel.number(control, "threshold")
     is_usable = has_practised and threshold is not None and not panel.mistakes
@@ -310,19 +344,24 @@ def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
 
 
 def _fix_threshold(panel: Panel, text: str, threshold: float) -> None:
+    """Fix the visitor's threshold for the audit with the JSON text `text`; for callbacks.
+
+    Stored with it is whether it is blind: placed before any results of this audit were seen.
+    """
     is_blind = text not in st.session_state.get(panel.key(_SHOWN), ())
     st.session_state[panel.key(_SEEN)] = text, threshold, is_blind
 
 
 def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, threshold: float) -> None:
-    """Show what the visitor's threshold proves next to the attacker's; offer another round."""
+    """Draw what the visitor's threshold proves next to the attacker's, and a button for a round with fresh noise."""
     outcome, symbol = verdict(auditing, progress), auditing.audit.claim.symbol
     if outcome is None:
         return
     mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound
     relation = "as much as" if mine == best else "more than" if mine > best else "less than"
+    *_, is_blind = st.session_state[panel.key(_SEEN)]
     proves, fixed = "proves", "Both were fixed before these runs were seen."
-    if not st.session_state[panel.key(_SEEN)][-1]:
+    if not is_blind:
         proves = "would prove"
         fixed = "But you had seen these runs before you placed it, so it proves nothing: take another round."
     proven, attackers = f"{symbol} ≥ {short_down(mine)}", f"{short(outcome.attack.threshold)}: {short_down(best)}"

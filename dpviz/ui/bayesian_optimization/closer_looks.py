@@ -18,6 +18,7 @@ from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
 
+# Controls for the constants of the loss that the bounds on steps assume: the fields of `Landscape`, in their order.
 _ASSUMED = Control("", "", "", 1.0, float, 0.01, 100.0, scale="log")
 ASSUMED = (
     replace(_ASSUMED, name="smoothness", label="Smoothness", symbol="L", default=2.0, help="Largest curvature there."),
@@ -47,7 +48,8 @@ def _reasons(view: PlanView) -> None:
     rows = [
         {
             "Bias level ω": row.level,
-            "First batch b₁": "more than there are" if row.batch is None else str(row.batch),  # a column has one type
+            # Always a text, as all cells of a column need one type.
+            "First batch b₁": "more than there are" if row.batch is None else str(row.batch),
             "Planned bias": row.bias,
             "Noise": forecast.advice.noise,
             "Trainings of a run, about": row.trainings,
@@ -59,7 +61,7 @@ def _reasons(view: PlanView) -> None:
 
 
 def _privacy(panel: Panel, view: PlanView, delta: float) -> None:
-    """Draw ε after each step, and the power of attacks on all releases of a run."""
+    """Draw the ε at δ after each step, and the power of attacks on all releases of a run together."""
     charts.beside(
         (figures.epsilon_by_step(view.plans, view.styles, delta), panel.key("chart_epsilon")),
         (figures.attacks(view.plans, view.styles), panel.key("chart_attacks")),
@@ -67,7 +69,8 @@ def _privacy(panel: Panel, view: PlanView, delta: float) -> None:
 
 
 def _steps(panel: Panel, view: PlanView) -> None:
-    """Draw controls for assumptions on the loss, the bound by the number of steps, and a table of bounds."""
+    """Draw controls for assumed constants of the loss, the error bound against the number of steps, and a table of
+    further bounds."""
     forecast: Forecast = view.theory
     if forecast.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
@@ -84,7 +87,8 @@ def _steps(panel: Panel, view: PlanView) -> None:
         st.warning("The least curvature m is at most the largest, L.")
         return
     method, facts = forecast.method, forecast.facts
-    step = min(method.step_size, 1 / landscape.smoothness)
+    step = min(method.step_size, 1 / landscape.smoothness)  # the bounds hold for step sizes up to 1/L
+    # The variance of the gradient before any observation, summed over coordinates, at the middle of the box.
     prior = float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
     bias = planning.bias_bound(AMPLITUDE, planning.planned_uncertainty(method.bias_level, facts.d, prior))
     left, right = st.columns(2, gap="medium")
@@ -96,7 +100,11 @@ def _steps(panel: Panel, view: PlanView) -> None:
 
 
 def _bounds_table(forecast: Forecast, landscape: Landscape, step: float, bias: float) -> None:
-    """Draw a table of bounds on steps, users, noise and the end of plain steps, for step size `step`."""
+    """Draw a table of bounds on steps, users and noise, and of where plain gradient steps end.
+
+    step : the step size η. bias : upper bound on the length of the bias of a step's gradient. The bounds are those of
+    `planning`; each holds except with probability ζ (`figures.FAILURE`).
+    """
     assert forecast.mu is not None
     method, facts, zeta = forecast.method, forecast.facts, figures.FAILURE
     users, published = planning.fewest_users(
@@ -118,7 +126,8 @@ def _bounds_table(forecast: Forecast, landscape: Landscape, step: float, bias: f
 
 
 def _others(panel: Panel, view: PlanView, delta: float) -> None:
-    """Draw the privacy of random stopping, and the cost of released losses and of a global search."""
+    """Draw the privacy of random stopping, how much more noise released losses would need than released slopes, and how
+    many trainings a global search would need."""
     forecast: Forecast = view.theory
     if forecast.mu is None or not math.isfinite(forecast.mu):
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
@@ -129,7 +138,7 @@ def _others(panel: Panel, view: PlanView, delta: float) -> None:
     with right:
         st.subheader("Releasing losses instead of slopes", anchor=False)
         facts, method = forecast.facts, forecast.method
-        distance = method.placing.nearest * method.surrogate.length_scale
+        distance = method.placing.nearest * method.surrogate.length_scale  # of the nearest point that is evaluated
         factor = planning.value_release_factor(facts.loss_cap, method.clip, distance, facts.d)
         st.markdown(texts.values(factor, facts.d, distance))
         st.markdown(texts.everywhere(planning.global_trainings(0.1, facts.d), facts.d))

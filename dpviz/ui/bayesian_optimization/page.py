@@ -42,13 +42,13 @@ from dpviz.ui.experiment.results import Options
 from dpviz.ui.experiment.run import Run, about_problem
 from dpviz.ui.uploads.file import missing_rule
 
-LOSS = "objective"
-GROUND = 0.4  # seconds of trainings that the ground of two settings may take
-MIN_POINTS, MAX_POINTS = 9, 41  # points of the ground along each setting
-ALIKE = 1.05  # ratio of two ends up to which a search does as well
-MUCH = 0.9  # share of the users' gradients that are clipped, above which it is a warning
-AT_ONCE = 0.5  # seconds that a picture of the process may take
-FIRST = 3  # step at which the process is drawn at first
+LOSS = "objective"  # name of the metric with the mean validation loss
+GROUND = 0.4  # seconds of trainings that the map of the loss over two settings may take
+MIN_POINTS, MAX_POINTS = 9, 41  # points of the map along each setting
+ALIKE = 1.05  # a search does as well as DP-GIBO if its final loss is at most this many times as large
+MUCH = 0.9  # share of the users' gradients that are clipped, above which there is a warning
+AT_ONCE = 0.5  # seconds that the trainings for a picture of the Gaussian process may take
+FIRST = 3  # step at which the Gaussian process is drawn at first
 
 
 class TuningPage(FamilyPage):
@@ -71,12 +71,13 @@ class TuningPage(FamilyPage):
         return forecast(experiment, plans)
 
     def size_note(self, view: PlanView) -> str:
-        """Describe the numbers of users and settings."""
-        facts = next(iter(view.plans.values())).facts
+        """Return a line with the numbers of users and of settings."""
+        facts = facts_of(view)
         return f"n = {facts.n:,} users, d = {facts.d:,} settings."
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
-        """Yield charts of the noise in each step, privacy spent, bias next to noise, and trainings by bias level."""
+        """Yield charts of the noise in each step, of the privacy spent, of the bias next to the noise, and of the
+        trainings by bias level."""
         yield plan_figures.noise_schedule(view.plans, view.styles, texts.NOISE)
         yield page_plan.privacy_spent(view)
         yield figures.bias_and_noise(view.theory)
@@ -109,6 +110,11 @@ class TuningPage(FamilyPage):
         )
 
     def _set_bias_level(self, level: float) -> None:
+        """Set the controls so that a step stops to evaluate points when its bias level is `level`; for callbacks.
+
+        A number of evaluations that the user has set is removed, and the central design, which has a number of its own,
+        gives way to the adaptive one.
+        """
         settings: dict[str, Any] = {"bias_level": float(short(level)), "batch_size": None}
         if st.session_state.get(f"{self.prefix}_placing_design") == "central":
             settings["placing_design"] = "adaptive"
@@ -132,81 +138,85 @@ class TuningPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- during a run
 
     def picture(self, run: Run, diagnostics: bool) -> Chart | None:
-        """Return a dot for every run on the loss of two settings; for more settings, or without
-        diagnostics, the curves."""
+        """Return a map with a dot for every run where the loss can be drawn over two settings, else the curves."""
         if diagnostics and run.job.trace is not None and self.is_map(run):
             return landscape(run, run.job.trace)
         return self.curves(run, diagnostics)
 
     def is_map(self, view: PlanView | Run) -> bool:
-        """Return true if the loss can be drawn over all settings: two of them, public data and quick trainings."""
+        """Return true if a map of the loss can be drawn: over two settings, with public data and quick trainings."""
         facts = facts_of(view)
         return view.experiment.problem.public and facts.d == 2 and MIN_POINTS**2 * facts.training_seconds < GROUND
 
     def curves(self, run: Run, diagnostics: bool, by_spent: bool = False) -> Chart | None:
-        """Return the validation losses of all methods against trainings, or against the privacy spent; or what they
-        release, where losses may not be shown."""
+        """Return the validation losses of all methods against their trainings; on a user's file without diagnostics the
+        usual curves of released values.
+
+        by_spent : true for the privacy spent on the axis in place of the trainings.
+        """
         if run.job.trace is None:
             return None
         trace = run.job.trace.visible(diagnostics)
         if LOSS not in trace.metrics:
             return hero.curves(run, diagnostics, most=len(presets.METHODS))
-        metric, along = trace.metrics[LOSS], "trainings"
+        metric, axis_name = trace.metrics[LOSS], "trainings"
         draw = partial(figures.by_trainings, ended=not run.job.active, height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)
         if by_spent:
             currency: Currency = run.experiment.budget.currency or "rho"
-            along = f"privacy spent, {UNITS[currency].label}"
+            axis_name = f"privacy spent, {UNITS[currency].label}"
             spent = {
                 label: spent_curve(trace, label, run.plans[label], currency)
                 for label, arm_trace in trace.lanes.items()
                 if arm_trace.private
             }
-            figure, note = draw(trace, LOSS, styles, spent, f"P{along[1:]}")
+            figure, note = draw(trace, LOSS, styles, spent, f"P{axis_name[1:]}")  # an axis begins with a capital
         else:
             figure, note = draw(trace, LOSS, styles)
         privacy = results.privacy(metric, trace, run.experiment)
         caption = " ".join(filter(None, (explain.spread(run.experiment.replicates), note, privacy)))
-        alt = f"{metric.label} against {along}, one line per method"
+        alt = f"{metric.label} against {axis_name}, one line per method"
         return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
 
     def more_faces(self, view: PlanView | None) -> Mapping[str, hero.Drawn]:
-        """Return the losses against the privacy spent as a further face; none on a file, whose losses may be hidden."""
+        """Return the picture of the losses against the privacy spent; none on a file, whose losses may be hidden."""
         if view is None or not view.experiment.public:
             return {}
         return {"Privacy spent": partial(self.curves, by_spent=True)}
 
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
-        """Return the end of the best method; its sentence names the trainings of all, and searches as good as GIBO."""
+        """Return the final loss of the best method; its sentence names the trainings of a run of every method, and the
+        simpler searches that end about as low as DP-GIBO, or lower."""
         headline, result = hero.lowest(run, trace), outcome(trace)
         if headline is None or result is None or result.metric.name != LOSS:
             return headline
         ends = {result.best: result.end, **dict(result.others)}
-        sentences = [headline.sentence]
-        trainings = {label: trace.lanes[label].last(TRAININGS.name) for label in ends}
-        counts = [f"{label} {short(float(count.mean()))}" for label, count in trainings.items() if len(count)]
-        sentences.append(f"Trainings of a run: {', '.join(counts)}.")
-        if presets.GIBO in ends:
-            searches = {label: ends[label] for label in (presets.RANDOM, presets.GLOBAL) if label in ends}
-            sentences += [
-                texts.beaten(label, end < ends[presets.GIBO], result.chance(label, presets.GIBO))
-                for label, end in searches.items()
-                if end < ALIKE * ends[presets.GIBO]
-            ]
+        trainings = {label: trace.lanes[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
+        means = [f"{label} {short(float(counts.mean()))}" for label, counts in trainings.items() if len(counts)]
+        sentences = [headline.sentence, f"Trainings of a run: {', '.join(means)}."]
+        gibo_end = ends.get(presets.GIBO)
+        for label in (presets.RANDOM, presets.GLOBAL):
+            if gibo_end is not None and label in ends and ends[label] < ALIKE * gibo_end:
+                may_be_chance = result.chance(label, presets.GIBO)
+                sentences.append(texts.beaten(label, ends[label] < gibo_end, may_be_chance))
         return headline._replace(sentence=" ".join(sentences))
 
     def ground(self, run: Run, *_axes: Ruler) -> Background | None:
-        """Return the loss below the runs, over the whole box of both settings; None where it cannot be drawn."""
+        """Return the loss below the runs, over the whole box of both settings; None where it cannot be drawn.
+
+        The further arguments, the axes of the runs, do not matter.
+        """
         return _ground(run) if self.is_map(run) else None
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
     def curve_options(self, view: PlanView) -> Options:
+        """Return options that draw the number of evaluations per step second."""
         return replace(super().curve_options(view), second=BATCH_SIZE.name)
 
     def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
-        """Draw the length of a step's gradient next to its noise, the paths of two settings, the released settings, and
-        the process along one of them; return the charts."""
+        """Draw the length of a step's gradient next to its noise, the paths of two settings, and after the run the
+        released settings, and the Gaussian process along one setting; return the charts for the download."""
         left, right = st.columns(2, gap="medium")
         with left:
             drawings = _signal(panel, run, trace, diagnostics)
@@ -218,13 +228,16 @@ class TuningPage(FamilyPage):
         left, right = st.columns(2, gap="medium")
         with left:
             _incumbent(panel, run, trace)
-        if arm is not None and diagnostics and _cheap(run, arm, trace.lanes[arm.label]):
+        if arm is not None and diagnostics and _is_process_quick(run, arm, trace.lanes[arm.label]):
             with right:
                 _process(panel, run, trace, arm)
         return drawings
 
     def draw_verdict(self, run: Run, trace: Trace, diagnostics: bool) -> None:
-        """Say which share of the gradients was clipped at the end of the run; only with diagnostics."""
+        """Say which share of the users' gradients was clipped at the end of the run of the first DP-GIBO.
+
+        It reads the raw data, so it is drawn with diagnostics only.
+        """
         arm = _gibo(run, trace)
         if not diagnostics or arm is None:
             return
@@ -241,25 +254,29 @@ class TuningPage(FamilyPage):
 
 
 def protected(problem: TuningSpecification) -> str:
-    """Say who is protected: the unit of neighbouring data sets, and which numbers are public."""
+    """Return sentences that say who is protected, the unit by which neighbouring data sets differ, and which numbers
+    are public."""
     unit, data = problem.unit, problem.dataset
-    several = isinstance(data, DatasetSpecification) and isinstance(data.facts(), UserFacts)
-    public = ", who they are and how many rows each has are public" if several else " is public"
+    has_several_rows = isinstance(data, DatasetSpecification) and isinstance(data.facts(), UserFacts)
+    public = ", who they are and how many rows each has are public" if has_several_rows else " is public"
     return (
         f"{unit[0].upper()}{unit[1:]}: that is how neighbouring data sets differ. All rows of a user count as one, by "
         f"their mean. The number of users n{public}."
     )
 
 
-def facts_of(of: PlanView | Run) -> TuningFacts:
-    """Return the facts by which a run is planned."""
-    facts = next(iter(of.plans.values())).facts
-    assert isinstance(facts, TuningFacts)
-    return facts
+def facts_of(planned: PlanView | Run) -> TuningFacts:
+    """Return the public facts of the problem, which all plans share."""
+    first_plan, *_ = planned.plans.values()
+    assert isinstance(first_plan.facts, TuningFacts)
+    return first_plan.facts
 
 
 def landscape(run: Run, trace: Trace) -> Chart | None:
-    """Return a chart of contours, and what every run of every method would release; None before the first step."""
+    """Return a map: contours of the validation loss over two settings, and a dot at what each run would release.
+
+    None before the first step.
+    """
     across, up = facts_of(run).axes
     return clouds.landscape(
         trace,
@@ -274,8 +291,9 @@ def landscape(run: Run, trace: Trace) -> Chart | None:
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: about_problem})
 def _ground(run: Run) -> Background:
-    """Compute the mean loss of a run over both settings, at as many points as GROUND seconds allow."""
+    """Compute the mean validation loss over both settings, at as many points as GROUND seconds of trainings allow."""
     facts = facts_of(run)
+    # Along each setting; a training that takes no time at all must not divide by zero.
     points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), MIN_POINTS, MAX_POINTS))
     low, high = facts.box
     return clouds.evaluated(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
@@ -285,18 +303,21 @@ def _ground(run: Run) -> Background:
 
 
 def _gibo(run: Run, trace: Trace) -> Arm | None:
-    """Return the first private DP-GIBO that has taken a step, None if there is none."""
-    arms = (arm for arm in run.experiment.arms if isinstance(arm.algorithm, Gibo) and not arm.reference)
-    return next((arm for arm in arms if arm.label in trace.lanes and trace.lanes[arm.label].path.get("x")), None)
+    """Return the first arm with a private DP-GIBO whose path is recorded; None if there is none."""
+    for arm in run.experiment.arms:
+        is_private_gibo = isinstance(arm.algorithm, Gibo) and not arm.reference
+        if is_private_gibo and arm.label in trace.lanes and trace.lanes[arm.label].path.get("x"):
+            return arm
+    return None
 
 
 def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
-    """Draw the length of a step's gradient and of its parts; return the chart."""
+    """Draw the length of the first DP-GIBO's gradient in each step, next to its noise and bias; return the chart."""
     arm = _gibo(run, trace)
     if arm is None:
         return []
     plan, experiment = run.plans[arm.label], run.experiment
-    noise = float(np.sqrt(plan.facts.d) * plan.noise["gradient"][0])
+    noise = float(np.sqrt(plan.facts.d) * plan.noise["gradient"][0])  # its root mean square length, √d σ
     privacy = explain.released(experiment, experiment.replicates)
     if diagnostics:
         diagnostic = explain.diagnostic(experiment.replicates, experiment.problem.public)
@@ -306,7 +327,7 @@ def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
 
 @st.fragment
 def _paths(panel: Panel, run: Run, trace: Trace) -> None:
-    """Draw the paths of two settings that the visitor chooses."""
+    """Draw the path of the first run of each method in the plane of two settings that the visitor chooses."""
     arm_traces: Mapping[str, ArmTrace] = {
         label: arm_trace
         for label, arm_trace in trace.lanes.items()
@@ -317,20 +338,23 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
         return
     st.subheader("Where did the settings go?", anchor=False)
     row = st.container(horizontal=True)
-    axes = [_setting(row, panel, facts, f"path_{axis}", axis, title) for axis, title in enumerate(("Across", "Up"))]
-    released = explain.released(experiment, experiment.replicates)
-    references = "" if all(arm_trace.private for arm_trace in arm_traces.values()) else f" {explain.REFERENCES}"
-    pair, privacy = (axes[0], axes[1]), f"{released}{references}"
-    charts.picture(
-        figures.paths(arm_traces, arm_styles(experiment.arms), facts, pair, privacy), panel.key("chart_paths")
-    )
+    across = _setting(row, panel, facts, "path_0", 0, "Across")
+    up = _setting(row, panel, facts, "path_1", 1, "Up")
+    privacy = explain.released(experiment, experiment.replicates)
+    if not all(arm_trace.private for arm_trace in arm_traces.values()):
+        privacy = f"{privacy} {explain.REFERENCES}"
+    chart = figures.paths(arm_traces, arm_styles(experiment.arms), facts, (across, up), privacy)
+    charts.picture(chart, panel.key("chart_paths"))
 
 
 def _setting(
     container: st.delta_generator.DeltaGenerator, panel: Panel, facts: TuningFacts, name: str, default: int, title: str
 ) -> int:
-    """Draw a control for one of the settings; return its index."""
-    key = panel.key(f"{name}_{facts.d}")
+    """Draw a menu of the d settings in a container; return the index of the selected one.
+
+    name : of the menu among the page's keys. default : index that is selected at first. title : of the menu.
+    """
+    key = panel.key(f"{name}_{facts.d}")  # with d, so that an index of another problem cannot be out of range
     return container.selectbox(
         title, range(facts.d), index=default, key=key, format_func=lambda j: facts.names[j].capitalize()
     )
@@ -339,10 +363,15 @@ def _setting(
 # ---------------------------------------------------------------------------------------------------------- the process
 
 
-def _cheap(run: Run, arm: Arm, arm_trace: ArmTrace) -> bool:
-    """Return true if the process can be drawn: every step is recorded, and the trainings that it takes are quick."""
+def _is_process_quick(run: Run, arm: Arm, arm_trace: ArmTrace) -> bool:
+    """Return true if the Gaussian process of a DP-GIBO can be drawn quickly.
+
+    For that every step must be recorded, and the trainings must be short: at POINTS points of the curve, and at the
+    evaluated points that the process keeps, its window.
+    """
     assert isinstance(arm.algorithm, Gibo)
-    seconds, evaluations = facts_of(run).training_seconds, POINTS + arm.algorithm.batches(facts_of(run)).window
+    facts = facts_of(run)
+    seconds, evaluations = facts.training_seconds, POINTS + arm.algorithm.batches(facts).window
     has_every_step = arm_trace.iterations == list(range(len(arm_trace.iterations))) and len(arm_trace.iterations) > 1
     is_quick = evaluations * seconds < AT_ONCE and seconds < SLOW  # a slow training would start further processes
     return has_every_step and run.has_data and is_quick
@@ -350,14 +379,17 @@ def _cheap(run: Run, arm: Arm, arm_trace: ArmTrace) -> bool:
 
 @st.fragment
 def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
-    """Draw the loss along one setting, as the process sees it at a step."""
+    """Draw the loss along one setting next to the Gaussian process that a DP-GIBO fits to it at a step.
+
+    The visitor chooses setting and step; it is the process of the arm's first run.
+    """
     facts, arm_trace = facts_of(run), trace.lanes[arm.label]
     last = arm_trace.iterations[-1]
     st.subheader("What does the process see?", anchor=False)
     row = st.container(horizontal=True)
     setting = _setting(row, panel, facts, "along", 0, "Along")
     step = row.slider("Step t", 1, last, min(FIRST, last), key=panel.key(f"along_step_{last}")) if last > 1 else 1
-    path = np.array(arm_trace.path["x"][:step], dtype=float)
+    path = np.array(arm_trace.path["x"][:step], dtype=float)  # (step, d), the iterates up to this step
     curve = _curve(about_problem(run), arm.algorithm.to_json(), path, setting, run)
     name = facts.names[setting].capitalize()
     charts.picture(figures.process(curve, name, facts.logarithmic[setting], step), panel.key("chart_process"))
@@ -365,9 +397,10 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
 def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -> Curve:  # noqa: ARG001 (`about`: a key)
-    """Compute what the method with JSON text `method` sees along a setting, at the end of a path (t, d).
+    """Compute the loss and the posterior of the Gaussian process along a setting, through the end of a path (t, d).
 
-    The cache knows it by the path, not by the settings, since each run on a file has another path.
+    about : text of the problem. method : JSON text of the DP-GIBO. Both and the path are the key of the cache; the
+    settings alone would not do, since each run on a file has another path.
     """
     problem = _run.problem
     assert isinstance(problem, TuningProblem)
@@ -378,7 +411,7 @@ def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -
 
 
 def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
-    """Draw the release of one run of each private method: the settings where it ended, in natural units."""
+    """Draw what one run of each private method releases: the settings where it ended, in their natural units."""
     facts, problem = facts_of(run), run.experiment.problem
     assert isinstance(problem, TuningSpecification)
     arm_traces = released_model.of_each(trace)
@@ -393,7 +426,7 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
 
 
 def _describe_end(facts: TuningFacts, arm_trace: ArmTrace) -> str:
-    """Describe the end of the first run of a method: its trainings, and its settings at an edge of the box."""
+    """Describe the end of a method's first run: its trainings, and how many settings are at an edge of the box."""
     x, trainings = arm_trace.output["x"][0], arm_trace.values[TRAININGS.name][-1][0]
     at_edge = int(np.count_nonzero((x <= facts.box[0]) | (x >= facts.box[1])))
     wider = f"; {at_edge} of {facts.d} settings at an edge of the box: a wider one may do better" if at_edge else ""

@@ -16,21 +16,23 @@ MODELS: Mapping[str, type[TuningSpecification]] = {
     "location": NormalLocation,
     "huber": HuberRegression,
 }
-DRAWN = "drawn"
+DRAWN = "drawn"  # name of the source with the default data of a model, which are generated for it
 GENERATORS: Mapping[str, type[DatasetSpecification]] = {
     "linear": UniformLinear,
     "uniform": UniformLogistic,
     "bundled": BundledTable,
 }
+# Names of the settings of noise in the evaluated losses.
 NOISY = tuple(control.name for control in TuningSpecification.controls() if control.name.startswith("observation"))
 
 
 def drawn_for(model: str) -> type[DatasetSpecification]:
-    """Return the class of the generator of the default data of a model."""
+    """Return the class that generates the default data of a model. model : its name in MODELS."""
     return type(MODELS[model].model_fields["data"].default)
 
 
 def _tuned(name: str, cls: type[TuningSpecification]) -> Problem:
+    """Return the entry of a model in the menu: its settings in one expander, those of noisy evaluations in another."""
     groups = {"Model and users": settings(cls, NOISY), "Noisy evaluations": NOISY}
     return Problem(cls, f"{name}_", NOISY, groups=groups)
 

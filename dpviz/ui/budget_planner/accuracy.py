@@ -24,29 +24,35 @@ from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.markdown import sentence
 
 SHARED = ("rows", "noise", "clip", "iterations")  # fields that a bound takes from the noisy means
-POINTS, FEW = 24, 8  # points of a curve; of a curve that follows a slider
-TIMES, NEAR = 30.0, 10.0  # factors from the middle of these curves to their ends
+# Points of a curve against the budget, and the factor from its middle to both ends: first of the curve in a section,
+# then of the one next to the answer, which follows a slider and so has to be quick.
+POINTS, FEW = 24, 8
+TIMES, NEAR = 30.0, 10.0
 
 
 @st.cache_resource
 def bounds() -> Mapping[str, type[ErrorBound]]:
-    """Return the error bounds of all families, by the last word of their kind."""
+    """Return the classes of the error bounds of all families, by the last part of their registered kind."""
     families.load_all()
     return {cls.kind.rpartition(".")[2]: cast(type[ErrorBound], cls) for cls in registered(ErrorBound)}
 
 
 def _method() -> Control:
+    """Return the control that chooses among the error bounds."""
     titles = {name: cls.title for name, cls in bounds().items()}
     return Control("method", "Algorithms", "Whose error bound is used.", next(iter(titles)), str, options=titles)
 
 
 def _own_controls(cls: type[ErrorBound]) -> list[Control]:
-    """Return the controls of a bound that the noisy means lack."""
+    """Return the controls of those fields of a bound that the noisy means do not have."""
     return [control for control in cls.controls() if control.name not in SHARED]
 
 
 def _build(cls: type[ErrorBound], means: NoisyMeans, values: Mapping[str, Any]) -> ErrorBound:
-    """Return the bound for the noisy means and the `values` of its own controls. Raises UserError."""
+    """Return the bound for the noisy means, with the `values` of its own controls.
+
+    Raises UserError for values that do not go together.
+    """
     names = {control.name for control in cls.controls()}
     shared = {name: getattr(means, name) for name in SHARED if name in names}
     return Settings(cls, {**shared, **values}).build()
@@ -55,9 +61,10 @@ def _build(cls: type[ErrorBound], means: NoisyMeans, values: Mapping[str, Any]) 
 def answer(
     panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator, by_rows: bool
 ) -> Shown:
-    """Draw at `head` the error of the model, or the rows that it needs, and the noise of its steps; return the chart.
+    """Draw the answer: the error of the model or the rows that it needs, and the noise of its steps; return the chart.
 
-    wanted : largest acceptable error. by_rows : whether the rows needed are drawn.
+    wanted : the largest acceptable error. head : container for the answer. by_rows : true to draw the rows needed.
+    The method and its constants are those of the controls in `view`, which may not be drawn.
     """
     method = _method()
     name = panel.peek(method, "method")
@@ -79,9 +86,9 @@ def answer(
 
 
 def _show_error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
-    """Show the error at this budget, and a chart of the error at others.
+    """Draw a sentence with the error that is proven at this budget, and a chart of the error at other budgets.
 
-    wanted : largest acceptable error. noise : a sentence on the noise of a step.
+    rows : the number of rows. wanted : the largest acceptable error. noise : a sentence on the noise of a step.
     """
     best, control = bound.best(budget), budget.controls()[0]
     when = f"after {best.iterations:,} steps" if best.iterations else "at the start; no steps are proven to lower it"
@@ -102,9 +109,9 @@ def _show_error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noi
 
 
 def _show_rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
-    """Show the rows needed for the error `wanted`, and a chart of the error with other numbers of rows.
+    """Draw a sentence with the rows needed for the error `wanted`, and a chart of the error at numbers of rows around.
 
-    rows : number of rows at hand. noise : a sentence on the noise of a step.
+    rows : the number of rows at hand. noise : a sentence on the noise of a step.
     """
     needed = accuracy.rows_needed(bound, wanted, budget)
     budget_text, error = budget.describe(), f"{bound.error_title} ≤ {short(wanted)}"
@@ -129,16 +136,17 @@ def _show_rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, nois
 
 
 def _verdict(is_enough: bool) -> str:
-    """Return whether the rows and the budget are proven to be enough; unproven, they may be enough all the same."""
+    """Return the first words of an answer. It is never "No": without a proof, rows and budget may be enough as well."""
     return "**Yes**" if is_enough else "**Not proven**"
 
 
 def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return amounts (k,) of the budget's currency, and the proven error (k,) at each.
+    """Return amounts (k,) of budgets around the given one, and the error (k,) that is proven with each.
 
-    points : k. times : factor from the budget's amount to both ends.
+    points : k. times : factor from the given budget's amount to the amounts at both ends, unless the limits of its
+    control are nearer. The other numbers of the budget, such as δ, stay the same.
     """
-    control, *others = budget.controls()
+    control, *others = budget.controls()  # the first control is that of the amount
     amount = getattr(budget, control.name)
     assert control.low is not None and control.high is not None
     amounts = np.geomspace(max(control.low, amount / times), min(control.high, amount * times), points)
@@ -148,8 +156,8 @@ def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> 
 
 
 def view(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Shown:
-    """Ask for a method and its constants; show the smallest budget for the error `target`, and what else reduces the
-    error."""
+    """Draw the controls of the error bound, the smallest budget that proves the error `target`, and what else reduces
+    the error; return the chart. delta : δ of a budget in (ε, δ)."""
     st.caption(texts.ACCURACY)
     left, right = st.columns([2, 3], gap="large")
     with left:
@@ -164,6 +172,10 @@ def view(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Shown:
 
 
 def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], delta: float) -> Shown:
+    """Draw the smallest budget in a currency that proves the error `target`, with a chart around it; return the chart.
+
+    It comes with its number of steps, the error that remains without privacy, and the changes that halve the error.
+    """
     required = accuracy.required_budget(bound, target, currency, delta)
     control, floor = currency.controls()[0], bound.without_privacy()
     amount = getattr(required.budget, control.name)
@@ -200,7 +212,7 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
 
 
 def _describe_levers(bound: ErrorBound, required: accuracy.Required) -> str:
-    """Return the single changes that would halve the error, in words."""
+    """Return in words by which factor the budget or one setting alone would have to change to halve the error."""
     levers = accuracy.levers(bound, required.budget)
     control = required.budget.controls()[0]
     parts = []

@@ -44,7 +44,8 @@ from dpviz.ui.markdown import columns, plain, sentence, show_table
 from dpviz.ui.terms import TERMS
 from dpviz.ui.uploads.file import File, read_file
 
-TABLES = resources.data(__package__, "tables.toml")
+TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
+# Columns of the table of analyses, in their order.
 COLUMNS = NAME, KIND, LOW, HIGH, SIZE, LEVEL, SHARE = "analysis", "kind", "lowest", "highest", "bins", "level", "share"
 KINDS: dict[str, type[Statistic]] = {cls.title: cls for cls in (Count, Sum, Mean, Histogram, Quantile)}
 DEFAULT: tuple[Row, ...] = (
@@ -59,7 +60,7 @@ _HELP = (
     "steps the bound on its error."
 )
 WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 1e-6, 1.0, scale="log")
-NOISE = "analyses_noise"  # key of the control
+NOISE = "analyses_noise"  # key of the control of `_noise`
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
 
 
@@ -79,12 +80,12 @@ def view(
     head: DeltaGenerator | None,
     rows: bool,
 ) -> tuple[Shown, Releases]:
-    """Draw the table of analyses, and what each gets, why, and what all of them cost; return charts and releases.
+    """Draw the table of analyses, the noise and the share of each, and their cost together; return charts and releases.
 
-    wanted : largest acceptable 95 % error, as a share of the value that the error is compared with.
-    head : container for the answer, if it is about these analyses. rows : whether the answer's chart has the rows
-        needed.
-    Raises UserError.
+    wanted : the largest acceptable 95 % error, as a share of the value that the error is compared with.
+    head : container for the answer; None if the answer is about something else. rows : true if the answer's chart is of
+    the rows needed, false if it is of the errors.
+    Raises UserError for a table that is not complete or not possible.
     """
     st.markdown(texts.ANALYSES)
     table = _table(panel)
@@ -105,7 +106,10 @@ def view(
 
 
 def answer(panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator, rows: bool) -> Shown:
-    """Draw only the answer at `head`, where the table of analyses is not drawn; return its chart."""
+    """Draw only the answer, for when the table of analyses is not drawn; return its chart.
+
+    The arguments are those of `view`.
+    """
     with head:
         try:
             plan = _plan(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
@@ -116,12 +120,15 @@ def answer(panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head:
 
 
 def _noise() -> Control:
-    """Return the control for the noise that numbers get."""
+    """Return the control of the kind of noise."""
     return next(control for control in Analyses.controls() if control.name == "noise")
 
 
 def _plan(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
-    """Return the plan of the table's rows. Raises UserError."""
+    """Return the plan of the analyses in the table's rows.
+
+    Raises UserError for neighbours that these analyses do not allow, for no rows, and for rows that are not possible.
+    """
     if means.relation != "replace-one":
         raise UserError(
             "These analyses publish the number of rows, so that one row is exchanged, not added or removed. Choose "
@@ -135,15 +142,16 @@ def _plan(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
 
 
 def _show_verdict(planned: Sequence[Planned], rows: int, budget: Budget, relative: float, by_rows: bool) -> Shown:
-    """Show whether the budget is enough, in a sentence, and draw errors or, if `by_rows`, the rows needed.
+    """Draw a sentence that says if the budget is enough, and a chart of errors or, if `by_rows`, of the rows needed.
 
-    A count is compared with its own size, other statistics with the number of rows.
+    relative : the largest acceptable error, as a share. The rows that a count needs are those it counts, which only the
+    data know; so it has no verdict. Other statistics need rows of the table, of which there are `rows`.
     """
     percent = short(100 * relative)
-    needed = [(p, p.rows_needed(relative)) for p in planned]
-    counts = [f"“{plain(p.statistic.name)}” {count:,}" for p, count in needed if p.statistic.unit == "rows"]
-    others = [(count, plain(p.statistic.name)) for p, count in needed if p.statistic.unit != "rows"]
-    too_few = [f"“{name}” {count:,}" for count, name in others if count > rows]
+    needed = [(p.statistic, p.rows_needed(relative)) for p in planned]
+    counts = [f"“{plain(statistic.name)}” {count:,}" for statistic, count in needed if statistic.unit == "rows"]
+    others = [(plain(statistic.name), count) for statistic, count in needed if statistic.unit != "rows"]
+    too_few = [f"“{name}” {count:,}" for name, count in others if count > rows]
     budget_text, error = budget.describe(), f"an error of {percent} % (95 % confidence)"
     verdict = f"**Yes**: at {budget_text}, {rows:,} rows are enough for {error}."
     if too_few:
@@ -164,7 +172,7 @@ def _show_verdict(planned: Sequence[Planned], rows: int, budget: Budget, relativ
             f"With {rows:,} rows, in % of the declared range (sums: n times it); counts, bins and ranks in % of "
             "all n rows, so of a smaller count more.",
         )
-    bars = planner_view.by_name((p.statistic.name, float(count)) for p, count in needed)
+    bars = planner_view.by_name((statistic.name, float(count)) for statistic, count in needed)
     return planner_view.chart(
         "analyses",
         planner_figures.bars(bars, "Rows needed"),
@@ -175,6 +183,7 @@ def _show_verdict(planned: Sequence[Planned], rows: int, budget: Budget, relativ
 
 
 def _releases(planned: Sequence[Planned]) -> Releases:
+    """Return the planned statistics as releases, for the chart of the attacker and for the assumptions."""
     return Releases(
         events=allocation.composed([(p.share.analysis, p.event) for p in planned]),
         name=f"the plan below ({planner_view.analyses(len(planned))})",
@@ -186,7 +195,7 @@ def _releases(planned: Sequence[Planned]) -> Releases:
 
 
 def _take_columns(panel: Panel, table: EditedTable) -> None:
-    """Ask for a file, of which only the names of the columns and the number of rows are used; add some to the table."""
+    """Draw a panel that adds columns of a visitor's file to the table: only their names, and the number of rows."""
     with st.expander("Take columns from a file", icon=":material/upload_file:"):
         st.markdown(texts.FROM_A_FILE)
         file = read_file(panel.page, Names)
@@ -213,21 +222,29 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
 
 
 def _safe_name(position: int, name: str) -> str:
-    """Return the name of a column, or its position if the name is a number: without a header, that may be a
-    person's."""
+    """Return the name of a column, or its position in the file if the name is a number or a date.
+
+    In a file without a header such a name is a value of the first row, which may be private.
+    """
     return f"Column {position}" if re.fullmatch(r"[\d\s.,:/+-]*", name) else name
 
 
 def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, count: int) -> None:
+    """Add analyses of one kind to the table, and set the number of rows to `count`; for callbacks.
+
+    The ranges stay empty: they must not be read from the file.
+    """
     table.add([(name[:60], kind, None, None, None, None, 1.0) for name in names])
     panel.write({"rows": count, "columns": []})
 
 
 def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float) -> None:
+    """Draw the numbers of every analysis, how far one row moves it, the cost of all together, and a program."""
     planned = plan.planned(budget)
     _show_numbers(planned, relative)
     st.caption(f"{texts.ERRORS} {SETTINGS_ONLY}")
-    if drowned := [plain(p.statistic.name) for p in planned if p.drowned]:
+    drowned = [plain(p.statistic.name) for p in planned if p.drowned]
+    if drowned:
         st.warning(texts.DROWNED.format(lost=", ".join(drowned), rows=plan.rows))
     st.subheader("How far one row moves each of them", anchor=False)
     st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.statistic.why(p.rows)}" for p in planned))
@@ -270,6 +287,7 @@ def _show_numbers(planned: Sequence[Planned], relative: float) -> None:
 
 
 def _table(panel: Panel) -> EditedTable:
+    """Return the table of analyses, which the visitor edits."""
     return EditedTable(
         panel,
         "analyses",
@@ -283,7 +301,7 @@ def _table(panel: Panel) -> EditedTable:
 def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
     """Return the statistics that the rows of the table declare.
 
-    Raises NotYet if ranges or bins are missing, else UserError that names the analysis.
+    Raises NotYet if ranges or bins are missing, and UserError, with the name of the analysis, for other mistakes.
     """
     statistics, missing = [], []
     for row in rows:
@@ -291,14 +309,14 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
         name, cls = values[NAME] or "Analysis", KINDS.get(values[KIND] or "")
         if cls is None:
             raise UserError(f"Choose a kind for {name}: {', '.join(KINDS)}.", title="A kind is missing")
-        fields = {"name": name, "weight": values[SHARE]} | _fields(cls, values)
-        if (issubclass(cls, Ranged) and None in (values[LOW], values[HIGH])) or (
-            cls is Histogram and values[SIZE] is None
-        ):
+        lacks_range = issubclass(cls, Ranged) and None in (values[LOW], values[HIGH])
+        lacks_bins = cls is Histogram and values[SIZE] is None
+        if lacks_range or lacks_bins:
             missing.append(name)
             continue
+        fields = {"name": name, "weight": values[SHARE]} | _fields(cls, values)
+        filled = {field: value for field, value in fields.items() if value is not None}  # others get their defaults
         try:
-            filled = {key: value for key, value in fields.items() if value is not None}
             statistics.append(Settings(cls, filled).build())
         except UserError as error:
             raise UserError(f"{name}: {error}", title=error.title) from error
@@ -312,6 +330,6 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
 
 
 def _fields(cls: type[Statistic], values: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a kind of statistic, but name and share, from the values of a row."""
+    """Return the values of a kind of statistic by field, but for name and weight, from those of a row by column."""
     columns = {"lowest": LOW, "highest": HIGH, "bins": SIZE, "candidates": SIZE, "level": LEVEL}
     return {field: values[column] for field, column in columns.items() if field in cls.model_fields}

@@ -12,7 +12,7 @@ import streamlit as st
 from dpviz.exports.spreadsheets import without_formulas
 from dpviz.ui.controls import Panel
 
-MAX_ROWS = 20  # rows that count
+MAX_ROWS = 20  # the rows after these are ignored
 JOINERS = "\u200c\u200d"  # invisible, but Persian and Hindi words and some emoji need them
 MAX_UNDO = 50  # changes that can be undone
 Row = tuple[Any, ...]
@@ -21,6 +21,8 @@ Row = tuple[Any, ...]
 @dataclass(frozen=True)
 class EditedTable:
     """An editable table of a page.
+
+    Its rows are kept in three places: in the editor while that is drawn, in the session, and in the address.
 
     name : of the table in the address, after the page's prefix. columns : Streamlit's configuration of each column, in
         order. numbers : the columns that hold numbers; the others hold texts. start : rows at first. alt : text
@@ -35,8 +37,10 @@ class EditedTable:
     alt: str
 
     def rows(self, is_open: bool) -> list[Row]:
-        """Return the rows as edited, or `start`; draw the editor, the heaviest part of a page, only if its tab is
-        open."""
+        """Return the rows as edited, or `start` if there are none yet.
+
+        is_open : true to draw the editor. It is the heaviest part of a page, so it is drawn only in an open section.
+        """
         rows = self._edit() if is_open else self._stored()
         if rows is None:
             return [*self.start]
@@ -101,24 +105,31 @@ class EditedTable:
                 )
 
     def _duplicate(self, row: int) -> None:
+        """Put a copy of the row with this index below it; for callbacks. Its name fits into the 60 characters of a
+        name."""
         rows = st.session_state[self._last]
         copies = [(f"{name[:53]} (copy)", *rest) for name, *rest in rows[row : row + 1]]
         self._replace([*rows[: row + 1], *copies, *rows[row + 1 :]])
 
     def _remove(self, row: int) -> None:
+        """Remove the row with this index; for callbacks."""
         rows = st.session_state[self._last]
         self._replace([*rows[:row], *rows[row + 1 :]])
 
     def _undo(self, _: int | None) -> None:
-        # Not disabled when all is undone: a disabled button loses the focus of the keyboard.
-        if history := st.session_state[self._history]:
+        """Go back to the rows before the last change; for callbacks. The index of the selected row does not matter.
+
+        The button works even if all is undone, and then says so: a disabled one loses the focus of the keyboard.
+        """
+        history = st.session_state[self._history]
+        if history:
             self._replace(history[-1])
             st.session_state[self._history] = history[:-1]
         else:
             st.toast("All changes are undone.")
 
     def _replace(self, rows: Sequence[Row]) -> None:
-        """Put `rows` into a new editor; for callbacks."""
+        """Put `rows` in place of the present ones, into a new editor; for callbacks."""
         self._remember()
         st.session_state[self._last] = [*rows]
         st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
@@ -130,13 +141,15 @@ class EditedTable:
 
     @property
     def _history(self) -> str:
+        """Key of the earlier versions of the rows in the session, the oldest first."""
         return f"{self.key}_history"
 
     def _edit(self) -> list[Row]:
+        """Draw the editor; return its rows."""
         # Added rows need a new editor: an editor keeps its edits as changes to the rows that it began with.
         edition = st.session_state.get(f"{self.key}_edition", 0)
         base, editor = f"{self.key}_base", f"{self.key}_table" + f"_{edition}" * bool(edition)
-        if editor not in st.session_state:  # edits are lost with their editor: a new one begins with the last rows
+        if editor not in st.session_state:  # an editor that was closed has lost its edits: begin with the last rows
             last = st.session_state.get(self._last)
             st.session_state[base] = self._from_address() if last is None else self._frame(last)
         edited = st.data_editor(
@@ -154,7 +167,7 @@ class EditedTable:
         return rows[:MAX_ROWS]
 
     def _stored(self) -> list[Row] | None:
-        """Return the rows while there is no editor, from the session or the address; None if neither has any."""
+        """Return the rows while the editor is not drawn: of the session, or else of the address; None without any."""
         rows: list[Row] | None = st.session_state.get(self._last)
         if rows is None and self.key in st.query_params:
             frame = self._from_address()
@@ -162,12 +175,13 @@ class EditedTable:
         return rows
 
     def _from_address(self) -> pd.DataFrame:
-        """Return the table in the address, or `start`, with a warning, if it cannot be read."""
+        """Return the rows in the address as a frame for the editor; `start`, with a warning, if they cannot be read."""
         text = st.query_params.get(self.key)
         if text:
             try:
                 rows = json.loads(text)
-                if isinstance(rows, list) and len(rows) <= MAX_ROWS and all(len(x) == len(self.columns) for x in rows):
+                has_shape = isinstance(rows, list) and len(rows) <= MAX_ROWS
+                if has_shape and all(len(row) == len(self.columns) for row in rows):
                     return self._frame([[_harmless(cell) for cell in row] for row in rows])
             except (ValueError, TypeError, OverflowError, RecursionError):
                 pass
@@ -186,18 +200,20 @@ class EditedTable:
 
 
 def _harmless(cell: Any) -> Any:
-    """Return a text of a link or a file in one line, safe to show and to save.
+    """Return a cell from a link or a file, a text in one line that is safe to show and to save; a number unchanged.
 
-    Without characters that turn the text around them (21 would read as 12) and formulas of spreadsheets: the editor
-    saves its table unchanged.
+    Characters that turn the text around them are left out, as with them 21 would read as 12. Formulas of spreadsheets
+    are made plain text, as the editor lets a visitor save its table without another check.
     """
     if not isinstance(cell, str):
         return cell
-    visible = (c for c in cell if c.isprintable() or c.isspace() or c in JOINERS)
-    return without_formulas(" ".join("".join(visible).split()))
+    visible = [sign for sign in cell if sign.isprintable() or sign.isspace() or sign in JOINERS]
+    words = "".join(visible).split()
+    return without_formulas(" ".join(words))
 
 
 def _plain(value: Any) -> Any:
+    """Return a cell of a frame as None (if empty), float or str, so that rows can be compared and saved as JSON."""
     if value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA:
         return None
     return float(value) if isinstance(value, (int, float, np.number)) else str(value)

@@ -19,14 +19,15 @@ from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import controls, guarantee
 from dpviz.ui.experiment.plan import Shown
 
+# Options of the page's choices, by value: what is released, what is asked of it, and what is solved for.
 ABOUT = {"statistics": "Statistics", "steps": "T noisy steps"}
 QUESTIONS = {"error": "Error I get", "rows": "Rows I need"}
 SOLVE = {"noise": "Noise", "steps": "Steps", "rows": "Rows", "budget": "Budget"}
-ANALYSES, SOLVED = "Your analyses", "Solve for"
+ANALYSES, SOLVED = "Your analyses", "Solve for"  # titles of the two sections that set what is released
 
 
 def show() -> None:
-    """Draw the page: the sidebar, and everything else as a part that can be drawn again alone."""
+    """Draw the page: the sidebar, and all below the title as a fragment, which is drawn again alone."""
     panel = Panel("planner")
     st.title("Budget planner", anchor=False)
     st.markdown(texts.QUESTION)
@@ -38,11 +39,12 @@ def show() -> None:
         delta = guarantee.delta(panel, budget, under_pure=True)
         st.subheader("What is released", anchor=False)
         declared = {control.name: control for control in NoisyMeans.controls()}
+        # Two controls are drawn above the answer, not here; `lead` writes their values into these mappings.
         values: dict[str, Any] = {}
         panel.lead(1, declared["rows"], values)
         values |= panel.specification(NoisyMeans, ["sampling"])
-        unused = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
-        values |= panel.specification(NoisyMeans, [name for name in declared if name not in unused])
+        omitted = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
+        values |= panel.specification(NoisyMeans, [name for name in declared if name not in omitted])
         wanted: dict[str, Any] = {}
         panel.lead(2, analyses.WANTED, wanted)
     _Planner(panel, budget, Settings(NoisyMeans, values), delta, wanted).show()
@@ -50,13 +52,13 @@ def show() -> None:
 
 @dataclass
 class _Planner(Part):
-    """All of the page but its sidebar: the answer, the attacker, and the sections.
+    """All of the page but its sidebar: the answer, the chart of the attacker, and the sections.
 
     budget, means : settings of the guarantee and of the noisy means.
     delta : δ at which guarantees are read as (ε, δ).
-    wanted : value of the control `analyses.WANTED`, the largest acceptable error, by its name.
-    about, question : what is released, of ABOUT, and what is asked of it, of QUESTIONS.
-    figures : the charts drawn so far.
+    wanted : the largest acceptable error, by the name of its control `analyses.WANTED`.
+    about, question : what is released, a key of ABOUT, and what is asked of it, a key of QUESTIONS.
+    figures : the charts drawn so far, for the download.
     """
 
     budget: Settings[Budget]
@@ -68,7 +70,11 @@ class _Planner(Part):
     figures: Shown = field(default_factory=list)
 
     def draw(self) -> None:
-        """Draw the switches, the answer with the attacker's chart, and the sections."""
+        """Draw the switches, the answer next to the chart of the attacker, and the sections.
+
+        The answer and that chart are above the sections, but are drawn after them: they depend on what the open section
+        plans. A mistake in the settings is drawn in their place.
+        """
         self.draw_leads()
         with st.container(key=self.panel.key("switches"), horizontal=True):
             self.about = self.panel.choice(
@@ -102,13 +108,19 @@ class _Planner(Part):
                 downloads.figures(self.panel, lambda: self.figures)
 
     def _sections(self, means: NoisyMeans, budget: Budget, answer: DeltaGenerator) -> Releases | None:
-        """Draw the open section, and the answer at `answer`; return the releases planned in the section, if any."""
+        """Draw the open section, and the answer in the container `answer`.
+
+        Returns the releases that the open section plans: the noisy means of the sidebar where it plans nothing else;
+        None where it plans something, but that is not possible.
+        """
         panel, delta = self.panel, self.delta
-        planned: list[Releases | None] = [view.of_means(means, budget)]
-        relative, by_rows = float(self.wanted[analyses.WANTED.name] or 0.0), self.question == "rows"
+        planned: list[Releases | None] = [view.of_means(means, budget)]  # a list, so that sections can replace it
+        max_error, by_rows = float(self.wanted[analyses.WANTED.name] or 0.0), self.question == "rows"
         head = answer if self.about == "statistics" else None
 
-        def fixed(draw: Callable[[], Shown]) -> Callable[[], None]:
+        def charts_only(draw: Callable[[], Shown]) -> Callable[[], None]:
+            """Return a section of charts that `draw` draws, about the releases in `planned`."""
+
             def section() -> None:
                 with in_place():
                     self.figures += draw()
@@ -116,7 +128,9 @@ class _Planner(Part):
 
             return section
 
-        def plan(draw: Callable[[], tuple[Shown, Releases | None]]) -> Callable[[], None]:
+        def charts_and_plan(draw: Callable[[], tuple[Shown, Releases | None]]) -> Callable[[], None]:
+            """Return a section of charts that `draw` draws, about releases that it returns too."""
+
             def section() -> None:
                 planned[0] = None  # stays so if `draw` raises
                 with in_place():
@@ -127,42 +141,45 @@ class _Planner(Part):
             return section
 
         def solve() -> Shown:
+            """Draw the choice of what is solved for, and the solution."""
             name = panel.choice("solve", "Solve for", SOLVE, "noise", texts.SOLVE_HELP)
             if name == "budget":
                 planned[0] = None
-                return accuracy.view(panel, means, relative, delta)
+                return accuracy.view(panel, means, max_error, delta)
             if name == "noise":
                 return tabs.noise(means, budget)
             target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
             panel.check()
             if name == "rows":
                 return tabs.rows(means, budget, target)
-            with suppress(UserError):  # `given_noise` shows it
+            with suppress(UserError):  # `given_noise` raises it again, and then it is drawn
                 planned[0] = view.of_means(means, budget, tabs.wanted(means, budget, target))
             return tabs.given_noise(means, budget, delta, target)
 
         parts: dict[str, Callable[[], None]] = {
-            ANALYSES: plan(lambda: analyses.view(panel, means, budget, delta, relative, head, by_rows)),
-            SOLVED: fixed(solve),
-            "What it is worth": fixed(lambda: view.worth(budget, means.relation, delta)),
-            "Accounting": fixed(lambda: tabs.savings(means, budget, delta)),
-            "Split a budget": plan(lambda: tabs.split(panel, means, budget, delta)),
+            ANALYSES: charts_and_plan(lambda: analyses.view(panel, means, budget, delta, max_error, head, by_rows)),
+            SOLVED: charts_only(solve),
+            "What it is worth": charts_only(lambda: view.worth(budget, means.relation, delta)),
+            "Accounting": charts_only(lambda: tabs.savings(means, budget, delta)),
+            "Split a budget": charts_and_plan(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
         panel.sections(parts, ANALYSES, keeps=True)
+        # The section of the analyses draws the answer about them itself, if it is open.
         if head is None:
-            self.figures = accuracy.answer(panel, means, budget, relative, answer, by_rows) + self.figures
+            self.figures = accuracy.answer(panel, means, budget, max_error, answer, by_rows) + self.figures
         elif not panel.shows(ANALYSES):
-            self.figures = analyses.answer(panel, means, budget, relative, head, by_rows) + self.figures
+            self.figures = analyses.answer(panel, means, budget, max_error, head, by_rows) + self.figures
         return planned[0]
 
     def _open(self) -> None:
-        """Open the section with the settings of what is released now; for callbacks."""
+        """Open the section that sets what is released, after a change of the choice "What is released"."""
         about = st.session_state[self.panel.key("about")]
         st.session_state[self.panel.key("section")] = ANALYSES if about == "statistics" else SOLVED
 
 
 def _show_assumptions(releases: Releases) -> None:
+    """Draw the box of the assumptions on which the guarantee of the releases rests."""
     explain.assumptions(
         releases.protects, releases.batches, releases.composition, releases.constants, texts.NOTHING_READ
     )

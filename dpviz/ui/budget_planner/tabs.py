@@ -1,4 +1,7 @@
-"""The budget planner's what-ifs about noisy means; each is computed only while it is open."""
+"""Sections of the budget planner: the split of a budget among analyses, and what-ifs about noisy means.
+
+Each is computed only while it is open.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,10 +33,11 @@ from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.markdown import columns, show_table
 from dpviz.ui.terms import TERMS
 
-TABLES = resources.data(__package__, "tables.toml")
+TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
+# Columns of the table of analyses that share a budget, in their order.
 COLUMNS = ("analysis", "mechanism", "weight", "sensitivity", "rows", "own guarantee", "amount", "δ")
 NAME, MECHANISM, WEIGHT, MOVE, SET, CURRENCY, AMOUNT, DELTA = COLUMNS
-SHARE = "share of the total"
+SHARE = "share of the total"  # option of the column CURRENCY: the analysis has no guarantee of its own
 DEFAULT: tuple[tuple[Any, ...], ...] = (
     ("Training", "Laplace", 4.0, 1.0, "", SHARE, None, None),
     ("Summary table", "Laplace", 1.0, 1.0, "", SHARE, None, None),
@@ -43,7 +47,10 @@ RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 
 
 def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tuple[Shown, Releases | None]:
-    """Draw the table of analyses, the split, and its total in every currency; return chart and releases."""
+    """Draw the table of analyses, the share of the budget that each gets, and the cost of all together.
+
+    Returns the chart of the shares, and the releases; None without analyses.
+    """
     st.markdown(texts.SPLIT)
     table = _table(panel).rows(is_open=True)
     rule = panel.choice("rule", "Shares", RULES, "optimal", texts.RULE_HELP)
@@ -68,10 +75,12 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
     total = allocation.together(shares, delta)
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.of_events(total)
-    parts = planner_view.by_name((s.analysis.name, s.fraction and 100 * s.fraction) for s in shares)
+    percents = planner_view.by_name(
+        (share.analysis.name, None if share.fraction is None else 100 * share.fraction) for share in shares
+    )
     figures: Shown = []
-    if parts:
-        figure = planner_figures.bars(parts, "Share of the total [%]", unit=" %")
+    if percents:
+        figure = planner_figures.bars(percents, "Share of the total [%]", unit=" %")
         figures = planner_view.chart(
             "split",
             figure,
@@ -84,6 +93,7 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
 
 
 def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
+    """Return the analyses as releases, for the chart of the attacker and for the assumptions."""
     return Releases(
         events=allocation.composed([(share.analysis, share.event) for share in shares]),
         name=f"the split below ({planner_view.analyses(len(shares))})",
@@ -107,6 +117,7 @@ def _split_in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) ->
 
 
 def _table(panel: Panel) -> EditedTable:
+    """Return the table of analyses that share a budget, which the visitor edits."""
     config = columns(
         TABLES["split"],
         mechanism={"options": [*MECHANISMS.values()]},
@@ -124,12 +135,13 @@ def _table(panel: Panel) -> EditedTable:
 
 
 def _analysis(row: tuple[Any, ...]) -> Analysis:
-    """Return the analysis of one row of the table. Raises UserError that names the analysis."""
+    """Return the analysis in one row of the table. Raises UserError, with its name, for a row that is not possible."""
     values = dict(zip(COLUMNS, row, strict=True))
     name = values[NAME] or "Analysis"
     mechanism = next((key for key, title in MECHANISMS.items() if title == values[MECHANISM]), None)
     if mechanism is None:
         raise UserError(f"Choose a mechanism for {name}.", title="A mechanism is missing")
+    # The kind of the analysis's own guarantee; None if it gets a share of the total.
     currency = next((cls for cls in CURRENCIES.values() if cls.name == values[CURRENCY]), None)
     parts = {"name": name, "noise": mechanism, "rows": values[SET] or "", "weight": values[WEIGHT]}
     parts |= {"sensitivity": values[MOVE]}
@@ -148,8 +160,8 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
 
 _HELP = "Scale of the noise in every mean, for the what-ifs. Empty: half of what the budget gives."
 TARGET = Control("target", "Noise you can live with", _HELP, None, float, 1e-12, 1e6, scale="log", optional=True)
-CHECKPOINTS = 10  # of a curve over steps, without T itself and the end of the budget
-LONGEST = 10_000  # steps in a chart
+CHECKPOINTS = 10  # points of a curve over the steps, without T itself and the end of the budget
+LONGEST = 10_000  # largest number of steps in such a chart
 LONGEST_BAR = 300.0  # times the shortest bar; next to a longer one the shortest would be invisible
 GRID = "Privacy loss distributions are composed on a grid, which costs up to 0.2 %, never too little."
 
@@ -160,17 +172,18 @@ def symbol(means: NoisyMeans) -> str:
 
 
 def wanted(means: NoisyMeans, budget: Budget, target: float | None) -> float:
-    """Return the noise scale of the what-ifs: `target`, or half of the scale that the budget gives."""
+    """Return the noise scale that the what-ifs are about: `target`, or if None half of the scale by the budget."""
     return means.noise_scale(budget) / 2 if target is None else target
 
 
 def noise_in_words(means: NoisyMeans, budget: Budget) -> str:
-    """Return the noise scale that the budget gives every mean, with its symbol."""
+    """Return a text with the symbol and the scale of the noise that the budget gives every mean."""
     return f"{symbol(means)} = {short(means.noise_scale(budget))}"
 
 
 def noise(means: NoisyMeans, budget: Budget) -> Shown:
-    """Show the noise that the budget gives every mean, and a chart of it over the number of steps."""
+    """Draw the noise that the budget gives every mean, and a chart of it against the number of steps that share the
+    budget; return the chart."""
     scale = means.noise_scale(budget)
     help = texts.NOISE_HELP.format(batch=means.batch_size)
     planner_view.metrics(
@@ -181,10 +194,11 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
         }
     )
     if isinstance(budget, ApproximateDP) and means.noise == "gaussian" and budget.epsilon < 1:
-        waste = closed_forms.gdp_mu(budget.epsilon, budget.delta)
-        waste /= closed_forms.classic_gaussian_mu(budget.epsilon, budget.delta)
-        st.caption(texts.CALIBRATED.format(waste=100 * (waste - 1)))
-    is_slow = not budget.adds_up  # each point is calibrated by composing losses
+        # The textbook's noise over the noise here, as noise is proportional to 1/μ.
+        ratio = closed_forms.gdp_mu(budget.epsilon, budget.delta)
+        ratio /= closed_forms.classic_gaussian_mu(budget.epsilon, budget.delta)
+        st.caption(texts.CALIBRATED.format(waste=100 * (ratio - 1)))
+    is_slow = not budget.adds_up  # then each point of the chart is calibrated by composing losses
     steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if is_slow else 30).round().astype(int)])
     scales, reason = _noise_by_steps(means, budget, steps)
     missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
@@ -203,7 +217,8 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
 
 
 def _noise_by_steps(means: NoisyMeans, budget: Budget, steps: np.ndarray) -> tuple[np.ndarray, str]:
-    """Return (k,) noise scale at each number of steps, NaN where no plan exists, and the reasons."""
+    """Return the noise scale (k,) with each of the numbers of steps (k,), NaN where the budget allows none, and the
+    reasons for that in one text."""
     scales, reasons = np.full(len(steps), np.nan), []
     for i, t in enumerate(steps.tolist()):
         try:
@@ -214,7 +229,10 @@ def _noise_by_steps(means: NoisyMeans, budget: Budget, steps: np.ndarray) -> tup
 
 
 def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float | None) -> Shown:
-    """Show what a given noise guarantees, and how many steps the budget would last."""
+    """Draw what means with a given noise guarantee, and for how many steps the budget would last; return the charts.
+
+    target : scale of the noise; None for half of the one by the budget.
+    """
     scale = wanted(means, budget, target)
     cost = noisy_means.guarantee(means.events_of_noise(scale), delta)
     st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
@@ -225,8 +243,9 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))
     end = steps if steps <= longest else 0  # 0: the end is outside the chart and not marked
     times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
+    # An ε that limits the curves of the accountants, which are in ε at δ; None if the budget is in another currency.
     limit = None if budget.adds_up else budget.limit_at(delta)
-    if limit is not None:  # the curves are in the currency of the budget
+    if limit is not None:  # so one chart shows both the accountants and the budget
         figures = _accountants_by_steps(means, scale, delta, times, limit=limit, steps=end)
     else:
         left, right = st.columns(2, gap="medium")
@@ -244,12 +263,12 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
 
 
 def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.ndarray, steps: int) -> Shown:
-    """Draw what the noise spends over the steps, in the currency of the budget.
+    """Draw what means with noise of this scale spend along the steps, in the currency of the budget.
 
-    times : (k,) numbers of steps. steps : number of steps that the budget lasts, 0 if outside the chart.
+    times : (k,) numbers of steps. steps : number of steps that the budget lasts, 0 if that is outside of the chart.
     """
-    control = budget.controls()[0]
-    if not budget.adds_up:  # each point composes losses
+    control = budget.controls()[0]  # of the budget's amount
+    if not budget.adds_up:  # each point composes losses, which is slow, so there are few
         times = np.unique([1, means.iterations, max(steps, 1), times[-1]])
     spent = means.spent(budget, scale, times.tolist())
     title = f"Privacy spent, {control.symbol} ({budget.name})"
@@ -267,12 +286,13 @@ def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.
 def _accountants_by_steps(
     means: NoisyMeans, scale: float, delta: float, times: np.ndarray, *, limit: float | None = None, steps: int = 0
 ) -> Shown:
-    """Draw ε at δ of the noise over the steps, by every accountant.
+    """Draw ε at δ of means with noise of this scale along the steps, one curve for each accountant.
 
-    times : (k,) numbers of steps. limit, steps : a budget in ε at this δ, and the number of steps that it lasts.
+    times : (k,) numbers of steps. limit, steps : a budget in ε at this δ, and the number of steps that it lasts; None
+    and 0 if the budget is not drawn.
     """
     events = means.replaced(iterations=int(times[-1])).events_of_noise(scale)
-    # One pass over disjoint blocks is one event, however many means it has.
+    # The number of events after each number of steps: one pass over disjoint blocks is one event for all its means.
     counts = np.maximum(np.ceil(times * len(events) / times[-1]), 1).astype(int)
     checkpoints = tuple(counts.tolist())
     all_curves = {name: accountants.epsilon_curve(events, delta, name, checkpoints) for name in accountants.METHODS}
@@ -289,7 +309,10 @@ def _accountants_by_steps(
 
 
 def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
-    """Show the rows that the noise of the what-ifs needs, and a chart of the noise over the rows."""
+    """Draw how many rows a noise scale needs at the same budget, and a chart of the noise against the rows.
+
+    target : the noise scale; None for half of the one by the budget. Returns the chart.
+    """
     scale = wanted(means, budget, target)
     needed = means.rows_needed(budget, scale)
     st.markdown(
@@ -312,14 +335,16 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
 
 
 def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
-    """Show the cost of the same noise by every theorem and accountant, with and without credit for sampling."""
+    """Draw the ε at δ that every theorem and accountant proves for the same noise, that which the budget gives.
+
+    One of them gives no credit for sampling. Returns the chart.
+    """
     scale = means.noise_scale(budget)
     proven = noisy_means.savings(means, scale, delta)
     if not proven:
         st.info("No accountant reads this noise at so small a δ. Raise δ.")
         return []
-    best = min(proven, key=proven.__getitem__)
-    worst = max(proven, key=proven.__getitem__)
+    best, worst = min(proven, key=lambda name: proven[name]), max(proven, key=lambda name: proven[name])
     lowest, highest = proven[best], proven[worst]
     if highest <= 1.005 * lowest:
         st.markdown(f"The noise costs **ε = {short_up(lowest)}**, however it is counted.")
@@ -349,13 +374,16 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
 
 
 def _finer_bars(means: NoisyMeans, scale: float, delta: float) -> go.Figure:
-    """Return the chart of `savings` with all bars, by accountants that round losses to a finer grid."""
+    """Return the figure of `savings` for a file: with all bars, by accountants that round losses to a finer grid."""
     proven = noisy_means.savings(means, scale, delta, precision="fine")
     return planner_figures.bars({SAVINGS[name]: value for name, value in proven.items()}, "ε")
 
 
 def _means_in_python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") -> None:
-    """Draw the program that computes the same. lines : its last lines, after `means` is defined."""
+    """Draw a program that computes the numbers of a what-if.
+
+    lines : its last lines, after `means` is defined. imports : further lines at its beginning.
+    """
     planner_view.in_python(
         f"{imports}from dpviz.privacy.budgets import {type(budget).__name__}\n"
         f"from dpviz.privacy.statistics.noisy_means import NoisyMeans\n\nmeans = {means.to_python()}\n{lines}"

@@ -1,4 +1,4 @@
-"""The budget planner's first part: what a guarantee is worth, in every currency and in words."""
+"""What a guarantee is worth, in every currency and in words, and what an attacker can do; for all sections."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -20,9 +20,11 @@ from dpviz.ui.budget_planner import texts
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
 
+# The kinds of budget that the page offers: more than other pages do.
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
 ORDER = 8.0  # order α of the Rényi divergence on the screen
 
+# A sentence on who is protected, by the relation of neighbouring data sets.
 NEIGHBOURS: Mapping[Relation, str] = {
     "replace-one": "One row may be exchanged for any other; the number of rows is public.",
     "add/remove-one": "One row may be added or removed; the number of rows is secret.",
@@ -33,8 +35,8 @@ NEIGHBOURS: Mapping[Relation, str] = {
 class Releases:
     """Releases planned in the open section, for the chart of the attacker and for the assumptions.
 
-    events : mechanisms of all of it together. name : of the releases in the chart, with their number. protects : who is
-        protected, in words.
+    events : the privacy events of all releases together. name : name of the releases in the chart, with their number.
+    protects : who is protected, in words.
     batches, composition, constants : sentences for `explain.assumptions`.
     """
 
@@ -47,12 +49,12 @@ class Releases:
 
 
 def of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> Releases:
-    """Return the noisy means of the first tabs, with noise of `scale` or, if None, the noise that meets the budget.
+    """Return the noisy means of the sidebar as planned releases, with the noise that meets the budget.
 
-    Without events where no noise meets the budget.
+    They have no events where no noise meets the budget. scale : scale of the noise; None for the one by the budget.
     """
     events: tuple[Event, ...] = ()
-    with suppress(UserError):  # the section that draws the noise shows it
+    with suppress(UserError):  # the section that draws the noise also draws the error
         events = tuple(means.events(budget) if scale is None else means.events_of_noise(scale))
     return Releases(
         events,
@@ -70,13 +72,16 @@ def analyses(count: int) -> str:
 
 
 def protected(means: NoisyMeans) -> str:
-    """Return who is protected, in words; a batch of all rows without replacement is no batch."""
+    """Return who is protected, in words.
+
+    A batch of all rows, drawn without replacement, counts as no batch: nothing is sampled then.
+    """
     uses_all = means.sampling == "wor" and means.batch_size == means.rows
     return means.replaced(sampling="all").protects if uses_all else means.protects
 
 
 def names(delta: float, order: float) -> dict[str, str]:
-    """Return the titles of the currencies by key, in the order of the screen."""
+    """Return the titles of the currencies by key, in the order of the screen; Rényi divergences have an order α."""
     return {
         "epsilon": "Pure ε",
         "epsilon_at_delta": f"ε at δ = {short_up(delta)}",
@@ -87,7 +92,7 @@ def names(delta: float, order: float) -> dict[str, str]:
 
 
 def currencies(budget: Budget, delta: float) -> None:
-    """Show the guarantee in the other currencies; a dash and the reason where it implies none."""
+    """Draw what a guarantee implies in every currency; a dash and the reason where it implies nothing."""
     order = budget.own_order(ORDER)
     implied = conversions.implied(budget, delta, order)
     values: dict[str, tuple[str, str]] = {}
@@ -109,14 +114,15 @@ def currencies(budget: Budget, delta: float) -> None:
 
 
 def worth(budget: Budget, relation: Relation, delta: float) -> Shown:
-    """Show the guarantee in words, with what a noticed row and a suspicion can become, and in the other currencies."""
+    """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and its
+    value in every currency. There are no charts, so it returns an empty list."""
     st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation)))
     currencies(budget, delta)
     return []
 
 
 def of_events(cost: Guarantee) -> None:
-    """Show the cost of given releases in every currency; a dash and the reason where there is none."""
+    """Draw the cost of given releases in every currency; a dash and the reason where there is none."""
     values: dict[str, tuple[str, str]] = {}
     for name, title in names(cost.delta, ORDER).items():
         if name in cost.values:
@@ -129,14 +135,17 @@ def of_events(cost: Guarantee) -> None:
 
 
 def metrics(values: Mapping[str, tuple[str, str]]) -> None:
-    """Draw numbers in a row. values : by title, the text of the number and its help."""
+    """Draw numbers in a row. values : for each number, by title, its text and its help."""
     row = st.container(horizontal=True)
     for title, (value, help) in values.items():
         row.metric(title, value, border=True, help=help)
 
 
 def by_name(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    """Return the values by name without None; number a repeated name by its position in `values`."""
+    """Return the values by name, without those that are None, for bars of a chart.
+
+    A name that occurs again gets the number of its position, as two bars need two names.
+    """
     result: dict[str, float] = {}
     for number, (name, value) in enumerate(values, 1):
         if value is not None:
@@ -145,13 +154,16 @@ def by_name(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
 
 
 def in_python(program: str) -> None:
-    """Draw an expander with a program that computes the same."""
+    """Draw an expander with a program that computes the numbers of the section."""
     with st.expander("The same in Python", icon=":material/code:"):
         st.code(program, language="python")
 
 
 def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -> Shown:
-    """Draw the trade-off curve of the guarantee and, if any are planned, of all releases together."""
+    """Draw the trade-off curve that the guarantee allows and, if any are planned, that of all releases together.
+
+    A trade-off curve is the lowest rate of missed rows that an attacker can have at each rate of false alarms.
+    """
     rates = planner_figures.RATES
     name, curve, sentence = "", None, ""
     if planned is not None and planned.events:
@@ -178,6 +190,9 @@ def chart(
     *,
     to_download: Callable[[], go.Figure] | None = None,
 ) -> Shown:
-    """Draw a chart of settings alone, and return it for the export. name : of it among the page's keys."""
-    made = worded_chart(figure, heading, alt, caption, to_download=to_download)
-    return [charts.show(made, f"planner_chart_{name}")]
+    """Draw a chart that depends on settings alone; return it in a list, for the download.
+
+    name : part of its key. to_download : returns the figure that is saved, where that differs from the one drawn.
+    """
+    captioned = worded_chart(figure, heading, alt, caption, to_download=to_download)
+    return [charts.show(captioned, f"planner_chart_{name}")]

@@ -297,7 +297,7 @@ def curves(
     figure = run_figures.convergence(selection, metric.name, styles, limits=limits, height=HEIGHT)
     privacy = results.privacy(metric, selection, run.experiment)
     left_out = len(trace.lanes) - len(selection.lanes)
-    others = f" {left_out} more under Results." if left_out > 0 else ""
+    others = f" {left_out} more method{'s' * (left_out > 1)} under Results." if left_out > 0 else ""
     caption = f"{metric.label}. {explain.spread(run.experiment.replicates)}{others} {privacy}"
     alt = f"{metric.label} by step, one line per method"
     return Chart(figure, metric.label, alt, caption, provenance(selection.statuses(metric).values()))

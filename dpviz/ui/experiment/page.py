@@ -1,6 +1,10 @@
-"""The page of a family, written once for all: sidebar, plan, live picture, results. Families override parts of it."""
+"""The page of a family of methods: sidebar, plan, live picture, results.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+It is written here once for all families. Each family subclasses `FamilyPage` and overrides the methods in which its
+page differs; `show` draws the page of an instance.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,12 +53,16 @@ from dpviz.ui.experiment.results import Options
 from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.uploads import file
 
-LEADS = 4  # controls above the picture, the budget among them
-SMALL = "noise", "privacy"  # names of the plan's charts next to the live picture
+LEADS = 4  # number of controls above the picture, including that of the budget
+SMALL = "noise", "privacy"  # names, in the charts' keys, of the plan's two charts next to the live picture
 
 
 class Texts(Protocol):
-    """The module `texts` of a family."""
+    """The module `texts` of a family.
+
+    TITLE : title of the page. QUESTION : the question that it answers, below the title. NOT_COVERED : what of the paper
+    the page leaves out.
+    """
 
     TITLE: str
     QUESTION: str
@@ -62,22 +70,22 @@ class Texts(Protocol):
 
 
 def _family_of(method: type[AnyAlgorithm]) -> str:
-    """Return the name of the family of a method, the first part of its kind."""
+    """Return the family of a method: all of its registered kind, "<family>.<name>", but the name."""
     return method.kind.rpartition(".")[0]
 
 
 class FamilyPage:
-    """The page of a family. A subclass describes it, and overrides the methods from `offer` on where it differs.
+    """The page of a family. A subclass sets the attributes, and overrides the methods from `offer` on where it differs.
 
-    prefix : of all session keys and addresses of the page. package : the package of the family, with about.md,
-    THEORY.md, `texts` (the words of the page) and `presets` (its methods and named experiments).
+    prefix : beginning of all session keys and address parameters of the page. package : the package of the family, with
+    about.md, THEORY.md, `texts` (the words of the page) and `presets` (its methods and named experiments).
     groups : groups of the methods' settings in the sidebar; from `groups.toml` next to the subclass if empty.
-    problems : the menu of problems and their data.
+    problems : the menu of problems and their data. data_heading : the heading above it.
     references : a sentence that says what the non-private references are; "" if there are none.
-    currency, at_first : kind of the budget, and first values that differ from the usual ones: "epsilon", "delta", "mu",
-    "replicates".
-    by_name : settings that the label of a method implies. default_methods : labels selected at first; all if empty.
-    words : the meaning of labels, by label.
+    currency : the kind of budget that is selected at first, a key of `controls.CURRENCIES`. at_first : first values
+    that differ from the usual ones, of the settings "epsilon", "delta", "mu" and "replicates".
+    by_name : settings whose value the label of a method can imply. default_methods : labels selected at first; all if
+    empty. words : the full name of a method, by label.
 
     Methods called `draw_…` draw on the page; the others return what the page draws.
     """
@@ -97,11 +105,12 @@ class FamilyPage:
     def __init__(self) -> None:
         self.groups = self.groups or controls.groups_of(type(self).__module__.rpartition(".")[0])
         self.texts: Texts
+        # By name, since `package` is an attribute of the subclass.
         self.texts, presets = (import_module(f"{self.package.__name__}.{name}") for name in ("texts", "presets"))
         default = self.default_methods or tuple(presets.METHODS)
         self.catalogue = Catalogue(presets.METHODS, presets.arms, default, self.by_name, self.words)
         self.presets: Sequence[Preset] = presets.PRESETS
-        self._settings: dict[str, Mapping[str, Any]] = {}  # the controls' values, by the name of a preset
+        self._settings: dict[str, Mapping[str, Any]] = {}  # values of the controls, by the name of the preset
 
     @property
     def title(self) -> str:
@@ -116,95 +125,116 @@ class FamilyPage:
     # ----------------------------------------------------------------------------------------------------- the sidebar
 
     def offer(self, _problem: type[ProblemSpecification], /) -> Offer:
-        """Return the methods that suit a kind of problem; all, unless the page asks for the problem first."""
+        """Return the methods that the page offers for a kind of problem: all, unless a family leaves some out."""
         return EVERY
 
     def applicable(
         self, names: Sequence[str], _problem: type[ProblemSpecification], _currency: type[Budget], /
     ) -> Sequence[str]:
-        """Return those of the settings `names` that have a meaning for a kind of problem and of budget."""
+        """Return those of the settings `names` that mean something for a kind of problem and a kind of budget.
+
+        The sidebar draws controls for these only.
+        """
         return names
 
     # ---------------------------------------------------------------------------------------------------- before a run
 
     def predict(self, _experiment: Experiment, _plans: Mapping[str, Plan], /) -> Any:
-        """Return the predictions of theory about the plans; they become the field `theory` of the view of the plan."""
+        """Return the predictions of the family's theory about the plans (by label), in a type of the family's own.
+
+        They become the property `theory` of the `PlanView` that the other methods get. By default there are none.
+        """
 
     def size_note(self, view: PlanView, /) -> str:
-        """Return a line on the size of the data, for below the sliders."""
+        """Return the line below the sliders, on the size of the data."""
         return plan.size(view)
 
     def plan_charts(self, view: PlanView, /) -> Iterator[Chart]:
-        """Yield the charts of the plan; the first two, noise and privacy, are also next to the live picture."""
+        """Yield the charts of the plan. The first two, of noise and privacy spent, are also next to the live picture.
+
+        A generator, since the others are computed only when their tab is open.
+        """
         return plan.drawings(view)
 
     def chart_note(self, _view: PlanView, /) -> str:
-        """Return a line for below the charts next to the live picture; "" for none."""
+        """Return the line below the two charts next to the live picture; "" for none."""
         return ""
 
     def noise_card(self, label: str, plan: Plan, /) -> guarantee.Card:
-        """Return a card with one number about the noise of a plan."""
+        """Return a card with one number about the noise of the plan of the method with this label."""
         return guarantee.noise_card(label, plan)
 
     def draw_advice(self, view: PlanView, /) -> None:
-        """Draw advice about the settings, above the closer looks."""
+        """Draw advice about the settings, above the charts of the plan. By default there is none."""
 
     def closer_looks(self, _panel: Panel, _view: PlanView, _delta: float, /) -> Mapping[str, Callable[[], None]]:
-        """Return functions that draw closer looks at the plan, by the title of their tab."""
+        """Return functions that draw closer looks at the plan, each in a tab of its own, by the title of the tab.
+
+        The last argument is the δ at which guarantees are read as (ε, δ).
+        """
         return {}
 
     def draw_assumptions(self, view: PlanView, /) -> None:
-        """Draw the box of assumptions."""
+        """Draw the box of the assumptions on which guarantee and theory rest. By default there is none."""
 
     # ----------------------------------------------------------------------------------------------------- during a run
 
     def picture(self, run: Run, diagnostics: bool, /) -> Chart | None:
-        """Return the live picture; None if nothing may be shown, or yet. diagnostics : raw data may be read."""
+        """Return the live picture of a run; None before the first record, and where nothing may be shown.
+
+        diagnostics : true if the picture may show values that read the raw data.
+        """
         return hero.curves(run, diagnostics)
 
     def is_map(self, _view: PlanView, /) -> bool:
-        """Return true if the live picture is a map of the runs instead of curves."""
+        """Return true if the live picture is a map, with a dot for every run, instead of curves along the steps."""
         return False
 
     def curves(self, run: Run, diagnostics: bool, /) -> Chart | None:
-        """Return the curves along the steps, as another face of a live picture that is a map."""
+        """Return the curves along the steps, which the visitor can choose where the live picture is a map."""
         return self.picture(run, diagnostics)
 
     def more_faces(self, _view: PlanView | None, /) -> Mapping[str, hero.Drawn]:
-        """Return further faces of the live picture, by title."""
+        """Return functions that draw further pictures of a run, by the title under which the visitor chooses them.
+
+        The argument is None while the settings make no plan.
+        """
         return {}
 
     def headline(self, run: Run, trace: Trace, /) -> hero.Headline | None:
-        """Return the number above the live picture; None if there is none yet."""
+        """Return the number above the live picture, and what it means; None before there is one."""
         return hero.lowest(run, trace)
 
     def ground(self, _run: Run, _x: Ruler, _y: Ruler, /) -> Background | None:
-        """Return the objective below moving runs, given the axes that show these; None where it cannot be drawn.
+        """Return the objective as a map on which a run's replicates move as points; None where it cannot be drawn.
 
-        The axes of the ground replace those that are given.
+        x, y : the axes that show all points. A map over another part of the plane replaces them by its own.
         """
         return None
 
     def region(self, _run: Run, _arm: Arm, /) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return centres and half axes (T+1, 2) of ellipses that hold about 90 % of an arm's runs after each step, by
-        theory; None where there is no theory."""
+        """Return centres (T+1, 2) and half axes (T+1, 2) of ellipses that by theory hold about 90 % of an arm's runs
+        after t = 0..T steps; None where there is no such theory."""
         return None
 
     # ------------------------------------------------------------------------------------------------------ after a run
 
     def curve_options(self, view: PlanView, /) -> Options:
-        """Return options for the curves of a run's results."""
+        """Return options for the curves under Results: the second metric that is drawn, and lines of theory."""
         return results.plain_options(view)
 
     def draw_release(self, panel: Panel, run: Run, trace: Trace, /) -> None:
-        """Draw the first results, above the curves: for a user's file the released model."""
+        """Draw the first results, above the curves, such as the model released from a user's file.
+
+        By default there are none. trace : the records of the run that may be shown, here and in the methods below.
+        """
 
     def draw_results(self, _panel: Panel, _run: Run, _trace: Trace, _diagnostics: bool, /) -> Shown:
-        """Draw results below the curves; return their charts."""
+        """Draw results below the curves; return their charts, for the download. By default there are none."""
         return []
 
     def draw_verdict(self, run: Run, trace: Trace, diagnostics: bool, /) -> None:
-        """Draw the last results: findings about the run as a whole."""
+        """Draw the last results: findings about the run as a whole. By default there are none."""
 
     # -------------------------------------------------------------------------------------------------------- all pages
 
@@ -221,12 +251,11 @@ class FamilyPage:
         return Ready(view.experiment, view.plans)
 
     def knows(self, experiment: Experiment) -> bool:
-        """Return true if an experiment has methods of this page, and none of another family."""
-        methods = {type(method) for method in self.catalogue.methods.values()}
-        families = {_family_of(type(arm.algorithm)) for arm in experiment.arms}
-        return any(type(arm.algorithm) in methods for arm in experiment.arms) and families == set(
-            map(_family_of, methods)
-        )
+        """Return true if an experiment has a method of this page, and none of another family."""
+        offered = {type(method) for method in self.catalogue.methods.values()}
+        present = {type(arm.algorithm) for arm in experiment.arms}
+        has_one = bool(present & offered)
+        return has_one and {_family_of(method) for method in present} == {_family_of(method) for method in offered}
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """Return the values of the controls that rebuild an experiment, by name.
@@ -238,7 +267,7 @@ class FamilyPage:
         return arms | self.problems.settings_of(experiment.problem)
 
     def settings_of(self, preset: Preset) -> Mapping[str, Any]:
-        """Return the values of the controls that rebuild a preset, cached by its name."""
+        """Return the values of the controls that rebuild a preset, by control; cached by the preset's name."""
         if preset.name not in self._settings:
             self._settings[preset.name] = self.settings(preset.experiment)
         return self._settings[preset.name]
@@ -248,9 +277,10 @@ class FamilyPage:
 class _Sidebar:
     """Choices in the sidebar.
 
-    source : the problem and where its data come from. build : returns the experiment of the choices and of the present
-    values of the sliders above the picture; None while there are no data. delta : δ of readings as (ε, δ).
-    error : the mistake in the controls, if there is one.
+    source : the problem and where its data come from; None if a mistake ended the sidebar before. build : returns the
+    experiment of the choices and of the present values of the sliders above the picture; None while there are no data.
+    delta : δ at which guarantees are read as (ε, δ). error : the mistake in the controls, if there is one. It is raised
+    later, by `experiment`, so that its message is drawn on the page and not in the sidebar.
     """
 
     source: Selection | None = None
@@ -267,7 +297,7 @@ class _Sidebar:
 
 
 def show(page: FamilyPage) -> None:
-    """Draw the page: the sidebar, and everything else as a fragment, which a move of the sliders draws again alone."""
+    """Draw the page: the sidebar, and all below the title as a fragment, which a moved slider draws again alone."""
     key, panel = page.prefix, Panel(page.prefix)
     preset_menu.arrive(panel, page.presets)
     preset_menu.apply_pending(panel, page.settings)
@@ -281,7 +311,10 @@ def show(page: FamilyPage) -> None:
 
 
 def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Sidebar:
-    """Draw the controls in the sidebar; return the choices. uploads : container for the panel of a user's file."""
+    """Draw the controls in the sidebar; return the choices.
+
+    uploads : container on the page, in which the panel of a user's own file is drawn.
+    """
     sidebar = _Sidebar()
     with st.sidebar:
         try:
@@ -301,7 +334,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
                 page.groups,
                 methods=labels or offer.methods,
                 applicable_names=lambda names: page.applicable(names, source.kind, budget.cls),
-                leads=range(1, LEADS - source.leads),
+                leads=range(1, LEADS - source.leads),  # place 0 is the budget's; a control of the data takes the last
             )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
@@ -327,21 +360,24 @@ def _build(
     budget: Settings[Budget],
     numbers: Mapping[str, Any],
 ) -> Experiment:
-    """Return the experiment of all settings. Raises UserError for settings that do not go together."""
+    """Return the experiment of all settings. Raises UserError for settings that do not go together.
+
+    problem : builds the problem. numbers : the experiment's replicates and seed, by name of the field.
+    """
     parts = {"problem": problem(), "arms": methods.arms(page.catalogue), "budget": budget.build(), **numbers}
     return Settings(Experiment, parts).build()
 
 
 @dataclass
 class _Screen(Part):
-    """All of a page but its sidebar.
+    """All of a page but its sidebar. `draw` sets the fields below `tools` anew each time.
 
     tools : container next to the title. experiment : the experiment without the methods that have no plan; None while
     the settings make none. every : the same with all methods. preset : the preset that was opened last.
-    settings : a name of all settings, by which the browser tells old from new. packed : the plan's charts at the stops
-    of the slider that was pressed, if any. ready : the experiment with plans and data, to be run.
-    small, drawings : the first two charts of the plan, and an iterator over the others. comparing : container for
-    the state of the run that a preset compares with.
+    settings : a name of all settings, by which the browser tells old from new. packed : the plan's charts at all stops
+    of the slider that was pressed, as text for the browser; "" if none was pressed. ready : the experiment with plans
+    and data, to be run. small, drawings : the first two charts of the plan, and an iterator over the others.
+    comparing : container for the state of the runs that a preset is compared with.
     """
 
     page: FamilyPage
@@ -372,14 +408,15 @@ class _Screen(Part):
     def _controls(self) -> PlanView | None:
         """Draw the sliders above the picture, a line about the data, and the menu of presets.
 
-        Returns the plan of the settings; None while they make none.
+        Returns the plan of the settings; None while they make none. A mistake in the settings is drawn as a message.
         """
         page, panel, sidebar, view = self.page, self.panel, self.sidebar, None
         self.draw_leads(all_read=sidebar.error is not None)
         self.experiment, self.every, self.packed = None, None, ""
         with st.container(), in_place():
             self.experiment = self.every = sidebar.experiment(panel)
-            self._stops(self.experiment)
+            self.settings = plan.name(self.experiment)
+            self._pack_stops()
             view = None if self.experiment is None else page.view(self.experiment)
         preset_menu.applied(panel)
         if not self.again:
@@ -404,30 +441,32 @@ class _Screen(Part):
                 )
         return view
 
-    def _stops(self, experiment: Experiment | None) -> None:
-        """Name the settings and, after a press on a slider, pack the plan's charts at all its stops for the browser.
+    def _pack_stops(self) -> None:
+        """After a press on a slider, pack the plan's charts at each stop of the slider, for the browser.
 
-        With these the browser draws the charts while the slider is dragged.
+        With these the browser draws the charts while the slider is dragged, without asking the server. The experiment
+        at a stop is built by setting the slider's value to it for a moment.
         """
-        name, points = st.session_state.pop(self.panel.key("pressed"), ("", ()))
-        if lead := next((lead for lead in self.panel.leads if lead.name == name), None):
-            experiments: list[Experiment | None] = []
-            value = lead.value
-            for point in points:
-                lead.into[lead.control.name] = point
-                experiments.append(None)
-                with suppress(UserError):
-                    experiments[-1] = self.sidebar.experiment(self.panel)
-            lead.into[lead.control.name] = value
-            keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
-            slider = self.panel.key(f"{name}_slider")
-            self.packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.plan_charts)
-        self.settings = plan.name(experiment)
+        name, stops = st.session_state.pop(self.panel.key("pressed"), ("", ()))
+        lead = next((lead for lead in self.panel.leads if lead.name == name), None)
+        if lead is None:
+            return
+        present_value = lead.value
+        experiments: list[Experiment | None] = []
+        for stop in stops:
+            lead.into[lead.control.name] = stop
+            experiments.append(None)  # stays so where the settings do not go together
+            with suppress(UserError):
+                experiments[-1] = self.sidebar.experiment(self.panel)
+        lead.into[lead.control.name] = present_value
+        keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
+        slider = self.panel.key(f"{name}_slider")
+        self.packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.plan_charts)
 
     def _note(self, view: PlanView | None) -> None:
-        """Draw the line about the size of the data, and the reason if a slider is missing."""
-        without = next((group.without for group in self.page.groups if group.without), "")
-        st.caption(f"{'' if view is None else self.page.size_note(view)} {without}")
+        """Draw the line about the size of the data, and the reason if there is no slider for steps or batches."""
+        why_missing = next((group.without for group in self.page.groups if group.without), "")
+        st.caption(f"{'' if view is None else self.page.size_note(view)} {why_missing}")
 
     @property
     def uploaded(self) -> bool:
@@ -437,36 +476,41 @@ class _Screen(Part):
     def _picture(self, view: PlanView | None) -> DeltaGenerator:
         """Draw the live picture with its number, the plan's charts next to it, Run and Stop, and the guarantee.
 
-        Runs on public data start by themselves when the settings have settled. Returns the container below the picture.
+        A run on public data starts by itself once the settings no longer change. Returns the container below the
+        picture.
         """
         page, panel, source, ready = self.page, self.panel, self.sidebar.source, None
         if view is not None and source is not None:
             ready = Ready(view.experiment, view.plans, source.tables)
+        self.ready = ready
         run_panel.settled(panel.page, None if ready is None else ready.without_tables())
         leads = components.Leads(panel.lead_texts(), self.settings)
-        picture, beside = st.columns([62, 38], gap="medium")
-        with beside:
+        picture_column, plan_column = st.columns([62, 38], gap="medium")
+        with plan_column:
             for name, chart in zip(SMALL, self.small if view else (), strict=False):
                 key = panel.key(f"hero_{name}")
                 handles = panel.handles(key) if name == "noise" else None
                 charts.alone(chart, key, group=panel.page, leads=leads, handles=handles)
-            if view is not None and (line := page.chart_note(view)):
-                st.caption(line)
+            chart_note = "" if view is None else page.chart_note(view)
+            if chart_note:
+                st.caption(chart_note)
             preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
             self.comparing = st.container() if self.preset is not None and self.preset.beside else None
             if self.uploaded:
                 results.diagnostics_switch(panel)
         with self.tools:
-            own = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}" if self.uploaded else ""
-            active = run_panel.bar(panel, page.texts.TITLE, ready, beside, own)
-        with picture:
-            more = page.more_faces(view)
-            mapped = not self.uploaded and view is not None and page.is_map(view)
-            face = faces.choose(panel, view, self.uploaded, mapped, tuple(more))
+            about_file = ""
+            if self.uploaded:
+                about_file = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}"
+            active = run_panel.bar(panel, page.texts.TITLE, ready, plan_column, about_file)
+        with picture_column:
+            further = page.more_faces(view)
+            is_map = not self.uploaded and view is not None and page.is_map(view)
+            face = faces.choose(panel, view, self.uploaded, is_map, tuple(further))
             run_panel.rest(page.family if face == faces.BUDGET else "")
-            draw, other = (more[face], None) if face in more else self._drawing(face, ready)
+            draw, other = (further[face], None) if face in further else self._drawing(face, ready)
             lacks = file.lacks() if self.uploaded else ()
-            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face, face in more, other)
+            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face, face in further, other)
             hero.picture(panel, active, pins.beneath(panel, draw, self.preset), page.headline, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
@@ -474,13 +518,13 @@ class _Screen(Part):
                 guarantee.sentence(view.experiment, view.plans, panel.key("guarantee"))
             pins.button(panel, draw, page.knows)
             links.back_to_lesson()
-        self.ready = ready
         return foot
 
     def _drawing(self, face: str, ready: Ready | None) -> tuple[hero.Drawn, Callable[[], hero.Face] | None]:
-        """Return the function that draws the page's run with a face that all families have.
+        """Return the two functions that draw a face which all families have, given the title of the face.
 
-        For a face that needs more than this run, the second is a function that returns its picture.
+        The first draws the page's run, also into pins. The second, if not None, returns the picture that takes the
+        place of that: for a face that needs more than the curves of this run.
         """
         page, panel = self.page, self.panel
         if face == faces.BUDGET:
@@ -490,21 +534,28 @@ class _Screen(Part):
         return (page.curves if face == faces.STEPS else page.picture), None
 
     def _cloud(self, ready: Ready | None) -> hero.Face:
-        """Return the face on which the finished runs are moving points."""
+        """Return the face on which the replicates of the last finished run are moving points.
+
+        It is pale where the run has other settings than the present ones, `ready`.
+        """
         page, run = self.page, run_panel.shown(self.panel.page)
         trace = None if run is None or not run.returns else run.job.trace
+        is_pale = trace is not None and run is not None and not freshness.belongs(ready, run.job)
 
         def draw() -> None:
             if run is None or trace is None:
                 with hero.blank():
                     st.markdown(texts.CLOUD_WAITS)
-            elif not cloud.show(self.panel, run, trace, page.curve_options(page.view(run.experiment)).currency, page):
+                return
+            currency = page.curve_options(page.view(run.experiment)).currency
+            has_plane = cloud.show(self.panel, run, trace, currency, page)
+            if not has_plane:
                 st.caption(texts.NO_PLANE)
 
-        return hero.Face(trace is not None and run is not None and not freshness.belongs(ready, run.job), draw)
+        return hero.Face(is_pale, draw)
 
     def _below(self, view: PlanView | None) -> None:
-        """Draw the methods without a plan and why, the refusal of a run that takes too long, and the pins."""
+        """Draw which methods have no plan and why, the reason if the run is refused as too large, and the pins."""
         if screen.narrow():  # on a phone, so that the picture is near the sliders
             self._note(view)
         if view is not None:
@@ -519,26 +570,30 @@ class _Screen(Part):
 
     def _link(self) -> None:
         """Draw the link that restores the page, after all controls, whose values it holds."""
-        own = None if self.experiment is None or self.experiment.public else self.experiment.problem
-        read = () if own is None else own.read_by_itself
-        links.show(self.panel, preset_menu.restoring(self.panel, self.page.presets, self.page.settings_of), read)
+        experiment = self.experiment
+        facts_read: Collection[str] = ()
+        if experiment is not None and not experiment.public:
+            facts_read = experiment.problem.read_by_itself
+        preset = preset_menu.restoring(self.panel, self.page.presets, self.page.settings_of)
+        links.show(self.panel, preset, facts_read)
 
 
 @dataclass
 class _Sections:
     """The sections below the first screen, of which one is open.
 
-    view : the plan; None while the settings make none. drawn : the charts of the results, once these are drawn.
+    view : the plan; None while the settings make none. result_charts : the charts of the results, for the download;
+    None until the results are drawn.
     """
 
     page: FamilyPage
     screen: _Screen
     view: PlanView | None
-    drawn: Shown | None = None
+    result_charts: Shown | None = None
 
     def show(self) -> None:
         """Draw the bar of sections, and the open one."""
-        parts: dict[str, Callable[[], Any]] = {
+        draw_by_title: dict[str, Callable[[], Any]] = {
             sections.PLAN: self.plan,
             sections.RESULTS: self.results,
             sections.SWEEP: self.sweep,
@@ -547,28 +602,30 @@ class _Sections:
             sections.BACKGROUND: self.background,
         }
         if self.view is None:
-            parts |= dict.fromkeys((sections.PLAN, sections.SWEEP, sections.CHECK), lambda: st.caption(texts.NO_PLAN))
-        self.screen.panel.sections(parts)
+            need_plan = sections.PLAN, sections.SWEEP, sections.CHECK
+            draw_by_title |= dict.fromkeys(need_plan, lambda: st.caption(texts.NO_PLAN))
+        self.screen.panel.sections(draw_by_title)
 
     def plan(self) -> None:
-        """Draw the plan: cards, advice, charts and closer looks, of which only the open one is computed."""
+        """Draw the plan: cards, advice, and tabs with charts and closer looks; only the open tab is computed."""
         assert self.view is not None
         panel, delta = self.screen.panel, self.screen.sidebar.delta
         plan.notes(self.view.plans)
         guarantee.line(self.view.experiment, self.view.plans, delta, self.page.noise_card)
         self.page.draw_advice(self.view)
-        looks = plan.tabs(self.screen.small, self.screen.drawings, panel.key("chart_plan"))
-        looks |= self.page.closer_looks(panel, self.view, delta)
-        tabs = st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun")
-        for tab, look in zip(tabs, looks.values(), strict=True):
+        draw_by_title = plan.tabs(self.screen.small, self.screen.drawings, panel.key("chart_plan"))
+        draw_by_title |= self.page.closer_looks(panel, self.view, delta)
+        tabs = st.tabs(list(draw_by_title), key=panel.key("tabs"), on_change="rerun")
+        for tab, draw_tab in zip(tabs, draw_by_title.values(), strict=True):
             if tab.open:
                 with tab:
-                    look()
+                    draw_tab()
 
     def sweep(self) -> None:
         """Draw a sweep of the methods over one setting, or two."""
         assert self.view is not None
-        tables = self.screen.sidebar.source.tables if self.screen.sidebar.source is not None else {}
+        source = self.screen.sidebar.source
+        tables = source.tables if source is not None else {}
         diagnostics = results.diagnostics_shown(self.screen.panel, self.view.experiment)
         sweep_tab.show(self.screen.panel, self.page.texts.TITLE, self.view.experiment, tables, diagnostics)
 
@@ -578,17 +635,18 @@ class _Sections:
         sections.check(self.page.family, self.page.texts.TITLE, self.view.experiment)
 
     def results(self) -> None:
-        """Draw the results of the last run."""
-        if (finished := self._finished()) is None:
+        """Draw the results of the last run, from what may be published to what reads the raw data."""
+        finished = self._finished()
+        if finished is None:
             st.caption(texts.NO_RUN)
             return
-        page, panel, (run, trace, done) = self.page, self.screen.panel, finished
+        page, panel, (run, trace, view) = self.page, self.screen.panel, finished
         diagnostics = results.diagnostics_shown(panel, run.experiment)
         run_panel.changed(page.prefix)
         page.draw_release(panel, run, trace)
         results.hidden(panel, run.experiment)
-        self.drawn = results.curves(panel, run, trace, page.curve_options(done))
-        self.drawn += page.draw_results(panel, run, trace, diagnostics)
+        self.result_charts = results.curves(panel, run, trace, page.curve_options(view))
+        self.result_charts += page.draw_results(panel, run, trace, diagnostics)
         results.table(run, trace, self._delta(run))
         results.publishing_line(run, trace, self._delta(run))
         page.draw_verdict(run, trace, diagnostics)
@@ -596,8 +654,10 @@ class _Sections:
     def take_away(self) -> None:
         """Draw buttons for files: programs, charts, and the results of the last run."""
         page, experiment = self.page, self.screen.experiment
-        if (finished := self._finished()) is not None and self.drawn is None:
-            unseen = st.empty()  # their charts are computed when they are drawn
+        finished = self._finished()
+        if finished is not None and self.result_charts is None:
+            # The charts of the results are computed where they are drawn, so they are drawn and removed at once.
+            unseen = st.empty()
             with unseen.container():
                 self.results()
             unseen.empty()
@@ -605,14 +665,14 @@ class _Sections:
             if experiment is not None:
                 downloads.programs(page.prefix, experiment)
             if finished is not None:
-                (run, trace, done), drawn = finished, self.drawn or []
+                (run, trace, view), result_charts = finished, self.result_charts or []
                 downloads.run_files(
                     page.prefix,
                     run.experiment,
                     run.plans,
                     trace,
                     self._delta(run),
-                    charts=lambda: [*page.plan_charts(done), *drawn],
+                    charts=lambda: [*page.plan_charts(view), *result_charts],
                 )
 
     def background(self) -> None:
@@ -630,12 +690,16 @@ class _Sections:
         explain.theory(page.prefix, page.package)
 
     def _finished(self) -> tuple[Run, Trace, PlanView] | None:
-        """Return the run whose results are shown, its visible trace, and its plan; None without results."""
+        """Return the run whose results are shown, the records of it that may be seen, and its plan; None without one.
+
+        On the page of a user's file, a run on public data does not count: nobody shall take its results for theirs.
+        """
         run = run_panel.shown(self.page.prefix)
         if run is None or run.job.trace is None or (self.screen.uploaded and run.returns):
-            return None  # no results of the demonstration below a user's file
+            return None
         diagnostics = results.diagnostics_shown(self.screen.panel, run.experiment)
         return run, run.job.trace.visible(diagnostics), self.page.view(run.experiment)
 
     def _delta(self, run: Run) -> float:
+        """Return the δ at which the cost of a run is read as (ε, δ): that of its budget, or else of the sidebar."""
         return run.experiment.budget.own_delta(self.screen.sidebar.delta)

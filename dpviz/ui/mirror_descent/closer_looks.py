@@ -48,13 +48,17 @@ SUBJECTS = {
     "spread": "Their spread",
     "tail": "Rare events",
 }
-DRAWS = (1, 2, 4, 8, 16, 32, 64)
-ROWS, REPETITIONS = 500, 1000
-MAX_VERTICES = 2000  # beyond, a measurement would take more than a few seconds
+DRAWS = (1, 2, 4, 8, 16, 32, 64)  # numbers K of vertices drawn, at which the bias is measured
+ROWS, REPETITIONS = 500, 1000  # rows of the game that a measurement reads, and simulated draws at each K
+MAX_VERTICES = 2000  # with more, a measurement would take more than a few seconds
 
 
 def sampling_bias_tab(panel: Panel, view: PlanView) -> None:
-    """Draw the control for a subject, and the bias of drawn vertices in it."""
+    """Draw the error from playing the average of a few drawn vertices in place of a strategy.
+
+    The visitor chooses where it is seen: in a curved value, or in the mean or spread of this game's gradients, or in
+    rare events.
+    """
     st.markdown(texts.SAMPLING_BIAS)
     subject = panel.choice("maurey_of", "Look at", SUBJECTS, "value", "What is seen through drawn vertices.")
     if subject == "value":
@@ -66,16 +70,16 @@ def sampling_bias_tab(panel: Panel, view: PlanView) -> None:
 
 
 def _value(panel: Panel) -> None:
+    """Draw the bias of ½ ‖·‖², as an example of a curved value, for a number of vertices that the visitor sets."""
     with st.columns([1, 2])[0]:
         vertices = int(panel.number(VERTICES, "maurey_d") or VERTICES.default)
     charts.show(figures.maurey(_measure(min(max(vertices, 2), 3000))), panel.key("chart_maurey"))
 
 
 def _gradients(panel: Panel, view: PlanView, subject: str) -> None:
-    """Draw the bias or spread of the gradients of the user's game, on its first rows: a diagnostic, so for public data
-    only.
+    """Draw the bias or the spread of the gradients of the user's game, on its first rows.
 
-    subject : "gradient" or "spread".
+    No budget pays for reading them, so it is drawn for public data only. subject : "gradient" (bias) or "spread".
     """
     facts, problem = facts_of(view), view.experiment.problem
     if not problem.public:
@@ -98,12 +102,16 @@ def _gradients(panel: Panel, view: PlanView, subject: str) -> None:
 
 @st.cache_data(max_entries=32, show_spinner=False)
 def _measure(vertices: int) -> sampling_bias.SamplingBias:
+    """Measure the bias of ½ ‖·‖² at the uniform strategy on so many vertices. It reads no data."""
     return sampling_bias.measure(DRAWS, vertices, 2000, 0)
 
 
 @st.cache_data(max_entries=32, show_spinner="Drawing vertices…")
 def _measure_game(text: str, subject: str) -> sampling_bias.SamplingBias:
-    """Measure bias or spread of gradients at uniform strategies, for the problem with JSON text `text`."""
+    """Measure the bias ("gradient") or the spread ("spread") of gradients at uniform strategies.
+
+    text : JSON text of the game.
+    """
     game = ProblemSpecification.from_json(text).build()
     x, y = game.facts.uniform(1)  # type: ignore[attr-defined]
     rows = slice(0, min(ROWS, game.facts.n))
@@ -114,44 +122,46 @@ def _measure_game(text: str, subject: str) -> sampling_bias.SamplingBias:
 TARGET = Control(
     "target_gap", "Target gap", "The gap that you could live with.", 0.1, float, 0.001, 2.0, symbol="α", scale="log"
 )
-REALS = ("Rate", "of which privacy", "Known before", "τ")
+REALS = ("Rate", "of which privacy", "Known before", "τ")  # columns of the paper's table that are no whole numbers
 
 
 # ------------------------------------------------------------------------------------------------ where the budget goes
 
 
 def budget_split(panel: Panel, view: PlanView) -> None:
-    """Draw the splits of the budget: between the players, for a certificate, for the groups' shares."""
+    """Draw the parts of the budget as far as the game has them: the split between the players, the part of a
+    certificate, and the part that a release of the groups' shares costs."""
     facts, budget, problem = facts_of(view), view.experiment.budget, view.experiment.problem
     if not budget.private:
         st.info("Without privacy there is no budget to split.")
         return
-    parts: list[Callable[[], None]] = []
+    drawings: list[Callable[[], None]] = []
     if planning.both_pay(facts):
         players(panel, view)
     if facts.gap_change:
-        parts.append(lambda: _certificate(panel, view))
+        drawings.append(lambda: _certificate(panel, view))
     if isinstance(problem, GroupLoss | LossMatrix):
-        parts.append(lambda: _group_shares(panel, view))
-    if not (parts or planning.both_pay(facts)):
+        drawings.append(lambda: _group_shares(panel, view))
+    if not (drawings or planning.both_pay(facts)):
         st.info("One player pays for everything here, and there is nothing else to buy.")
-        return
-    for start in range(0, len(parts), 2):
-        for column, part in zip(st.columns(2, gap="medium"), parts[start : start + 2], strict=False):
+    if drawings:
+        for column, draw in zip(st.columns(2, gap="medium"), drawings, strict=False):
             with column:
-                part()
+                draw()
 
 
 def _certificate(panel: Panel, view: PlanView) -> None:
+    """Draw the width of a certificate of the gap against its part of the budget, with the part that is set, if any."""
     facts, budget = facts_of(view), view.experiment.budget
-    arms = (arm.algorithm for arm in view.experiment.arms)
+    methods = (arm.algorithm for arm in view.experiment.arms)
     certificate_share = next(
-        (method.certificate_share for method in arms if isinstance(method, CertifiedSampling)), None
+        (method.certificate_share for method in methods if isinstance(method, CertifiedSampling)), None
     )
     charts.show(choice_figures.certificate(facts, budget, chosen=certificate_share), panel.key("chart_certificate"))
 
 
 def _group_shares(panel: Panel, view: PlanView) -> None:
+    """Draw what a release of the groups' shares of the rows costs, and how exact it is."""
     problem = view.experiment.problem
     assert isinstance(problem, GroupLoss | LossMatrix)
     data = problem.data.facts()
@@ -165,7 +175,7 @@ def _group_shares(panel: Panel, view: PlanView) -> None:
 
 
 def rows_for_gap(panel: Panel, view: PlanView) -> None:
-    """Draw the rows that a target gap needs, by the bound and by measured runs."""
+    """Draw how many rows a gap that the visitor sets needs, by the bound and by measured runs."""
     st.markdown(texts.ROWS_NEEDED)
     if not view.experiment.budget.private:
         st.info("Without privacy the bound does not depend on the number of rows.")
@@ -191,7 +201,7 @@ def rows_for_gap(panel: Panel, view: PlanView) -> None:
 
 
 def paper_bound(panel: Panel, view: PlanView) -> None:
-    """Draw the paper's error bound next to the direct one."""
+    """Draw the paper's error bound next to the one that this page uses, which is computed from the plan."""
     st.markdown(texts.TWO_ANALYSES)
     budget, facts, method = view.experiment.budget, facts_of(view), sampling(view)
     if not isinstance(budget, ApproximateDP):
@@ -208,18 +218,20 @@ def paper_bound(panel: Panel, view: PlanView) -> None:
 
 
 def table(view: PlanView) -> None:
-    """Draw the paper's Table 1 at the user's size, with the best rates known before the paper."""
+    """Draw the paper's Table 1, evaluated at the user's size, with the best rates known before the paper.
+
+    For synthetic data it is Theorem G.1 alone.
+    """
     st.markdown("Rates and parameters of the paper's theorems at your size, and what was known before it.")
     budget, facts = view.experiment.budget, facts_of(view)
     if not isinstance(budget, ApproximateDP):
         st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
         return
     if isinstance(view.experiment.problem, MarginalQueries):
+        # The player of queries has every query with both signs.
+        sizes_of_queries = facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta
         rows: list[tuple[rates.Setting, rates.Previous | None]] = [
-            (
-                rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta),
-                rates.queries_before(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta),
-            )
+            (rates.synthetic_setting(*sizes_of_queries), rates.queries_before(*sizes_of_queries))
         ]
     else:
         sizes = planning.sizes(facts, budget)
@@ -278,13 +290,13 @@ def facts_of(view: PlanView) -> GameFacts:
 
 
 def sampling(view: PlanView) -> VertexSampling:
-    """Return the settings of vertex sampling on this page: of its first arm, or the defaults."""
+    """Return the page's vertex sampling, for figures about it: the first one, or else one with default settings."""
     methods = (arm.algorithm for arm in view.experiment.arms if isinstance(arm.algorithm, VertexSampling))
     return next(methods, VertexSampling())
 
 
 def _dimension(panel: Panel, view: PlanView) -> None:
-    """Draw the sweep of the gap against the number of strategies, with every selected method."""
+    """Draw a sweep of every selected method over the number d of strategies, with a control of the largest d."""
     st.markdown(texts.DIMENSIONS)
     experiment = view.experiment
     if not isinstance(experiment.problem, MatrixGame | QuadraticGame):
@@ -304,7 +316,7 @@ def _dimension(panel: Panel, view: PlanView) -> None:
 
 
 def _draw_sweep(panel: Panel, result: SweepResult) -> None:
-    """Draw the results of a sweep: the curves, and the laws of their growth."""
+    """Draw the results of the sweep so far: the gap against d, and the power laws by which it grows."""
     figure = sweep_figures.against(result, "Strategies of each player", symbol="d")
     chart = Chart(
         figure,
@@ -320,14 +332,19 @@ def _draw_sweep(panel: Panel, result: SweepResult) -> None:
 
 
 def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
+    """Draw ε at δ of one method's releases by every accountant, and what the paper's step size costs in truth.
+
+    The first method that draws vertices is selected at first; without one, nothing is drawn.
+    """
     st.markdown(texts.ACCOUNTING)
-    label = next((label for label, plan in guarantee.private(view.plans).items() if planning.ranges(plan)), None)
-    if label is None:
+    private = guarantee.private(view.plans)
+    default = next((label for label, plan in private.items() if planning.ranges(plan)), None)
+    if default is None:
         st.info("Choose a method that draws vertices.")
         return
-    labels = [name for name, plan in guarantee.private(view.plans).items() if len(plan.events) > 0]
+    labels = [label for label, plan in private.items() if len(plan.events) > 0]
     with st.columns([1, 2])[0]:
-        label = panel.named("accounting_of", "Method", labels, "Whose plan is looked at.", label)
+        label = panel.named("accounting_of", "Method", labels, "Whose plan is looked at.", default)
     left, right = st.columns(2, gap="medium")
     with left:
         caption = "The same draws, read by different accountants; the lowest one holds."
@@ -339,7 +356,10 @@ def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
 
 
 def _positions(panel: Panel, view: PlanView) -> None:
-    """Draw the cost of rows by their position: in a single pass, rows that are read early pay in more draws."""
+    """Draw the cost of a row by its position in a single pass over the data, of the first method that makes one.
+
+    Rows that are read early enter more draws, so they cost more.
+    """
     for arm in view.experiment.arms:
         method, plan = arm.algorithm, view.plans[arm.label]
         if isinstance(method, VertexSampling) and method.batching == "single" and plan.private:
@@ -348,7 +368,7 @@ def _positions(panel: Panel, view: PlanView) -> None:
 
 
 def _paper_step(panel: Panel, view: PlanView) -> None:
-    """Draw the true cost of the paper's step size."""
+    """Draw the ε that the draws cost with the step size of the paper's rule, by four ways to account for it."""
     budget = view.experiment.budget
     facts = facts_of(view)
     if not isinstance(budget, ApproximateDP) or not (facts.oscillation_x and facts.oscillation_y):
@@ -365,6 +385,7 @@ def _paper_step(panel: Panel, view: PlanView) -> None:
 
 
 (SHARE_X,) = (control for control in VertexSampling.controls() if control.name == "share_x")
+# Settings of the buttons for the split between the players, by the label of the button.
 STARTS: Mapping[str, Mapping[str, Any]] = {
     "Even": {"split": "own", SHARE_X.name: planning.EVEN},
     "Best by the bound": {"split": "bound"},
@@ -373,11 +394,18 @@ NAMES = ("x, who minimises", "y, who maximises")
 
 
 def players(panel: Panel, view: PlanView) -> None:
-    """Draw the split as a slider and a table, and its bound next to those of the even and the best split."""
-    all_comparisons = {arm.label: bounds.compare(arm.algorithm, view.plans[arm.label]) for arm in view.experiment.arms}
+    """Draw the split of the budget between the players with its controls, and its bound next to those of the even and
+    of the best split."""
+    arms = view.experiment.arms
+    all_comparisons = {arm.label: bounds.compare(arm.algorithm, view.plans[arm.label]) for arm in arms}
     comparisons = {label: comparison for label, comparison in all_comparisons.items() if comparison is not None}
+    # The share of x as the user sets it; None if no method takes it.
     user_share = next(
-        (comparisons[arm.label].share for arm in view.experiment.arms if _has_user_split(view, arm.label, comparisons)),
+        (
+            comparisons[arm.label].share
+            for arm in arms
+            if arm.label in comparisons and isinstance(arm.algorithm, bounds.Split) and arm.algorithm.split == "own"
+        ),
         None,
     )
     left, right = st.columns([7, 5], gap="medium")
@@ -396,12 +424,8 @@ def players(panel: Panel, view: PlanView) -> None:
     _players_table(comparisons)
 
 
-def _has_user_split(view: PlanView, label: str, comparisons: Mapping[str, bounds.Compared]) -> bool:
-    method = next(arm.algorithm for arm in view.experiment.arms if arm.label == label)
-    return label in comparisons and isinstance(method, bounds.Split) and method.split == "own"
-
-
 def _players_table(comparisons: Mapping[str, bounds.Compared]) -> None:
+    """Draw a table with a row for each method: its bound under three splits, the best split, and what players have."""
     if not comparisons:
         return
     show_table(
@@ -426,6 +450,7 @@ def _players_table(comparisons: Mapping[str, bounds.Compared]) -> None:
 
 
 def _players_chart(panel: Panel, view: PlanView) -> None:
+    """Draw the bound of vertex sampling against the share of player x, with the share in use marked."""
     facts, budget, method = facts_of(view), view.experiment.budget, sampling(view)
     draws, rounds = method.each_draws, min(method.iterations, facts.n)
     settings = planning.Sampling(draws, batching=method.batching)

@@ -21,9 +21,10 @@ from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import plain, show_table
 
-ALL = "all rows"
-NAMED = 3  # of the coefficients, in words
+ALL = "all rows"  # title of the column behind those of the groups
+NAMED = 3  # number of coefficients that the sentence about a model names
 GUESS = "Always guessing the majority"
+# Models without privacy: with the smallest mean loss, with the smallest loss of the worst group, and that of the game.
 REFERENCES = ("Best on average, without privacy", "Fairest, without privacy", "The game's optimum, without privacy")
 
 
@@ -31,7 +32,7 @@ REFERENCES = ("Best on average, without privacy", "Fairest, without privacy", "T
 
 
 def released(panel: Panel, run: Run, trace: Trace) -> None:
-    """Draw the release of the first run of each private method: the model by column, and the weights of the groups."""
+    """Draw the release of the first run of each private method: the model, and the game's weights of the groups."""
     problem = run.experiment.problem
     arm_traces = released_model.of_each(trace)
     if not arm_traces or not isinstance(problem, GroupLoss | LossMatrix):
@@ -45,26 +46,31 @@ def released(panel: Panel, run: Run, trace: Trace) -> None:
 
 
 def _vector(problem: GroupLoss | LossMatrix, arm_trace: ArmTrace) -> np.ndarray:
-    """Return the first run's model (d,): a coefficient for each feature, or a share for each strategy."""
+    """Return the model (d,) of an arm's first run: a coefficient for each feature, or a share for each strategy.
+
+    In the game of groups, x is a point of a simplex that stands for a vector in a ball of the ℓ1 norm.
+    """
     x = arm_trace.output["x"][0]
     return to_ball(x, problem.radius) if isinstance(problem, GroupLoss) else x
 
 
 def _summarise(problem: GroupLoss | LossMatrix, arm_trace: ArmTrace) -> str:
-    """Describe the released model in one sentence."""
+    """Return a sentence on the model that an arm's first run released: its largest coefficients, and the group that the
+    game weights most."""
     facts, values, y = problem.data.facts(), _vector(problem, arm_trace), arm_trace.output["y"][0]
     largest = np.argsort(-np.abs(values), kind="stable")[:NAMED]
     sign = "+" if isinstance(problem, GroupLoss) else ""
     coefficients = ", ".join(f"{plain(facts.names[j])} {values[j]:{sign}.3f}" for j in largest if values[j])
-    group = f"the game weights {plain(facts.groups[int(np.argmax(y))])} most ({y.max():.0%})"
+    heaviest_group = f"the game weights {plain(facts.groups[int(np.argmax(y))])} most ({y.max():.0%})"
     if not isinstance(problem, GroupLoss):
-        return f"plays {coefficients}; {group}."
+        return f"plays {coefficients}; {heaviest_group}."
     size = float(np.abs(values).sum())
     distance = f"it has moved ‖w‖₁ = {short(size)} away from the model 0, of at most r = {short_up(problem.radius)}"
-    return f"{distance}; largest coefficients: {coefficients or 'none'}; {group}."
+    return f"{distance}; largest coefficients: {coefficients or 'none'}; {heaviest_group}."
 
 
 def _meaning(problem: GroupLoss | LossMatrix) -> str:
+    """Explain how to read the columns of the table of released models."""
     if isinstance(problem, LossMatrix):
         return f"Columns: how often each strategy is played. {texts.GROUP_WEIGHTS}"
     constant = f", the {CONSTANT} being 1" * (CONSTANT in problem.data.facts().names)
@@ -78,10 +84,11 @@ def _meaning(problem: GroupLoss | LossMatrix) -> str:
 
 
 class Measured(NamedTuple):
-    """Measures of the models of one method or reference in all R runs and G groups.
+    """Losses and rates of the models of one method, or of one reference, in all R runs and G groups.
 
-    means : (R, G + 1) mean losses by group and, last, of all rows. weighed : (R, G) losses as the game weighs them.
-    rates : error and selection rates; None where the problem has no classes.
+    means : (R, G + 1) mean losses by group and, last, of all rows. weighed : (R, G) losses as the game weighs them, the
+    mean loss times the group's actual share of the rows / its share in the game. rates : error and selection rates;
+    None where the problem has no classes.
     """
 
     means: np.ndarray
@@ -90,27 +97,28 @@ class Measured(NamedTuple):
 
     @property
     def losses(self) -> texts.Losses:
-        """Medians over the runs of the mean loss of all rows and of the worst group."""
-        return texts.Losses(
-            float(np.median(self.means[:, -1])), float(np.median(np.nanmax(self.means[:, :-1], axis=1)))
-        )
+        """The mean loss of all rows, and that of the worst group: medians over the runs."""
+        of_worst_group = np.nanmax(self.means[:, :-1], axis=1)  # (R,)
+        return texts.Losses(float(np.median(self.means[:, -1])), float(np.median(of_worst_group)))
 
 
 def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Shown:
-    """Draw losses of each method in each group next to those of references without privacy: reads the raw data.
+    """Draw losses in each group: of one method a chart, next to references without privacy, and of all methods tables.
 
-    Returns the charts.
+    They read the raw data. Returns the charts.
     """
     arm_traces = {label: arm_trace for label, arm_trace in trace.lanes.items() if arm_trace.output}
     measured = _measure_models(panel, run, game, arm_traces)
     label = panel.named("groups_of", "Losses of", arm_traces, "Whose model is compared.")
     names = [plain(name) for name in game.groups]
-    selected, (average, fairest, game_optimum) = measured[label], (measured[name] for name in REFERENCES)
-    medians = np.median(selected.means[:, :-1], axis=0), np.median(selected.weighed, axis=0)
+    selected = measured[label]
+    average, fairest, game_optimum = (measured[name] for name in REFERENCES)
+    median_means, median_weighed = np.median(selected.means[:, :-1], axis=0), np.median(selected.weighed, axis=0)
     warning = texts.shares_differ(names, game.counts, game.declared, CLOSE)
     if warning:
         st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
-    st.info(texts.worst(plain(label), names, *medians, game.counts, game.shares), icon=":material/balance:")
+    worst = texts.worst(plain(label), names, median_means, median_weighed, game.counts, game.shares)
+    st.info(worst, icon=":material/balance:")
     guess = game.majority()
     if selected.rates is not None and guess is not None:
         sentence = texts.guessing(plain(label), selected.rates, guess, int(game.counts.sum()))
@@ -124,8 +132,9 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     )
     losses = selected.means[:, :-1], selected.weighed, fairest.means[0, :-1], average.means[0, :-1]
     chart = charts.show(figures.group_losses(game.groups, *losses, caption=caption), panel.key("chart_groups"))
-    wrong_shares = None if game.shares_are_right else game_optimum.losses
-    st.markdown(texts.prices(plain(label), average.losses, fairest.losses, wrong_shares, selected.losses))
+    # With the right shares the game's optimum is the fairest model, so it is not named again.
+    in_game = None if game.shares_are_right else game_optimum.losses
+    st.markdown(texts.prices(plain(label), average.losses, fairest.losses, in_game, selected.losses))
     _tables(game, measured, privacy)
     return [chart]
 
@@ -133,47 +142,52 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
 def _measure_models(
     panel: Panel, run: Run, game: GroupedGame, arm_traces: Mapping[str, ArmTrace]
 ) -> dict[str, Measured]:
-    """Return the measures of every method's and reference's models by name, computed once for a run."""
+    """Return the losses and rates of the models of every method and reference, by its name.
+
+    They are computed once for a run and kept in the session, as the references take long.
+    """
     key = panel.key("measured_groups")
-    cached = st.session_state.get(key)
-    if cached is None or cached[0] is not run.job or not set(arm_traces) <= set(cached[1]):
+    job, measured = st.session_state.get(key, (None, {}))
+    if job is not run.job or not set(arm_traces) <= set(measured):
         models = {label: arm_trace.output["x"] for label, arm_trace in arm_traces.items()}
         models |= zip(REFERENCES, (game.best_on_average(), game.fairest(), game.best_in_game()), strict=True)
-        cached = (
-            run.job,
-            {name: Measured(game.mean_losses(x), game.group_losses(x), game.rates(x)) for name, x in models.items()},
-        )
-        st.session_state[key] = cached
-    return cached[1]
+        measured = {
+            name: Measured(game.mean_losses(x), game.group_losses(x), game.rates(x)) for name, x in models.items()
+        }
+        st.session_state[key] = run.job, measured
+    return measured
 
 
 def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -> None:
-    """Draw tables of the rows per group, and of every measure of every model in every group."""
+    """Draw tabs: a table of the rows of every group, and one for each kind of loss or rate, by model and group.
+
+    privacy : the sentence on what of it may be published.
+    """
     with explain.heading("What each method does to each group"):
         explain.privacy_badge("not private")
-    total = ALL if ALL not in game.groups else f"{ALL} of the table"
+    total = ALL if ALL not in game.groups else f"{ALL} of the table"  # no second column may have the same title
     groups = pd.DataFrame(
         {"Group": game.groups, "Rows": game.counts, "Found share": game.found, "Share in the game": game.shares}
     )
     shares = {name: st.column_config.NumberColumn(format="%.4f") for name in ("Found share", "Share in the game")}
-    measures = {
+    # By title of the tab and by model, (R, G) or (R, G + 1).
+    values_by_title = {
         "Mean loss": {name: outcome.means for name, outcome in measured.items()},
         "As the game weighs it": {name: outcome.weighed for name, outcome in measured.items()},
     }
-    if all(outcome.rates is not None for outcome in measured.values()):
-        rates = {name: outcome.rates for name, outcome in measured.items() if outcome.rates is not None}
+    rates = {name: outcome.rates for name, outcome in measured.items() if outcome.rates is not None}
+    if len(rates) == len(measured):
         guess = game.majority()
         rates |= {} if guess is None else {GUESS: guess}
-        measures |= {
+        values_by_title |= {
             "Error rate": {name: rate.error for name, rate in rates.items()},
             "Selection rate": {name: rate.selection for name, rate in rates.items()},
             "True-positive rate": {name: rate.true_positive for name, rate in rates.items()},
         }
-    for tab, (title, values) in zip(st.tabs(["Rows", *measures]), [("", None), *measures.items()], strict=True):
-        if values is None:
-            with tab:
-                show_table(groups, column_config=shares, alt="Rows and shares of every group")
-            continue
+    rows_tab, *tabs = st.tabs(["Rows", *values_by_title])
+    with rows_tab:
+        show_table(groups, column_config=shares, alt="Rows and shares of every group")
+    for tab, (title, values) in zip(tabs, values_by_title.items(), strict=True):
         rows = [np.median(samples, axis=0).tolist() for samples in values.values()]
         table = pd.DataFrame(rows, pd.Index(values, name="Model"), [*game.groups, total][: len(rows[0])])
         formats = {name: st.column_config.NumberColumn(format="%.4f") for name in table}

@@ -49,7 +49,7 @@ from dpviz.ui.mirror_descent.closer_looks import facts_of, sampling
 from dpviz.ui.mirror_descent.problem import MENU
 from dpviz.ui.uploads.file import missing_rule
 
-# Declarations of the data of a problem, by the names of `texts.DECLARED`; of all other problems, the ranges.
+# What is declared about the data of a problem, by the names in `texts.DECLARED`; of all other problems, the ranges.
 DECLARED: Mapping[type[ProblemSpecification], tuple[str, ...]] = {
     GroupLoss: ("ranges", "groups", "shares"),
     LossMatrix: ("range", "groups", "shares"),
@@ -57,7 +57,7 @@ DECLARED: Mapping[type[ProblemSpecification], tuple[str, ...]] = {
 }
 LEARNING = (SparseRegression, Portfolio, PolytopeRegression)  # problems with one player, who learns
 PLAYERS: dict[Player, str] = {"x": "x, minimises", "y": "y, maximises"}
-HEAVIEST = 20  # vertices that are named in numbers
+HEAVIEST = 20  # number of vertices in the table of the heaviest ones
 
 
 class GamesPage(FamilyPage):
@@ -85,14 +85,15 @@ class GamesPage(FamilyPage):
     def applicable(
         self, names: Sequence[str], kind: type[ProblemSpecification], currency: type[Budget]
     ) -> Sequence[str]:
-        """Leave out settings about a second player where one pays or plays alone, and those of the paper's (ε, δ)."""
+        """Return the settings but those of a second player where one player pays or plays alone, and those that the
+        paper states for (ε, δ) where the budget is another."""
         excluded: set[str] = set()
         if issubclass(kind, (MarginalQueries, *LEARNING)):
-            excluded |= {"share_x", "split"}  # one player pays for everything
+            excluded |= {"share_x", "split"}  # one player pays for everything, so there is nothing to split
         if issubclass(kind, LEARNING):
-            excluded.add("draws_y")  # and is alone
+            excluded.add("draws_y")  # and there is no other player
         if not issubclass(currency, ApproximateDP):
-            excluded |= {"accounting", "theorem"}  # what the paper states for (ε, δ) only
+            excluded |= {"accounting", "theorem"}
         return [name for name in names if name not in excluded]
 
     # ---------------------------------------------------------------------------------------------------- before a run
@@ -108,34 +109,39 @@ class GamesPage(FamilyPage):
         return gap_bounds
 
     def size_note(self, view: PlanView) -> str:
-        """Describe rows and vertices in one line, and say for which methods the slider sets T."""
+        """Return a line with the numbers of rows and of vertices, and the methods whose T the slider sets."""
         facts = facts_of(view)
         players = f"{facts.d_x:,}" + (f" × {facts.d_y:,}" if facts.d_y > 1 else "")
         return f"n = {facts.n:,}, d = {players}. {_whose_steps(view)}"
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
-        """Yield charts of the noise of every round, privacy spent, the bound on the gap, and the bound by rounds."""
+        """Yield charts of the noise of every round, of the privacy spent, of the bound on the gap along the rounds, and
+        of the bound at the end against the number of rounds."""
         yield figures.noise_of_rounds(view.plans, view.styles)
         yield page_plan.privacy_spent(view, after="round")
         yield figures.gap_bounds(view.experiment.arms, view.plans, view.styles)
+        # The last chart is about the settings of the first method that has a bound.
         method = next((arm.algorithm for arm in view.experiment.arms if arm.label in view.theory), None)
         if isinstance(method, VertexSampling):
             settings = planning.Sampling(method.each_draws, method.own_share, method.batching)
             yield figures.bound_by_rounds(facts_of(view), view.experiment.budget, settings)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
-        """Return the card with range or noise of a release, in the first and the last round that costs anything."""
-        for series, what in (
-            (planning.ranges(plan), "bounded range η of one draw"),
-            (plan.noise, "noise per coordinate"),
+        """Return the card with the size of a release in the first and in the last round that costs anything.
+
+        It is the range η of a draw for methods that draw vertices, else the noise; without either, the number of steps.
+        """
+        for quantity, values_by_name in (
+            ("bounded range η of one draw", planning.ranges(plan)),
+            ("noise per coordinate", plan.noise),
         ):
-            for name, values in series.items():
+            for name, values in values_by_name.items():
                 positive = values[values > 0]
                 if positive.size:
-                    ends = guarantee.first_to_last(positive)
-                    of = f" of the player {name}" if name in "xy" else f" on the {name}"
-                    help = f"{what[0].upper()}{what[1:]}{of}, first → last round that costs anything."
-                    return (f"Per round, {what.split(' of')[0]}", ends, f"{label}, T = {plan.iterations:,}", help)
+                    owner = f" of the player {name}" if name in "xy" else f" on the {name}"
+                    help = f"{quantity[0].upper()}{quantity[1:]}{owner}, first → last round that costs anything."
+                    title = f"Per round, {quantity.split(' of')[0]}"
+                    return (title, guarantee.first_to_last(positive), f"{label}, T = {plan.iterations:,}", help)
         return ("Steps", f"{plan.iterations:,}", label, "Rounds of the game.")
 
     def draw_advice(self, view: PlanView) -> None:
@@ -152,21 +158,21 @@ class GamesPage(FamilyPage):
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
-        plan = next(iter(guarantee.private(view.plans).values()))
+        plan, *_ = guarantee.private(view.plans).values()
         batch, n = int(plan.rows[0]), plan.facts.n
         methods = [arm.algorithm for arm in view.experiment.arms]
         as_in_paper = all(isinstance(method, planning.GameAlgorithm) and method.as_in_the_paper for method in methods)
         problem = view.experiment.problem
-        released = (
-            ("shares",) if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs else ()
-        )
+        released: tuple[str, ...] = ()  # declarations that were released from the data, for a part of the budget
+        if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs:
+            released = ("shares",)
         declarations = DECLARED.get(type(problem), ("ranges",))
-        kinds_from_rows = (
-            {kind for kind, _ in problem.dataset.from_data} if isinstance(problem.dataset, Upload) else set()
-        )
-        from_rows = [
-            name for name in declarations if ("bounds" if name in ("ranges", "range") else name) in kinds_from_rows
-        ]
+        # Declarations that the user has filled in from the rows. A file calls its ranges "bounds".
+        kinds_from_rows: set[str] = set()
+        if isinstance(problem.dataset, Upload):
+            kinds_from_rows = {kind for kind, _ in problem.dataset.from_data}
+        kinds = {name: "bounds" if name in ("ranges", "range") else name for name in declarations}
+        from_rows = [name for name, kind in kinds.items() if kind in kinds_from_rows]
         explain.assumptions(
             explain.protects(problem.unit),
             texts.batches(batch < n, batch, n),
@@ -179,47 +185,43 @@ class GamesPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- during a run
 
     def more_faces(self, _view: PlanView | None) -> Mapping[str, hero.Drawn]:
-        """Return the strategies that the players play in the end as a further face."""
+        """Return the picture of the strategies that the players play in the end."""
         return {"Strategies": _mixtures}
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
     def curve_options(self, view: PlanView) -> Options:
-        """Return options that draw the gap between the players' own losses second, with bounds that say something."""
-        useful = {label: bounds.where_useful(bound, facts_of(view)) for label, bound in view.theory.items()}
-        useful = {label: bound for label, bound in useful.items() if np.isfinite(bound).any()}
-        bound = {"bound": useful} if useful else {}
-        remarks = {"bound": "The bound is on the mean."}
+        """Return options that draw the gap of the players' internal strategies second, and bounds where they say
+        anything."""
+        gap_bounds = {label: bounds.where_useful(bound, facts_of(view)) for label, bound in view.theory.items()}
+        useful = {label: bound for label, bound in gap_bounds.items() if np.isfinite(bound).any()}
         return replace(
             super().curve_options(view),
             second="internal_duality_gap",
-            overlays=bound,
-            remarks=remarks,
+            overlays={"bound": useful} if useful else {},
+            remarks={"bound": "The bound is on the mean."},
             compared="duality_gap",
         )
 
     def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
-        """Draw the first results of a user's file: the release, before anything that reads the raw data."""
+        """Draw the release of a run on a user's file, before anything that reads the raw data."""
         if not run.experiment.problem.public:
             group_results.released(panel, run, trace)
 
     def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
-        """Draw the results of this kind of problem that may be shown; return the charts."""
+        """Draw the results of this kind of problem that may be shown; return the charts.
+
+        First those that may be published, then those that need the game with its rows, as they read the raw data.
+        """
         _certified(run, trace)
         drawings = _strategies(panel, run, trace)
         problem = run.experiment.problem
         if problem.public:
             group_results.released(panel, run, trace)
-        game = None
         # A run that was cut off may have sent no output.
         has_output = any(arm_trace.output for arm_trace in trace.lanes.values())
-        if (
-            diagnostics
-            and has_output
-            and run.has_data
-            and isinstance(problem, GroupLoss | LossMatrix | MarginalQueries)
-        ):
-            game = run.problem
+        has_diagnostics = isinstance(problem, GroupLoss | LossMatrix | MarginalQueries)
+        game = run.problem if diagnostics and has_output and run.has_data and has_diagnostics else None
         if isinstance(game, GroupedGame):
             drawings += group_results.diagnostics(panel, run, trace, game)
         if isinstance(game, MarginalGame):
@@ -229,21 +231,27 @@ class GamesPage(FamilyPage):
         return drawings
 
     def draw_verdict(self, run: Run, trace: Trace, diagnostics: bool) -> None:
-        """Say which method has the smallest gap, and which are no better than uniform play; only with diagnostics."""
+        """Say which method has the smallest gap, and which are no better than uniform play.
+
+        Gaps read the raw data, so it is drawn with diagnostics only. For synthetic data the gap is the worst error of a
+        query.
+        """
         if not diagnostics:
             return
-        metric = next(name for name in ("worst_query_error", "duality_gap") if name in trace.metrics)
+        metric = "worst_query_error" if "worst_query_error" in trace.metrics else "duality_gap"
         private = [arm for arm in run.experiment.arms if run.plans[arm.label].private]
-        gap_samples = {arm.label: trace.last(arm.label, metric) for arm in private}
+        last_gaps = {arm.label: trace.last(arm.label, metric) for arm in private}  # (R,) of each method
         gap_samples = {
-            label: samples for label, samples in gap_samples.items() if len(samples) and np.isfinite(samples).all()
+            label: samples for label, samples in last_gaps.items() if len(samples) and np.isfinite(samples).all()
         }
         if not gap_samples:
             return
         # Rounding may leave a gap of -1e-16 where a method has solved the game.
         gaps = {label: max(float(np.median(samples)), 0.0) for label, samples in gap_samples.items()}
         # Every method starts from uniform play, so the first record of any method is that of uniform play.
-        uniform = float(np.median(trace.series(next(iter(gap_samples)), metric)[1][0]))
+        first_label, *_ = gap_samples
+        _, records = trace.series(first_label, metric)  # (k, R)
+        uniform = float(np.median(records[0]))
         no_better = [label for label in gaps if advice.no_better(gap_samples[label], uniform)]
         if len(gaps) > 1 or no_better:
             sampling_methods = VertexSampling | BiasReduced | AnytimeSampling
@@ -255,7 +263,10 @@ class GamesPage(FamilyPage):
 
 
 def _whose_steps(view: PlanView) -> str:
-    """Say which methods take the T that is set, and how many steps each of the others takes."""
+    """Return a line that names the private methods with the T that is set, and the steps that each of the others takes.
+
+    Some methods choose their own number of steps, or may stop before it.
+    """
     with_set_steps, others = [], []
     for arm in view.experiment.arms:
         plan = view.plans[arm.label]
@@ -273,7 +284,7 @@ def _whose_steps(view: PlanView) -> str:
 
 
 def _mixtures(run: Run, diagnostics: bool) -> Chart | None:
-    """Return the chart of the mixed strategies that the methods released last; None before there are any."""
+    """Return the chart of the mixed strategies that the methods released last; None before the first record."""
     if run.job.trace is None:
         return None
     trace, experiment = run.job.trace.visible(diagnostics), run.experiment
@@ -287,7 +298,7 @@ def _mixtures(run: Run, diagnostics: bool) -> Chart | None:
 
 
 def _certified(run: Run, trace: Trace) -> None:
-    """Draw the certified gaps of the first run, which may be published."""
+    """Draw, for each method with a certificate, the upper bound on the gap that its first run has released."""
     for label, arm_trace in trace.lanes.items():
         gaps = arm_trace.last(CERTIFIED_GAP.name) if arm_trace.private else np.empty(0)
         if len(gaps) and np.isfinite(gaps[0]):
@@ -310,8 +321,8 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
     drawings: Shown = []
     columns = st.columns(2, gap="medium")
     for column, (name, title) in zip(columns, PLAYERS.items(), strict=True):
-        path = np.array(arm_trace.path.get(name, ()))
-        if len(path) < 2 or path.shape[1] < 2:
+        path = np.array(arm_trace.path.get(name, ()))  # (k, d), a strategy for each record
+        if len(path) < 2 or path.shape[1] < 2:  # a player with one vertex has no choice
             continue
         privacy = explain.released(run.experiment, 1) if arm_trace.private else explain.REFERENCES
         figure = figures.strategies(path, np.array(arm_trace.iterations[: len(path)]), partial(problem.vertex, name))
@@ -329,9 +340,9 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
 
 
 def _heaviest(problem: GameSpecification, player: Player, weights: np.ndarray) -> None:
-    """Draw a table of the heaviest vertices, with full names, which do not fit a legend.
+    """Draw a table of a player's heaviest vertices with their full names, which do not fit a legend.
 
-    weights : (d,) released.
+    weights : (d,) the strategy that was released.
     """
     order = np.argsort(-weights, kind="stable")[:HEAVIEST]
     with st.expander("The heaviest in the end, in numbers"):
@@ -343,7 +354,10 @@ def _heaviest(problem: GameSpecification, player: Player, weights: np.ndarray) -
 
 
 def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Shown:
-    """Draw true against synthetic marginals of one method, and the errors of all; return the charts."""
+    """Draw the marginals of one method's histogram against those of the data, and the errors of all; return the charts.
+
+    They read the raw data: a diagnostic.
+    """
     arm_traces = {label: arm_trace for label, arm_trace in trace.lanes.items() if arm_trace.output}
     label = panel.named("marginals_of", "Marginals of", arm_traces, "Whose output is compared.")
     answers = game.answers(arm_traces[label].output["x"][:1])[0]

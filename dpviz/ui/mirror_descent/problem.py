@@ -31,7 +31,7 @@ PROBLEMS: Mapping[str, type[ProblemSpecification]] = {
     "portfolio": Portfolio,
     "polytope": PolytopeRegression,
 }
-TRIANGLE = "0.5 0\n0 0.5\n-0.5 -0.5"
+TRIANGLE = "0.5 0\n0 0.5\n-0.5 -0.5"  # vertices that the text for a polytope of the visitor's own has at first
 # Sources of the rows of a problem; a problem without an entry generates its rows itself.
 SOURCES: Mapping[str, Mapping[str, problem_menu.Generator]] = {
     "matrix": {"latent": LatentGame},
@@ -41,6 +41,7 @@ SOURCES: Mapping[str, Mapping[str, problem_menu.Generator]] = {
     "losses": {"specialists": GroupedLosses},
     "synthetic": {"generated": CategoricalGenerator, "insurance": CategoricalBundled},
 }
+# Panels for the visitor's own file, by problem; the other problems take none.
 UPLOADS: Mapping[str, problem_menu.Upload] = {
     "groups": group_upload.uploaded,
     "losses": partial(group_upload.uploaded, loss_columns=True),
@@ -49,12 +50,18 @@ UPLOADS: Mapping[str, problem_menu.Upload] = {
 
 
 def _sources(name: str) -> dict[str, problem_menu.Source]:
-    files = {problem_menu.UPLOAD: problem_menu.Source("Your own file", upload=UPLOADS[name])} if name in UPLOADS else {}
-    return problem_menu.generators(SOURCES.get(name, {}), f"{name}_") | files
+    """Return the sources of the rows of a problem, by name: its generators and, for some, the visitor's own file."""
+    sources = problem_menu.generators(SOURCES.get(name, {}), f"{name}_")
+    if name in UPLOADS:
+        sources[problem_menu.UPLOAD] = problem_menu.Source("Your own file", upload=UPLOADS[name])
+    return sources
 
 
 def _draw_vertices(panel: Panel, _cls: type[ProblemSpecification], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw a text for the vertices of the visitor's polytope; return it by field name, nothing for another shape."""
+    """Draw a text area for the vertices of a polytope of the visitor's own; return the text, by the field's name.
+
+    For all other shapes nothing is drawn, and the mapping is empty.
+    """
     if values.get("shape") != "own":
         return {}
     help = "Numbers with spaces or commas between."
@@ -62,7 +69,10 @@ def _draw_vertices(panel: Panel, _cls: type[ProblemSpecification], values: Mappi
 
 
 def _read_vertices(draft: problem_menu.Draft) -> Mapping[str, Any]:
-    """Return the values of a draft, with one vertex per line of the text. Raises UserError unless all are numbers."""
+    """Return the values of a draft with the text of the vertices, one per line, read as tuples of numbers.
+
+    Raises UserError for anything but numbers.
+    """
     if "vertices" not in draft.values:
         return draft.values
     lines = draft.values["vertices"].splitlines()
@@ -77,6 +87,7 @@ def _read_vertices(draft: problem_menu.Draft) -> Mapping[str, Any]:
 
 
 def _vertices_of(problem: ProblemSpecification) -> dict[str, Any]:
+    """Return the text of the vertices of a problem, by the control's name: the inverse of `_read_vertices`."""
     if not isinstance(problem, PolytopeRegression) or problem.shape != "own":
         return {}
     return {"vertices": "\n".join(" ".join(f"{value:g}" for value in vertex) for vertex in problem.vertices)}

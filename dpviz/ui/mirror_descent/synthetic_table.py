@@ -33,14 +33,15 @@ from dpviz.ui.markdown import show_table
 from dpviz.ui.uploads.file import NOTICE
 
 ROWS = Control("table_rows", "Rows of the table", texts.TABLE_ROWS_HELP, None, int, 1, MOST_ROWS, optional=True)
-WORST_TABLES = 8  # that are named
+WORST_TABLES = 8  # number of columns, or pairs of columns, in the table of the largest errors
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The table of one method's first run.
+    """The synthetic table that can be drawn from what one method's first run released.
 
-    shares : the released histogram. expected : `bounds.histogram_error` of it. other : its share of rows with "other".
+    shares : (|Z|,) the released histogram over all combinations of categories. expected : upper bound on the expected
+    largest error of its cells, infinite where none is known. other : its share of rows with "other" in some column.
     """
 
     arm: Arm
@@ -51,12 +52,16 @@ class Offer:
 
     @property
     def error_bound(self) -> float:
-        """Bound on the expected largest error of the table."""
+        """Upper bound on the expected largest error of the table: that of the histogram plus that of drawing rows."""
         return self.expected + self.table.added
 
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
 def _build_table(text: str, shares: np.ndarray, rows: int, without_other: bool) -> SyntheticTable:
+    """Draw a table of so many rows from the histogram `shares`, for the problem with the JSON text `text`.
+
+    without_other : true to leave out rows with "other" in any column.
+    """
     problem = ProblemSpecification.from_json(text)
     assert isinstance(problem, MarginalQueries)
     return synthetic_table(problem.marginals(), shares, rows, without_other)
@@ -65,7 +70,7 @@ def _build_table(text: str, shares: np.ndarray, rows: int, without_other: bool) 
 def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> None:
     """Draw a comparison of the tables of all methods, and one table to download.
 
-    game : for diagnostics; None where they are off.
+    game : the game with its rows, for diagnostics; None where these are off.
     """
     problem = run.experiment.problem
     assert isinstance(problem, MarginalQueries)
@@ -78,18 +83,18 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
     left, middle, right = st.columns([2, 3, 2], vertical_alignment="bottom", gap="medium")
     with middle:
         rows = panel.number(ROWS, ROWS.name, empty=f"{domain.n:,}")
-    other = others(domain)
-    without = False
+    other = others(domain)  # (|Z|,) true for combinations with "other" in some column
+    without_other = False
     if other.any():
         help = (
             "Rows with “other” in any column are left out, and their share goes to the rest. For data that have none."
         )
         with right:
-            without = panel.switch("without_other", "Leave out “other”", False, help)
+            without_other = panel.switch("without_other", "Leave out “other”", False, help)
     offers = []
     for arm in arms if not mistake(ROWS, rows) else ():
         with in_place():
-            offers.append(_build_offer(run, trace, arm, other, int(rows or domain.n), without))
+            offers.append(_build_offer(run, trace, arm, other, int(rows or domain.n), without_other))
     if not offers:
         return
     best = min(offers, key=lambda offer: offer.error_bound)
@@ -99,12 +104,16 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
         offer = by_label[panel.named("table_of", "Table of", by_label, help, best.arm.label)]
     _compare(run.experiment, offers, game)
     _download(panel, run, offer, domain)
-    _remarks(run, offer, best, without)
+    _remarks(run, offer, best, without_other)
     if game is not None:
         _worst_tables(run.experiment, offer, game)
 
 
-def _build_offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int, without: bool) -> Offer:
+def _build_offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int, without_other: bool) -> Offer:
+    """Draw the table of an arm's first run, and bound its error. Raises UserError if no table can be drawn.
+
+    other : (|Z|,) true for combinations with "other" in some column. without_other : true to leave these out.
+    """
     problem, arm_trace = run.experiment.problem, trace.lanes[arm.label]
     assert isinstance(problem, MarginalQueries)
     shares = arm_trace.output["x"][0]
@@ -116,13 +125,15 @@ def _build_offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int,
         arm_trace.iterations[-1],
         float(fit_errors[0]) if len(fit_errors) else math.inf,
     )
-    return Offer(
-        arm, shares, _build_table(problem.to_json(), shares, rows, without), expected, float(shares[other].sum())
-    )
+    table = _build_table(problem.to_json(), shares, rows, without_other)
+    return Offer(arm, shares, table, expected, float(shares[other].sum()))
 
 
 def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | None) -> None:
-    """Draw one line per method: the bound on the error of its table and, as a diagnostic, the error."""
+    """Draw a row for each method: the bound on the error of its synthetic table and, as a diagnostic, the error.
+
+    game : the game with its rows, for the diagnostic; None for no diagnostic.
+    """
     columns = {
         "Method": [offer.arm.label for offer in offers],
         "Worst error, at most about": [
@@ -160,16 +171,15 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
 
 
 def _errors(game: MarginalGame, offer: Offer) -> np.ndarray:
-    """Return the errors (q,) of the table's cells; a diagnostic."""
+    """Return the errors (q,) of the shares of rows in the table's cells; they read the raw data."""
     return np.abs(game.answers(offer.table.counts[None] / offer.table.rows)[0] - game.true_answers())
 
 
 def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) -> None:
-    worst = (
-        f"Worst error at most about {short_up(offer.error_bound)}"
-        if math.isfinite(offer.error_bound)
-        else ("No useful bound on its error is known")
-    )
+    """Draw the button that saves a synthetic table, with its error and with what protects it."""
+    error = "No useful bound on its error is known"
+    if math.isfinite(offer.error_bound):
+        error = f"Worst error at most about {short_up(offer.error_bound)}"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Synthetic table (CSV)",
@@ -182,12 +192,12 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
             help="Rows drawn from what one run of the method released.",
         )
         explain.privacy_badge(run.plans[offer.arm.label].privacy)
-        private = explain.released(run.experiment, 1)
-        st.caption(f"{offer.table.rows:,} rows of {offer.arm.label}. {worst}. {private} {_may_leave(run.experiment)}")
+        privacy = f"{explain.released(run.experiment, 1)} {_may_leave(run.experiment)}"
+        st.caption(f"{offer.table.rows:,} rows of {offer.arm.label}. {error}. {privacy}")
 
 
 def _may_leave(experiment: Experiment) -> str:
-    """Say if the table may be published, and on which conditions."""
+    """Return sentences that say if the table may be published, and on which conditions."""
     if experiment.problem.public:
         return "It may leave this page: the data are public."
     if experiment.seed is None and experiment.problem.from_data:
@@ -200,10 +210,10 @@ def _may_leave(experiment: Experiment) -> str:
     )
 
 
-def _remarks(run: Run, offer: Offer, best: Offer, without: bool) -> None:
-    """Draw remarks on the weaknesses of this method's table, and on a method with a smaller bound.
+def _remarks(run: Run, offer: Offer, best: Offer, without_other: bool) -> None:
+    """Draw remarks on the weaknesses of a method's table, and on the method with the smallest bound, if much smaller.
 
-    without : rows with "other" are left out.
+    best : the table of that method. without_other : true if rows with "other" are left out.
     """
     remarks = []
     method, plan = offer.arm.algorithm, run.plans[offer.arm.label]
@@ -216,14 +226,14 @@ def _remarks(run: Run, offer: Offer, best: Offer, without: bool) -> None:
             )
     if best.error_bound < 0.5 * offer.error_bound:
         remarks.append(f"The table of {best.arm.label} promises less: {short_up(best.error_bound)} at most.")
-    if without:
+    if without_other:
         remarks.append(f"Rows with “{OTHER}” are left out: right if the data have none, which you declare here.")
     if remarks:
         st.info(" ".join(remarks), icon=":material/lightbulb:")
 
 
 def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> None:
-    """Draw the columns, or pairs of columns, in which the table has the largest errors."""
+    """Draw the columns, or pairs of columns, in which a synthetic table has the largest errors: a diagnostic."""
     answers = game.answers(offer.table.counts[None] / offer.table.rows)[0]
     errors = table_errors(game.marginals, game.true_answers(), answers)[:WORST_TABLES]
     heading = st.container(horizontal=True, vertical_alignment="center", gap="small")
@@ -240,4 +250,5 @@ def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> N
 
 
 def _csv(table: SyntheticTable, domain: CategoricalFacts) -> bytes:
+    """Return the rows of a synthetic table, with the names of its categories, as a CSV file."""
     return as_csv(table.frame(domain)).encode()

@@ -1,5 +1,7 @@
-"""Tabs of the plan of the second-order methods: the budget between gradients and Hessians, with a split that the user
-sets and its bound; accounting; and the paper's tables, filled in.
+"""Tabs of the plan of the second-order methods.
+
+They show the split of the budget between gradients and Hessians, which the user can set; accounting; and the paper's
+tables next to results of runs here.
 """
 
 from collections.abc import Callable
@@ -8,7 +10,7 @@ import streamlit as st
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, comparison, figures, presets, texts
-from dpviz.families.second_order.advice import Compared
+from dpviz.families.second_order.advice import Compared, Forecast
 from dpviz.families.second_order.comparison import EPSILONS, TABLES, Mode, Tolerances
 from dpviz.families.second_order.methods.algorithms import EVEN, NonconvexMethod, ShortStep
 from dpviz.families.second_order.methods.trust_region import LineSearch
@@ -24,7 +26,9 @@ from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
 
-WIDEST = 145  # pixels, of “✓ green in 20 steps”
+WIDEST = 145  # pixels: width of the longest forecast in the column "Before", “✓ green in 20 steps”
+# Which of the paper's tables is shown, by its tolerances, and with which noise, by value of the menu. The mappings from
+# a text to itself give the type checker the literal types.
 TARGETS: dict[str, Tolerances] = {"loose": "loose", "tight": "tight"}
 TARGET_TITLES = {"loose": "Loose: α = 0.06", "tight": "Tight: α = 0.03"}
 MODES: dict[str, Mode] = {"honest": "honest", "published": "published"}
@@ -41,7 +45,7 @@ def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], N
 
 
 def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
-    """Draw ε of one method's plan by every accountant."""
+    """Draw ε at δ of one method's plan against the number of steps, one curve for each accountant."""
     with st.columns([1, 2])[0]:
         label = panel.named("accounting_of", "Method", guarantee.private(view.plans), "Whose plan is looked at.")
     caption = "The most that a run can have spent by each step, read by different accountants."
@@ -50,7 +54,10 @@ def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
 
 
 def _tables(panel: Panel) -> None:
-    """Draw both tables of the paper next to runs of the same methods, targets and budgets."""
+    """Draw one of the paper's two tables, at each of its budgets, next to runs of the same methods at the same targets.
+
+    The runs are those of a sweep that the visitor starts; before, the table has the forecasts from the plans.
+    """
     with st.container(horizontal=True, gap="medium"):
         tolerances = TARGETS[
             panel.choice("table", "Targets", TARGET_TITLES, "loose", "Which of the paper's two tables.")
@@ -61,20 +68,22 @@ def _tables(panel: Panel) -> None:
     st.markdown(f"{texts.TABLES[mode]} {texts.TABLES_DATA}")
     sweep = presets.table(tolerances, mode)
     key = panel.key(f"table_{tolerances}_{mode}")
-    lights = {
-        point.value: {
-            label: advice.best(phases) for label, phases in advice.forecasts(point.experiment, point.plans).items()
-        }
-        for point in sweep_panel.planned(sweep.to_json())
-        if point.experiment is not None
-    }
+    lights: dict[float, dict[str, Forecast]] = {}  # the forecast of every method, by value of the sweep and by label
+    for point in sweep_panel.planned(sweep.to_json()):
+        if point.experiment is not None:
+            forecasts = advice.forecasts(point.experiment, point.plans)
+            lights[point.value] = {label: advice.best(phases) for label, phases in forecasts.items()}
     run = sweep_panel.current(key)
     if run is None or run.job.result is None or run.job.result.metric is None:
-        _draw_table(tolerances, sweep, None, lights)
+        _draw_table(tolerances, sweep, None, lights)  # the panel draws it only once there are results
     sweep_panel.panel(key, "The paper's table", sweep, lambda result: _draw_table(tolerances, sweep, result, lights))
 
 
 def _draw_table(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None, lights: comparison.Lights) -> None:
+    """Draw a table of the paper, one part for each of its budgets ε, next to the results of a sweep so far.
+
+    lights : the forecasts, by value of the sweep and by method.
+    """
     for epsilon, value in zip(EPSILONS, sweep.values, strict=True):
         st.markdown(f"**ε = {short(epsilon)}**")
         show_table(
@@ -87,11 +96,14 @@ def _draw_table(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None
 
 
 (HESSIAN_SHARE,) = (control for control in ShortStep.controls() if control.name == "hessian_share")
-NAMES = ("Hessians", "Gradients")
+NAMES = ("Hessians", "Gradients")  # the two parts of a split, in the order of its table
 
 
 def _split(panel: Panel, view: PlanView) -> None:
-    """Draw the split as a slider and a table, and its waiting time next to those of the even and the best splits."""
+    """Draw the split of the budget between Hessians and gradients of one method, with a control, and compare it.
+
+    The chart and the table compare it with the even split and the best ones, in noise, waiting time W and rows needed.
+    """
     all_comparisons = {label: advice.compare(label, _method(view, label), plan) for label, plan in view.plans.items()}
     comparisons = {label: comparison for label, comparison in all_comparisons.items() if comparison is not None}
     if not comparisons:
@@ -99,8 +111,8 @@ def _split(panel: Panel, view: PlanView) -> None:
         return
     left, right = st.columns([7, 5], gap="medium")
     with right:
-        label = next(iter(comparisons))
-        if len(comparisons) > 1:
+        label, *others = comparisons
+        if others:
             label = panel.named("split_of", "Method", comparisons, "Whose plan is looked at.")
         _controls(panel, _method(view, label), comparisons[label])
         _search_caption(_method(view, label), view.plans[label])
@@ -110,21 +122,25 @@ def _split(panel: Panel, view: PlanView) -> None:
 
 
 def _method(view: PlanView, label: str) -> NonconvexMethod:
+    """Return the method of the arm with this label."""
     method = next(arm.algorithm for arm in view.experiment.arms if arm.label == label)
     assert isinstance(method, NonconvexMethod)
     return method
 
 
 def _controls(panel: Panel, method: NonconvexMethod, compared: Compared) -> None:
+    """Draw the controls of the share of the Hessians: buttons with good shares, a slider, and a table.
+
+    A method that splits the budget by the decrease that it promises has no such share: it gets a text instead.
+    """
     st.caption(texts.SPLIT)
     if isinstance(method, ShortStep) and method.split == "decrease":
         st.markdown(texts.SPLIT_BY_DECREASE)
         return
-    starts = {"Even": EVEN} | {
-        name: round(compared.splits[name].share, 2)
-        for name in (advice.SOONEST, advice.PROVEN)
-        if name in compared.splits
-    }
+    starts = {"Even": EVEN}  # the share that a button sets, by its label
+    for name in (advice.SOONEST, advice.PROVEN):
+        if name in compared.splits:
+            starts[name] = round(compared.splits[name].share, 2)
     number_table.starts(panel, {name: {HESSIAN_SHARE.name: share} for name, share in starts.items()})
     share = float(getattr(method, HESSIAN_SHARE.name))
     panel.again(HESSIAN_SHARE, share)
@@ -133,6 +149,7 @@ def _controls(panel: Panel, method: NonconvexMethod, compared: Compared) -> None
 
 
 def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
+    """Draw a caption on the share and the noise of a line search; nothing for a method without one."""
     if isinstance(method, LineSearch):
         st.caption(
             f"The line search has {short(100 * method.searching(True), 2)} % of an iteration beforehand. Its noise is "
@@ -141,7 +158,8 @@ def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
 
 
 def _split_table(compared: Compared) -> None:
-    rows = compared.rows
+    """Draw a table of the splits: share, noise, forecast and waiting time of the stopping test, and rows needed."""
+    rows = compared.rows  # n, by which the factors of rows are multiplied; None where noise does not fall with 1/n
     show_table(
         [
             {

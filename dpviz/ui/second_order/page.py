@@ -46,20 +46,24 @@ from dpviz.ui.uploads.file import missing_rule
 
 Theory = Mapping[str, tuple[Forecast, ...]]  # the phases of every private method, by label
 Color = Literal["green", "orange", "red", "gray"]
+# Colour and icon of a forecast's badge, by its traffic light; and those of a method that never looks at the curvature.
 BADGES: Mapping[str, tuple[Color, str]] = {
     "green": ("green", ":material/check_circle:"),
     "amber": ("orange", ":material/schedule:"),
     "red": ("red", ":material/block:"),
 }
 BLIND: tuple[Color, str] = ("gray", ":material/visibility_off:")
-REACH = (2.7, 1.5)  # of the picture, in both directions: the minima of the demonstration lie at ±2.1 of the first
-EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of a second
-MIN_POINTS, MAX_POINTS = 11, 41  # points along each direction
-OTHERS = 2  # further methods in the sentence of the headline
+# The map of the demonstration reaches from -REACH to REACH along both directions; its minima lie at ±2.1 of the first.
+REACH = (2.7, 1.5)
+EVALUATIONS = 3e7  # upper limit of the map's points times the rows of the data: about a third of a second
+MIN_POINTS, MAX_POINTS = 11, 41  # points of the map along each direction
+OTHERS = 2  # number of further methods in the sentence of the headline
+# Metrics of the cost of a run by its purpose, with names for a chart; and that of methods charged by iterations.
 PURPOSES = {"gradient_charged": "gradients", "hessian_charged": "Hessians", "search_charged": "line search"}
 ITERATIONS = {"iterations_charged": "iterations, gradient and Hessian together"}
-SOLVED = "At a minimum"
-COUNTED = 10_000_000  # numbers of a table that are loaded once more, to count rows
+SOLVED = "At a minimum"  # title of a column
+COUNTED = 10_000_000  # the largest table, in numbers, that is loaded once more to count rows in it
+# Names of the states in which a run ends without having stopped by itself.
 ENDINGS = {"budget": "out of budget", "exhausted": "used all steps", "diverged": "diverged", "running": "running"}
 
 
@@ -82,8 +86,9 @@ class SecondOrderPage(FamilyPage):
         return advice.forecasts(experiment, plans)
 
     def size_note(self, view: PlanView) -> str:
-        """Describe rows, features and constants; mark the constants that do not follow from the loss."""
-        facts = next(iter(view.plans.values())).facts
+        """Return a line with rows, features and constants, with a remark on those that do not follow from the loss."""
+        first_plan, *_ = view.plans.values()
+        facts = first_plan.facts
         assert isinstance(facts, NonconvexFacts)
         return (
             f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}{_remark(facts, 'G')}, "
@@ -92,29 +97,37 @@ class SecondOrderPage(FamilyPage):
         )
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
-        """Yield charts of the noise in each step, the privacy spent, noise against tolerances, and waiting times."""
+        """Yield charts of the noise in each step, of the privacy spent, of the noise of both stopping tests over their
+        tolerances, and of the waiting times at a flat point by the number of rows."""
         yield figures.noise_and_targets(view.experiment.arms, view.plans, view.styles)
         yield page_plan.privacy_spent(view, after="step at most")
         theory: Theory = view.theory
+        forecasts = [forecast for phases in theory.values() for forecast in phases]
         yield figures.noise_against_tolerances(
             {
                 forecast.name: (forecast.stopping.gradient_ratio, forecast.stopping.hessian_ratio)
-                for phases in theory.values()
-                for forecast in phases
+                for forecast in forecasts
             }
         )
-        last_phases = {
-            label: phases[-1] for label, phases in theory.items() if phases[-1].all_rows and not phases[-1].blind
-        }
-        yield figures.waiting_times({label: _waiting(forecast) for label, forecast in last_phases.items()}, view.styles)
+        # Only where noise falls with 1/n, so with all rows in each step, and where a run tests for a flat point at all.
+        last_phases = {label: phases[-1] for label, phases in theory.items()}
+        yield figures.waiting_times(
+            {
+                label: _waiting(forecast)
+                for label, forecast in last_phases.items()
+                if forecast.all_rows and not forecast.blind
+            },
+            view.styles,
+        )
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
-        """Return the card with the noise of gradients in the first and the last step."""
-        name, ends, _, help = guarantee.noise_card(label, plan)
-        return name, ends, f"{label}, T = {plan.iterations:,}", help
+        """Return the usual card, with the number of iterations T next to the label."""
+        title, noise, _, help = guarantee.noise_card(label, plan)
+        return title, noise, f"{label}, T = {plan.iterations:,}", help
 
     def draw_advice(self, view: PlanView) -> None:
-        """Say if each method can stop, and how it could otherwise; then draw the numbers for that."""
+        """Say of each method whether its runs can stop under this noise, and of one how they could otherwise; then draw
+        the numbers behind that."""
         theory: Theory = view.theory
         if not theory:
             return
@@ -124,10 +137,11 @@ class SecondOrderPage(FamilyPage):
             for label, forecast in forecasts.items():
                 color, icon = BLIND if forecast.blind else BADGES[forecast.light]
                 st.badge(f"{label}: {texts.light(forecast).partition(': ')[2]}", icon=icon, color=color)
-        first = min(forecasts.values(), key=lambda forecast: forecast.blind)
-        if not first.blind:
-            say = {"green": st.success, "amber": st.warning, "red": st.error}[first.light]
-            say(texts.can_tell(first, view.plans[first.label]), icon=BADGES[first.light][1])
+        seeing = [forecast for forecast in forecasts.values() if not forecast.blind]
+        if seeing:
+            forecast = seeing[0]
+            draw_message = {"green": st.success, "amber": st.warning, "red": st.error}[forecast.light]
+            draw_message(texts.can_tell(forecast, view.plans[forecast.label]), icon=BADGES[forecast.light][1])
         with st.expander("Every method, in numbers", icon=":material/traffic:"):
             _table(theory)
 
@@ -135,8 +149,8 @@ class SecondOrderPage(FamilyPage):
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
-        private = guarantee.private(view.plans).values()
-        batch, n = min(int(plan.rows[0]) for plan in private), next(iter(private)).facts.n
+        private = list(guarantee.private(view.plans).values())
+        batch, n = min(int(plan.rows[0]) for plan in private), private[0].facts.n
         problem = view.experiment.problem
         assert isinstance(problem, NonconvexModel)
         missing = "classes" if isinstance(problem.dataset, CovertypeUpload) else missing_rule(problem.dataset)
@@ -152,7 +166,7 @@ class SecondOrderPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- during a run
 
     def picture(self, run: Run, diagnostics: bool) -> Chart | None:
-        """Return the landscape with a dot for every run; for other data the noisy gradient against its tolerance."""
+        """Return a map with a dot for every run where the objective can be drawn, else the curves."""
         if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
             return landscape(run, run.job.trace)
         return self.curves(run, diagnostics)
@@ -161,32 +175,31 @@ class SecondOrderPage(FamilyPage):
         return has_landscape(view.experiment.problem)
 
     def curves(self, run: Run, diagnostics: bool) -> Chart | None:
-        """Return the chart of the noisy gradient against its tolerance."""
+        """Return the curves of the length of the noisy gradient, with its tolerance if all methods have the same."""
         tolerances = {analysis_of(run, label).gradient_tolerance for label in run.plans}
         limits = [Limit(value, f"tolerance {short(value)}") for value in tolerances] if len(tolerances) == 1 else []
         return hero.curves(run, diagnostics, NOISY_GRADIENT.name, limits)
 
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
-        """Return the number of runs of the first method that stopped; its sentence counts those within the targets."""
-        arms = [arm for arm in run.experiment.arms if arm.label in trace.lanes]
-        all_finishes = {arm: advice.finish(trace, arm, run.plans[arm.label]) for arm in arms}
-        finishes = {
-            arm.label: finish
-            for arm, finish in all_finishes.items()
-            if finish is not None and trace.lanes[arm.label].private
+        """Return the number of runs of the first private method that stopped; its sentence says how many of them meet
+        the targets, when they stopped, and how those of further methods ended."""
+        private = {
+            arm.label: arm for arm in run.experiment.arms if arm.label in trace.lanes and trace.lanes[arm.label].private
         }
+        endings = {label: advice.finish(trace, arm, run.plans[label]) for label, arm in private.items()}
+        finishes = {label: finish for label, finish in endings.items() if finish is not None}
         if not finishes:
             return None
-        first, *others = finishes
-        arm = next(arm for arm in arms if arm.label == first)
-        within_targets = advice.within(trace, arm, run.plans[first])
+        first_label, *others = finishes
+        first = finishes[first_label]
+        within_targets = advice.within(trace, private[first_label], run.plans[first_label])
         sentences = [] if within_targets is None else [texts.targets(*within_targets)]
-        sentences += [texts.when(finishes[first])] if finishes[first].finished else [_why_none(run, first)]
+        sentences.append(texts.when(first) if first.finished else _why_none(run, first_label))
         sentences += [f"{label}: {texts.ended(finishes[label])}" for label in others[:OTHERS]]
         reads_data = any(finish.solved is not None for finish in finishes.values())
         return hero.Headline(
-            f"Runs stopped: {first}",
-            f"{finishes[first].finished} of {finishes[first].runs}",
+            f"Runs stopped: {first_label}",
+            f"{first.finished} of {first.runs}",
             "By themselves: where the noisy gradient is small and the noisy curvature is not negative."
             + " Whether exact gradient and curvature meet the targets α and ε_H reads the raw data: **not private**."
             * reads_data,
@@ -194,29 +207,30 @@ class SecondOrderPage(FamilyPage):
         )
 
     def ground(self, run: Run, *_axes: Ruler) -> Background | None:
-        """Return the objective below the runs, over a fixed part of the plane; None where it cannot be drawn.
+        """Return the objective below the runs; None where it cannot be drawn.
 
-        The further arguments, the rulers of the runs, do not change it.
+        It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
+        matter.
         """
         return _ground(run) if has_landscape(run.experiment.problem) else None
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
     def curve_options(self, view: PlanView) -> Options:
+        """Return options that draw the exact gradient norm second; for a user's file the cost, as it reads data."""
         public = view.experiment.problem.public
         return replace(super().curve_options(view), second="gradient_norm" if public else "gradient_charged")
 
     def draw_release(self, _panel: Panel, run: Run, trace: Trace) -> None:
         """Draw a table of the ends of the runs of every method: for these methods, to finish is the result."""
-        rows, reads_data = [], False
+        rows = []
         for arm in run.experiment.arms:
             finish = advice.finish(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
             if finish is not None:
-                row = _ending_row(run, trace, arm.label, finish)
-                reads_data |= SOLVED in row
-                rows.append(row)
+                rows.append(_ending_row(run, trace, arm.label, finish))
         if not rows:
             return
+        reads_data = any(SOLVED in row for row in rows)
         with explain.heading("Did they stop, and where?"):
             if reads_data:
                 explain.privacy_badge("not private")
@@ -230,7 +244,7 @@ class SecondOrderPage(FamilyPage):
         st.caption(f"How and when a run ended follows from what it released.{warning}")
 
     def draw_results(self, panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
-        """Draw both tests of one method in every step against their tolerances, and the cost of its releases.
+        """Draw the two stopping tests of one method, step by step against their tolerances, and what its releases cost.
 
         Returns the charts.
         """
@@ -266,14 +280,18 @@ class SecondOrderPage(FamilyPage):
         return drawings
 
     def draw_verdict(self, run: Run, _trace: Trace, diagnostics: bool) -> None:
-        """Say which share of the rows was shortened, if any was: read off the raw rows, so only with diagnostics."""
+        """Say which share of the rows was shortened to length 1, if any was.
+
+        It reads the raw rows, so it is drawn with diagnostics only; not for data that take long to load.
+        """
         problem = run.experiment.problem
         if not diagnostics or not run.has_data or not isinstance(problem, NonconvexModel):
             return
         facts = problem.facts()
         if facts.n * facts.d > COUNTED:
             return
-        if share := _shortened_share(problem.to_json(), run.tables):
+        share = _shortened_share(problem.to_json(), run.tables)
+        if share:
             explain.read_off(f"**Longer than 1**: {short(100 * share, 3)} % of the rows, which are shortened.")
             st.caption(
                 "Counted in the raw data. “Divide rows by” a larger number changes fewer rows; all then weigh less."
@@ -284,6 +302,7 @@ class SecondOrderPage(FamilyPage):
 
 
 def _table(theory: Theory) -> None:
+    """Draw a table of the forecasts of all phases of all private methods."""
     rows = [_row(forecast) for phases in theory.values() for forecast in phases]
     show_table(
         rows,
@@ -296,7 +315,10 @@ def _table(theory: Theory) -> None:
 
 
 def _row(forecast: Forecast) -> dict[str, object]:
+    """Return the numbers of one forecast by the titles of their columns; None where there is none."""
     stopping = forecast.stopping
+    # The decrease of a step rests on G and M, the Lipschitz constants of gradient and Hessian.
+    rests_on_assumption = any(constant.symbol in "GM" for constant in forecast.assumed)
     return {
         "Method": forecast.name,
         "Can it stop?": texts.light(forecast),
@@ -304,7 +326,7 @@ def _row(forecast: Forecast) -> dict[str, object]:
         "T": stopping.iterations,
         "Gradient": stopping.gradient_ratio,
         "Curvature": stopping.hessian_ratio,
-        "Least decrease": None if any(a.symbol in "GM" for a in forecast.assumed) else forecast.decrease,
+        "Least decrease": None if rests_on_assumption else forecast.decrease,
         "Rows, practical": _rounded_up(forecast.practical),
         "Rows, proven": _rounded_up(forecast.needed),
         "Rows, published": _rounded_up(forecast.published),
@@ -316,28 +338,30 @@ def _rounded_up(rows: float | None) -> float | None:
 
 
 def _waiting(forecast: Forecast) -> figures.Waiting:
+    """Return the curve of the waiting time at a flat point against the number of rows, with the present point on it."""
     rows, steps = advice.waiting_by_rows(forecast)
     at_these_rows = (forecast.rows, forecast.stopping.waiting_time)
     return figures.Waiting(rows, steps, at_these_rows, forecast.stopping.iterations / 2)
 
 
 def _remark(facts: NonconvexFacts, symbol: str) -> str:
-    """Return the remark behind a constant that does not follow from the loss, "" for one that does."""
+    """Return a remark for behind a constant that does not follow from the loss; "" for one that does."""
     if symbol == "Γ" and facts.released:
         return " (released)"
-    return " (assumed)" * any(a.symbol == symbol for a in facts.assumed)
+    return " (assumed)" if any(constant.symbol == symbol for constant in facts.assumed) else ""
 
 
 # ----------------------------------------------------------------------------------------------------- the live picture
 
 
 def has_landscape(problem: ProblemSpecification) -> bool:
-    """Return true if the ground can be drawn: for the demonstration, whose first direction leads down."""
+    """Return true if a map of the objective is drawn: for the demonstration, a saddle whose first direction leads
+    down."""
     return isinstance(problem, RobustComponent) and isinstance(problem.data, Saddle)
 
 
 def analysis_of(run: Run, label: str) -> Analysis:
-    """Return targets and tolerances of a method."""
+    """Return the targets and tolerances of the method with this label."""
     method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
     facts = run.plans[label].facts
     assert isinstance(method, NonconvexMethod) and isinstance(facts, NonconvexFacts)
@@ -345,7 +369,7 @@ def analysis_of(run: Run, label: str) -> Analysis:
 
 
 def landscape(run: Run, trace: Trace) -> Chart | None:
-    """Return a chart of contours with a dot for every run of every method; None before the first step."""
+    """Return a map: contours of the objective, and a dot for every run of every method; None before the first step."""
     return clouds.landscape(
         trace,
         partial(_ground, run),
@@ -359,13 +383,16 @@ def landscape(run: Run, trace: Trace) -> Chart | None:
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: about_problem})
 def _ground(run: Run) -> Background:
-    """Compute the objective of a run in the plane of the first two coordinates; fewer points where rows are many."""
+    """Compute the objective of a run on a grid in the plane of the first two coordinates.
+
+    The more rows the data have, the fewer points has the grid, so that it takes about the same time.
+    """
     points = int(np.clip(np.sqrt(EVALUATIONS / run.problem.facts.n), MIN_POINTS, MAX_POINTS))
     return clouds.evaluated(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
 
 
 def _why_none(run: Run, label: str) -> str:
-    """Say why no run of a method stopped: because of its noise, or of its number of steps."""
+    """Return a sentence that says why no run of a method stopped: the noise is too large, or the steps are too few."""
     forecast = advice.best(advice.forecasts(run.experiment, run.plans)[label])
     return texts.TOO_SOON if forecast.stopping.recognised or forecast.stopping.too_short else texts.NOISY
 
@@ -373,17 +400,21 @@ def _why_none(run: Run, label: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- the results
 
 
-def _ending_row(run: Run, trace: Trace, label: str, found: advice.Finish) -> dict[str, object]:
-    arm_trace = trace.lanes[label]
-    others = {status: arm_trace.status.count(status) for status in dict.fromkeys(arm_trace.status) if status in ENDINGS}
+def _ending_row(run: Run, trace: Trace, label: str, finish: advice.Finish) -> dict[str, object]:
+    """Return the endings of a method's runs by the titles of their columns; None where there is nothing to say.
+
+    The column SOLVED, which reads raw data, is there only if it may be shown.
+    """
     row: dict[str, object] = {
         "Method": label,
-        "Finished": f"{found.finished} of {found.runs}",
-        "Median step": short(found.median_step, 4) if found.finished else None,
+        "Finished": f"{finish.finished} of {finish.runs}",
+        "Median step": short(finish.median_step, 4) if finish.finished else None,
     }
-    if found.solved is not None:
-        row[SOLVED] = f"{found.solved} of {found.finished}" if found.finished else None
-    row["Otherwise"] = ", ".join(f"{count} {ENDINGS[status]}" for status, count in others.items()) or None
+    if finish.solved is not None:
+        row[SOLVED] = f"{finish.solved} of {finish.finished}" if finish.finished else None
+    statuses = trace.lanes[label].status  # one for each run
+    others = [status for status in dict.fromkeys(statuses) if status in ENDINGS]
+    row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in others) or None
     used_share = _used_share(run.plans[label], trace, label)
     if used_share is not None:
         row["Used"] = f"{short(100 * used_share, 2)} %"
@@ -391,27 +422,33 @@ def _ending_row(run: Run, trace: Trace, label: str, found: advice.Finish) -> dic
 
 
 def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:
-    """Return the mean share of the budget that the runs were charged; None without privacy.
+    """Return the mean share of the budget that the runs of a method were charged; None without privacy.
 
-    The share is that of a currency in which costs add up. The cost of batches does not add up: for them, it is the
-    share of the iterations.
+    The share is counted in a unit in which costs add up. The cost of batches does not add up: for them, it is the share
+    of the iterations.
     """
-    iterations, charged = trace.lanes[label].last("iterations_charged"), trace.spent(label)[1]
+    iterations = trace.lanes[label].last("iterations_charged")  # (R,), recorded with batches only
     if plan.private and len(iterations):
         return float(iterations.mean()) / plan.iterations
+    _, charged = trace.spent(label)  # (k, R)
     if plan.currency is None or not len(charged):
         return None
-    return float(((charged[-1] / plan.spent(plan.currency)[-1]) ** UNITS[plan.currency].power).mean())
+    share = charged[-1] / plan.spent(plan.currency)[-1]
+    # Costs in μ add up as squares: the unit's power is 2 for it, and 1 for currencies whose costs add up themselves.
+    return float((share ** UNITS[plan.currency].power).mean())
 
 
 @st.cache_data(max_entries=32, scope="session", show_spinner=False)
 def _shortened_share(text: str, _tables: Mapping[str, np.ndarray]) -> float:
-    """Return the share of rows that the problem with JSON text `text` shortens."""
+    """Return the share of rows that are longer than 1, and so shortened, in the problem with the JSON text `text`.
+
+    The tables are no part of the cache's key: the problem names them.
+    """
     return NonconvexModel.from_json(text).build(_tables).shortened_share
 
 
 def _why_not(run: Run, label: str) -> str:
-    """Say why a method has not released the curvature."""
+    """Return a sentence that says why the method with this label has not released the curvature."""
     method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
     facts = run.plans[label].facts
     assert isinstance(facts, NonconvexFacts)
@@ -421,7 +458,10 @@ def _why_not(run: Run, label: str) -> str:
 
 
 def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
-    """Draw the cost of the releases of a method by purpose; return the charts."""
+    """Draw what a method's releases have cost, by purpose, against the ceiling in the guarantee; return the charts.
+
+    privacy : the sentence for the caption on the privacy of the chart.
+    """
     plan = run.plans[label]
     if len(trace.lanes[label].last("iterations_charged")):
         purposes, ceiling, start, title = ITERATIONS, float(plan.iterations), 0.0, "Iterations charged"

@@ -38,7 +38,11 @@ EXPANDER = "Loss and constants"
 
 
 def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
-    """Return the menu of losses: one for each kind of data, with its own memory of the choice and its own default."""
+    """Return the menu of losses for the selected data.
+
+    There are three: for a target that is a number, for the demonstration with a saddle, and for all other data. The
+    last two have different names and defaults, so that each remembers its own choice.
+    """
     if isinstance(selection.upload, datasets.DatasetSpecification) and selection.upload.facts().target is not None:
         help = "The target is a number, so only the robust component can be learned: it looks at no target."
         return problem_menu.Menu("loss", "Loss", {"robust": LOSS_TITLES["robust"]}, "robust", help)
@@ -48,19 +52,24 @@ def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
 
 
 def _covertype_file(page: str) -> tuple[datasets.DatasetSpecification | None, Mapping[str, np.ndarray]]:
-    """Draw the controls for the file of the forest cover types, whose declarations are fixed; return its data."""
+    """Draw the controls for the visitor's copy of the forest cover types; return its data set and its arrays.
+
+    Nothing has to be declared, as the columns of this file are known.
+    """
     st.caption("The UCI file covtype.data, or covtype.data.gz: 54 columns and the class, without a header.")
     return file.uploaded(page, file.File, _covertype)
 
 
 def _covertype(upload: file.File) -> datasets.Prepared[CovertypeUpload]:
+    """Prepare an uploaded file of the forest cover types, once for each file, and say what is in it."""
     prepared = upload.once("covertype", lambda name: prepare_covertype(upload.frame, name, upload.reading))
     file.ready(upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features")
     return prepared
 
 
 def _draw_gap(panel: Panel, cls: type[ProblemSpecification], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw controls for the gap and a random start; return the fields that they set."""
+    """Draw the controls for the gap Γ, by how much the objective can fall, and for a random start; return the values of
+    the fields that they set."""
     controls = {control.name: control for control in cls.controls()}
     fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(typed, panel, "gap"))}
     if values["start"] == "random":
@@ -69,10 +78,13 @@ def _draw_gap(panel: Panel, cls: type[ProblemSpecification], values: Mapping[str
 
 
 def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
-    """Draw the button that releases the gap of a random start; return the values to use."""
+    """Draw the button that computes the gap Γ of a random start by a private release, and what it costs or has cost.
+
+    Returns the values of the problem's fields, with the cost of the gap in use; the cost is None if that was typed.
+    """
     panel, values, budget = draft.panel, draft.values, draft.budget.build()
     value, cost = values["gap"], values.get("gap_cost")
-    problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()
+    problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # without Γ, to compute it for
     assert isinstance(problem, NonconvexModel)
     known_as = None if problem.public else file.known_as(panel.page)
     purchase = Purchase(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
@@ -92,6 +104,7 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
 
 
 def _problem(name: str, cls: type[NonconvexModel]) -> problem_menu.Problem:
+    """Return the entry of a loss in the menu; all its controls but that of the regularisation are shared."""
     shared = problem_menu.settings(cls, ["regularisation"])
     return problem_menu.Problem(cls, f"{name}_", shared, groups={EXPANDER: ("regularisation", *MODEL)})
 

@@ -39,18 +39,19 @@ def _reasons(view: PlanView) -> None:
         return
     st.markdown(advice.why)
     rows: list[dict[str, object]] = []
-    for option in sorted(advice.options, key=lambda option: (option.least or (math.inf,))[0]):
+    # Options by where measured runs end, lowest first; those that were not measured last.
+    for option in sorted(advice.options, key=lambda option: option.least[0] if option.least else math.inf):
         length, epochs = option.epochs
         is_finite = math.isfinite(option.best.bound)
-        step, epoch = option.noise if is_finite else (math.nan, math.nan)
+        step_noise, epoch_noise = option.noise if is_finite else (math.nan, math.nan)
         rows.append(
             {
                 "Option": option.way.name,
                 "Runs end at": option.least[0] if option.least else math.nan,
                 "T": length,
                 "K": epochs,
-                "Noise, step": step,
-                "Noise, epoch": epoch,
+                "Noise, step": step_noise,
+                "Noise, epoch": epoch_noise,
                 "Bound": option.bound if is_finite else math.inf,
                 "Smallest bound": option.best.bound,
                 "its T": option.best.length,
@@ -68,13 +69,16 @@ def _reasons(view: PlanView) -> None:
 
 
 def _sums(panel: Panel, view: PlanView) -> None:
-    """Draw the tree of an epoch; and running sums next to fresh estimates, in noise, bound and runs."""
+    """Draw how the noise of a method's running sums is added up, and what they gain over fresh estimates.
+
+    The gain is drawn in noise, in the bound, and in measured runs; the tree of one epoch shows the sums themselves.
+    """
     method, forecast = reduced_of(view.experiment), view.theory
     with in_place():
         layout = method.layout(forecast.facts)
         st.markdown(texts.TREE)
         _tree(panel, view, layout.length)
-        settings = layout.length, method.sums, method.follow_moves
+        settings = layout.length, method.sums, method.follow_moves  # of the epochs in both charts
         charts.beside(
             (figures.noise_ratio(*settings), panel.key("chart_noise_ratio")),
             (figures.crossover(*settings), panel.key("chart_crossover")),
@@ -88,7 +92,7 @@ def _sums(panel: Panel, view: PlanView) -> None:
 
 
 def _measured_ends(panel: Panel, forecast: Forecast) -> None:
-    """Draw where measured runs ended, if runs of this kind were measured."""
+    """Draw where measured runs on this kind of problem ended; a caption if none were measured."""
     expected = None if forecast.advice is None else forecast.advice.expected
     if expected is None:
         st.caption(texts.UNMEASURED)
@@ -98,16 +102,18 @@ def _measured_ends(panel: Panel, forecast: Forecast) -> None:
 
 @st.fragment
 def _tree(panel: Panel, view: PlanView, length: int) -> None:
-    """Draw sliders for a row and a step, and the tree, with the nodes that the row enters and that the step sums."""
-    forecast: Forecast = view.theory
-    facts = forecast.facts
+    """Draw the tree of the running sums of an epoch of `length` steps, with sliders for a row and a step.
+
+    The tree marks the nodes into which the row enters, and those that are summed up for the step's estimate.
+    """
+    facts = view.theory.facts
     layout = reduced_of(view.experiment).layout(facts)
     left, right = st.columns(2, gap="medium")
     row = left.slider(
         "Row, in the public order",
         1,
         facts.n,
-        min(facts.n, layout.first + 3 * layout.batch // 2),
+        min(facts.n, layout.first + 3 * layout.batch // 2),  # a row of the second batch after the first step's
         key=panel.key(f"tree_row_{facts.n}_{length}"),
         help="Where the row stands in the random order in which rows are dealt out.",
     )
@@ -118,9 +124,10 @@ def _tree(panel: Panel, view: PlanView, length: int) -> None:
 
 
 def _mechanisms(length: int) -> None:
+    """Draw a table with the variance of the noise in `length` running sums, for every known way to add them up."""
     rows = []
     for name, (title, _) in figures.SUMS.items():
-        variance = theory.factorisation(name, length).rms_error() ** 2
+        variance = theory.factorisation(name, length).rms_error() ** 2  # (length,)
         rows.append({"Sums": title, "Mean variance": float(variance.mean()), "Largest": float(variance.max())})
     show_table(rows, style=explain.readable, alt="Of every way to add up: mean and largest variance of the noise")
     st.caption(f"{texts.MECHANISMS} {SETTINGS_ONLY}")
@@ -130,7 +137,8 @@ def _mechanisms(length: int) -> None:
 
 
 def _rows(panel: Panel, view: PlanView) -> None:
-    """Draw the rows that a stationary point needs, and the budget from which on privacy is free."""
+    """Draw how many rows the bound needs for a stationarity that the visitor sets, and from which budget on privacy
+    costs nothing more."""
     forecast: Forecast = view.theory
     if forecast.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
@@ -139,7 +147,7 @@ def _rows(panel: Panel, view: PlanView) -> None:
         share = panel.number(ACCURACY, ACCURACY.name)
     if mistake(ACCURACY, share) or share is None:
         return
-    facts, accuracy = forecast.facts, share * forecast.facts.lipschitz
+    facts, accuracy = forecast.facts, share * forecast.facts.lipschitz  # the control is in units of L
     rows_needed, _ = figures.rows_needed(setting_of(facts, forecast.mu), accuracy)
     free_privacy = figures.free_privacy(facts.d, facts.lipschitz, accuracy, forecast.mu)
     charts.beside((rows_needed, panel.key("chart_rows_0")), (free_privacy, panel.key("chart_rows_1")))
@@ -150,7 +158,7 @@ def _rows(panel: Panel, view: PlanView) -> None:
 
 
 def _readings(panel: Panel, view: PlanView, delta: float) -> None:
-    """Draw ε of the budget at δ: exactly, and by two other readings."""
+    """Draw the ε at δ of a budget of μ-Gaussian DP: the exact one, and two others that are in use."""
     forecast: Forecast = view.theory
     mu = forecast.mu
     if mu is None:

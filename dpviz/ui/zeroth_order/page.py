@@ -39,13 +39,14 @@ from dpviz.ui.uploads.file import missing_rule
 from dpviz.ui.zeroth_order import closer_looks
 from dpviz.ui.zeroth_order.problem import MENU
 
-LINES = 4  # private methods in the picture
+LINES = 4  # number of private methods whose curves are in the live picture
 DIRECTIONS = ("Parameter x₁", "Parameter x₂")
-ROWS, POINTS = 2000, 71  # of the ground, which is a picture; points along each direction
-BALL = 64  # points of the disc over which the ground is smoothed
+# The map of a function, below the runs, is computed from ROWS rows at POINTS points along each direction.
+ROWS, POINTS = 2000, 71
+BALL = 64  # points of the disc over which the map is averaged
 # The part of each function that is drawn: lowest and highest value of both parameters.
 REACH = {BentValley: ((-1.4, 1.6), (-1.6, 1.6)), PhaseRetrieval: ((-1.4, 1.4), (-1.4, 1.4))}
-MUCH = 0.05  # share that clipping takes away, above which it is a warning
+MUCH = 0.05  # share of the sum of all differences that clipping takes away, above which there is a warning
 
 
 class ZerothOrderPage(FamilyPage):
@@ -68,14 +69,16 @@ class ZerothOrderPage(FamilyPage):
         return forecast(experiment, plans)
 
     def size_note(self, view: PlanView) -> str:
-        """Describe rows, parameters, and the largest distance of a run from its start."""
-        facts, far = ValueFacts.of(next(iter(view.plans.values())).facts), reach(view.plans)
-        note = f" A run ends within {short_up(far)} of its start." if far else ""
+        """Return a line with rows, parameters, the Lipschitz constant L, and the largest distance that a run can get
+        from its start."""
+        first_plan, *_ = view.plans.values()
+        facts, farthest = ValueFacts.of(first_plan.facts), reach(view.plans)
+        note = f" A run ends within {short_up(farthest)} of its start." if farthest else ""
         return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
-        """Yield charts of the noise in an epoch, noise against dimension, noise of running sums, parts of the bound, μ
-        of the first steps, and the privacy spent, which is all charged at once."""
+        """Yield charts of the noise: in an epoch, against the dimension, and in running sums; parts of the bound;
+        of the μ that an observer of the first steps has; and of the privacy spent."""
         yield figures.noise_of_an_epoch(view.plans, view.styles)
         yield figures.noise_by_dimension(view.experiment.arms, view.plans, view.styles)
         forecast: Forecast = view.theory
@@ -86,7 +89,7 @@ class ZerothOrderPage(FamilyPage):
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
         """Return the card with the noise on each coordinate, as root mean square over the steps."""
-        noise = next(iter(plan.noise.values()))
+        noise, *_ = plan.noise.values()  # (T,)
         help = "Standard deviation on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean "
         value = short(float(np.sqrt((noise**2).mean())))
         return "Noise of a step", value, f"{label}, {plan.iterations:,} steps", f"{help}square over the steps."
@@ -94,7 +97,7 @@ class ZerothOrderPage(FamilyPage):
     def draw_advice(self, view: PlanView) -> None:
         """Warn where steps are too few to reach the minimum; draw the advised method, with a button that applies it."""
         forecast: Forecast = view.theory
-        # No run with epochs gets as far as the minimum, where its distance is known.
+        # No run with epochs gets as far as the minimum, whose distance is known here.
         if forecast.far is not None and 0 < forecast.reach < forecast.far:
             st.warning(
                 texts.NO_REACH.format(far=short(forecast.far), reach=short_up(forecast.reach)),
@@ -117,7 +120,7 @@ class ZerothOrderPage(FamilyPage):
         )
 
     def _use(self, option: Option) -> None:
-        """Set the controls to an option: its method, next to the published one, and its epochs."""
+        """Set the controls to an option: its method, next to the published one, and its epochs; for callbacks."""
         way, label = option.way, presets.label_of(option.way)
         length, epochs = option.epochs
         settings = {
@@ -155,7 +158,7 @@ class ZerothOrderPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- during a run
 
     def picture(self, run: Run, diagnostics: bool) -> Chart | None:
-        """Return a dot for every run on the ground of a function of two parameters; for others the curves."""
+        """Return a map with a dot for every run where a function of two parameters can be drawn, else the curves."""
         if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
             return landscape(run, run.job.trace)
         return self.curves(run, diagnostics)
@@ -164,11 +167,11 @@ class ZerothOrderPage(FamilyPage):
         return has_landscape(view.experiment.problem)
 
     def curves(self, run: Run, diagnostics: bool) -> Chart | None:
-        """Return the curves of the objective, step by step."""
         return hero.curves(run, diagnostics, most=LINES)
 
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
-        """Return the headline: the end of the best method, compared with its start and with the end without privacy."""
+        """Return the end of the best method; its sentence compares it with its start and with the end of the reference
+        without privacy."""
         headline, result = hero.lowest(run, trace), outcome(trace)
         if headline is None or result is None:
             return headline
@@ -180,15 +183,20 @@ class ZerothOrderPage(FamilyPage):
         return headline._replace(sentence=f"{sentence}.")
 
     def ground(self, run: Run, *_axes: Ruler) -> Background | None:
-        """Return the objective below the runs, over a fixed part of the plane; None where it cannot be drawn.
+        """Return the objective below the runs; None where it cannot be drawn.
 
-        The further arguments, the rulers of the runs, do not change it.
+        It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
+        matter.
         """
         return ground(run, smoothed=False) if has_landscape(run.experiment.problem) else None
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
     def curve_options(self, view: PlanView) -> Options:
+        """Return options that draw stationarity next to the objective; for a user's file, the number of evaluations.
+
+        Where values jump there is no gradient, so it is the stationarity of the smoothed function.
+        """
         problem = view.experiment.problem
         is_discontinuous = isinstance(problem, BlackBox) and not problem.loss().continuous
         second = "smoothed_gradient_norm" if is_discontinuous else "stationarity_bound"
@@ -197,7 +205,7 @@ class ZerothOrderPage(FamilyPage):
         return replace(super().curve_options(view), second=second)
 
     def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
-        """Draw the released model as the first result of a user's file; nothing for public data."""
+        """Draw the coefficients of the models released from a user's file; nothing for public data."""
         problem = run.experiment.problem
         arm_traces = released_model.of_each(trace)
         if problem.public or not arm_traces or not isinstance(problem, TableModel):
@@ -215,8 +223,8 @@ class ZerothOrderPage(FamilyPage):
         released_model.show(panel, run, sentences, model, meaning(problem))
 
     def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
-        """Draw the length of the noisy gradients, the stationarity of the runs, and for two parameters the raw and the
-        smoothed ground; return the charts."""
+        """Draw the length of the noisy gradients, the stationarity of the runs and, for a function of two parameters,
+        maps of the function and of its smoothed version; return the charts."""
         left, right = st.columns(2, gap="medium")
         with left:
             drawings = _norms(panel, run, trace)
@@ -228,14 +236,17 @@ class ZerothOrderPage(FamilyPage):
         return drawings + (_grounds(panel, run, trace) if has_landscape(run.experiment.problem) else [])
 
     def draw_verdict(self, _run: Run, trace: Trace, diagnostics: bool) -> None:
-        """Say how much clipping took away at the end of the run; only with diagnostics."""
+        """Say how much clipping took away at the end of the run, of the method that it changes most.
+
+        It reads the raw data, so it is drawn with diagnostics only.
+        """
         if not diagnostics:
             return
-        clipped = {
-            label: (float(shares.mean()), float(masses.mean()))
-            for label, arm_trace in trace.lanes.items()
-            if len(shares := arm_trace.last("clipped_share")) and len(masses := arm_trace.last("clipped_mass"))
-        }
+        clipped: dict[str, tuple[float, float]] = {}  # by label: share of the differences, and share of their sum
+        for label, arm_trace in trace.lanes.items():
+            shares, masses = arm_trace.last("clipped_share"), arm_trace.last("clipped_mass")
+            if len(shares) and len(masses):
+                clipped[label] = float(shares.mean()), float(masses.mean())
         if not clipped:
             return
         label, (share, mass) = max(clipped.items(), key=lambda item: item[1])
@@ -248,12 +259,15 @@ class ZerothOrderPage(FamilyPage):
 
 
 def has_landscape(problem: ProblemSpecification) -> bool:
-    """Return true if the ground can be drawn: for simulated functions of two parameters."""
+    """Return true if a map of the objective can be drawn: for simulated functions of two parameters."""
     return type(problem) in REACH and problem.facts().d == len(DIRECTIONS)
 
 
 def landscape(run: Run, trace: Trace, smoothed: bool = False) -> Chart | None:
-    """Return a chart of contours, and what every run of every method would release; None before the first step."""
+    """Return a map: contours of the objective, and a dot at what each run would release; None before the first step.
+
+    smoothed : true for the smoothed objective, on which the methods descend.
+    """
     what = "smoothed objective" if smoothed else "objective"
     return clouds.landscape(
         trace,
@@ -267,7 +281,8 @@ def landscape(run: Run, trace: Trace, smoothed: bool = False) -> Chart | None:
 
 
 def ground(run: Run, smoothed: bool) -> Background:
-    """Compute the objective of a run's function over both parameters, if `smoothed` over discs of radius r."""
+    """Compute the objective of a run's function over its two parameters; if `smoothed`, its mean over discs of the
+    run's radius r."""
     objective = _evaluate(run.experiment.problem.to_json())
     return averaged(objective, radius(run)) if smoothed else objective
 
@@ -281,42 +296,52 @@ def radius(run: Run) -> float:
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _evaluate(text: str) -> Background:
-    """Compute the objective of the simulated function with JSON text `text`, of ROWS rows: the picture is the same."""
+    """Compute the objective of the simulated function with the JSON text `text` over the part of the plane in REACH.
+
+    It has ROWS rows in place of its own number, which takes less time and gives the same picture.
+    """
     problem = BlackBox.from_json(text)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
     return clouds.evaluated(problem.replaced(rows=ROWS).build(), x, y)
 
 
 def averaged(ground: Background, radius: float) -> Background:
-    """Compute the mean of a ground over discs of this radius around each point of the grid.
+    """Compute the mean of the values on a grid over discs of this radius around each of its points.
 
-    Between the points the ground is linear; beyond its edge it is continued by odd reflection.
+    The mean is that over BALL points of the disc. Between the points of the grid values are interpolated linearly;
+    beyond its edge they are continued by odd reflection, which keeps slopes.
     """
+    # The radius in cells of the grid, along x and along y.
     cells = radius / (ground.x[1] - ground.x[0]), radius / (ground.y[1] - ground.y[0])
     padding = math.ceil(max(cells)) + 1
     padded = np.pad(ground.values, padding, mode="reflect", reflect_type="odd")
-    angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))  # a sunflower: evenly over the disc
+    # Points spread evenly over the disc in the pattern of a sunflower: turned by the golden angle, of equal areas.
+    angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))
     radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
     total = np.zeros_like(ground.values)
     for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
-        moved = _shift(padded, padding, cells[0] * length * math.cos(angle))
-        total += _shift(moved.T, padding, cells[1] * length * math.sin(angle)).T
+        moved_along_x = _shift(padded, padding, cells[0] * length * math.cos(angle))
+        total += _shift(moved_along_x.T, padding, cells[1] * length * math.sin(angle)).T
     return Background(ground.x, ground.y, total / BALL)
 
 
 def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
-    """Return values (m, k + 2 padding) at `cells` cells further along the last axis, without the padding: (m, k)."""
-    whole, last = math.floor(cells), values.shape[1] - padding
-    share = cells - whole
-    near = values[:, padding + whole : last + whole]
-    return np.asarray((1 - share) * near + share * values[:, padding + whole + 1 : last + whole + 1])
+    """Return the values found `cells` cells further along the last axis, interpolated between two columns: (m, k).
+
+    values : (m, k + 2 padding); the padding on both sides is left out of the result.
+    """
+    whole_cells = math.floor(cells)
+    share = cells - whole_cells
+    start, stop = padding + whole_cells, values.shape[1] - padding + whole_cells
+    return np.asarray((1 - share) * values[:, start:stop] + share * values[:, start + 1 : stop + 1])
 
 
 # ---------------------------------------------------------------------------------------------------------- the results
 
 
 def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
-    """Draw the length of the released gradients next to that of the noise in them; return the chart, if any."""
+    """Draw the length of the released gradients next to that of the noise in them; return the chart, or an empty list
+    if no method has such gradients."""
     experiment = run.experiment
     privacy = explain.released(experiment, experiment.replicates)
     chart = figures.norms(trace, run.plans, arm_styles(experiment.arms), privacy)
@@ -324,7 +349,8 @@ def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
 
 
 def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
-    """Draw a metric of stationarity with the error of its sample of rows; return the chart, if any."""
+    """Draw one of the metrics in `figures.STATIONARITY`, with the error from its sample of rows; return the chart, or
+    an empty list if it was not recorded."""
     experiment, problem = run.experiment, run.experiment.problem
     privacy = explain.diagnostic(experiment.replicates, problem.public)
     chart = figures.stationarity(trace, metric, arm_styles(experiment.arms), privacy)
@@ -345,7 +371,8 @@ def _grounds(panel: Panel, run: Run, trace: Trace) -> Shown:
 
 
 def _columns(problem: TableModel) -> pd.DataFrame:
-    """Return a table with a row for each parameter: its column, the declared range, and for a network its unit."""
+    """Return a table with a row for each parameter of a model: its column of the data with the declared range and, for
+    a network, the number of its unit."""
     table = released_model.coefficients(problem.data.facts(), problem.intercept)
     if not isinstance(problem, ReluNetwork):
         return table
@@ -354,7 +381,7 @@ def _columns(problem: TableModel) -> pd.DataFrame:
 
 
 def meaning(problem: TableModel) -> str:
-    """Explain how to predict with the coefficients."""
+    """Explain how to predict with the coefficients of a model, given how the problem scales inputs and target."""
     facts = problem.data.facts()
     divisor = math.sqrt(problem.features) if problem.divisor is None else problem.divisor
     inputs = (
@@ -366,10 +393,10 @@ def meaning(problem: TableModel) -> str:
     symmetric = problem.targets == "symmetric"
     output = "the sum of coefficient × input"
     if isinstance(problem, ReluNetwork):
-        half = -(-problem.units // 2)
-        first = f"units 1 to {half}" if half > 1 else "unit 1"
+        half = -(-problem.units // 2)  # rounded up
+        added = f"units 1 to {half}" if half > 1 else "unit 1"
         output = (
-            f"the sum over {first} less that over the others, divided by √{problem.units}, each giving {output} where "
+            f"the sum over {added} less that over the others, divided by √{problem.units}, each giving {output} where "
             "that is positive, else 0"
         )
     if facts.target is None:

@@ -25,16 +25,18 @@ MODELS: Mapping[str, type[black_box.TableModel]] = {
     "network": black_box.ReluNetwork,
 }
 MODEL_TITLES = {"capped": "Robust regression", "network": "Neural network"}
-CONSTANTS = tuple(settings(black_box.BlackBox))
-ROWS = tuple(settings(black_box.TableModel, CONSTANTS))
+CONSTANTS = tuple(settings(black_box.BlackBox))  # settings that all functions share
+ROWS = tuple(settings(black_box.TableModel, CONSTANTS))  # further settings that all models on tables share
 EXPANDER = "Function and constants"
 
 
 def _simulated(name: str, cls: type[black_box.BlackBox]) -> Problem:
+    """Return the entry of a simulated function in the menu: its own settings first, the shared ones in the expander."""
     return Problem(cls, f"{name}_", CONSTANTS, first=settings(cls, CONSTANTS), groups={EXPANDER: CONSTANTS})
 
 
 def _model(cls: type[black_box.TableModel]) -> Problem:
+    """Return the entry of a model on a table in the menu, with all its settings in the expander."""
     return Problem(cls, groups={EXPANDER: (*settings(cls, (*CONSTANTS, *ROWS)), *ROWS, *CONSTANTS)})
 
 
