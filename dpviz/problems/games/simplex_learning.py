@@ -77,7 +77,8 @@ class SparseRegression(_Learning):
         # the derivatives with respect to the weights u = (u₊, u₋) of the 2d vertices.
         largest_value = (self.radius + 1) ** 2 / 2
         sizes = _sizes(self.rows, self.dimension, 2 * self.dimension, bytes_per_number=10)
-        return _facts(2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest_value, sizes)
+        lipschitz, smoothness = self.radius * (self.radius + 1), self.radius**2
+        return _facts(2 * self.dimension, lipschitz, smoothness, largest_gap=largest_value, sizes=sizes)
 
     def vertex(self, player: games.Player, index: int) -> str:
         """Return the name of a vertex of the ball: a feature with the sign of its weight."""
@@ -121,7 +122,8 @@ class Portfolio(_Learning):
         gamma = self.risk_aversion
         smallest_value = -1 / (2 * gamma) if gamma > 1 else gamma / 2 - 1
         sizes = _sizes(self.rows, self.dimension, self.dimension, bytes_per_number=9)
-        return _facts(self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - smallest_value, sizes)
+        largest_gap = 1 + gamma / 2 - smallest_value
+        return _facts(self.dimension, lipschitz=1 + gamma, smoothness=gamma, largest_gap=largest_gap, sizes=sizes)
 
     def vertex(self, player: games.Player, index: int) -> str:
         """Return the name of an asset."""
