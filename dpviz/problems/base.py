@@ -376,7 +376,7 @@ def ball(radius: float, d: int, titles: Sequence[str]) -> Plane | None:
     """Return the plane of the first two coordinates of the point w in the ℓ1 ball of the given radius; None if d = 1.
 
     The output x of a run is u = (u₊, u₋) (R, 2d), weights on the 2d vertices of the ball, with w = radius (u₊ - u₋).
-    titles : of the d coordinates of w.
+    titles : of the coordinates of w, in their order; those after the second are ignored.
     """
     plane = first_two(titles)
     if plane is None:

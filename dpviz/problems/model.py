@@ -8,6 +8,7 @@ import numpy as np
 
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification
 from dpviz.datasets.uploads.columns import encode_target
+from dpviz.datasets.uploads.parsing import class_label
 from dpviz.datasets.uploads.upload import UploadedTable
 from dpviz.errors import UserError
 from dpviz.later import pd
@@ -43,8 +44,8 @@ class Model:
     guarantee : the protection of the rows in that table, with its conditions; "none: …" for a reference without
     privacy.
 
-    Values outside of the declared ranges count as the nearest end of these, as they did in the run, and missing ones as
-    the middle.
+    Values outside of the declared ranges count as the nearest end of these, as they did in the run, and missing or
+    infinite ones as the middle.
     """
 
     linear_score: Score
@@ -116,8 +117,8 @@ class Model:
             raise UserError(
                 "Only a logistic model has probabilities. Use predict.", title="This model predicts no probability"
             )
-        score = np.clip(self.decision_function(rows), -700, 700)  # e^710 is too large for a float
-        positive = 1 / (1 + np.exp(-score))
+        scores = np.clip(self.decision_function(rows), -700, 700)  # e^700 is a finite number
+        positive = 1 / (1 + np.exp(-scores))
         return np.column_stack([1 - positive, positive])
 
     def score(self, rows: Any, y: Any = None) -> float:
@@ -145,10 +146,10 @@ class Model:
             y = rows[target]
         predicted, labels = self.predict(rows), pd.Series(np.asarray(y))
         if self._facts.target is None:
-            # Truth values, and the labels ±1 of generated data, are positive above 0; those of a file, if they are the
-            # class that was declared positive.
-            if labels.dtype == bool or not isinstance(self.data, UploadedTable):
+            if not isinstance(self.data, UploadedTable):  # labels ±1, or True and False
                 is_positive = labels.astype(float).to_numpy() > 0
+            elif labels.dtype == bool and class_label(self.data.positive) != "False":
+                is_positive = labels.to_numpy()  # as of `predict`: True for the positive class
             else:
                 is_positive = encode_target(labels, self.data.positive) > 0
             return float((predicted == is_positive).mean())
@@ -196,11 +197,10 @@ class Model:
                 raise UserError("Give all columns of the features.", title=f"Column {missing[0]!r} is missing")
             return rows[list(self.names)].to_numpy(dtype=float)
         frame = rows.reset_index(drop=True)
-        if data.target not in frame.columns:  # to predict, no target is needed, but reading expects the column
+        if data.target not in frame.columns:  # which `read` needs, although nothing depends on it here
             frame = frame.assign(**{data.target: np.nan})
-        table = data.replaced(missing="fill").read(frame).table
-        features, *_ = data.model_copy(update={"n": len(table)}).raw_rows({data.identity: table})
-        return features
+        table = data.replaced(missing="fill").read(frame).table  # "fill", so that every row gets a prediction
+        return data.model_copy(update={"n": len(table)}).raw_rows({data.identity: table})[0]
 
 
 def to_target(score: Score, target: tuple[float, float] | None) -> Score:

@@ -13,6 +13,7 @@ from dpviz.problems.linear.linear_models import LeastSquares, LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent, SigmoidTukey
 from dpviz.problems.values.black_box import CappedRegression
+from dpviz.problems.values.value_problem import ValueProblem
 from dpviz.specification import registered
 
 families.load_all()
@@ -65,4 +66,6 @@ def test_where_no_classes_are_predicted_none_is_right() -> None:
     assert LeastSquares().build().correct(np.zeros((1, 10))) is None
     assert RobustComponent().build().correct(np.zeros((1, RobustComponent().facts().d))) is None
     problem = CappedRegression()
-    assert problem.build().correct(np.zeros((1, problem.facts().d))) is None
+    built, x = problem.build(), np.zeros((1, problem.facts().d))
+    assert built.correct(x) is None
+    assert ValueProblem(built.facts, built.loss, np.zeros((3, x.shape[1])), np.ones((3, 1))).correct(x) is None

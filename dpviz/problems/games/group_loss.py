@@ -85,6 +85,7 @@ class GroupLoss(GameSpecification):
         else:
             loss, slope, curvature = float(np.logaddexp(0.0, r)), 1.0, 0.25
             third = 1 / (6 * math.sqrt(3))  # max |σ''|
+        # As w = r (u₊ - u₋), derivatives by u have r times the size of those by w, and both signs; ∇ᵧ are losses, ≥ 0.
         lipschitz_x, lipschitz_y = weight * r * slope, weight * loss
         sums = len(data.groups) * data.d**2  # numbers in sums over all rows, computed before the run for squared loss
         return GameFacts(
@@ -102,7 +103,7 @@ class GroupLoss(GameSpecification):
             smoothness_y=0.0,
             # Third derivatives: three times by u; and twice by u and once by y, which is not 0 for the squared loss.
             second_smoothness=weight * max(r**3 * third, r**2 * curvature),
-            largest_gap=loss,
+            largest_gap=loss,  # with right shares F is a mean of the rows' losses, which are between 0 and this
             right_shares=True,
             products=sums if self.loss == "squared" else data.n * (2.0 * data.d + _ROW),
             table_bytes=16.0 * data.n * data.d + 32 * sums,
@@ -168,11 +169,12 @@ class GroupLossGame(GroupedGame):
         cheap = evaluated_in_slices(self._evaluate, output, seconds)
         if not expensive:
             return cheap
-        self.prepare()
         x, y = output["x"], output["y"]
         worst_loss = sliced(self.group_losses, seconds, x).max(axis=1)  # max over v of F(x, v)
         start = np.repeat(self._centre, len(y), axis=0)
+        # `active` are the replicates whose minimum over u is not yet known well enough.
         best_x = minimise(lambda u, active: self._against(u, y[active]), start, self._curvature(y), seconds=seconds)
+        # A proven lower bound on that minimum makes this an upper bound on the gap, which is never negative.
         return {"duality_gap": np.maximum(worst_loss - best_x.lower, 0.0)} | cheap
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -233,7 +235,7 @@ class GroupLossGame(GroupedGame):
                 lambda u, active, y=y * scale: self._against(u, y[active]),  # type: ignore[misc]
                 models[-1:],
                 self._curvature(y * scale),
-                tolerance=_OPTIMUM_TOLERANCE / 4,
+                tolerance=_OPTIMUM_TOLERANCE / 4,  # so that φ(y) is known better than the loop has to know the maximum
             )
             lower = max(lower, float(certified.lower[0]))
             models = np.vstack([models, certified.x])
@@ -287,7 +289,7 @@ class GroupLossGame(GroupedGame):
             in_group = self._groups == group
             features, labels = self._features[in_group], self._labels[in_group]
             # All rows of a group have the same weight; the sum over its first row is 0 for an empty group.
-            scale = (self._row_weights[in_group][:1].sum()) / self.facts.n
+            scale = self._row_weights[in_group][:1].sum() / self.facts.n
             hessians[group] = scale * (features.T @ features)
             linear[group] = scale * (labels @ features)
             constant[group] = 0.5 * scale * (labels @ labels)
@@ -312,7 +314,7 @@ class GroupLossGame(GroupedGame):
             return losses, slopes
         losses = np.zeros((len(w), self.facts.d_y))
         slopes = np.zeros((len(w), 0 if y is None else w.shape[1]))
-        count = 0
+        count = 0  # of the rows so far
         for block in self._blocks(len(w), rows):
             features, labels = self._features[block], self._labels[block]
             row_losses, row_slopes = self._row_losses(w @ features.T, labels)
@@ -386,7 +388,7 @@ class LossMatrix(GameSpecification):
             smoothness=weight,
             payoff_bound=weight,
             largest_gap=1.0,
-            gap_change=2 * weight,  # payoffs have one sign
+            gap_change=2 * weight,  # as payoffs have one sign, each player's best answer changes by `weight` at most
             right_shares=True,
             products=2 * data.d * len(data.groups),
             table_bytes=16 * data.n * data.d,

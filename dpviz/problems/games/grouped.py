@@ -40,7 +40,7 @@ def released(groups: np.ndarray, group_count: int, epsilon: float, seed: int | N
         raise UserError("Releasing the shares needs a positive part of the budget.", title="No budget for the shares")
     event = events.Laplace(epsilon)
     query = releases.Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
-    release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"
+    release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"  # another one gets other noise from the same seed
     mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     return np.asarray(noisy)
@@ -57,9 +57,10 @@ def as_shares(counts: np.ndarray, smallest: float) -> tuple[float, ...]:
     is_low = np.zeros(len(counts), dtype=bool)  # groups that get the smallest share
     while True:
         remaining, total = 1 - smallest * is_low.sum(), weights[~is_low].sum()
+        # If no count is positive, groups that are not low get equal shares; if all are low, this number is not used.
         proportional_shares = weights * remaining / total if total > 0 else remaining / max((~is_low).sum(), 1)
         shares = np.where(is_low, smallest, proportional_shares)
-        is_below = (shares < smallest * (1 - 1e-12)) & ~is_low
+        is_below = (shares < smallest * (1 - 1e-12)) & ~is_low  # by more than rounding
         if not is_below.any():
             return tuple(shares.tolist())
         is_low |= is_below
@@ -176,7 +177,7 @@ class GroupedGame(SlicedGame):
     @property
     def _to_means(self) -> np.ndarray:
         """The factors (G,) that turn `group_losses` into mean losses; 0 for a group without rows."""
-        return np.where(self.counts > 0, self.shares / np.maximum(self.found, 1e-300), 0.0)
+        return np.where(self.counts > 0, self.shares / np.maximum(self.found, 1e-300), 0.0)  # never divides by 0
 
 
 def rates(positive: np.ndarray, labels: np.ndarray, groups: np.ndarray, group_count: int) -> np.ndarray:

@@ -202,7 +202,7 @@ class MarginalQueries(GameSpecification):
             tables=len(marginals.tables),
             largest_gap=2.0,  # F is within ±1
             products=_PRODUCTS_PER_CELL * marginals.cells_touched,
-            table_bytes=(8.0 * data.d + 24.0) * data.n,
+            table_bytes=(8.0 * data.d + 24.0) * data.n,  # the codes as they are loaded, and 3 numbers
         )
 
     def vertex(self, player: Player, index: int) -> str:
@@ -410,7 +410,7 @@ def _exchanged(marginals: Marginals, target: np.ndarray, draws: np.ndarray) -> n
     counts, lower, upper = draws[0], draws.min(axis=0), draws.max(axis=0)
     rows = counts.sum()
     errors = marginals.answers(counts[None] / rows) - target
-    batch = max(1, int(rows) // 50)
+    batch = max(1, int(rows) // 50)  # rows of the first exchange; a heuristic
     for _ in range(_EXCHANGES):
         excess = marginals.transposed(errors)[0]
         can_enter, can_leave = np.flatnonzero(counts < upper), np.flatnonzero(counts > lower)

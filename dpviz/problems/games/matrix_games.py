@@ -42,7 +42,8 @@ class RecordsGame(GameSpecification):
         n, d_x, d_y = self.data.rows, self.data.strategies_x, self.data.strategies_y
         signs, entries, is_counted = n * (d_x + d_y), d_x * d_y, not affordable(n, d_x, d_y)
         # One bit for each sign, and arrays of those that are drawn at once. Then either arrays of signs, unpacked for a
-        # pass over the table, or the payoff matrix with its copies, and signs that are unpacked to compute it.
+        # pass over the table, or the payoff matrix (8 bytes per entry), its transpose (8) and the float32 sums
+        # that it is computed from (4), and signs that are unpacked for these.
         table_bytes = signs / 8 + 8 * min(_ENTRIES, signs)
         table_bytes += 8 * _ENTRIES if is_counted else 20 * entries + 4 * min(_UNPACKED, signs)
         return GameFacts(
@@ -50,7 +51,7 @@ class RecordsGame(GameSpecification):
             d=d_x + d_y,
             d_x=d_x,
             d_y=d_y,
-            products=20 * signs if is_counted else 2 * entries,
+            products=20 * signs if is_counted else 2 * entries,  # to unpack a sign takes as long as 20 of them, roughly
             table_bytes=table_bytes,
             counted=is_counted,
             oscillation_x=oscillation,
@@ -158,6 +159,7 @@ def equilibrium(payoffs: np.ndarray) -> Equilibrium:
         bounds=[(0, None)] * d_x + [(None, None)],
         method="highs",
     )
+    # SciPy's marginals are minus the dual variables. Rounding may make either slightly negative.
     x, y = np.maximum(result.x[:-1], 0.0), np.maximum(-result.ineqlin.marginals, 0.0)
     return Equilibrium(float(result.fun), x / x.sum(), y / y.sum())
 
@@ -221,7 +223,7 @@ def counted_bytes(facts: GameFacts, vertices: float) -> float:
     if not facts.counted:
         return 0.0
     sizes = ((facts.d_x, facts.d_y), (facts.d_y, facts.d_x))
-    return sum(min(4 * min(vertices, d_other) * d, _CACHE_BYTES) for d, d_other in sizes)
+    return sum(min(4 * min(vertices, d_other) * d, _CACHE_BYTES) for d, d_other in sizes)  # counts are int32
 
 
 class MeanProducts:
@@ -259,10 +261,10 @@ class MeanProducts:
         """Return M w (R, d) for weights w (R, d'), in the fastest way for the number of columns that have weight."""
         used = np.flatnonzero((weights != 0).any(axis=0))
         if rows is None and self.columns is not None:
-            has_few = 2 * len(used) < len(self.columns)
+            has_few = 2 * len(used) < len(self.columns)  # else to copy them would take longer than it saves
             return weights[:, used] @ self.columns[used] if has_few else weights @ self.columns
         start, stop = self._u.span(rows)
-        if len(used) <= _FEW and rows is not None:
+        if len(used) <= _FEW and rows is not None:  # nothing is cached: a block is used once
             return weights[:, used] @ self._u.cross(self._v, used, rows) / (stop - start)
         if rows is None and sum(vertex not in self._cached for vertex in used.tolist()) <= _FEW:
             return self._product_of_columns(weights, used) / self._u.n
@@ -287,6 +289,6 @@ class MeanProducts:
             for vertex in vertices.tolist():
                 self._cached.move_to_end(vertex)  # the first ones are dropped first
             columns = np.stack([self._cached[vertex] for vertex in vertices.tolist()])
-            while len(self._cached) > max(_FEW, _CACHE_BYTES // (4 * self._u.d)):
+            while len(self._cached) > max(_FEW, _CACHE_BYTES // (4 * self._u.d)):  # some always stay
                 self._cached.popitem(last=False)
             return columns

@@ -146,6 +146,7 @@ class CurvedGame(RecordsGame):
         facts = self._facts(oscillation=4.0, lipschitz=2.0, largest_gap=3.0, **smoothness)
         n, d_x, d_y = facts.n, facts.d_x, facts.d_y
         squares = d_x**2 + d_y**2  # entries of both players' second moments, in addition to the payoffs
+        # The bits of p and q, the moments, and two more matrices of the larger player while they are computed.
         more_bytes = n * (d_x + d_y) / 8 + 8 * squares + 16 * max(d_x, d_y) ** 2
         return replace(facts, products=facts.products + squares, table_bytes=facts.table_bytes + more_bytes)
 
@@ -214,10 +215,10 @@ class CurvedGameProblem(SlicedGame):
             product = u @ moments
             return ((0.5 * product + slopes[indices]) * u).sum(axis=1), product + slopes[indices]
 
-        # Start at the projection of -slopes, the minimiser for M = I: in the population M is the identity.
         self.prepare()
         assert self._eigenvalue_bounds is not None
-        start, seconds = project(-slopes), self.facts.seconds
+        start = project(-slopes)  # the minimiser for M = I, which M is in the population
+        seconds = self.facts.seconds
         certified = minimise(
             value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE, seconds=seconds
         )

@@ -76,8 +76,9 @@ class SparseRegression(_Learning):
         # One row's ∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; as w = r (u₊ - u₋), it is multiplied by ±r for
         # the derivatives with respect to the weights u = (u₊, u₋) of the 2d vertices.
         largest_value = (self.radius + 1) ** 2 / 2
-        sizes = _sizes(self.rows, self.dimension, 2 * self.dimension, 10)
-        return _facts(2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest_value, sizes)
+        sizes = _sizes(self.rows, self.dimension, 2 * self.dimension, bytes_per_number=10)
+        lipschitz, smoothness = self.radius * (self.radius + 1), self.radius**2
+        return _facts(2 * self.dimension, lipschitz, smoothness, largest_gap=largest_value, sizes=sizes)
 
     def vertex(self, player: games.Player, index: int) -> str:
         """Return the name of a vertex of the ball: a feature with the sign of its weight."""
@@ -120,8 +121,9 @@ class Portfolio(_Learning):
         # 1] is largest at s = -1, and smallest at s = 1/γ, or at s = 1 if γ ≤ 1.
         gamma = self.risk_aversion
         smallest_value = -1 / (2 * gamma) if gamma > 1 else gamma / 2 - 1
-        sizes = _sizes(self.rows, self.dimension, self.dimension, 9)
-        return _facts(self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - smallest_value, sizes)
+        sizes = _sizes(self.rows, self.dimension, self.dimension, bytes_per_number=9)
+        largest_gap = 1 + gamma / 2 - smallest_value
+        return _facts(self.dimension, lipschitz=1 + gamma, smoothness=gamma, largest_gap=largest_gap, sizes=sizes)
 
     def vertex(self, player: games.Player, index: int) -> str:
         """Return the name of an asset."""
@@ -136,7 +138,8 @@ class Portfolio(_Learning):
         returns += _VOLATILITY * np.sqrt(_MARKET_SHARE) * market
         returns[:, :_GOOD_ASSETS] += _GOOD_RETURN
         np.clip(returns, -1.0, 1.0, out=returns)
-        return LearningGame(self.facts(), returns, np.ones(self.rows), self.risk_aversion, 0.0, Simplex())
+        labels = np.ones(self.rows)  # so that ⟨mean b a, w⟩ is the mean return
+        return LearningGame(self.facts(), returns, labels, curvature=self.risk_aversion, constant=0.0, body=Simplex())
 
 
 class PolytopeRegression(games.GameSpecification):
@@ -220,7 +223,7 @@ class PolytopeRegression(games.GameSpecification):
             smoothness_x=smoothness,
             # F is within 0 and bound²/2; and as F is convex, its values differ by at most the gradient's oscillation.
             largest_gap=min(bound**2 / 2, oscillation),
-            **_sizes(self.rows, body.vertices.shape[1], m, 10),
+            **_sizes(self.rows, body.vertices.shape[1], m, bytes_per_number=10),
         )
 
     def vertex(self, player: games.Player, index: int) -> str:
@@ -292,7 +295,9 @@ class LearningGame(games.SlicedGame):
             start, _ = self.facts.uniform(1)
             curvature = self._body.stretch * self._curvature * largest_eigenvalue
             seconds = self.facts.seconds
-            self._certified = minimise(self._objective, start, curvature, _OPTIMUM_TOLERANCE, 20_000, seconds)
+            self._certified = minimise(
+                self._objective, start, curvature, _OPTIMUM_TOLERANCE, max_iterations=20_000, seconds=seconds
+            )
 
     @property
     def _minimum(self) -> Certified:
@@ -343,7 +348,8 @@ def _regression(
     features = generator.integers(0, 2, (game.rows, dimension), dtype=np.int8) * 2.0 - 1.0
     labels = features[:, : len(weights)] @ weights + generator.uniform(-_LABEL_NOISE, _LABEL_NOISE, game.rows)
     np.clip(labels, -1.0, 1.0, out=labels)
-    return LearningGame(game.facts(), features, labels, 1.0, 0.5 * float(labels @ labels) / game.rows, body)
+    constant = 0.5 * float(labels @ labels) / game.rows  # ½ mean b²
+    return LearningGame(game.facts(), features, labels, curvature=1.0, constant=constant, body=body)
 
 
 @lru_cache(16)  # every plan needs its facts, and the diameter compares every pair of vertices
@@ -382,7 +388,9 @@ def _sizes(n: int, d: int, vertices: int, bytes_per_number: int) -> dict[str, An
     """Return the facts on size and cost of a model with d weights in a body with this number of vertices, whose n rows
     are summed up to (d, d) moments before the run.
 
-    bytes_per_number : bytes for each number of the table, while it is drawn.
+    bytes_per_number : bytes for each number of the table, while it is drawn: 8, and some for temporary arrays.
     """
-    transform = d * vertices if vertices > 2 * d else vertices  # from weights on vertices to points, or back
+    # Multiplications from weights on vertices to points, or back. A ball of 2d vertices and the simplex itself need no
+    # matrix of vertices; a polytope with as few counts as if it needed none, either.
+    transform = d * vertices if vertices > 2 * d else vertices
     return {"n": n, "products": d * d + 2 * transform, "table_bytes": bytes_per_number * n * d + 32 * d * d}

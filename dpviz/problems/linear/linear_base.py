@@ -353,7 +353,7 @@ class LinearModel(base.ProblemSpecification):
         facts = self.data.facts()
         low, high = np.array(facts.bounds).T
         centres, is_centred = low.copy(), self.scaling == "centred"
-        if is_centred:
+        if is_centred:  # features of categories are not centred
             centres[: facts.numeric] += (high - low)[: facts.numeric] / 2
         coefficients, constant = unscaled(x[: facts.d], centres, high - low)
         if self.intercept == "yes":
@@ -474,7 +474,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         return 2 * self._regularisation * x
 
     def curvature(self) -> releases.Query:
-        """Return the query of the largest eigenvalue of UᵀU/n, (1,), with the scaled rows in U (n, d).
+        """Return the query of the largest eigenvalue of UᵀU/n, (1,), with the scaled rows in U (n, d), in ℓ1.
 
         A replaced row changes UᵀU/n by the difference of two positive semidefinite matrices of rank one, each with an
         eigenvalue of at most R₂²/n for rows of ℓ2 norm at most R₂; so the largest eigenvalue changes by at most R₂²/n
@@ -489,7 +489,6 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         return 0.0 if self._caps is None else float((self._caps < self._steep).mean())
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        self.prepare()
         return base.evaluated_in_slices(self._evaluate, output, self._seconds)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -553,7 +552,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
             if slope <= 1e-16 * value[0]:  # less than rounding
                 return None
             length = 1.0
-            while length >= 1e-6:
+            while length >= 1e-6:  # a heuristic: if shorter steps are needed, rounding hides the decrease
                 new_x = x - length * step
                 new_value, new_total, _ = self.sums(new_x)
                 if new_value[0] <= value[0] - 1e-4 * length * slope:  # a sufficient decrease (Armijo's condition)

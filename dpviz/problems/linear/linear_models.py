@@ -28,8 +28,9 @@ class LeastSquares(LinearModel):
     """F(x) = (1/n) Σ ½ (uᵢᵀx - tᵢ)² + λ‖x‖²; tᵢ is the target, its declared range mapped to [-1, 1] (THEORY.md of the
     accelerated family, 11).
 
-    Two classes are the targets -1 and +1. The slope of this loss is unbounded, so there is always a clip: by default,
-    the largest norm that any row's gradient can have at x = 0, R₁ in the ℓ1 and R₂ in the ℓ2 norm.
+    Two classes are the targets -1 and +1. The slope of this loss is unbounded, so there is always a clip of gradients:
+    by default, and if the user's clip is one of rows, the largest norm that any row's gradient can have at x = 0, R₁ in
+    the ℓ1 and R₂ in the ℓ2 norm.
     """
 
     kind: ClassVar[str] = "problems.regression.least_squares"
@@ -92,7 +93,7 @@ class HuberRegression(LinearModel):
         (rows, caps, shortened), targets = _regression(self, tables)
         # The Huber loss is the squared loss whose slope is clipped at δ.
         caps, guess = np.minimum(caps, self.threshold), _median_error(targets)
-        return HuberProblem(self, rows, caps, targets, self.threshold, shortened, guess=guess)
+        return HuberProblem(self, rows, caps, targets, steep=self.threshold, shortened=shortened, guess=guess)
 
 
 class RegressionProblem(LinearProblem):
@@ -148,7 +149,7 @@ def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[R
     """Load the data of a regression: return the rows, and the targets (n,), mapped from their declared range to
     [-1, 1]."""
     rows, labels = model.loaded(tables)
-    low, high = model.data.facts().target or (-1.0, 1.0)
+    low, high = model.data.facts().target or (-1.0, 1.0)  # two classes have the labels ±1
     targets = (labels - (low + high) / 2) / ((high - low) / 2)
     return rows, np.clip(targets, -1.0, 1.0)
 
@@ -234,7 +235,7 @@ class LogisticProblem(LinearProblem):
     @staticmethod
     def curvatures(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return the second derivatives σ(s)(1 - σ(s)) (R, b) at margins s (R, b), 0 below the `_knee` of the cap."""
-        unclipped = 1.0 if caps is None else margins >= _knee(caps)
+        unclipped = 1.0 if caps is None else margins >= _knee(caps)  # before `slopes` overwrites the margins
         slopes = LogisticProblem.slopes(margins, None)
         return np.asarray(slopes * (1 - slopes) * unclipped)
 

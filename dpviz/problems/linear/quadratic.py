@@ -47,7 +47,7 @@ class Quadratic(base.ProblemSpecification):
 
         They are equally spaced on a logarithmic scale, or half of them are μ and the others L.
         """
-        low, high = sorted((self.strong_convexity, self.smoothness))
+        low, high = sorted((self.strong_convexity, self.smoothness))  # the user may have exchanged them
         if self.spacing == "ends":
             return np.where(np.arange(self.dimension) < (self.dimension + 1) // 2, low, high)
         return np.geomspace(low, high, self.dimension)

@@ -326,7 +326,8 @@ class NonconvexModel(base.ProblemSpecification):
         # Bounds on φ'' (low, high) and on the penalty's second derivatives (down, up), for any row and at any point.
         (low, high), (down, up) = risk.bends, penalty.bends
         # A replaced row changes n times the mean Hessian by a xxᵀ - b zzᵀ with a, b in [low, high] and ‖x‖, ‖z‖ ≤ 1.
-        # ‖a xxᵀ - b zzᵀ‖² = a² + b² - 2ab ⟨x, z⟩² is largest for x ⊥ z if a and b have one sign, else for x = z.
+        # ‖a xxᵀ - b zzᵀ‖² = a² + b² - 2ab ⟨x, z⟩² is largest for x ⊥ z if a and b have one sign, else for x = z. Its
+        # eigenvalues are within ±(high - low), as low ≤ 0 ≤ high, so no eigenvalue of the sum moves further (Weyl).
         hessian_sensitivity = max(math.sqrt(2) * max(-low, high), high - low)
         (smallest_loss,), (largest_loss,) = risk.extremes(np.linalg.norm(start, axis=1))
         # Constants that hold for every data set: G, M and Γ. The last is f(x₀) - inf f, as φ ≥ floor and r ≥ 0.
@@ -365,16 +366,16 @@ class NonconvexModel(base.ProblemSpecification):
         """Estimate the memory: a table with its copies, and for each replicate some vectors, and its Hessians, packed
         and not, or the vectors of the products with which diagnostics replace large Hessians."""
         n, d = facts.n, facts.d
-        hessians = 40.0 * d**2 if d <= MOST_COLUMNS else 100.0 * PRODUCTS * d
+        hessians = 40.0 * d**2 if d <= MOST_COLUMNS else 100.0 * PRODUCTS * d  # measured
         return base.Memory(table=24.0 * n * d, replicate=64.0 * d + hessians)
 
     def rows(self, data: Dataset) -> tuple[np.ndarray, float]:
         """Return the rows vᵢ (n, d) of the risk, of norm at most 1 for any data, and the share of the rows that had to
         be shortened."""
         rows = np.empty(data.features.shape)
-        ranges = np.array(data.facts.bounds[: data.facts.numeric]).reshape(-1, 2)
+        ranges = np.array(data.facts.bounds[: data.facts.numeric]).reshape(-1, 2)  # there may be no numeric feature
         low, high, n_shortened = ranges[:, 0], ranges[:, 1], 0
-        for part in slices(data.facts.n, data.facts.d * SECONDS_PER_LOADED / 3):
+        for part in slices(data.facts.n, data.facts.d * SECONDS_PER_LOADED / 3):  # a third of what loading them takes
             block = rows[part]
             block[:] = data.features[part]
             if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
@@ -407,9 +408,9 @@ def shorten(rows: np.ndarray) -> int:
     """
     rows[~np.isfinite(rows).all(axis=1)] = 0.0
     with np.errstate(over="ignore"):
-        lengths = np.linalg.norm(rows, axis=1)
+        lengths = np.linalg.norm(rows, axis=1)  # inf where squares overflow: such a row becomes 0, too
     rows /= np.maximum(1.0, lengths)[:, None]
-    return int((lengths > UNIT).sum())
+    return int((lengths > UNIT).sum())  # longer than 1 by more than rounding
 
 
 class MarginModel(NonconvexModel):

@@ -115,6 +115,7 @@ def logistic_diameter(lengths: np.ndarray) -> np.ndarray:
             is_below_best = lengths * (1 - middle**2) > middle * (1 + np.exp(lengths * middle))
             low, high = np.where(is_below_best, middle, low), np.where(is_below_best, high, middle)
         diameters = 2 * np.sqrt(1 - high**2) / (1 + np.exp(-lengths * high))
+    # Rounded up, as it is a sensitivity; 2 is the limit for ϱ → ∞, which S never exceeds.
     return np.where(np.isfinite(lengths), np.minimum(2.0, diameters * UNIT), 2.0)
 
 
@@ -183,7 +184,7 @@ class NonconvexRisk(LinearSums, Problem):
     def __init__(self, facts: NonconvexFacts, penalty: Penalty, rows: np.ndarray, shortened: float = 0.0) -> None:
         n, d = rows.shape
         super().__init__(rows, None, None, n * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d) + n * SECONDS_PER_LOSS)
-        if not np.linalg.norm(rows, axis=1).max() <= UNIT:
+        if not np.linalg.norm(rows, axis=1).max() <= UNIT:  # true of NaN, too
             raise ValueError("a row is longer than 1: no sensitivity would hold")
         self.facts, self.penalty = facts, penalty
         self.shortened_share = shortened
@@ -246,7 +247,7 @@ class NonconvexRisk(LinearSums, Problem):
         def times(directions: np.ndarray) -> np.ndarray:
             """Return the products (R', d) of the mean Hessians with directions p (R', d)."""
             total = np.zeros_like(directions)
-            blocks = zip(self._blocks(directions), curvatures_by_block, strict=True)
+            blocks = zip(self._blocks(directions), curvatures_by_block, strict=True)  # alike: of R' replicates, too
             for (_, rows, weights, _), curvatures in blocks:
                 weights *= curvatures  # ⟨v, p⟩ for the rows v of this block, now times φ''
                 total += weights @ rows
@@ -341,7 +342,7 @@ class NonconvexRisk(LinearSums, Problem):
             "gradient_norm": np.linalg.norm(gradient, axis=1),
         }
         for index, metric in enumerate(PLACE[: x.shape[1]]):
-            if metric in self.metrics:
+            if metric in self.metrics:  # only `RobustRisk` has them
                 diagnostics[metric.name] = x[:, index].copy()
         return diagnostics
 
@@ -382,6 +383,7 @@ class NonconvexRisk(LinearSums, Problem):
         """
         products, diagonal = self.hessian_products(x), self.penalty.hessian(bounded(x))
         start = np.tile(np.random.default_rng(0).standard_normal(self.facts.d), (len(x), 1))
+        # The penalty's Hessian is diagonal, and is added to that of the losses.
         _, lower_bounds, _ = lanczos(lambda v: products.times(v) + diagonal * v, start, PRODUCTS, _MISJUDGED)
         return lower_bounds
 

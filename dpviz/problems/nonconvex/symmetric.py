@@ -14,13 +14,13 @@ from dpviz.checkpoints import checkpoint
 # the same variance on all entries on and above the diagonal ("upper").
 Shape = Literal["goe", "upper"]
 _HALVINGS = 120  # of an interval with an end at 0, so that a number in it is known to a small relative error
-_SMALLEST_DIVISOR = 1e-290
+_SMALLEST_DIVISOR = 1e-290  # in place of 0: 0 stays 0, and all but the tiniest components become too long a step
 _ROUNDING = 1e-11  # a relative length below this is rounding
 
 
 def eigenvalue_seconds(d: int) -> float:
-    """Estimate the seconds on one core for the eigenvalues of a symmetric (d, d) matrix; with eigenvectors they are
-    twice as many."""
+    """Estimate the seconds on one core for the eigenvalues of a symmetric (d, d) matrix, from measurements; with
+    eigenvectors they are twice as many."""
     return 2e-5 + 3e-6 * d + 0.25e-9 * d**3
 
 
@@ -131,7 +131,8 @@ def _bound_below(values: np.ndarray, lengths: np.ndarray, component: float) -> n
     is_exact = (lengths == 0).any(axis=1)
     with np.errstate(divide="ignore"):
         log_limit = np.where(is_exact, 0.0, np.log(lengths).sum(axis=1)) - math.log(component)  # of Π |t - θᵢ|
-    # At this distance from θ₁, |p| is at least 1/component.
+    # At this distance from θ₁, |p| is at least 1/component, because each of the k factors |t - θᵢ| is at least the k-th
+    # root of the limit. The root alone would do; the range of the θᵢ only makes the interval longer.
     width = np.maximum(values[:, -1] - values[:, 0], np.exp(log_limit / values.shape[1]))
     low, high = np.zeros_like(width), width
     for _ in range(_HALVINGS):
@@ -151,8 +152,9 @@ def trust_region_step(
     gradients : g (R, d).
     A minimiser has (H + λI)h = -g with H + λI positive semidefinite, and λ = 0 unless ‖h‖ = radius (Moré and Sorensen
     1983). The length of h = -(H + λI)⁻¹g falls as λ grows from the smallest λ ≥ 0 for which H + λI is positive
-    semidefinite, so λ is computed by halving. If g has no component along the eigenvector of the smallest eigenvalue, h
-    may be too short even at that λ: the step then goes on along this eigenvector, up to the radius (the hard case).
+    semidefinite, so λ is computed by halving. If g has no component along the eigenvector of the smallest eigenvalue,
+    or one too tiny for the halving to find its λ, h may be too short even at that λ: the step then goes on along this
+    eigenvector, up to the radius (the hard case).
     """
     components = np.einsum("rji,rj->ri", vectors, gradients)  # g in the basis of eigenvectors
     smallest_multiplier = np.maximum(0.0, -values[:, :1])
@@ -165,6 +167,7 @@ def trust_region_step(
     with np.errstate(over="ignore"):
         # ‖h‖ ≤ ‖g‖/shift, so that ‖h‖ ≤ radius at the upper end.
         low, high = np.zeros_like(smallest_multiplier), np.linalg.norm(components, axis=1, keepdims=True) / radius
+        # Only if H is positive definite: else `steps(low)` has _SMALLEST_DIVISOR in place of an eigenvalue 0.
         is_inside = (values[:, :1] > 0) & (_lengths(steps(low)) <= radius)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -172,6 +175,7 @@ def trust_region_step(
             low, high = np.where(is_long, middle, low), np.where(is_long, high, middle)
         shift = np.where(is_inside, 0.0, high)
         coordinates = steps(shift)
+    # The hard case. Without a negative eigenvalue, a short h is a minimiser as it is.
     is_short = (values[:, 0] < 0) & (_lengths(coordinates)[:, 0] < radius * (1 - _ROUNDING))
     rest = np.sqrt(np.maximum(0.0, radius**2 - (coordinates[is_short, 1:] ** 2).sum(axis=1)))
     coordinates[is_short, 0] = np.where(components[is_short, 0] > 0, -rest, rest)  # towards lower values

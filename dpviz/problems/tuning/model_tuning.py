@@ -180,7 +180,7 @@ class HuberRegression(DirectTuning):
         rows = self.rows(tables)
         coefficients = None
         if isinstance(self.data, RegressionDraws):
-            coefficients = self.data.coefficients[[0, *1 + self.chosen]]  # of the intercept, and of features in use
+            coefficients = self.data.coefficients[np.append(0, 1 + self.chosen)]  # intercept, and features in use
         return Huber(self, rows, coefficients)
 
 
@@ -236,7 +236,7 @@ class Huber(GradientProblem):
                 value_and_gradient, x, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": STEPS}
             )
             x = np.asarray(result.x)
-            if result.success:
+            if result.success:  # False if it stopped after STEPS
                 break
             checkpoint()
         return x
@@ -373,8 +373,9 @@ class ModelTuning(TuningSpecification):
     def memory(self, facts: Facts) -> Memory:
         """Estimate the memory: the table, the rows of the learner, and the matrices of a training or of drawn data."""
         data, memory, (m, v, p) = self.data.facts(), super().memory(facts), self.sizes
+        # The factors are measured. `kernels` is for one training at a time, with gradients.
         table = 16.0 * data.n * data.d + 32.0 * (m + v) * p
-        kernels = 12.0 * m * (m + v) + 24.0 * v * p  # for one training at a time, with gradients
+        kernels = 12.0 * m * (m + v) + 24.0 * v * p
         n_drawn = data.n if isinstance(self.data, ProcessDraws) else 0  # rows and columns of its covariance
         return replace(memory, table=memory.table + table + max(kernels, 24.0 * n_drawn**2))
 
@@ -449,7 +450,7 @@ class LengthScales(ModelTuning):
         return {"noise": (noise / deviation) ** 2}
 
     def gradient_seconds(self, training: float) -> float:
-        return 1.2 * training
+        return 1.2 * training  # measured
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ProcessProblem":
         learner, users = self.trained(tables)
@@ -483,7 +484,8 @@ class KernelMachine(ModelTuning):
         p = len(names)
         scales = [(f"length-scale of {name}", math.exp(-1), math.exp(2)) for name in names]
         tolerance = [] if self.model == "svc" else [("tolerance ε", 0.01, 1.0)]
-        return [*scales, *tolerance, ("cost C", 0.1, 100.0), ("kernel width γ", 0.1 / p, 2 / p)]
+        width = ("kernel width γ", 0.1 / p, 2 / p)  # squared distances of rows grow with the number of features p
+        return [*scales, *tolerance, ("cost C", 0.1, 100.0), width]
 
     def _plane(self) -> Plane:
         """Return the plane of the last two settings, cost and width, which all kernel machines have. They have more

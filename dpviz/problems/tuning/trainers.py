@@ -63,7 +63,7 @@ class Learner(ABC):
             for row, point in zip(losses, points, strict=True):
                 try:
                     row[:] = self._losses(point)
-                except (LinAlgError, ValueError):
+                except (LinAlgError, ValueError):  # of SciPy, for a singular K; of scikit-learn, for NaN in a kernel
                     continue
         return losses
 
@@ -119,7 +119,7 @@ class ProcessLearner(Learner):
         α. The derivative of k(r, x) by ln ℓ_j is k(r, x) (r_j - x_j)²/ℓ_j². Products of these matrices with α, for all
         j, follow from products of the kernel matrix with 2p + 1 vectors (`_derivative_products`).
         """
-        gradients = np.full((len(points), *self._v.shape), np.nan)
+        gradients = np.empty((len(points), *self._v.shape))
         for gradient, point in zip(gradients, points, strict=True):
             inner, outer, factor, weights = self._fitted(point)
             x, v = self._x * np.exp(-point), self._v * np.exp(-point)
@@ -167,7 +167,7 @@ class VectorLearner(Learner):
         inner, outer = self._kernels(point[:-3], float(point[-1]))
         epsilon, cost = np.exp(point[-3:-1])
         machine = SVR(kernel="precomputed", epsilon=float(epsilon), C=float(cost), max_iter=MOST_STEPS)
-        with warnings.catch_warnings(action="ignore"):  # that it has not converged: its losses show that
+        with warnings.catch_warnings(action="ignore"):  # of a training that stops early: its losses show that
             machine.fit(inner, self._y)
         return np.asarray((self._z - _predicted(machine, outer)) ** 2)
 
@@ -248,7 +248,8 @@ class _Helper:
         self._is_ready = False
 
     def ready(self, learner: Learner) -> bool:
-        """Return True if the process has started, and can be sent points. Send it the learner when that is first so.
+        """Return True if the process has started, so that it can be sent points; before the first time, send it the
+        learner.
 
         It does not wait. Raises Ended if the process has ended.
         """
@@ -318,7 +319,7 @@ class Trainers:
     def _start(self) -> None:
         """Start the further processes. If none can be started, this process does everything."""
         self._is_started = True
-        with suppress(OSError, RuntimeError):
+        with suppress(OSError, RuntimeError):  # no further process, or no thread that listens to one
             for _ in range(further_processes()):
                 self._helpers.append(_Helper())
 
@@ -328,7 +329,7 @@ class Trainers:
             try:
                 while request.waiting and len(helper.busy) < AHEAD and helper.ready(self._learner):
                     number, index = next(self._numbers), request.waiting.popleft()
-                    self._sent[number] = request, index
+                    self._sent[number] = request, index  # first, as `_lose` gives back the points that are noted here
                     helper.take(number, request.points[index : index + 1])
             except Ended:
                 self._lose(helper)

@@ -84,7 +84,8 @@ def rows_of(
     features : (rows, p). targets : (rows,). users : (rows,) the user of each row. chosen : (k,) different users.
     max_rows : largest number of rows of a user that are returned, evenly spaced among the user's rows; None for all.
     """
-    new_numbers = np.full(max(int(users.max(initial=0)), int(chosen.max(initial=0))) + 1, -1)  # -1: is not chosen
+    last_user = max(int(users.max(initial=0)), int(chosen.max(initial=0)))  # a chosen user may have no rows
+    new_numbers = np.full(last_user + 1, -1)  # -1: is not chosen
     new_numbers[chosen] = np.arange(len(chosen))
     new_users = new_numbers[users]
     n_omitted = np.count_nonzero(new_users < 0)
@@ -95,8 +96,7 @@ def rows_of(
         j = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         c = np.repeat(counts, counts)
         k = np.minimum(max_rows, c)
-        is_kept = (j == 0) | (j * k // c > (j - 1) * k // c)
-        order = order[is_kept]
+        order = order[j * k // c > (j - 1) * k // c]  # always with j = 0, where the second number is -1
     has_one_each = np.array_equal(new_users[order], np.arange(len(chosen)))
     return Rows(features[order], targets[order], Users(len(chosen), None if has_one_each else new_users[order]))
 
@@ -213,7 +213,7 @@ class TuningSpecification(ProblemSpecification):
     most_features: int = number(
         100,
         1,
-        117,
+        117,  # with the three other settings of a kernel machine at most 120 parameters
         label="Most features",
         help="Of a table with more, so many are drawn at random: the number of parameters is what tuning pays for.",
     )
@@ -265,7 +265,7 @@ class TuningSpecification(ProblemSpecification):
         """Load the data, and return the problem; it trains models when losses are needed."""
 
     def memory(self, facts: Facts) -> Memory:
-        # Of all users, at one point.
+        # Of all users, at one point. The factors are measured.
         gradients = 16.0 * facts.n * facts.d if TuningFacts.of(facts).has_gradients else 0.0
         return Memory(table=14.0 * facts.n * facts.d + gradients, replicate=16.0 * facts.n)
 
@@ -403,6 +403,7 @@ class Evaluations:
         """
         totals = np.zeros((len(self.count), self.facts.d))
         for r, (losses, padded_weights) in enumerate(zip(self._losses, weights, strict=True)):
+            # Contiguous, so that the product below cannot depend on the padding, not in its last bit.
             point_weights, n_clipped = np.ascontiguousarray(padded_weights[: len(losses)]), 0
             for users in self._blocks():
                 checkpoint()
@@ -487,7 +488,8 @@ class Evaluations:
 def at_a_time(replicates: int, n_points: int, n: int) -> int:
     """Return the number of points of each replicate that are evaluated together, out of `n_points`: a part of them, so
     that progress can be shown, with at most LOSSES losses of n users for all replicates."""
-    return max(1, min(LOSSES // (replicates * n), max(TOGETHER, math.ceil(n_points / PARTS)), n_points))
+    for_memory, for_progress = LOSSES // (replicates * n), max(TOGETHER, math.ceil(n_points / PARTS))
+    return max(1, min(for_memory, for_progress, n_points))
 
 
 def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:
@@ -521,7 +523,7 @@ def clipped_sum(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
         # in the last bit; so only these are computed in another way.
         rows = rows.copy()
         rows[unusual] = np.where(np.isfinite(rows[unusual]).all(axis=1)[:, None], rows[unusual], 0.0)
-        largest = np.maximum(np.abs(rows[unusual]).max(axis=1), 1e-300)
+        largest = np.maximum(np.abs(rows[unusual]).max(axis=1), 1e-300)  # a row that is left out is 0 now
         with np.errstate(over="ignore"):
             lengths[unusual] = largest * np.linalg.norm(rows[unusual] / largest[:, None], axis=1)
     is_long = lengths > clip

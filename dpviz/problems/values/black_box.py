@@ -44,7 +44,8 @@ class Function(NamedTuple):
 
     loss : the function. n : number of rows of the data. start : (d,) the starting point x₀.
     largest : upper bound on f(x₀, z), and so on F(x₀) - inf F, because no value is negative.
-    slope : a Lipschitz constant of f(·, z); inf if there is none.
+    slope : a Lipschitz constant of f(·, z), by default that of losses of ⟨a, x⟩ with slope 1, as ‖a‖ ≤ 1; inf if there
+        is none.
     value_range : largest difference of two values of f(·, z); inf if there is none.
     """
 
@@ -127,11 +128,13 @@ class BlackBox(ProblemSpecification):
         """Estimate the memory. The blocks of values and the directions of diagnostics are counted once, as all arms of
         an experiment share them."""
         n, d, k = facts.n, facts.d, self.loss().count
-        sample = min(2 * HALF, n)
-        return Memory(
-            table=24.0 * n * (d + 2) + 8.0 * TEMPORARIES * BLOCK + 8.0 * sample * min(d, MOST_SEEN) * k,
-            replicate=8.0 * ((16 + (GROUPS + 2) * POINTS) * d + 3 * sample * k),
-        )
+        sample = min(2 * HALF, n)  # rows that diagnostics use
+        rows = 24.0 * n * (d + 2)  # with up to two targets, and two copies while they are scaled
+        directions = 8.0 * sample * min(d, MOST_SEEN) * k
+        # Of a replicate, roughly: 16 vectors; gradients at POINTS points, for each group and twice more; and k numbers
+        # for each row of the sample, three times.
+        replicate = 8.0 * ((16 + (GROUPS + 2) * POINTS) * d + 3 * sample * k)
+        return Memory(rows + 8.0 * TEMPORARIES * BLOCK + directions, replicate)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> ValueProblem:
         rows, targets = self.drawn(tables)
@@ -181,7 +184,7 @@ class TableModel(BlackBox):
         return self.data.facts().d + self.intercept
 
     def linear_score(self, x: np.ndarray) -> Score | None:
-        """Return the function without the shortening of rows, which only a `divisor` of one's own makes."""
+        """Return the function for rows that are not shortened; only with a user's `divisor` some may be."""
         facts = self.data.facts()
         low, high = np.array(facts.bounds).T
         divisor = math.sqrt(self.features) if self.divisor is None else self.divisor
@@ -205,7 +208,7 @@ class TableModel(BlackBox):
 
     def _targets(self, data: Dataset) -> np.ndarray:
         """Return the targets (n, 1), mapped from their declared range to [0, 1] or [-1, 1]."""
-        low, high = data.facts.target or (-1.0, 1.0)
+        low, high = data.facts.target or (-1.0, 1.0)  # two classes have the labels ±1
         positions = np.clip((data.labels - low) / (high - low), 0.0, 1.0)[:, None]
         return np.asarray(positions if self.targets == "unit" else 2 * positions - 1)
 
@@ -270,14 +273,15 @@ class PhaseRetrieval(BlackBox):
 
     def function(self) -> Function:
         start = np.append((1.0, -0.6), np.zeros(self.dimension - 2))  # ‖x₀‖² = 1.36
+        # Both |⟨a, x₀⟩| and y are in [0, ‖x₀‖], so their difference is at most ‖x₀‖, and that of their squares ‖x₀‖².
         if self.form == "squared":
-            return Function(SquaredPhase(), self.rows, start, 1.36, slope=math.inf)
-        return Function(Phase(), self.rows, start, math.sqrt(1.36))
+            return Function(SquaredPhase(), self.rows, start, largest=1.36, slope=math.inf)
+        return Function(Phase(), self.rows, start, largest=math.sqrt(1.36))
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         rows = _unit_rows(np.random.default_rng(self.seed), self.rows, self.dimension)
         magnitudes = np.abs(rows.sum(axis=1, keepdims=True)) / math.sqrt(self.dimension)
-        return rows, magnitudes if self.form == "absolute" else magnitudes**2
+        return rows, magnitudes if self.form == "absolute" else magnitudes**2  # of `Phase`, of `SquaredPhase`
 
 
 class Votes(BlackBox):
@@ -300,9 +304,10 @@ class Votes(BlackBox):
     seed: int = _seed()
 
     def function(self) -> Function:
-        start, is_vote = np.zeros(len(WANTED)), self.answer == "vote"
-        loss = Vote() if is_vote else Capped(1.0)
-        return Function(loss, self.rows, start, 1.0, math.inf if is_vote else 1.0, value_range=1.0)
+        start = np.zeros(len(WANTED))
+        if self.answer == "vote":
+            return Function(Vote(), self.rows, start, largest=1.0, slope=math.inf, value_range=1.0)
+        return Function(Capped(1.0), self.rows, start, largest=1.0, value_range=1.0)  # which ignores the target τ
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
@@ -323,7 +328,8 @@ class BentValley(BlackBox):
     seed: int = _seed()
 
     def function(self) -> Function:
-        return Function(Valley(), self.rows, np.array([-0.8, 1.2]), 1.3, slope=math.hypot(2.25, 1.0))
+        # At x₀, f is at most (1.8 + 0.2)/4 + (0.6 + 0.2) = 1.3. |∂f/∂x₁| ≤ 1/4 + 2, and |∂f/∂x₂| ≤ 1.
+        return Function(Valley(), self.rows, np.array([-0.8, 1.2]), largest=1.3, slope=math.hypot(2.25, 1.0))
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         shifts = np.random.default_rng(self.seed).uniform(-0.2, 0.2, (self.rows, 2))

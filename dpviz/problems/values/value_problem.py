@@ -24,7 +24,8 @@ from dpviz.problems.values.value_losses import ValueLoss
 
 Kind = Literal["iid", "orthonormal"]  # directions of a set: independent, or perpendicular to each other
 
-MOST_SETS, BANK_BYTES, FEWEST_SETS = 1024, 32_000_000, 16
+MOST_SETS, BANK_BYTES = 1024, 32_000_000
+FEWEST_SETS = 16  # so that one rotation, whose cost grows with d³, serves at least as many rows
 MOST_SEEN = 32  # directions per row in diagnostics, at most
 AT_ONCE = 400_000  # numbers that are drawn at once for these
 _BANK_SEED = 3_141_592_653  # of the banks, which are public constants; the streams of a run are derived from hashes
@@ -65,7 +66,9 @@ def bank(kind: Kind, count: int, d: int) -> np.ndarray:
         sets /= np.linalg.norm(sets, axis=2, keepdims=True)
     else:
         sets = np.empty((size, count, d))
-        for directions in sets:  # so that no (P, d, d) array is needed for few directions in a large space
+        # From normals (d, m) the law would be the same, but the bank would be another one, and with it all results.
+        # One set is drawn at a time, so that no (P, d, d) array is needed.
+        for directions in sets:
             directions[:] = haar(generator.standard_normal((d, d)))[:, :count].T
     sets.flags.writeable = False
     return sets
@@ -84,7 +87,8 @@ def projected_directions(count: int, d: int, size: int) -> np.ndarray:
     n_parts = -(-size * d * count // AT_ONCE)  # rounded up
     for part in np.array_split(coordinates, n_parts, axis=1):  # a view, which is written to
         checkpoint()
-        part[:] = haar(generator.standard_normal((part.shape[1], d, count)))[:, :MOST_SEEN].transpose(1, 0, 2)
+        columns = haar(generator.standard_normal((part.shape[1], d, count)))  # (b, d, k): row j is of direction j
+        part[:] = columns[:, :MOST_SEEN].transpose(1, 0, 2)
     coordinates.flags.writeable = False
     return coordinates
 
@@ -182,12 +186,13 @@ def shortest(vectors: np.ndarray) -> np.ndarray:
         slopes = np.matmul(gram, weights[:, :, None])[:, :, 0]
         best, worst = slopes.argmin(axis=1), np.where(weights > 0, slopes, -np.inf).argmax(axis=1)
         gain = slopes[sets, worst] - slopes[sets, best]
+        # The squared distance of the two vectors: half of the squared norm bends so much as weight moves.
         curvature = gram[sets, best, best] + gram[sets, worst, worst] - 2 * gram[sets, best, worst]
         best_step = np.divide(gain, curvature, out=np.zeros_like(gain), where=curvature > 0)
         step = np.minimum(weights[sets, worst], best_step)
         weights[sets, best] += step
         weights[sets, worst] -= step
-        if not (gain > 1e-12 * (1 + np.abs(slopes).max(axis=1))).any():
+        if not (gain > 1e-12 * (1 + np.abs(slopes).max(axis=1))).any():  # no gain is more than rounding
             break
     return weights
 
@@ -257,7 +262,7 @@ class ValueProblem(Problem):
     facts: ValueFacts
 
     def __init__(self, facts: ValueFacts, loss: ValueLoss, rows: np.ndarray, targets: np.ndarray) -> None:
-        if not np.linalg.norm(rows, axis=1).max(initial=0.0) <= UNIT:
+        if not np.linalg.norm(rows, axis=1).max(initial=0.0) <= UNIT:  # true of NaN, too
             raise ValueError("a row is longer than 1: no Lipschitz constant would hold")
         if not np.isfinite(targets).all():
             raise ValueError("a target is not a finite number")
@@ -312,7 +317,7 @@ class ValueProblem(Problem):
         distance : λ. norm : of the query; any, because the norms of one number are all the same.
         """
         x, total, b = bounded(x), np.zeros(len(x)), self._size(batch)
-        for rows in self._blocks(b, len(x) * self.facts.d * self.loss.count):
+        for rows in self._blocks(b, len(x) * self.facts.d * self.loss.count):  # a matrix A_z (k, d) has as many numbers
             a, y = self._gathered(batch, rows)
             arguments, step = self._arguments(a, x), distance * self._arguments(a, along)
             with np.errstate(invalid="ignore", over="ignore"):
@@ -330,8 +335,8 @@ class ValueProblem(Problem):
             a, y = self._gathered(batch, rows)
             # A row's subgradient is A_zᵀ w with the derivatives w of φ by its arguments.
             weights = self.loss.slopes(self.loss.arguments(a, x[:, :, None])[..., 0], y)
-            lengths = self.loss.lengths(a) * np.linalg.norm(weights, axis=2)
-            weights = weights * np.minimum(1.0, clip / np.maximum(lengths, 1e-300))[:, :, None]
+            lengths = self.loss.lengths(a) * np.linalg.norm(weights, axis=2)  # of A_zᵀ w
+            weights = weights * np.minimum(1.0, clip / np.maximum(lengths, 1e-300))[:, :, None]  # lengths may be 0
             total += self.loss.pulled(a, weights)
         return Query(total / b, 2 * clip / b, "l2", batch)
 
@@ -359,6 +364,7 @@ class ValueProblem(Problem):
         total = np.zeros((replicates, d))
         for part, sets, rotations in directions.parts(self._size(batch)):
             bank_total = np.zeros((replicates, d))  # Σ h v with the directions v of the bank; u = G v
+            # For each row and replicate there are values at m points, and a product A_z G with d columns.
             for rows in self._blocks(part.stop - part.start, replicates * max(directions.count, d) * self.loss.count):
                 checkpoint()
                 a, y = self._gathered(batch, slice(part.start + rows.start, part.start + rows.stop))
@@ -385,7 +391,7 @@ class ValueProblem(Problem):
             for weight, x, sign in terms:
                 arguments = self._arguments(a, x)
                 total += weight * self._values(arguments + shifts if sign > 0 else arguments - shifts, y)
-        if not np.isfinite(total.sum()):
+        if not np.isfinite(total.sum()):  # rare, so that the next line seldom takes its time
             total[~np.isfinite(total)] = 0.0
         return total
 
@@ -429,12 +435,12 @@ class ValueProblem(Problem):
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         """Compute the metrics (R,) at the outputs {"x": (R, d)}, in slices that follow from declared costs."""
         n, d = self.facts.n, self.facts.d
-        cost_factor = (1 + self.loss.count) / 2  # a loss with more arguments per row takes longer
+        cost_factor = (1 + self.loss.count) / 2  # a loss with more arguments per row takes longer; an estimate
         seconds = n * cost_factor * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d)
         if not expensive:
             return evaluated_in_slices(self._evaluate_cheap, output, seconds)
-        slope_seconds = SECONDS_PER_DIAGNOSED + 2 * SECONDS_PER_PRODUCT * d
-        sample_seconds = 2 * min(d, MOST_SEEN) * SECONDS_PER_VALUE + POINTS * slope_seconds
+        slope_seconds = SECONDS_PER_DIAGNOSED + 2 * SECONDS_PER_PRODUCT * d  # the products A_z x, and A_zᵀ w
+        sample_seconds = 2 * min(d, MOST_SEEN) * SECONDS_PER_VALUE + POINTS * slope_seconds  # two values per direction
         return evaluated_in_slices(self._evaluate, output, seconds + min(2 * HALF, n) * cost_factor * sample_seconds)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -456,15 +462,16 @@ class ValueProblem(Problem):
 
         Return None unless there are exactly two different targets. This reads raw data and is not private.
         """
-        ends = self._targets.min(), self._targets.max()
-        if self._targets.shape[1] != 1 or not np.isin(self._targets, ends).all():
+        low, high = self._targets.min(), self._targets.max()
+        has_two_values = low < high and np.isin(self._targets, (low, high)).all()
+        if self._targets.shape[1] != 1 or not has_two_values:
             return None
         x = bounded(x)
         total = np.zeros(len(x))
         for rows in self._blocks(self.facts.n, len(x) * self.loss.count):
             checkpoint()
             arguments, y = self._arguments(self._rows[None, rows], x), self._targets[None, rows]
-            other_y = sum(ends) - y
+            other_y = low + high - y
             total += np.sign(self._values(arguments, other_y) - self._values(arguments, y)).sum(axis=(0, 1))
         return (1 + total / self.facts.n) / 2
 
@@ -485,11 +492,12 @@ class ValueProblem(Problem):
         square, mean = (first_mean * second_mean).sum(axis=1), (first_mean + second_mean) / 2
         # Components (b, R) of the rows' estimates along their mean: (A_zᵀ w) · mean = w · (A_z mean).
         components = (weights * self._arguments(a[None], mean)[:, 0]).sum(axis=2)
-        components /= np.maximum(np.linalg.norm(mean, axis=1), 1e-12)
+        components /= np.maximum(np.linalg.norm(mean, axis=1), 1e-12)  # the mean may be 0
         bound, error = self._stationarity(x, sample, generator)
         return {
             "smoothed_gradient_norm": np.sign(square) * np.sqrt(np.abs(square)),
             "smoothed_gradient_error": components.std(axis=0) / np.sqrt(len(components)),
+            # If L holds for every row, no gradient is longer than L.
             "stationarity_bound": np.minimum(bound, facts.lipschitz) if facts.exact else bound,
             "stationarity_error": error,
             **clipping,
@@ -509,7 +517,7 @@ class ValueProblem(Problem):
         n_clipped, clipped_sizes, total_sizes = np.zeros(replicates), np.zeros(replicates), np.zeros(replicates)
         directions, weights = projected_directions(k, d, len(sample)), np.empty((len(sample), replicates, k))
         m = len(directions)
-        for rows in self._blocks(len(sample), 4 * replicates * m * k):  # blocks that fit into the cache
+        for rows in self._blocks(len(sample), 4 * replicates * m * k):  # 4 is by trial: blocks fit into the cache
             a, y, along = self._rows[None, sample[rows]], self._targets[sample[rows]], directions[:, rows]
             lengths = self.loss.lengths(a)[0, :, None]  # l of each row
             arguments, shifts = np.ascontiguousarray(self._arguments(a, x).transpose(2, 1, 0, 3)), r * lengths * along
@@ -518,11 +526,12 @@ class ValueProblem(Problem):
                 differences = self.loss.values(arguments + shifts, y) - self.loss.values(arguments - shifts, y)
             differences[~np.isfinite(differences)] = 0.0
             sums = np.einsum("rmb,mbk->brk", differences, along)  # Σ difference · A_z u/l over the directions
-            weights[rows] = sums * (d / (2 * r * m)) / np.maximum(lengths, 1e-300)[:, None]
+            weights[rows] = sums * (d / (2 * r * m)) / np.maximum(lengths, 1e-300)[:, None]  # a row may be 0
             sizes = np.abs(differences, out=differences)
             total_sizes += sizes.sum(axis=(1, 2))
             n_clipped += (sizes > clip * (1 + ROUNDING)).sum(axis=(1, 2))
             clipped_sizes += np.maximum(sizes - clip, 0.0).sum(axis=(1, 2))
+        # Where no difference counts as clipped, only rounding exceeds the clip.
         mass = np.divide(clipped_sizes, total_sizes, out=np.zeros(replicates), where=n_clipped > 0)
         return weights, {"clipped_share": n_clipped / (len(sample) * m), "clipped_mass": mass}
 
@@ -557,8 +566,9 @@ class ValueProblem(Problem):
         combination = mixed(np.tensordot(shares, group_gradients, 1), weights)
         bound = np.linalg.norm(combination, axis=1)
         group_combinations = np.einsum("rq,grqd->grd", weights, group_gradients)
-        components = np.einsum("grd,rd->gr", group_combinations, combination) / np.maximum(bound, 1e-12)
-        return bound, components.std(axis=0, ddof=min(1, len(groups) - 1)) / np.sqrt(len(groups))
+        components = np.einsum("grd,rd->gr", group_combinations, combination) / np.maximum(bound, 1e-12)  # it may be 0
+        ddof = min(1, len(groups) - 1)  # a single group has no spread; its error is given as 0
+        return bound, components.std(axis=0, ddof=ddof) / np.sqrt(len(groups))
 
     def _mean_gradients(self, points: np.ndarray, indices: np.ndarray) -> np.ndarray:
         """Compute at points (P, d) the gradients (P, d) of the mean of f over the rows of these indices (b,)."""
