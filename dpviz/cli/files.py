@@ -185,7 +185,7 @@ def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[fl
         return by_name[name].fields, numbers(values)
     if "." in name or name in type(experiment).model_fields:
         return (name,), numbers(values)
-    matches = difflib.get_close_matches(name, by_name, 1, 0.4)
+    matches = difflib.get_close_matches(name, by_name, n=1, cutoff=0.4)  # of low similarity, since it is only a hint
     hint = f" Did you mean {matches[0]}?" if matches else ""
     raise UserError(f"'{name}' is not a number among these settings.{hint} They have: {', '.join(by_name)}.")
 
@@ -298,5 +298,5 @@ def _in_one_piece(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise click.ClickException(f"{path} could not be written: {error.strerror or error}.") from None
     finally:
-        with suppress(OSError):
+        with suppress(OSError):  # it is there only if it has not become the target
             part.unlink()

@@ -29,7 +29,8 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     experiment = planned.ready()
     delta = experiment.budget.own_delta(delta)  # that of the budget, if it has one
     methods = [_numbers(label, method_plan, delta) for label, method_plan in planned.plans.items()]
-    costs = results.costs(planned.plans, planned.plans, experiment.budget, experiment.replicates, delta)
+    labels = planned.plans.keys()
+    costs = results.costs(planned.plans, labels, experiment.budget, experiment.replicates, delta)
     if as_json:
         document = {
             "guarantee": json.loads(experiment.budget.to_json()),

@@ -48,7 +48,7 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool) -> i
         os.chdir(resources.dashboard())
     except FileNotFoundError as error:
         raise UserError(str(error), title="There is no dashboard") from None
-    if os.name == "nt":
+    if os.name == "nt":  # there `execve` would return to the shell at once, while the dashboard goes on
         return subprocess.call(program, env=environment)
     os.execve(sys.executable, program, environment)  # replaces this process, so that it gets the signals
 
@@ -149,12 +149,13 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("Interrupted.", err=True)
         return INTERRUPTED
     except BrokenPipeError:  # the reading program has ended, as `head` does
+        # What is still buffered goes nowhere: Python writes it at its end, and would report the same error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:  # mostly because the disk is full to which the output goes
         click.echo(traceback.format_exc() if "--debug" in arguments else f"{error.strerror or error}.", err=True)
         return 1
     except Exception:
-        ours = import_module("dpviz.experiments.task").OURS
+        ours = import_module("dpviz.experiments.task").OURS  # with libraries that not every command needs
         click.echo(traceback.format_exc() if "--debug" in arguments else f"{ours} --debug shows where.", err=True)
         return 1

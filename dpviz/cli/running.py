@@ -139,7 +139,7 @@ class Progress:
             self._bar.render_finish()
 
     def time_left(self, share: float, restored: float = 0.0) -> str:
-        """Return a text such as "8 seconds left"; empty while there is no estimate.
+        """Return a text such as "8 seconds left"; empty while there is no estimate, and in the first second.
 
         share : progress in [0, 1]. restored : the part of it that came from the store and took no time.
         """
@@ -246,7 +246,8 @@ def _run(backend: Backend, cell: Cell, quiet: bool) -> Outcome:
     with stopped_by_ctrl_c() as stopping, Progress(quiet, cell.experiment.public) as progress:
 
         def on_progress(_: int, trace: Trace | None, share: float) -> None:
-            progress.update(share, progress.time_left(share), "" if trace is None else f"{10 * int(10 * share)} %")
+            line = "" if trace is None else f"{10 * int(10 * share)} %"  # at every tenth; "" is not printed
+            progress.update(share, progress.time_left(share), line)
 
         ((_, outcome),) = backend.executor.run([cell], stopping, on_progress)
     if outcome.restored and not quiet:
@@ -341,6 +342,7 @@ def sweep(
     price = grid_sweep.price(grid_sweep.planned())  # raises errors in the settings before anything runs
     if price and not quiet:
         click.echo(f"This sweep makes {price}.", err=True)
+    # A visitor's file is never sent to the operator's cluster; with --dask such a sweep fails, and says so.
     operators_address = cluster.asked() if cluster.asked() != cluster.ASK and not tables else ""
     with (
         computing(store, max_seconds, workers, dask or operators_address) as backend,

@@ -19,7 +19,7 @@ from dpviz.problems.base import Condition
 STEPS, PRIVACY = "steps", "privacy"  # names of horizontal axes, besides those of the runs
 SHARE = "share"  # in place of a metric's name: the remaining share of the value at the start, of each side's own metric
 MOST = 6  # largest number of sides of a comparison: more names do not fit the chart
-POINTS = 24  # largest number of points of a curve of ε at δ
+POINTS = 24  # largest number of points of a curve of ε at δ, each of which takes the accountants some time
 QUICK = tuple(method for method in accountants.METHODS if method != "pld")  # accountants that take little time
 
 
@@ -117,7 +117,7 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
         if values is not None:
             ends.append((side, method, float(values.end[1])))
             better.add(side.summary.metrics[name].better)
-    if not ends or len(better) > 1 or better == {""}:
+    if not ends or len(better) > 1 or better == {""}:  # "": neither lower nor higher is better
         return None
     higher = better == {"higher"}
     ends.sort(key=lambda end: -end[2] if higher else end[2])
@@ -219,8 +219,8 @@ def _along(
 def _used(plan: Plan, iterations: np.ndarray, currency: Currency | None, delta: float) -> np.ndarray:
     """Compute the privacy that a method has used at most by each of k iterations, (k,).
 
-    Without a currency it is ε at δ, computed for up to POINTS of the iterations and nan for the others. It rises like a
-    root, so that a line between two of these points is below it.
+    Without a currency it is ε at δ, computed for up to POINTS of the iterations and nan for the others, which `curves`
+    leaves out: ε rises like a root, so that an interpolated value would be too small.
     """
     if currency is not None:
         return plan.spent(currency)[iterations]

@@ -123,7 +123,8 @@ class DatasetFacts:
         check_features(self.n, self.bounds, self.names)
         if self.target is not None and not is_range(*self.target):
             raise ValueError("the declared range of the target needs low < high, both finite")
-        if min(self.blocks, default=1) < 1 or set(self.bounds[self.numeric :]) - {(0.0, 1.0)} or self.numeric < 0:
+        of_categories = self.bounds[max(self.numeric, 0) :]
+        if self.numeric < 0 or any(size < 1 for size in self.blocks) or set(of_categories) - {(0.0, 1.0)}:
             raise ValueError("the features of categories are the last ones, and between 0 and 1")
 
     @property

@@ -280,10 +280,12 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
         codes, labels = classes(frame[name])
         counts = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
         counts = counts.sort_index().sort_values(ascending=False, kind="stable")  # the most frequent first
+        # No declaration can name a longer text, and each list gets "other" anyway.
         counts = counts[[len(text) <= MAX_NAME and text != parsing.OTHER for text in counts.index]]
         values = np.array([as_number(text) for text in counts.index])  # NaN for a text that is no number
         are_numbers = bool((np.abs(values) <= MAX_BOUND).all())
-        if len(counts) > _SUGGESTED and are_numbers:
+        # Long whole numbers may differ and yet be one float64, so that no edge lies between them.
+        if len(counts) > _SUGGESTED and are_numbers and values.min() < values.max():
             suggestions[str(name)] = _quintiles(np.repeat(values, counts))
         elif 1 < len(counts) <= max(_SUGGESTED, len(frame) // 2):
             suggestions[str(name)] = tuple(sorted(counts.index[:_SUGGESTED], key=in_order))
@@ -293,11 +295,11 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
 def _quintiles(values: np.ndarray) -> parsing.Bins:
     """Return ranges with edges at the quintiles of the values, rounded to two digits of the values' range.
 
-    Where no quintile separates values, since most are equal, the second smallest value is the only edge.
+    Where no quintile separates values, since most are equal, the second smallest value is the only edge. Not all of the
+    values may be equal.
     """
     low, high = float(values.min()), float(values.max())
-    # The lower limits keep the logarithm finite, and the digits few, if all values are nearly the same.
-    width = max(high - low, 1e-9 * max(abs(low), abs(high)), 1e-290)
+    width = max(high - low, 1e-9 * max(abs(low), abs(high)))  # edges of nearly equal values keep at most eleven digits
     digits = 1 - math.floor(math.log10(width))
     quintiles = {round(float(edge), digits) for edge in np.quantile(values, (0.2, 0.4, 0.6, 0.8))}
     edges = tuple(sorted(edge for edge in quintiles if low < edge <= high))

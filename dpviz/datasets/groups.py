@@ -110,7 +110,7 @@ class GroupedSpecification(DataSpecification[GroupedFacts, GroupedDataset]):
         features -= (low + high) / 2
         features /= (high - low) / 2
         np.clip(features, -1.0, 1.0, out=features)  # rounding must not leave the declared box
-        enforce_bounds(labels[:, None], ((-1.0, 1.0),))
+        enforce_bounds(labels[:, None], ((-1.0, 1.0),))  # in place, through a view with one column
         last = len(facts.groups) - 1
         is_earlier = np.isin(groups, np.arange(last))
         positions = np.where(is_earlier, groups, last).astype(np.int64)
@@ -217,6 +217,7 @@ class GroupedBundled(GroupedSpecification):
 
     def facts(self) -> GroupedFacts:
         table = BundledTable(table="health_insurance").facts()
+        # Declared shares, in round numbers.
         groups: dict[str, float] = {"excellent": 0.55, "good": 0.35, "fair": 0.08, "poor": 0.02}
         if self.grouping == "three":
             groups = {"excellent": 0.55, "good": 0.35, "fair or poor": 0.1}
@@ -375,7 +376,7 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
     names = tuple(groups) if OTHER in groups else (*groups, OTHER)
     declared = tuple(float(share) for share in shares)
     remaining = 1.0 - math.fsum(declared)
-    if declared and len(declared) == len(groups) < len(names):
+    if len(declared) == len(groups) < len(names):  # every group but "other" has a share
         declared = (*declared, remaining if remaining >= MIN_SHARE else min(declared))
         if remaining > -ROUNDING:  # else the declared shares exceed 1, which `mistake_of` reports
             declared = tuple(share / math.fsum(declared) for share in declared)

@@ -163,10 +163,12 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
             raise UserError(
                 "Give a DataFrame, (X, y), or the path of a file.", title=f"A {type(data).__name__} is no table"
             )
-        table = pyarrow.table(data).combine_chunks()  # from any library that exports Arrow data
+        table = pyarrow.table(data)  # from any library that exports Arrow data
         names = limits.checked_names(table.column_names, 1, limits.MAX_COLUMNS)
+        # `frame_of` takes only the few Arrow types of `plain`, of arrays in one piece.
         columns = [plain(column.combine_chunks(), name) for column, name in zip(table.columns, names, strict=True)]
         return frame_of(pyarrow.Table.from_arrays(columns, names=names))
+    # Columns of pandas stay as they are, since `parsing` reads cells of every dtype.
     names = limits.checked_names([str(name) for name in data.columns], 1, limits.MAX_COLUMNS)
     return data.set_axis(names, axis=1).reset_index(drop=True)
 

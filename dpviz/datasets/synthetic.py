@@ -85,7 +85,8 @@ class Signs:
         # The first and the last word may hold bits of other rows, too; the mask removes them.
         inside = _word_mask(start - first * _WORD, stop - first * _WORD, last - first)
         products = np.empty((len(theirs), self.d), dtype=np.int32)
-        # A block of products packs at most _WORDS words, of `group` columns of `other` and a block of this matrix.
+        # A block of products packs at most _WORDS words, of `group` columns of `other` and a block of this matrix. With
+        # up to 16 of the former, the block has many columns of the latter unless these are long.
         group = max(1, min(16, _WORDS // (last - first)))
         for chunk in _blocks(len(theirs), group):
             for block in _blocks(self.d, max(1, _WORDS // (group * (last - first)))):
@@ -122,7 +123,8 @@ class Signs:
     def mean_products(self, other: "Signs") -> np.ndarray:
         """Return (1/n) Σᵢ uᵢ vᵢᵀ over this matrix's rows u and the other's rows v; (d, d_other) float64.
 
-        The sums are integers below 2²⁴, so that they are exact in float32, whose matrix product is faster.
+        The sums are integers of at most n, which is below 2²⁴ for every game, so that they are exact in float32, whose
+        matrix product is faster.
         """
         total = np.zeros((self.d, other.d), dtype=np.float32)
         block_rows = max(8, _PRODUCT_ENTRIES // (self.d + other.d) // 8 * 8)  # whole bytes
@@ -178,7 +180,9 @@ class LatentGame(Specification):
         """Return a (d_x,) and b (d_y,), the means of the signs s of x's and of y's strategies."""
         x, y = np.arange(self.strategies_x), np.arange(self.strategies_y)
         if self.structure == "needle":
+            # Only strategy 1 of x makes the mean payoffs a_j b_k negative; against it, y loses least with the least b.
             return np.where(x < 1, -1.0, 0.5), np.where(y < 1, 0.2, 0.9)
+        # All are positive, so that the smallest a is best for x in its class, and the largest b for y.
         return np.where(x < 3, 0.1, 0.9), np.where(y < 3, 0.9, 0.3)
 
     def population(self) -> tuple[np.ndarray, np.ndarray]:
@@ -441,8 +445,9 @@ class SphereLinear(DatasetSpecification):
 class Saddle(DatasetSpecification):
     """Rows along one line, on both sides of 0, so that x = 0 is a saddle point of a robust principal component.
 
-    Row i is aᵢe₁ + 0.9 √((1 - spike²)/d) N(0, I), shortened to norm 1 if it is longer. e₁ is the direction of the line,
-    the first coordinate, and aᵢ = ± spike · U[0.6, 1], where U is uniform and the sign is fair.
+    Row i is aᵢe₁ + 0.9 √((1 - spike²)/d) N(0, I), shortened to norm 1 if it is longer, as by the factor 0.9 most are
+    not. e₁ is the direction of the line, the first coordinate, and aᵢ = ± spike · U[0.6, 1], where U is uniform and the
+    sign is fair.
     The label is the sign of aᵢ. Drawn from `default_rng(seed)`: signs, sizes, normal numbers.
     """
 
@@ -515,7 +520,8 @@ class HeavyTailed(DatasetSpecification):
 class NormalDraws(DatasetSpecification):
     """Normal rows, N(mean, I) with the same mean in every feature, which a model has to find.
 
-    The target is a copy of the first feature and is not used. Drawn from `default_rng(seed)`.
+    The target is a copy of the first feature and is not used. Declared range of all: ±10. Drawn from
+    `default_rng(seed)`.
     """
 
     kind: ClassVar[str] = "datasets.tuning.normal_draws"
@@ -537,9 +543,8 @@ class NormalDraws(DatasetSpecification):
 class RegressionDraws(DatasetSpecification):
     """Linear regression: features z from N(0, I), target β₀ + ⟨β, z⟩ + noise · N(0, 1).
 
-    The intercept β₀ and then the entries of β repeat the numbers 1, -1, ½, -½, 1.5.
-
-    Drawn from `default_rng(seed)`: features, then noise.
+    The intercept β₀ and then the entries of β repeat the numbers 1, -1, ½, -½, 1.5. Declared ranges: features ±10,
+    target ±1000. Drawn from `default_rng(seed)`: features, then noise.
     """
 
     kind: ClassVar[str] = "datasets.tuning.regression_draws"

@@ -110,8 +110,9 @@ def prepare_users(
     the target or a feature, and for fewer than MIN_USERS users.
     """
     check_named(frame, "user", user, target, [*features, *named.get("categories", ())])
+    # `prepare` checks and completes the declarations; the rows that it reads have no column of users yet.
     declared = dict(prepare(frame, target, positive, features, bounds, **named).specification)
-    del declared["n"]
+    del declared["n"]  # `prepared` counts the rows again
     # The number of users is known only when the rows are read; until then the smallest valid one takes its place.
     upload = prepared(UserUpload, frame, declared.pop("identity"), **declared, user=user, users=MIN_USERS)
     count = count_users(upload.table)

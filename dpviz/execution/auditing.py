@@ -34,6 +34,7 @@ LOOK_METRICS = "runs", "hits", "false_hits", "bound"  # of an interim analysis a
 TESTED = "tested"  # p-value, release, size and entry of each of the `KINDS` of tests, flattened; nan before the end
 _METRICS = tuple(Metric(name, name, better="") for name in (*SCORES, *ATTACK_METRICS, *LOOK_METRICS, TESTED))
 _RUNS = "Fixed before the audit starts: the confidence holds for this number. A quarter of them is for practice."
+_MAX_THRESHOLDS = 400  # of a ROC curve: more would not be seen in a chart
 
 
 class Auditing(Specification):
@@ -158,7 +159,7 @@ def _test_values(implementation: Implementation | None) -> dict[str, Floats]:
     """Return the record of the tests of the implementation: four numbers for each kind; nan before the tests."""
     rows = np.full((len(KINDS), 4), np.nan)
     findings = () if implementation is None else implementation.findings
-    for row, finding in zip(rows, findings, strict=False):
+    for row, finding in zip(rows, findings, strict=False):  # there are as many as rows, or none
         row[:] = finding.p, finding.release_number, finding.size, finding.entry
     return {TESTED: rows.reshape(-1)}
 
@@ -188,7 +189,7 @@ def rates(present: Floats, absent: Floats, at: Floats, confidence: float = CONFI
     them is used, so that the curve is interpolated.
     """
     distinct = np.unique(np.concatenate([present, absent]))
-    indices = np.unique(np.linspace(0, len(distinct) - 1, 400).round().astype(int))
+    indices = np.unique(np.linspace(0, len(distinct) - 1, _MAX_THRESHOLDS).round().astype(int))
     thresholds = distinct[indices][::-1]  # descending, so that both rates ascend
     hits = len(present) - np.searchsorted(np.sort(present), thresholds)
     false_hits = len(absent) - np.searchsorted(np.sort(absent), thresholds)

@@ -72,7 +72,7 @@ class Cluster:
             if not cell.repeatable:
                 del missing[number]
                 yield number, Outcome("failed", UPLOADS)
-        session = _Session(self.address, dict(missing), stopping)
+        session = _Session(self.address, dict(missing), stopping)  # a copy, since outcomes are removed from `missing`
         try:
             if missing and not stopping.is_set():
                 for number, outcome in session.outcomes():

@@ -51,8 +51,8 @@ class FairQueue(Generic[T]):
     def take(self, fits: Callable[[T], bool] | None = None, later: bool = False) -> T | None:
         """Wait for the next item, remove it and return it; None when the queue has been closed.
 
-        fits : a test for items; those that fail it are passed over. later : true if an item that can wait may be taken,
-        too, where there is no other.
+        fits : a test for items that cannot wait; those that fail it are passed over. later : true if an item that can
+        wait may be taken, too, where there is no other.
         """
         with self._changed:
             while not self._closed:
@@ -70,7 +70,7 @@ class FairQueue(Generic[T]):
         The visitor stays in the queue, perhaps without items, and so keeps the turn.
         """
         with self._changed:
-            for queue in (self._visitors, self._later):
+            for queue in (self._visitors, self._later):  # a task is in one of them
                 items = queue.get(visitor, OrderedDict()).pop(task, None)
                 if items:
                     return list(items)
@@ -125,7 +125,8 @@ def _next(visitors: OrderedDict[str, _Tasks[T]], fits: Callable[[T], bool] | Non
         return None
     visitor, task, items = entry
     if fits is None:
-        # Visitors before this one have withdrawn all their items, and their turn has passed.
+        # Visitors before this one have withdrawn all their items, and their turn has passed. With `fits` they may also
+        # have items that failed it, so that they stay.
         for earlier in list(visitors):
             if earlier == visitor:
                 break
@@ -272,7 +273,6 @@ class SlotExecutor:
         ]
         missing, self._stopping = len(turns), stopping
         self._queue.put(self._visitor, self._task, turns, self._later)
-        del turns
         try:
             while missing:
                 self.leave()
@@ -333,8 +333,10 @@ class _Worker:
         does not end within MEANWHILE, it begins again in the worker, where its numbers are the same. A run that
         cannot be repeated exactly, as on a visitor's file, never does so: that would be two releases.
         """
-        if stopping.is_set() or max_seconds < 0:
-            return Outcome("stopped" if stopping.is_set() else "timeout")
+        if stopping.is_set():
+            return Outcome("stopped")
+        if max_seconds < 0:  # earlier cells of the task have used up its time
+            return Outcome("timeout")
         if not self._child.alive:  # it has ended since the last run, which is no failure of this one
             self._replace()
         self._number += 1
@@ -342,7 +344,7 @@ class _Worker:
         try:
             if short and cell.repeatable and not self._has_started():
                 outcome = execute(cell, stopping, on_progress, min(MEANWHILE, max_seconds))
-                if outcome.state != "timeout" or outcome.seconds > max_seconds:
+                if outcome.state != "timeout" or outcome.seconds > max_seconds:  # else MEANWHILE is over
                     return outcome
             return self._converse(cell, stopping, on_progress, max_seconds, trace)
         except Ended as ended:
@@ -350,6 +352,7 @@ class _Worker:
             received = trace if trace.lanes else None
             if stopping.is_set():
                 return Outcome("stopped", CUT_OFF, received, time.monotonic() - start)
+            # The task is charged for no more than the cell was allowed, also if its process was slow to end.
             return _cut_off(ended.why, received, min(max_seconds, time.monotonic() - start))
         except BaseException:
             self._replace()  # its next messages belong to this run, and must not be taken for those of the next run

@@ -42,7 +42,7 @@ def outcome_from_bytes(message: bytes | bytearray) -> Outcome:
             trace = Trace({})
             extend(trace, description, arrays)
         return Outcome(**header, trace=trace)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError) as error:  # a header or arrays of another form
         raise ValueError("these bytes are no outcome") from error
 
 
@@ -135,7 +135,7 @@ def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndar
         arm_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         _extend_arm(arm_traces[description["label"]], description, arm_arrays)
     if len(arm_traces) > len(trace.lanes):
-        trace.lanes = arm_traces  # in one assignment: a reader sees no arm or all
+        trace.lanes = arm_traces  # in one assignment: a reader sees none of the new arms or all
 
 
 def _extend_arm(arm_trace: ArmTrace, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
@@ -149,7 +149,7 @@ def _extend_arm(arm_trace: ArmTrace, description: Mapping[str, Any], arrays: Map
         elif kind in ("spent", "cloud"):
             _put(getattr(arm_trace, kind), first, array.copy())
     output = {name.partition("/")[2]: array.copy() for name, array in arrays.items() if name.startswith("output/")}
-    arm_trace.output = output or arm_trace.output
+    arm_trace.output = output or arm_trace.output  # an increment without outputs leaves the earlier ones
     statuses = [tuple(_STATUSES[code] for code in codes) for codes in arrays["statuses"].tolist()]
     _put(arm_trace.statuses, first, statuses)
     arm_trace.stopped_at, arm_trace.seconds = arrays["stopped_at"].copy(), description["seconds"]

@@ -175,7 +175,7 @@ class _Pieces:
     So the columns of a table are sent straight from their memory.
     """
 
-    closed = False
+    closed = False  # Arrow reads it
 
     def __init__(self) -> None:
         self.written: list[memoryview] = []
@@ -209,7 +209,7 @@ def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
 def main() -> None:
     """Read the files that the server sends, until the server is gone."""
     later.now()
-    parent = Parent(lambda _: False)
+    parent = Parent(lambda _: False)  # no message is for another thread
     for message in parent.messages():
         header, arrays = unpack(message)
         try:

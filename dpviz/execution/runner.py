@@ -57,7 +57,7 @@ class Job:
         self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = self.computing = 0.0
-        is_stored = isinstance(task, Sweep) and not later  # its points are shared by the store instead
+        is_stored = isinstance(task, Sweep) and not later  # a visitor waits for it, and the store shares its points
         is_shared = not is_stored and Cell(self.experiment, tables).repeatable
         self.key = task.to_json() if is_shared else ""
         self.slot_executor: SlotExecutor | None = None
@@ -131,7 +131,7 @@ class Job:
         """
         self.slot_executor = leader.slot_executor
         while not self._stopping.is_set():
-            state = leader.state
+            state = leader.state  # once, since it may change in between
             if state not in ("queued", "running"):
                 break
             self._copy(leader)
@@ -287,7 +287,7 @@ class Runner:
 
     def _complete(self, job: Job, executor: Executor) -> None:
         """Bring a job to its end: compute it, or follow another one that computes the same."""
-        slot_executor = job.slot_executor
+        slot_executor = job.slot_executor  # of this job, since `follow` puts the leader's in its place
         if self.store is not None and isinstance(job.task, Sweep):
             executor = Stored(executor, self.store)
         try:

@@ -64,7 +64,7 @@ class Store:
             return replace(outcome_from_bytes(body), restored=True)
         except OSError:
             return None
-        except (TypeError, ValueError):
+        except ValueError:
             self._damaged = "Some of the finished runs that were kept are damaged; they are computed again."
             return None
 
@@ -82,6 +82,7 @@ class Store:
     def _write(self, file: Path, content: bytes) -> None:
         """Write the file of a cell, after deleting cells of other versions if the store is full."""
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Measured again before the store counts as full, since other processes delete cells, too.
         if self._size is None or self._size + len(content) > self.max_bytes:
             self._size = _size(self.path)
         if self._size + len(content) > self.max_bytes:
@@ -96,7 +97,7 @@ class Store:
         with NamedTemporaryFile(dir=file.parent, delete=False) as temporary:
             try:
                 temporary.write(content)
-                temporary.close()
+                temporary.close()  # Windows does not move an open file
                 os.replace(temporary.name, file)
             except OSError:
                 Path(temporary.name).unlink(missing_ok=True)

@@ -73,14 +73,15 @@ class _Reporter:
         if outcome.state == "failed":
             self._sender = Sender()
         description, arrays = ({}, {}) if outcome.trace is None else self._sender.increment(outcome.trace, last=True)
-        self._parent.send(pack({"trace": description, "end": ending(outcome) | {"resident": resident()}}, arrays))
+        end = ending(outcome) | {"resident": resident()}  # by its memory the server decides about another worker
+        self._parent.send(pack({"trace": description, "end": end}, arrays))
 
 
 def _run(parent: Parent, stop: _Stop, header: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> None:
     """Run the cell of one message of the server, within its limits of memory and time, and send the results."""
     stop.number = header["number"]
     reporter = _Reporter(parent, header["keep"] == "all")
-    with limited(header["max_bytes"], header["max_seconds"]):
+    with limited(header["max_bytes"], header["max_seconds"]):  # ends the process if `execute` does not stop in time
         task = Specification.from_json(header["text"])
         assert isinstance(task, Experiment | Auditing)
         cell = Cell(task, tables, header["keep"])

@@ -212,13 +212,14 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     iterations = np.repeat(np.array(arm_trace.iterations[:count], dtype=int), replicates)
     table = {"algorithm": label, "replicate": np.tile(np.arange(replicates), count), "iteration": iterations}
     _, charged = trace.spent(label)
-    if arm_trace.currency is not None and len(charged) >= count:
+    if arm_trace.currency is not None and len(charged) >= count:  # not while a growing trace lacks a charge
         table[f"spent_{arm_trace.currency}"] = charged[:count].ravel()
         if plan.stops:
             table[f"ceiling_{arm_trace.currency}"] = plan.spent(arm_trace.currency)[-1]
     outcome = {"status": np.array(arm_trace.statuses[:count]).ravel()}
     if len(arm_trace.stopped_at):
-        outcome["stopped_at"] = np.tile(np.where(arm_trace.stopped_at < 0, np.nan, arm_trace.stopped_at), count)
+        has_stopped = arm_trace.stopped_at >= 0
+        outcome["stopped_at"] = np.tile(np.where(has_stopped, arm_trace.stopped_at, np.nan), count)
     table |= {name + ("" if arm_trace.private else NOT_PRIVATE): values for name, values in outcome.items()}
     if plan.passes is not None:
         table[results.PASSES] = plan.passes[iterations]

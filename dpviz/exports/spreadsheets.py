@@ -16,7 +16,8 @@ from dpviz.later import pd
 
 _RUN = r"[\s']*[=+\-@＝＋－＠]"  # beginning of a formula; some programs skip blanks before it
 _NUMBER = r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
-# Positions at which a formula could begin: in a cell, and in a comment, which a program may cut into cells.
+# Positions at which a formula could begin: in a cell, and in a comment, which a program may cut into cells. A cell that
+# begins with a tab or a line break gets an apostrophe, too, whatever follows; numbers in a comment get none.
 _IN_TEXT = re.compile(rf"(^|[;\t\r\n])(?={_RUN})|^(?='*[\t\r\n])")
 _IN_LINE = re.compile(rf"([,;\t])(?={_RUN})(?!{_NUMBER}(?:[,;\t\]}}]|$))")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # a string of JSON
@@ -50,6 +51,7 @@ def neutral(frame: "pd.DataFrame", convert: Callable[[Any], Any] = as_text) -> "
         column if pd.api.types.is_numeric_dtype(column.dtype) else column.map(convert, na_action="ignore")
         for _, column in frame.items()
     ]
+    # `concat`, since two names may be equal, as the keys of a dictionary may not be; it takes no empty list.
     result = pd.concat(columns, axis=1, keys=[convert(name) for name in frame.columns]) if columns else frame.copy()
     if pd.api.types.is_numeric_dtype(result.index.dtype):
         return result

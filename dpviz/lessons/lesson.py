@@ -140,7 +140,10 @@ class Measure(ABC):
 
 
 def times(ratio: float) -> str:
-    """Return a phrase for a ratio: "78 times as large", "5.4 times smaller", "about the same"."""
+    """Return a phrase for a ratio: "78 times as large", "5.4 times smaller", or "about the same" up to a factor 1.05.
+
+    A ratio that is no positive finite number is "which no factor tells".
+    """
     if not 0 < ratio < np.inf:
         return "which no factor tells"
     if abs(np.log(ratio)) < np.log(1.05):
@@ -408,7 +411,7 @@ class NoiseOfMeans(Measure):
         released = _released(side)
         means, budget = released.means, released.budget
         sigma = self.value(side)
-        delta = budget.own_delta(0.0)
+        delta = budget.own_delta(0.0)  # 0 for a budget without δ
         alone = accountants.tightest(means.events_of_noise(sigma)[:1], delta).epsilon  # ε of a single one of the means
         return {
             "means": means.iterations,
@@ -442,7 +445,7 @@ class Found(Measure):
         return _share_found(_released(side).budget.amount)
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
-        epsilons = np.linspace(0.01, _released(side).budget.amount, _POINTS)
+        epsilons = np.linspace(0.01, _released(side).budget.amount, _POINTS)  # no budget is 0
         return (Curve(epsilons, np.array([_share_found(epsilon) for epsilon in epsilons])),)
 
     def axes(self, _: Side) -> Axes:

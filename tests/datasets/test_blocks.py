@@ -89,6 +89,8 @@ def test_a_file_of_another_size_or_a_damaged_one_is_a_sentence(stored: Path) -> 
         other = LogisticRegression(data=data.replaced(n=n))
         with pytest.raises(UserError, match=rf"It has 1,000 rows that can be used, and these settings are for {n:,}"):
             other.build({data.identity: TableFile(stored)})  # type: ignore[dict-item]
-    stored.write_bytes(stored.read_bytes()[:-300])
-    with pytest.raises(UserError, match="Save it as UTF-8 CSV"):
-        LogisticRegression(data=data).build({data.identity: TableFile(stored)})  # type: ignore[dict-item]
+    whole = stored.read_bytes()
+    for damaged in (whole[:-300], whole.replace(b"pay", b"p\xffy")):  # the second has a column whose name is no UTF-8
+        stored.write_bytes(damaged)
+        with pytest.raises(UserError, match="Save it as UTF-8 CSV"):
+            LogisticRegression(data=data).build({data.identity: TableFile(stored)})  # type: ignore[dict-item]

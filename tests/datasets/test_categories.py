@@ -247,6 +247,8 @@ def test_suggestions_can_be_declared_as_they_are() -> None:
         assert prepare_categories(frame(), {name: declared}).unlisted[name] <= 20
     mostly_zero = pd.DataFrame({"x": np.r_[np.zeros(900), np.arange(1, 101)]})
     assert suggest_categories(mostly_zero) == {"x": Bins((1.0,))}
+    one_float = pd.DataFrame({"x": np.repeat(10**18 + np.arange(13), 2)})  # 13 numbers that are the same as float64
+    assert suggest_categories(one_float)["x"] == tuple(str(10**18 + number) for number in range(12))
 
 
 CELLS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.sampled_from("ab"))

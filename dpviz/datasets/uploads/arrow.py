@@ -25,8 +25,7 @@ _MERGED_FROM = 4_000_000  # bytes of a column's new dictionaries before they are
 def as_texts(array: "pyarrow.Array") -> "pyarrow.DictionaryArray":
     """Encode an array of text or bytes as a dictionary of distinct texts. Raises ArrowInvalid unless it is UTF-8."""
     # First to bytes: only the cast from bytes to text checks that they are UTF-8.
-    checked = array.cast(pyarrow.large_binary()).cast(pyarrow.large_string())
-    return checked.dictionary_encode().cast(pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string()))
+    return array.cast(pyarrow.large_binary()).cast(pyarrow.large_string()).dictionary_encode()
 
 
 def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
@@ -40,7 +39,7 @@ def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
         return plain(array.storage, name)
     if types.is_dictionary(kind):  # convert each distinct value once
         indices, values = _without_unused(array)
-        return take_values(plain(values, name), indices)
+        return plain(values, name).take(indices)
     if types.is_boolean(kind):
         truths = pyarrow.array(["False", "True"], pyarrow.large_string())
         return pyarrow.DictionaryArray.from_arrays(array.cast(pyarrow.int32()), truths)
@@ -55,7 +54,7 @@ def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
         encoded = array.dictionary_encode()
         # As texts, without a fraction of a second that is 0.
         texts = pyarrow.compute.replace_substring_regex(encoded.dictionary.cast(pyarrow.large_string()), r"\.0+$", "")
-        return take_values(as_texts(texts), encoded.indices)
+        return as_texts(texts).take(encoded.indices)
     if types.is_timestamp(kind):
         return array if _zone_is_known(kind) else array.cast(pyarrow.timestamp(kind.unit, "UTC"))
     if types.is_int64(kind) or types.is_uint64(kind):  # `Column.whole` decides if float64 can hold them
@@ -66,12 +65,14 @@ def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
 def _check_times(array: "pyarrow.Array", name: str) -> None:
     """Raise UserError for dates outside the years 0 to 9999, and times of day beyond 24 hours: they have no text."""
     kind = array.type
-    # The array holds ticks: days, or parts of a second. They are compared with those of the first and the last moment.
+    # The array holds ticks: days, or parts of a second. They are compared with the tick of the first valid moment, and
+    # with that after the last one. Ticks of dates count from 1970, those of a time of day from midnight, as on the
+    # first day of 1970.
     unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
-    first, last = ("1970-01-01", "1970-01-02") if types.is_time(kind) else ("0000-01-01", "10000-01-01")
+    first, end = ("1970-01-01", "1970-01-02") if types.is_time(kind) else ("0000-01-01", "10000-01-01")
     if unit == "ns" and not types.is_time(kind):  # such timestamps lie between the years 1677 and 2262
         return
-    low, high = (int(np.array(day, f"datetime64[{unit}]").astype(np.int64)) for day in (first, last))
+    low, high = (int(np.array(day, f"datetime64[{unit}]").astype(np.int64)) for day in (first, end))
     ticks = array.view(pyarrow.int32() if kind.bit_width == 32 else pyarrow.int64())
     ends = pyarrow.compute.min_max(ticks).as_py()
     if ends["min"] is not None and not low <= ends["min"] <= ends["max"] < high:
@@ -88,12 +89,13 @@ def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
         pyarrow.array([value.decode(errors="replace") for value in part.to_pylist()], pyarrow.large_string())
         for part in in_parts(encoded.dictionary)
     ]
-    return take_values(as_texts(pyarrow.concat_arrays(parts)), encoded.indices)
+    return as_texts(pyarrow.concat_arrays(parts)).take(encoded.indices)
 
 
 def _as_float(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     """Convert an array of numbers, durations (to seconds) or nulls to float64. Raises UserError for any other type."""
     kind = array.type
+    # Exact also for whole numbers: `plain` keeps those of 64 bits as they are.
     if types.is_null(kind) or types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind):
         return array.cast(pyarrow.float64())
     if types.is_float16(kind):
@@ -102,9 +104,8 @@ def _as_float(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
         # First to text, which is read to the last digit: Arrow's direct conversion misses it in half of all numbers.
         return array.cast(pyarrow.string()).cast(pyarrow.float64())
     if types.is_duration(kind):
-        return pyarrow.compute.divide(
-            array.cast(pyarrow.int64()).cast(pyarrow.float64(), safe=False), _PER_SECOND[kind.unit]
-        )
+        ticks = array.cast(pyarrow.int64()).cast(pyarrow.float64(), safe=False)  # beyond _EXACT they are rounded
+        return pyarrow.compute.divide(ticks, _PER_SECOND[kind.unit])
     raise _unusable(name, "lists or records" if types.is_nested(kind) else f"values of the type {shown(str(kind))}")
 
 
@@ -125,23 +126,19 @@ def _unusable(name: str, content: str) -> UserError:
 
 def _zone_is_known(kind: "pyarrow.DataType") -> bool:
     """Return true if a type of timestamps has no time zone, or one that pandas knows."""
+    if kind.tz is None:
+        return True
     try:
-        return kind.tz is None or bool(pd.DatetimeTZDtype(kind.unit, kind.tz))
-    except (TypeError, ValueError, LookupError, OSError):
+        pd.DatetimeTZDtype(kind.unit, kind.tz)
+    except (TypeError, ValueError, LookupError, OSError):  # by the kind of the wrong name
         return False
+    return True
 
 
 def _without_unused(array: "pyarrow.DictionaryArray") -> "tuple[pyarrow.Array, pyarrow.Array]":
     """Return the indices and the values of a dictionary array, after dropping values that no cell has."""
     used = array.indices.dictionary_encode()
     return used.indices, array.dictionary.take(used.dictionary)
-
-
-def take_values(values: "pyarrow.Array", indices: "pyarrow.Array") -> "pyarrow.Array":
-    """Return values[indices], null where an index is null."""
-    if not types.is_dictionary(values.type):
-        return values.take(indices)
-    return pyarrow.DictionaryArray.from_arrays(values.indices.take(indices), values.dictionary)
 
 
 def select_texts(texts: "pyarrow.DictionaryArray", is_selected: np.ndarray) -> "pyarrow.DictionaryArray":
@@ -186,7 +183,8 @@ class Column:
         self._parts.append(part)
         if types.is_dictionary(part.type):
             self._waiting += part.dictionary.nbytes
-            # Each part has a dictionary of its own, so that equal texts are stored twice until a merge.
+            # Each part has a dictionary of its own, so that equal texts are stored twice until a merge. A merge takes
+            # time in proportion to all dictionaries, so that it waits until the new ones are more than half of these.
             if self._waiting > max(self._merged, _MERGED_FROM):
                 self._parts = [self.whole()]
                 self._merged, self._waiting = self._parts[0].dictionary.nbytes, 0
@@ -199,7 +197,7 @@ class Column:
         array = _one(pyarrow.chunked_array(self._parts))
         if types.is_int64(array.type) or types.is_uint64(array.type):
             ends = pyarrow.compute.min_max(array).as_py()
-            if ends["max"] is None or -_EXACT <= ends["min"] <= ends["max"] <= _EXACT:
+            if ends["max"] is None or -_EXACT <= ends["min"] <= ends["max"] <= _EXACT:  # None: all cells are missing
                 array = array.cast(pyarrow.float64())
         if types.is_float64(array.type) and array.null_count:
             return array.fill_null(math.nan)
@@ -231,13 +229,14 @@ def frame_of(table: "pyarrow.Table") -> "pd.DataFrame":
     rows = arrays_by_name.pop(_ROWS, None)
     index = pd.RangeIndex(len(table)) if rows is None else pd.Index(rows[0].to_numpy())
     columns = {name: pd.Series(_cells(*arrays), copy=False) for name, arrays in arrays_by_name.items()}
+    # The index comes last: given to `DataFrame`, it would select rows of these series, whose indices count from 0.
     return pd.DataFrame(columns, copy=False).set_axis(index, axis=0)
 
 
 def texts_of(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None":
-    """Return the distinct texts of a column, after the index (n,) of each cell's text in them, -1 where it is missing.
+    """Return the index (n,) of each cell's text among the distinct texts of a column, and these texts.
 
-    Returns None if the column is not one of texts, as `frame_of` makes it.
+    The index is -1 where a cell is missing. Returns None if the column is not one of texts, as `frame_of` makes it.
     """
     if not isinstance(series.dtype, pd.ArrowDtype) or not types.is_dictionary(series.dtype.pyarrow_dtype):
         return None
@@ -263,8 +262,9 @@ def _cells(array: "pyarrow.Array", texts: "pyarrow.DictionaryArray | None" = Non
     if types.is_dictionary(array.type):
         # A Categorical would take more memory: it keeps all its texts as Python objects in a table of hashes.
         return pd.array(array, dtype=pd.ArrowDtype(array.type))
-    if not array.null_count and not types.is_timestamp(array.type):
-        return array.to_numpy()
     if types.is_timestamp(array.type):
         return array.to_pandas()
+    if not array.null_count:
+        return array.to_numpy()
+    # Whole numbers that float64 cannot hold have types of pandas in which a cell may be missing.
     return array.to_pandas(types_mapper={pyarrow.int64(): pd.Int64Dtype(), pyarrow.uint64(): pd.UInt64Dtype()}.get)

@@ -88,12 +88,15 @@ def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:
 
 
 def target_classes(series: "pd.Series", most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
-    """Return the classes of a target as sorted texts; if there are more than `most`, the most frequent. Not private."""
+    """Return the classes of a target as sorted texts; if there are more than `most`, the most frequent. Not private.
+
+    A class of more than MAX_NAME characters is left out, since no declaration can name it.
+    """
     codes, labels = classes(series)
     counts = np.bincount(codes[codes >= 0], minlength=len(labels))
-    frequent = sorted(zip(-counts, map(in_order, labels), labels, strict=True))
-    usable = [label for _, _, label in frequent if len(label) <= MAX_NAME][:most]
-    return tuple(sorted(usable, key=in_order))
+    by_frequency = sorted(zip(labels, counts, strict=True), key=lambda pair: (-pair[1], in_order(pair[0])))
+    declarable = [label for label, _ in by_frequency if len(label) <= MAX_NAME]
+    return tuple(sorted(declarable[:most], key=in_order))
 
 
 def in_order(label: str) -> tuple[bool, float, str]:
@@ -132,7 +135,7 @@ def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str,
 def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
     """Return a range that contains low and high, rounded outwards to one digit of its width, within ±MAX_BOUND."""
     low, high = (min(max(value, -MAX_BOUND), MAX_BOUND) for value in (low, high))
-    # A column that hardly varies keeps six digits of its size; the last limit is for a column of zeros.
+    # A column that hardly varies keeps six digits of its size; 1e-300 is for a column of zeros, as 0 has no logarithm.
     width = max(high - low, 1e-6 * max(abs(low), abs(high)), 1e-300)
     digits = -math.floor(math.log10(width))
     step = 10.0**-digits

@@ -31,6 +31,7 @@ _DASHES = ("-", "--", ".", "..", "*")  # missing in a column of numbers, but per
 _PREVIEW_CELLS = 3  # cells of a column that are shown to the user
 _START = 65_536  # bytes of a file that show if it is a text
 _MAX_CELLS = 100_000  # cells that are looked at; of a wide table they make fewer than LOOKED_AT rows
+_SEPARATOR_LINES, _SEPARATOR_ROWS = 100, 20  # first lines, and rows that these make, by which a separator is detected
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
         questions += more_questions
     header, rows = layout(data, reading)
     first_rows = _first_rows(rows, reading.separator)
+    # One more than can be read, so that a file with too many columns is not taken for one with MAX_COLUMNS.
     width = min(len(header) or usual_width(rows, reading.separator), MAX_COLUMNS + 1)
     table = [(row + [""] * width)[:width] if fits(row, width) else [""] * width for row in first_rows]
     columns = [[row[index].strip() for row in table] for index in range(width)]
@@ -86,7 +88,7 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     reading = reading.replaced(kinds=tuple(kinds))
     ids = tuple(
         name
-        for name, cells, kind in zip(names, columns, reading.kinds, strict=False)
+        for name, cells, kind in zip(names, columns, reading.kinds, strict=False)  # at most MAX_COLUMNS kinds
         if is_id(name) or _are_distinct(cells, reading.missing, kind)
     )
     if len(ids) + MIN_COLUMNS > len(names):  # without them, too few columns would remain
@@ -112,8 +114,8 @@ def _detect_lines(data: bytes) -> Reading:
     lines = lines_of(data, returns)
     above = blank_lines(lines)
     declared = next((mark for mark in map(named_separator, above) if mark in SEPARATORS), None)
-    first_lines = lines[len(above) : len(above) + LOOKED_AT]
-    texts = [first_lines.text(row) for row in range(min(100, len(first_lines)))]
+    first_lines = lines[len(above) : len(above) + _SEPARATOR_LINES]
+    texts = [first_lines.text(row) for row in range(len(first_lines))]
     rows: Literal["returns", "lines"] = "returns" if returns else "lines"
     return Reading(separator=declared or _detect_separator(texts), rows=rows, above=len(above))
 
@@ -121,7 +123,8 @@ def _detect_lines(data: bytes) -> Reading:
 def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading, list[str]]:
     """Count the blank lines at the end of the file, and detect whether a row is a line or a CSV record.
 
-    Records are chosen where some record has several lines. Returns the reading with both, and questions to the user.
+    LOOKED_AT blank lines or more count as none: then they are rows. Records are chosen where some record has several
+    lines. Returns the reading with both, and questions to the user.
 
     is_given : true if the user has chosen the unit of a row. Records are then replaced by lines only where the quotes
     do not show which lines belong to a record.
@@ -152,8 +155,8 @@ def _detect_separator(texts: Sequence[str]) -> str:
     for separator in SEPARATORS:
         tidy = (text.replace("\r", " ") + "\n" for text in texts)
         try:
-            table = [*islice(csv.reader(tidy, delimiter=separator, skipinitialspace=True), 20)]
-        except csv.Error:
+            table = [*islice(csv.reader(tidy, delimiter=separator, skipinitialspace=True), _SEPARATOR_ROWS)]
+        except csv.Error:  # a cell in quotes is too long: this separator cuts no row
             table = []
         widths = [len(row) for row in table if row]
         cut_widths = [width for width in widths if width > 1]
@@ -218,10 +221,10 @@ def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", 
             ambiguous.append(cell)
         else:
             votes["," if PATTERNS[","].fullmatch(cell) else "."] += 1
-    decimal: Literal[".", ","] = "," if votes[","] > max(votes["."], 1) else "."
+    decimal: Literal[".", ","] = "," if votes[","] > max(votes["."], 1) else "."  # a single row decides nothing
     # A point alone is doubtful only in files of which semicolons suggest decimal commas.
     doubtful = [cell for cell in ambiguous if "," in cell or separator == ";"]
-    if max(votes.values()) < 2 and doubtful:
+    if max(votes.values()) < 2 and doubtful:  # no mark has the votes of two rows
         return decimal, "Is the comma or the point the decimal mark? All numbers but one could be read in two ways."
     return decimal, ""
 
@@ -291,4 +294,5 @@ def _detect_header(
     # The numbers 0, 1, 2, … are more often names of columns than a row.
     if len(numeric_cells) > 1 and numeric_cells in (counted_from_0, counted_from_1):
         return True, False
+    # A rule of thumb: a name weighs four cells like data, since nearly all files have a header.
     return not data or 4 * names >= data, not data or not names

@@ -27,9 +27,11 @@ from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow, types
 
 # --------------------------------------------------------------- a file too large for memory: Parquet in blocks of rows
-# A cell decides about its own row alone, so that a row is the same in any block.
+# A row has the same numbers and classes in a block as in the whole file, because every cell is read by itself: see
+# `parsing`.
 
 ROWS = 65_536  # rows of a block, at most
+_ERRORS = (OSError, ValueError, OverflowError, LookupError)  # that Arrow may raise for a damaged file, next to its own
 
 
 @dataclass(frozen=True)
@@ -43,24 +45,24 @@ class TableFile:
         """Number of its rows, as its footer declares it. Raises UserError for a file that is damaged, or no Parquet."""
         try:
             return int(pyarrow.parquet.read_metadata(self.path).num_rows)
-        except (pyarrow.ArrowException, OSError):
-            raise limits.unreadable() from None
+        except (pyarrow.ArrowException, *_ERRORS):
+            raise unreadable() from None
 
     def blocks(self) -> "Iterator[pd.DataFrame]":
-        """Yield the rows of the file in their order, as blocks of which each is what `read_table` would make of it.
+        """Yield the rows of the file in their order, in blocks: tables with columns as `read_table` makes them.
 
-        Raises UserError for a file that is damaged, or no Parquet.
+        The index of each block counts from 0. Raises UserError for a file that is damaged, or no Parquet.
         """
         try:
             with pyarrow.parquet.ParquetFile(self.path) as file:
                 names = limits.checked_names(file.schema_arrow.names, limits.MIN_COLUMNS, limits.MAX_COLUMNS)
                 for batch in file.iter_batches(ROWS):
-                    columns = [
-                        Column(plain(array, name)).whole() for array, name in zip(batch.columns, names, strict=True)
-                    ]
+                    arrays = [plain(array, name) for array, name in zip(batch.columns, names, strict=True)]
+                    # `whole` makes floats of whole numbers where that loses no digit, and NaN of missing numbers.
+                    columns = [Column(array).whole() for array in arrays]
                     yield frame_of(pyarrow.Table.from_arrays(columns, names=names))
-        except (pyarrow.ArrowException, OSError):
-            raise limits.unreadable() from None
+        except (pyarrow.ArrowException, *_ERRORS):
+            raise unreadable() from None
 
 
 # --------------------------------------------------------------------------------------------------- files of all kinds
@@ -70,10 +72,10 @@ MAX_FOOTER_BYTES = 16 * 1024 * 1024  # the footer of a Parquet file lists its co
 MAX_LISTED = 20_000  # columns, or row groups, that a footer may list: a million columns took 24 s to refuse
 MAX_PIECES = 25_000  # row groups × columns: each takes about 0.1 ms
 MAX_DIFFERENCES = 5_000_000  # texts in delta encoding, i.e. written as differences: they take 2 to 3 s
-_BATCH_ROWS, _TEXT_ROWS = 65_536, 64  # rows that are unpacked at a time; the second of texts in delta encoding
+_BATCH_ROWS = 65_536  # rows of a column that are unpacked at a time
+_TEXT_ROWS = 64  # the same of texts in delta encoding, which are in no dictionary: a batch has each of them in full
 _GATHERED = 1_000_000  # bytes of batches that are added together: one by one took five times as long
-_ERRORS = (OSError, ValueError, OverflowError, LookupError)  # that Arrow may raise for a damaged file
-_GZIP = b"\x1f\x8b"
+_GZIP = b"\x1f\x8b"  # the beginning of a packed file
 
 
 @checked
@@ -142,7 +144,7 @@ def read_columns(
     if sample_rows and len(table) > sample_rows:
         rows = np.random.default_rng(seed).choice(len(table), sample_rows, replace=False, shuffle=False)
         table = sampled(table, np.sort(rows))
-    if len(table) > max_rows:
+    if len(table) > max_rows:  # a sample may be too large, too
         raise limits.too_many_rows(max_rows)
     if not len(table):
         raise UserError("There is nothing below the header. " + limits.HOW_TO_SAVE, title="This file has no rows")
@@ -162,6 +164,7 @@ def detect_reading(data: bytes, name: str, given: Reading | None = None) -> Dete
     data = _unpacked(data)
     if is_parquet(data, name):
         kinds = parquet_kinds(data)
+        # A reading holds no more kinds; that there are too many columns is said when the file is read.
         return Detected(Reading(kinds=tuple(kinds.values())[: limits.MAX_COLUMNS]), (), tuple(kinds))
     return detect(data, given)
 
@@ -181,7 +184,7 @@ def _unpacked(data: bytes) -> bytes:
         return data
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-            unpacked = packed.read(limits.MAX_TEXT_BYTES + 1)
+            unpacked = packed.read(limits.MAX_TEXT_BYTES + 1)  # the last byte shows that there is too much
     except (OSError, EOFError, zlib.error):
         raise unreadable() from None
     if len(unpacked) > limits.MAX_TEXT_BYTES:
@@ -243,7 +246,7 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     names = limits.checked_names(schema.names, min_columns, max_columns)
     if metadata.num_row_groups * len(names) > MAX_PIECES:
         raise too_big(f"It is cut into {metadata.num_row_groups:,} row groups. Save it with 100,000 rows in each.")
-    # Not `row_group(i).column(j)`: on a damaged file it ends the process instead of raising.
+    # Sizes of whole row groups, since `row_group(i).column(j)` of a damaged file ends the process instead of raising.
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows, unpacked = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
     # Empty arrays of the types that `plain` gives: they refuse unusable columns before anything is read.
@@ -253,11 +256,11 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     # Before anything is unpacked: the file's size says nothing about the table's.
     if rows * len(names) > limits.MAX_CELLS or unpacked > limits.MAX_UNPACKED_BYTES:
         raise too_big(f"Unpacked, it has {rows * len(names):,} cells; at most {limits.MAX_CELLS:,} can be read.")
-    # Texts stay in dictionaries, so that a text that every row repeats is stored once. Metadata of pandas are not
-    # trusted.
+    # Opened again, with texts that stay in dictionaries, so that a text that every row repeats is stored once.
     texts = [field.name for field in schema if is_text(field.type)]
     compact = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
-    columns, delta_encoded, remaining_bytes = list(empty), [], limits.MAX_TEXT_BYTES
+    columns, remaining_bytes = list(empty), limits.MAX_TEXT_BYTES
+    delta_encoded = []  # indices of columns that are read in a second pass
     # One column at a time: texts take several times their size meanwhile.
     for index, (field, name) in enumerate(zip(schema, names, strict=True)):
         try:
@@ -280,8 +283,8 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
         _read_column(file, schema[index].name, names[index], column, max_text_bytes=remaining_bytes, rows=_TEXT_ROWS)
         columns[index] = column.whole()
         remaining_bytes -= column.text_bytes
-    table = pyarrow.Table.from_arrays(columns, names=names)
-    if len(table) != rows:
+    table = pyarrow.Table.from_arrays(columns, names=names)  # without metadata of pandas, which are not trusted
+    if len(table) != rows:  # the footer is wrong
         raise unreadable()
     return table
 
@@ -310,7 +313,7 @@ def _gather(parts: "Iterable[pyarrow.Array]") -> "Iterator[pyarrow.Array]":
     size = 0
     for part in parts:
         waiting.append(part)
-        size += part.nbytes + len(part)
+        size += part.nbytes + len(part)  # an array of nulls has no bytes
         if size >= _GATHERED:
             yield _join(waiting)
             waiting, size = [], 0

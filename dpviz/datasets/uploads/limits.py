@@ -20,7 +20,7 @@ MAX_CELLS = 50_000_000
 MAX_FEATURES = 500  # of a table with categories, each of which makes a feature
 MAX_UNPACKED_BYTES = 500_000_000  # of a Parquet file
 UNDECLARED = (math.nan, math.nan)  # in place of a range that the user has not declared yet
-MAX_NAME = 200  # characters of a column name
+MAX_NAME = 200  # characters of the name of a column, category, class or group
 KEEP_LESS = "Keep the columns and rows that you need."
 HOW_TO_SAVE = "Save it as UTF-8 CSV (or Parquet) with a header row, at most 50 MB."
 
@@ -64,10 +64,11 @@ def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[
     Raises UserError for too few or too many columns, and for names that are too long or repeated.
     """
     if len(names) < min_columns:
-        number = "Only one column was found; two at least are needed, such as a feature and a target."
+        shortage = "No column was found."
+        if min_columns > 1:
+            shortage = "Only one column was found; two at least are needed, such as a feature and a target."
         raise UserError(
-            f"{number if min_columns > 1 else 'No column was found.'} Put the column names into the first row and "
-            "separate the cells by commas, semicolons or tabs.",
+            f"{shortage} Put the column names into the first row and separate the cells by commas, semicolons or tabs.",
             title="This file is not a table",
         )
     if len(names) > max_columns:
@@ -139,6 +140,7 @@ def check_features(n: int, numeric: int, categories: Sequence[tuple[str, int]]) 
     d = numeric + sum(size for _, size in categories)
     if d == 0:
         raise NotYet("Choose at least one column.", title="No feature is chosen")
+    # Numeric columns alone make no more features than a file has columns.
     if categories and (d > MAX_FEATURES or n * d > MAX_CELLS):
         name, size = max(categories, key=lambda column: column[1])
         max_features = min(MAX_FEATURES, MAX_CELLS // n)

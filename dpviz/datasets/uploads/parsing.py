@@ -55,7 +55,8 @@ def as_number(value: Any) -> float:
 def class_label(value: Any) -> str:
     """Return a cell as a class: "1" for 1, 1.0 and " 1.0", "True" for true, other text without surrounding blanks.
 
-    Whole numbers of 16 digits and more keep all their digits, where they are text or integers.
+    Whole numbers of 16 digits and more keep all their digits, where they are text or integers. Those of about 300 and
+    more are written as floats, so that `int` never gets a text of more than 4,300 digits, which it refuses.
     """
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value))
@@ -74,20 +75,21 @@ def class_label(value: Any) -> str:
 
 
 def regular(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, np.ndarray]":
-    """Read the texts (n,) that are plain numbers: return a mark for each of these, and the numbers (n,), NaN elsewhere.
+    """Read the texts (n,) that are plain numbers: return true for each of these, and the numbers (n,), NaN elsewhere.
 
     A plain number is one that Arrow reads to the last digit, as Python does, and much faster. Whole numbers of 16
     digits and more are left to `long_whole`.
     """
     is_plain = _short_match(texts, _FLOAT)
-    return is_plain, _floats(pyarrow.compute.utf8_ltrim(pyarrow.compute.if_else(is_plain, texts, None), "+"))
+    plain_texts = pyarrow.compute.if_else(is_plain, texts, None)
+    return is_plain, _floats(pyarrow.compute.utf8_ltrim(plain_texts, "+"))  # Arrow reads no plus sign
 
 
 def long_whole(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, pyarrow.Array, np.ndarray]":
     """Read the texts (n,) that are whole numbers of 16 to about 100 digits, which float64 may not hold.
 
-    Returns a mark for each of these; the numbers as texts, as `class_label` writes them, null elsewhere; and the
-    numbers as floats (n,), NaN elsewhere.
+    Returns true for each of these; the numbers as texts, as `class_label` writes them, null elsewhere; and the numbers
+    as floats (n,), NaN elsewhere.
     """
     is_long = _short_match(texts, _LONG)
     labels = pyarrow.compute.if_else(is_long, texts, None)
@@ -99,7 +101,7 @@ def long_whole(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, pyarrow.Array, n
 
 def in_full(values: np.ndarray) -> "pyarrow.Array":
     """Return whole numbers (n,), given as floats, as texts with all digits; null for NaN and from _IN_FULL on."""
-    whole = pyarrow.array(values, mask=~(np.abs(values) < _IN_FULL))
+    whole = pyarrow.array(values, mask=~(np.abs(values) < _IN_FULL))  # null also for NaN, which is not below
     return whole.cast(pyarrow.decimal128(22, 0)).cast(pyarrow.string()).cast(pyarrow.large_string())
 
 
@@ -121,7 +123,7 @@ def numbers(series: "pd.Series") -> np.ndarray:
     dictionary = texts_of(series)
     if dictionary is not None:
         codes, texts = dictionary
-        return np.append(numbers_in(texts), np.nan)[codes]
+        return np.append(numbers_in(texts), np.nan)[codes]  # code -1, missing, takes the last entry, here and below
     if isinstance(series.dtype, pd.CategoricalDtype):
         # Per category and not per row: a long text that is stored once must not be written out for every row.
         categories = series.dtype.categories
@@ -131,8 +133,8 @@ def numbers(series: "pd.Series") -> np.ndarray:
             values = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain, numbers_in(texts))
         else:
             values = numbers(pd.Series(categories))
-        return np.append(values, np.nan)[series.cat.codes]  # code -1: missing
-    if _are_times(series):
+        return np.append(values, np.nan)[series.cat.codes]
+    if _are_times(series):  # they are classes, not numbers
         return np.full(len(series), np.nan)
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -141,9 +143,9 @@ def numbers(series: "pd.Series") -> np.ndarray:
 
 
 def classes(series: "pd.Series") -> tuple[np.ndarray, list[str]]:
-    """Return the distinct classes of a column, as `class_label` writes them, after each cell's index (n,) in this list.
+    """Return the index (n,) of each cell's class in a list, -1 where it is missing or blank, and this list.
 
-    The index is -1 where a cell is missing or blank.
+    The list has the distinct classes of the column, as `class_label` writes them.
     """
     codes, cell_labels = _read_distinct(series, class_label, str.strip)
     # Several distinct cells, such as 1 and "1", may be one class.
@@ -177,7 +179,7 @@ def _is_blank(value: Any) -> bool:
 def _read_distinct(
     series: "pd.Series", read: Callable[[Any], Read], read_text: Callable[[str], Read]
 ) -> tuple[np.ndarray, list[Read]]:
-    """Apply `read` to each distinct value of a column; return the results, after each cell's index (n,) in them.
+    """Apply `read` to each distinct value of a column; return each cell's index (n,) in the results, and the results.
 
     The index is -1 where a cell is missing. read_text : a faster function with the same results, for texts that are
     neither numbers nor truths.
@@ -246,7 +248,7 @@ def _times(values: Any) -> list[str]:
 MAX_CATEGORIES = 1_000  # of one column; more could hardly be told apart through the noise
 OTHER = "other"
 Text = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
-Categories = Annotated[tuple[Text, ...], Field(min_length=2, max_length=MAX_CATEGORIES + 1)]
+Categories = Annotated[tuple[Text, ...], Field(min_length=2, max_length=MAX_CATEGORIES + 1)]  # with "other"
 Lists = tuple[tuple[Text, Categories], ...]  # (column, its categories) of every column
 Edges = tuple[tuple[Text, tuple[float, ...]], ...]  # (column, edges between its ranges) of every column cut into ranges
 
@@ -289,7 +291,7 @@ def check_lists(columns: Lists, edges: Edges) -> None:
     for name, categories in columns:
         if len(set(categories)) < len(categories):
             raise ValueError(f"column {shown(name)} lists a category twice")
-    # k edges make k + 1 ranges.
+    # k edges make k + 1 ranges, and "other" is one more category.
     if any(len(lists.get(name, ())) != len(column_edges) + 2 for name, column_edges in edges):
         raise ValueError("edges need a column with a category for each range, and one for the rest")
 
@@ -333,16 +335,15 @@ def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
             )
         categories = declared.labels
     else:
-        categories = tuple(text.strip() for text in declared if text.strip() != OTHER)
+        categories = tuple(text.strip() for text in declared if text.strip() != OTHER)  # which `declared_lists` adds
     title = f"The categories of column {shown(name)} cannot be used"
     if not categories or "" in categories:
         raise (UserError if categories else NotYet)("List at least one category, and none that is empty.", title=title)
     if len(categories) > MAX_CATEGORIES:
-        count = len(categories)
         raise UserError(
-            f"They are {count:,}, at most {MAX_CATEGORIES:,} are possible. List the frequent ones; the rest becomes "
-            '"other". Of a numeric column, use ranges.',
-            title=f"The categories of column {shown(name)} cannot be used",
+            f"They are {len(categories):,}, at most {MAX_CATEGORIES:,} are possible. List the frequent ones; the rest "
+            'becomes "other". Of a numeric column, use ranges.',
+            title=title,
         )
     if any(len(text) > MAX_NAME for text in categories):
         raise UserError(f"A category may have at most {MAX_NAME} characters. Leave out longer texts.", title=title)

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from dpviz.datasets.uploads.arrow import as_texts, in_parts, take_values
+from dpviz.datasets.uploads.arrow import as_texts, in_parts
 from dpviz.datasets.uploads.limits import MAX_COLUMNS
 from dpviz.datasets.uploads.parsing import as_number, class_label, in_full, long_whole, regular
 from dpviz.later import pyarrow
@@ -68,8 +68,11 @@ PATTERNS = {
     )
     for mark, group in ((".", ","), (",", "."))
 }
-_GROUPED = r"^[+-]?[1-9]\d{{0,2}}([{group}]\d{{3}}){{1,4}}([{decimal}]\d*)?$"  # thousands grouped by the other mark
-# A text that may be a number although `regular` reads none, or that `class_label` writes otherwise.
+# A number whose thousands are grouped by the mark that is not the decimal one, with up to 15 digits before the latter:
+# `regular` reads no more.
+_GROUPED = r"^[+-]?[1-9]\d{{0,2}}([{group}]\d{{3}}){{1,4}}([{decimal}]\d*)?$"
+# A text that may be a number although `regular` reads none, or that `class_label` writes otherwise; the last two
+# alternatives are for signs at its ends that `class_label` strips.
 _DIGITS = r"([0-9]*|[1-9][0-9]{0,2}([.,'’\x{a0}\x{202f} ][0-9]{3})+)([.,][0-9]*)?(e[+-]?[0-9]+)?"
 _UNCLEAR = rf"(?i)^([+-]?({_DIGITS}|inf(inity)?)|true|false)$|^[\x1c-\x1f]|[\x1c-\x1f]$"
 
@@ -81,7 +84,7 @@ def plain_number(text: str, decimal: str) -> str:
     """
     for mark in (decimal, "," if decimal == "." else "."):
         match = PATTERNS[mark].fullmatch(text)
-        if match and (match[2] or match[4]):
+        if match and (match[2] or match[4]):  # there is a digit before or behind the mark
             sign, whole, group, fraction, exponent = match.groups()
             digits = re.sub(r"\D", "", whole) if group else whole
             return f"{sign}{digits}{'.' + fraction if fraction else ''}{exponent or ''}"
@@ -128,7 +131,7 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
     codes = odd.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     odd_texts = compute.if_else(is_long, long_labels, odd.dictionary)
     odd_texts = as_texts(compute.replace_with_mask(odd_texts, is_unclear, pyarrow.concat_arrays(labels)))
-    return np.where(codes >= 0, odd_values[codes], values), take_values(odd_texts, odd.indices)
+    return np.where(codes >= 0, odd_values[codes], values), odd_texts.take(odd.indices)
 
 
 def _read_cell(text: str, decimal: str) -> float | str:

@@ -145,14 +145,15 @@ def records(lines: Rows, separator: str) -> Rows:
     """
     quotes = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == ord('"'))
     quote_counts = np.searchsorted(quotes, lines.offsets)  # quotes before each line, and before the end
-    quote_counts -= quote_counts[0]
+    quote_counts -= quote_counts[0]  # those above the first of these lines, as in a header
     quote_counts &= 1  # in place: there may be millions
     is_inside = quote_counts.astype(bool)  # true for lines that begin inside a cell in quotes
     if not is_inside.any():
         return lines
     merged = Rows(lines.data, lines.offsets[~is_inside])
     multiline = np.flatnonzero(np.diff(np.flatnonzero(~is_inside)) > 1)  # records of several lines
-    if is_inside[-1] or not _all_match(merged, multiline, _strict_pattern(separator)):
+    is_open_at_end = is_inside[-1]
+    if is_open_at_end or not _all_match(merged, multiline, _strict_pattern(separator)):
         raise _not_closed()
     return merged
 
@@ -373,9 +374,10 @@ def _read_table(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: R
     columns = []
     for index in used:
         values, column_texts = np.concatenate(numbers.pop(index)), texts.pop(index).whole()  # `pop` frees memory
-        if not len(column_texts.dictionary) or not np.isnan(values).all():
+        has_texts = len(column_texts.dictionary) > 0
+        if not has_texts or not np.isnan(values).all():  # a column in which all is missing is one of numbers
             columns.append((names[index], pyarrow.array(values)))
-        if len(column_texts.dictionary):
+        if has_texts:
             columns.append((names[index], column_texts))
     return pyarrow.Table.from_arrays([column for _, column in columns], names=[name for name, _ in columns])
 

@@ -32,6 +32,7 @@ from dpviz.specification import Specification, sentences
 IDENTITY = r"^[0-9a-f]{32}$"
 CONSTANT, CONSTANT_RANGE = "constant", (-1.0, 1.0)  # name and declared range of a feature that is 1 in every row
 NO_CATEGORIES: Mapping[str, parsing.Declared] = MappingProxyType({})
+_LISTED = 8  # columns that a sentence lists
 Missing = Literal["fill", "drop"]
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
 
@@ -55,7 +56,7 @@ class Upload(Specification):
     identity: str = Field(pattern=IDENTITY)
     n: int = Field(ge=limits.MIN_ROWS, le=limits.MOST_ROWS)
     reading: Reading | None = None
-    from_data: tuple[Mark, ...] = Field((), max_length=3 * limits.MAX_COLUMNS)
+    from_data: tuple[Mark, ...] = Field((), max_length=3 * limits.MAX_COLUMNS)  # no column has more than three marks
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.n:,} rows{': ' * bool(self._columns)}{self._columns}>"
@@ -74,7 +75,7 @@ class Upload(Specification):
         The number of rows is one of them where rows are left out because of missing values.
         """
         phrases = in_words(self.from_data)
-        drops_rows = getattr(self, "missing", "fill") == "drop"
+        drops_rows = getattr(self, "missing", "fill") == "drop"  # some kinds of uploads have no such field
         return (*phrases, ROWS) if drops_rows else phrases
 
     def carrying(self, rows: "np.ndarray | TableFile") -> Self:
@@ -239,6 +240,7 @@ class UploadedTable(Upload, DatasetSpecification):
             yield self.load(tables)
             return
         for block in self.blocks(file):
+            # A copy is not validated: a block may have fewer rows than a table must have.
             yield self.model_copy(update={"n": len(block)}).load({self.identity: block})
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -325,7 +327,7 @@ def read_rows(
     has_gap = np.zeros(len(frame), dtype=bool)
     columns = list(zip(names, bounds, strict=True))
     if target is not None and target_range is not None:
-        columns.append((target, target_range))
+        columns.append((target, target_range))  # at the position of the label
     unusable_counts, constant, empty = {}, list[str](), list[str]()  # the lists hold quoted names of columns
     for position, (name, (low, high)) in enumerate(columns):
         values = numbers(frame[name])
@@ -382,7 +384,8 @@ def _other_notes(counts: Mapping[str, int]) -> list[str]:
 
 
 def _join_first(phrases: Sequence[str]) -> str:
-    return ", ".join(phrases[:8]) + (" and more" if len(phrases) > 8 else "")
+    """Join phrases about columns, of which a sentence has at most _LISTED."""
+    return ", ".join(phrases[:_LISTED]) + (" and more" if len(phrases) > _LISTED else "")
 
 
 def in_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> list[str]:
