@@ -54,7 +54,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
-        # Annotations are read at the first call, when all names of the module are defined; then they are not empty.
+        # Annotations are read at the first call, when all names of the module are defined. The entry for a function
+        # without any says that they have been read.
         if not hints_by_name:
             hints_by_name.update(get_type_hints(function, include_extras=True) or {"return": None})
         for name, value in signature.bind(*arguments, **named).arguments.items():
@@ -126,10 +127,16 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind in (float, int):
         numbers = (int, np.integer) if kind is int else (int, np.integer, float, np.floating)
         return isinstance(value, numbers) and not isinstance(value, bool) and (kind is int or _finite(value))
-    if kind is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):  # a type variable, a protocol
+    if kind is Any or not isinstance(kind, type):  # any value, or one of a type variable
         return True
-    if not isinstance(value, kind) or kind in (type, np.ndarray) or not parts or not issubclass(kind, Iterable):
-        return isinstance(value, kind)
+    if getattr(kind, "_is_protocol", False):  # most protocols cannot be checked at run time
+        return True
+    if not isinstance(value, kind):
+        return False
+    # Nothing else to check: there are no items, or the annotation does not name their type. The parts of an array's
+    # annotation name its shape and its dtype.
+    if not parts or kind is np.ndarray or not issubclass(kind, Iterable):
+        return True
     if isinstance(value, str | bytes):  # no annotation means a text as a sequence of characters
         return False
     # For a mapping its keys and its values, which the two parts of the annotation describe; else the items.
@@ -189,5 +196,8 @@ def _value_in_words(value: Any) -> str:
 
 
 def _large(value: str | float | int) -> bool:
-    """Return whether a value is too long to be written out in an error."""
+    """Return whether a value is too long to be written out in an error: more than about 18 digits, or 40 characters.
+
+    A whole number is not written to be measured, as that takes long if it is very large.
+    """
     return value.bit_length() > 60 if isinstance(value, int) else len(str(value)) > 40

@@ -56,7 +56,7 @@ def slices(count: int, seconds: float) -> Iterator[slice]:
 
     The slices follow from the arguments alone, not from the clock, as the last digits of results may depend on them.
     """
-    size = max(1, int(LONGEST / max(seconds, 1e-12)))
+    size = max(1, int(LONGEST / max(seconds, 1e-12)))  # the time of an item may be declared as 0
     for start in range(0, count, size):
         if start:
             checkpoint()
@@ -68,7 +68,7 @@ def sliced(compute: Callable[..., np.ndarray], seconds: float, *values: np.ndarr
 
     seconds : time that `compute` takes for one replicate.
     """
-    if not len(values[0]):
+    if not len(values[0]):  # there is no slice to get the shape of the empty result from
         return compute(*values)
     results = [compute(*(value[rows] for value in values)) for rows in slices(len(values[0]), seconds)]
     return results[0] if len(results) == 1 else np.concatenate(results)

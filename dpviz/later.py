@@ -24,7 +24,7 @@ else:
             self._name = name
 
         def __getattr__(self, name: str) -> Any:
-            if name in ("compute", "parquet"):
+            if name in ("compute", "parquet"):  # modules inside pyarrow, which its own import leaves out
                 return import_module(f"{self._name}.{name}")
             return getattr(import_module(self._name), name)
 

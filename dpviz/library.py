@@ -224,7 +224,7 @@ def open(source: str | Path) -> Settings:
     if not text.startswith("{"):
         try:
             text = Path(source).read_text("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # ValueError: the file is no text, or its name has a null character
             raise UserError(f"{source}: {error}.", title="These settings cannot be read") from None
     try:
         kind = json.loads(text).get("kind", "")

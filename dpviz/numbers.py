@@ -60,7 +60,8 @@ def about(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words: "less than a second", "8 seconds", "3 minutes"."""
+    """Return a time in words: "less than a second", "8 seconds", "3 minutes", "2.5 hours"; it is in seconds below 90
+    seconds, in minutes below 90 minutes."""
     if seconds < 1:
         return "less than a second"
     if seconds < 90:

@@ -74,6 +74,7 @@ def unpack(message: bytes | bytearray) -> tuple[dict[str, Any], dict[str, np.nda
             padding = -flat.nbytes % _ALIGNED
             offset += flat.nbytes + padding
         return text["header"], arrays
+    # A ValueError, of JSON or of NumPy, passes as it is.
     except (struct.error, KeyError, TypeError, UnicodeDecodeError, AttributeError) as error:
         raise ValueError("these bytes are no message") from error
 
@@ -290,6 +291,7 @@ def _by_kernel(max_bytes: float, max_seconds: float) -> Iterator[None]:
 
     seconds = math.ceil(time.process_time() + max_seconds + LATE) if math.isfinite(max_seconds) else -1
     memory = int(_private() + max_bytes) if math.isfinite(max_bytes) else -1
+    # No core file, as it would hold the memory of the process and so the data.
     limits = {resource.RLIMIT_DATA: memory, resource.RLIMIT_CPU: seconds, resource.RLIMIT_CORE: 0}
     old_limits = {resource_id: resource.getrlimit(resource_id) for resource_id in limits}
     for resource_id, limit in limits.items():

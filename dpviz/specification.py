@@ -153,6 +153,7 @@ class Specification(BaseModel):
             return
         if not _WORDS.fullmatch(kind):
             raise ValueError(f"{kind!r} is not a name like 'families.accelerated.heavy_ball'")
+        # The class of the same name may be registered already, if its module is loaded anew: the new one replaces it.
         other = _kinds.setdefault(kind, cls)
         if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"two classes have the kind {kind!r}: {other.__qualname__} and {cls.__qualname__}")
@@ -205,6 +206,7 @@ class Specification(BaseModel):
         """Validate a mapping with a "kind" as an instance of the class that is registered under it, so that a field may
         be annotated with an abstract class, such as Budget. Other values are validated as usual, by `handler`."""
         if not (isinstance(value, dict) and "kind" in value):
+            # For an abstract class, or a base class without a kind, a mapping must say which class is meant.
             if isinstance(value, dict) and (inspect.isabstract(cls) or (not cls.kind and cls.__subclasses__())):
                 raise ValueError(f"a {cls.__name__} needs a 'kind'")
             return handler(value)
@@ -409,7 +411,7 @@ def address_text(value: Any) -> str:
     """Return a value as text for a link: a tuple of numbers with commas between them."""
     if not isinstance(value, tuple):
         return str(value)
-    return ",".join(repr(float(item) + 0.0).removesuffix(".0") for item in value)
+    return ",".join(repr(float(item) + 0.0).removesuffix(".0") for item in value)  # 0.0 is added to turn -0.0 into 0.0
 
 
 def _python(value: Any) -> str:
@@ -436,7 +438,7 @@ def _control(name: str, field: FieldInfo) -> Control:
     each = (0.0, 0.0)
     if get_origin(annotation) is tuple:  # tuple[Annotated[float, Field(ge=…, le=…)], ...]
         item_type = get_args(annotation)[0]
-        lower, upper = get_args(item_type)[1].metadata
+        lower, upper = get_args(item_type)[1].metadata  # of `ge` and `le`, which pydantic keeps in this order
         annotation, each = tuple, (lower.ge, upper.le)
     low = next((part.ge for part in field.metadata if hasattr(part, "ge")), None)
     high = next((part.le for part in field.metadata if hasattr(part, "le")), None)

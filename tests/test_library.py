@@ -95,7 +95,7 @@ def test_settings_of_every_kind_are_opened_again(tmp_path: Any) -> None:
         path = tmp_path / "settings.json"
         path.write_text(saved.to_json())
         assert dpviz.open(path) == saved and dpviz.open(str(path)) == saved and dpviz.open(saved.to_json()) == saved
-    for wrong in (tmp_path / "none.json", "{", "[1]", "http://localhost:8501/audit"):
+    for wrong in (tmp_path / "none.json", "a\0b", "{", "[1]", "http://localhost:8501/audit"):
         with pytest.raises(UserError):
             dpviz.open(wrong)
 

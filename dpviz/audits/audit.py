@@ -42,7 +42,8 @@ from dpviz.problems.base import Problem, ProblemSpecification
 
 # --------------------------------------------------------------------------------------------------------------- claims
 
-# Factors by which all ranges of a plan are multiplied; the audit refutes those that are too small. 1 is one of them.
+# Factors by which all ranges of a plan are multiplied; the audit refutes those that are too small. The claim is the
+# factor 1; once 1 + 1e-6 is refuted as well, the bound exceeds the claim, so that the verdict is a violation.
 _SHARES = np.array([*np.linspace(0.02, 1.0, 50), 1 + 1e-6, *np.linspace(1.02, 2.0, 50), *np.geomspace(2.1, 20, 15)])
 _LOSSES = np.linspace(-1.0, 1.0, 161)  # privacy losses at which δ is computed, as shares of the largest loss
 
@@ -76,7 +77,7 @@ class Claim:
             largest = max(ranges)
             if len(ranges) == 1:
                 return cls("η", largest, audit.least_eta, partial(closed_forms.exponential_tradeoff, largest))
-            if largest < np.inf:
+            if largest < np.inf:  # of infinite ranges there is no largest loss to scan: the claim is the budget
                 least = partial(_least_range, ranges)
                 return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
         if releases and all(isinstance(release, Gaussian) for release in releases):
@@ -251,7 +252,7 @@ class Verdict(Displayed):
     symbol, claim : symbol of the claimed number, and the number.
     bound, confidence : lower bound on that number, and the probability with which it holds.
     runs : number of runs on each data set, including those on which the attack was chosen.
-    flagged_at : the same number at the first look whose bound exceeds the claim; None if none does.
+    flagged_at : number of these runs up to the first look whose bound exceeds the claim; None if none does.
     implementation : results of the tests that the releases of all runs are as declared; None if the audit was stopped.
     """
 
@@ -267,12 +268,13 @@ class Verdict(Displayed):
 
     @property
     def faulty(self) -> bool:
-        """True if the releases differ from what was declared, with or without a violation of the claim."""
+        """True if a test of the implementation fails: releases differ from what was declared. The attack may still find
+        no violation."""
         return self.implementation is not None and bool(self.implementation.faults)
 
     @property
     def violation(self) -> bool:
-        """True if the claim is refuted."""
+        """True if the attack refutes the claim; the tests of the implementation have no part in it."""
         return self.flagged_at is not None
 
     @property
@@ -397,7 +399,7 @@ class Audit:
             if attack is not None and end in self.ends():
                 looks.append(self._look(attack, *(values[self.tuning :] for values in by_world)))
             implementation = Implementation(watch.findings()) if end == self.runs else None
-            yield Progress(by_world[0].copy(), by_world[1].copy(), self.tuning, attack, tuple(looks), implementation)
+            yield Progress(by_world[0], by_world[1], self.tuning, attack, tuple(looks), implementation)
 
     def ends(self) -> list[int]:
         """Return the numbers of runs on each data set after which a bound is announced, ascending; they include the
@@ -477,6 +479,7 @@ def scores(
             pass
     if watch is not None:
         same_world = replays.get((world, True), actual)
+        # With batches, the replays on the run's data set with the row in every batch, and in none.
         on_same = (replays[world, True], replays[world, False]) if draws_batches else None
         watch.add(actual, (same_world, replays[1 - world, True]), on_same)
         if isinstance(plan.terms, Filter):

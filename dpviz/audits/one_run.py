@@ -80,7 +80,7 @@ class OneRun:
         with one_thread:
             scores = self._scores(coins, budget, seed)
         indices = np.argsort(-np.abs(scores), kind="stable")[: round(GUESSED * self.canaries)]
-        correct = int(((scores > 0) == coins)[indices].sum())
+        correct = int(((scores > 0) == coins)[indices].sum())  # the guess is heads where the score is positive
         bound = audit.one_run_epsilon_lower_bound(self.canaries, len(indices), correct, confidence=confidence)
         return OneRunVerdict(claim, bound, confidence, self.canaries, len(indices), correct)
 

@@ -122,8 +122,9 @@ def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: 
     best_at_smallest = bound.best(smallest)
     if best_at_smallest.bound <= target:
         return Required(smallest, best_at_smallest, at_least=True)
-    growth = _growth(error, target, high / low, bound)
-    value = rounded_up(low * (growth or 1.0))
+    # The largest budget meets the target. If a rounding error hides this from `_growth`, it is the required one.
+    growth = _growth(error, target, high / low, bound) or high / low
+    value = rounded_up(low * growth)
     best = bound.best(budget_of(value))
     while best.bound > target and value < high:  # a safeguard: the growth is accurate to _ACCURACY only
         value = rounded_up(value * (1 + _ACCURACY))
@@ -190,7 +191,7 @@ def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
         return None
     # `growth` is enough, but may be too large by its accuracy: find the first whole number below it that is enough.
     enough = math.ceil(growth)
-    low = max(1, math.floor(growth * (1 - 2 * _ACCURACY)))
+    low = max(1, math.floor(growth * (1 - 2 * _ACCURACY)))  # twice the accuracy, to be on the safe side
     return low + bisect_left(range(low, enough), True, key=lambda rows: error(rows) <= target)
 
 
@@ -209,6 +210,7 @@ def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -
         value = present * growth if must_grow else max(present / growth, control.low)
         if not is_whole:
             return value
+        # Rounded to nine decimals first, so that a rounding error above 100 does not make it 101.
         return math.ceil(round(value, 9)) if must_grow else math.floor(round(value, 9))
 
     # `model_copy` does not validate the value: the factor may lead beyond the range of the slider.
@@ -216,7 +218,9 @@ def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -
         return bound.model_copy(update={control.name: value}).best(budget).bound
 
     max_growth = MOST_ROWS if must_grow else present / control.low
-    growth = _growth(lambda growth: error(value_after(growth)), target, max_growth, bound if must_grow else None)
+    # No floor for a value that falls: the error without privacy may fall with it, while more rows leave it as it is.
+    floor_of = bound if must_grow else None
+    growth = _growth(lambda growth: error(value_after(growth)), target, max_growth, floor_of)
     if growth is None:
         return None
     value = value_after(growth)
@@ -244,17 +248,19 @@ def _growth(
 
     def excess(log_growth: float) -> float:
         """Return log((error - floor) / (target - floor)), which is 0 where the error is the target."""
-        above_floor = max(error(min(math.exp(log_growth), max_growth)) - floor, 1e-12 * target)
+        error_here = error(min(math.exp(log_growth), max_growth))
+        above_floor = max(error_here - floor, 1e-12 * target)  # positive, though the error may round to the floor
         return math.log(above_floor / (target - floor))
 
     if excess(0.0) <= 0:
         return 1.0
+    # An absolute accuracy of the logarithm is a relative one of the growth; with this small `rtol` it alone counts.
     root = brentq(excess, 0.0, math.log(max_growth), xtol=_ACCURACY / 2, rtol=1e-9)
     return float(min(math.exp(root + _ACCURACY / 2), max_growth))  # rounded up: the target must be met
 
 
 def _amount(currency: type[Budget]) -> tuple[str, float, float]:
     """Return the name of the field that is a budget's size (ε, ρ or μ), and the ends of its declared range."""
-    control = currency.controls()[0]
+    control = currency.controls()[0]  # budgets declare their size first
     assert control.low is not None and control.high is not None
     return control.name, control.low, control.high

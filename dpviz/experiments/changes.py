@@ -48,7 +48,7 @@ class Change:
 
         They are "other" and "changed" where the values are too long to be written out.
         """
-        for digits in (4, 9, 17):
+        for digits in (4, 9, 17):  # 17 digits tell any two floats apart
             old, new = (_text(value, self.control, digits) for value in (self.old, self.new))
             if old != new and max(len(old), len(new)) <= LONGEST:
                 return old, new
@@ -163,7 +163,7 @@ def _settings(experiment: Experiment) -> dict[str, dict[str, None]]:
 def _listed(value: Any, name: str, control: Control | None) -> Iterator[tuple[str, str]]:
     """Yield label and text of the field `name` with this value, and of all settings inside if it is a specification.
 
-    A value without a control, such as a seed, is left out.
+    A value without a control, such as the identity of a table, is left out.
     """
     if isinstance(value, Specification):
         if name in _PARTS:

@@ -385,7 +385,8 @@ def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         indices = np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int)
     else:  # a method that may stop after a few of its steps: dense at the start, ever sparser later
         targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()
-        indices = np.array([0, *np.searchsorted(grid, np.minimum(targets, plan.iterations))])
+        targets = np.minimum(targets, plan.iterations)  # all are 0 for a plan without iterations
+        indices = np.array([0, *np.searchsorted(grid, targets)])
     return grid, grid[np.unique(indices)]
 
 
@@ -432,7 +433,7 @@ BEFORE = Snapshot(-1, {})  # the snapshot of a step while the data are loaded
 class _Run:
     """One arm during a run: its generator of snapshots, its clock, and the iterations to record.
 
-    seconds : of computing time that the arm has used, without that of its records.
+    seconds : of computing time that the arm has used for its steps and their records.
     iteration : of the latest snapshot; -1 before the first.
     latest : the latest snapshot; None before the first.
     """
@@ -444,6 +445,7 @@ class _Run:
         self.plan, self._problem, self._arm_trace = plan, problem, arm_trace
         grid, sparse_grid = recorded(plan)
         has_expensive = any(metric.cost == "expensive" for metric in arm_trace.metrics)
+        # Without expensive diagnostics, every record counts as one with all diagnostics.
         self._grid, self._expensive_grid = set(grid.tolist()), set((sparse_grid if has_expensive else grid).tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
         # Texts that select the random streams: of the arm's noise, and of public choices, which are equal for all arms.

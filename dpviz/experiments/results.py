@@ -126,8 +126,7 @@ def median_interval(values: np.ndarray) -> tuple[float, float]:
 def _filled(values: np.ndarray) -> np.ndarray:
     """Return a series (k, R) in which each nan is replaced by the replicate's last number before it, if there is one,
     and values are limited to ±_LARGEST."""
-    if not len(values):
-        return np.asarray(np.clip(values, -_LARGEST, _LARGEST))
+    # Before a replicate's first number the row is 0, whose entry is nan as well.
     rows_with_number = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
     last_rows = np.maximum.accumulate(rows_with_number, axis=0)  # for each entry the row of the last number up to it
     filled = np.take_along_axis(values, last_rows, axis=0)
@@ -349,7 +348,7 @@ def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.
     recorded_iterations, spent_by_replicate = trace.spent(label)  # (k,), (k, R)
     if not plan.stops or trace.lanes[label].currency != currency or not len(recorded_iterations):
         return plan.spent(currency)
-    # For each iteration the index of the last record up to it.
+    # For each iteration the index of the last record up to it; -1, of which 0 is made, before the first record.
     last_record = np.searchsorted(recorded_iterations, np.arange(plan.iterations + 1), side="right") - 1
     return np.asarray(np.median(spent_by_replicate, axis=1)[np.maximum(last_record, 0)])
 
@@ -443,15 +442,17 @@ def composed(
     max_repeats = max(repeats for _, repeats in runs)
     grouped = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
     events = tuple(Repeat(event, count) for event, count in grouped)
+    # The plans depend on the releases before the runs: only basic composition holds, so that ε adds up.
     earlier_cost = accountants.total(earlier, "epsilon")
-    # For hundreds of runs the accountant of privacy loss distributions ("pld") needs much memory and is hardly tighter.
+    # With several repeats there may be hundreds of runs, for which the accountant of privacy loss distributions ("pld")
+    # needs much memory and is hardly tighter.
     methods = [method for method in accountants.METHODS if max_repeats == 1 or method != "pld"]
     epsilons = {method: earlier_cost + accountants.epsilon(events, delta, method) for method in methods}
     best = min(epsilons, key=epsilons.__getitem__)
     return Cost(
         len(runs),
         max_repeats,
-        UNITS[currency or "epsilon"].symbol,
+        UNITS[currency or "epsilon"].symbol,  # of no use without a currency, as `spent` is None then
         spent(runs, earlier, currency) if currency else None,
         epsilons[best],
         delta,

@@ -40,8 +40,11 @@ class Series:
     @property
     def relative(self) -> "Series | None":
         """The series divided by its first median, so that it starts at 1; None where that median is not positive."""
-        start = self.quantiles[0, 1]
-        return replace(self, quantiles=self.quantiles / start) if start > 0 else None
+        start = float(self.quantiles[0, 1])
+        if not start > 0:
+            return None
+        low, high = self.interval
+        return replace(self, quantiles=self.quantiles / start, interval=(low / start, high / start))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +89,11 @@ class Summary:
         """Return the metric that records which value of the metric `name` the best constant guess reaches, and that
         value; None if there is no such metric."""
         for guess_name, metric in self.metrics.items():
-            if metric.beside == name:  # the same number in every arm
-                recorded = [by_metric[guess_name] for by_metric in self.series.values() if guess_name in by_metric]
-                return metric, float(recorded[0].end[1])
+            if metric.beside != name:
+                continue
+            for by_metric in self.series.values():
+                if guess_name in by_metric:  # the same number in every arm
+                    return metric, float(by_metric[guess_name].end[1])
         return None
 
     def best(self, name: str) -> str | None:

@@ -149,6 +149,7 @@ def seconds_left(elapsed: float, progress: float, restored: float = 0.0) -> floa
     restored : part of that share which was read from a store at the start and took no time.
     """
     computed = progress - restored
+    # 2 % is a choice: after less work the estimate would jump.
     return elapsed * (1 - progress) / computed if computed > 0.02 else None
 
 
@@ -163,8 +164,10 @@ def execute(
     max_seconds : limit of the computing time of this thread and of processes that work for the run; below 0 the cell
         is not begun.
     """
-    if stopping.is_set() or max_seconds < 0:
-        return Outcome("stopped" if stopping.is_set() else "timeout")
+    if stopping.is_set():
+        return Outcome("stopped")
+    if max_seconds < 0:
+        return Outcome("timeout")
     on_progress(None, 0.0)
     start, running = time.thread_time(), _Running(cell, stopping, on_progress, max_seconds)
     try:
@@ -217,11 +220,11 @@ class _Running:
             return self._stream(experiment)
         except UserError as error:
             if self.trace is None or self._cell.keep == "all" or not isinstance(experiment, Experiment):
-                raise  # the data are missing, or the whole trace is wanted: the user sees the error at once
-            if len(experiment.arms) == 1:
+                raise  # the data are missing, the whole trace is wanted, or it is an audit, which has no arms to part
+            if len(experiment.arms) == 1:  # there is no other arm to save
                 self.left_out[experiment.arms[0].label], self.trace = str(error), None
                 return "done"
-        complete = Trace({})
+        complete = Trace({})  # for its records alone: a sweep reads nothing else of it
         for arm in experiment.arms:
             state = self._one_arm(experiment, arm, complete)
             if state != "done":

@@ -129,9 +129,20 @@ class ArmTrace:
 
         The computing time is left out, as it depends on the arm's data. The result does not grow with the run.
         """
+        iterations = self.iterations[:]  # copied first, as `append` adds to it last: the other lists are not shorter
         metrics = tuple(metric for metric in self.metrics if self.status_of(metric) != "not private")
-        values = {metric.name: self.values[metric.name] for metric in metrics if metric.name in self.values}
-        return replace(self, metrics=metrics, values=values, seconds=math.nan)
+        values = {metric.name: self.values[metric.name][:] for metric in metrics if metric.name in self.values}
+        return replace(
+            self,
+            metrics=metrics,
+            iterations=iterations,
+            values=values,
+            path={name: points[:] for name, points in dict(self.path).items()},  # `append` may add a name meanwhile
+            cloud=self.cloud[:],
+            statuses=self.statuses[:],
+            spent=self.spent[:],
+            seconds=math.nan,
+        )
 
     def end(self) -> "ArmTrace":
         """Return the last record alone, without outputs.
@@ -177,10 +188,11 @@ class ArmTrace:
         points : (R, 2) positions of the replicates in the plane of the problem, if it has one; those of replicates that
             diverged may have any value.
         """
-        if self.iterations and self.iterations[-1] == snapshot.iteration:
+        last_iteration = self.iterations[-1] if self.iterations else -1
+        if snapshot.iteration == last_iteration:  # the second call, for diagnostics that were missing
             for name, value in diagnostics.items():
                 self.values[name][-1] = np.array(value, dtype=float)
-        if len(self.iterations) >= ROWS or (self.iterations and self.iterations[-1] >= snapshot.iteration):
+        if len(self.iterations) >= ROWS or snapshot.iteration <= last_iteration:
             return
         not_computed = {
             metric.name: np.full(snapshot.replicates, np.nan) for metric in self.metrics if metric.cost == "expensive"

@@ -79,7 +79,7 @@ def rising_bound(
     refuted_at : number of runs after which the claim was refuted; None if it was not.
     """
     finite = np.isfinite(estimates)
-    cap = 2 * max([claim, *bounds.tolist(), *estimates[finite].tolist()])
+    cap = 2 * max([claim, *bounds.tolist(), *estimates[finite].tolist()])  # a higher band would squeeze the lines
     notes = ["band cut at the top"] if (upper[finite] > cap).any() else []
     notes += [] if finite.all() else ["measured: infinite where no false alarm was seen"]
     middle = np.where(finite, estimates, np.nan)

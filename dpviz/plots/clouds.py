@@ -117,7 +117,8 @@ def contours(
         all_paths += paths
         all_dots.append(dots)
     traces += [*all_paths, *all_dots]  # dots are above all paths
-    layout = style.layout(Axes(*directions), not_private=True, legend_entries=max(2, len(clouds)), height=height)
+    entries = max(2, len(clouds))  # from two on there is a legend, which a single method needs, too
+    layout = style.layout(Axes(*directions), not_private=True, legend_entries=entries, height=height)
     above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame, inside which the text would be on the contours
     layout["annotations"] = [note | above for note in layout["annotations"]]
     layout["margin"] |= {"t": style.top_margin([""], directions[1])}
@@ -219,7 +220,9 @@ def timeline(recorded: Iterable[np.ndarray], max_steps: int = STEPS) -> np.ndarr
 def held(iterations: np.ndarray, values: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Return for each of the `steps` (k,) the latest recorded value up to it, (k, ...).
 
-    So a run that has stopped stays where it is. iterations, values : the records, (j,) ascending and (j, ...).
+    So a run that has stopped stays where it is. Before the first record it is the first value.
+
+    iterations, values : the records, (j,) ascending and (j, ...).
     """
     last_record = np.searchsorted(iterations, steps, side="right") - 1
     return np.asarray(values[np.maximum(last_record, 0)])
@@ -306,7 +309,7 @@ def packed(animation: Animation, mark: str, scale: float = 1.0) -> bytes:
         "scale": scale,
     }
     text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    text += b" " * (-len(text) % 4)
+    text += b" " * (-len(text) % 4)  # so that the arrays begin at an even byte, as the browser's views of them must
     return b"".join([len(text).to_bytes(4, "little"), text, *(part.tobytes() for part in numbers)])
 
 

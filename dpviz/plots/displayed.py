@@ -3,6 +3,7 @@
 They are the figures of the pages, with a caption that says what may be published.
 """
 
+import math
 from collections.abc import Sequence
 from functools import singledispatch
 from html import escape
@@ -12,7 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 import plotly.io as pio
 
-from dpviz.audits.audit import Verdict
+from dpviz.audits.audit import TUNING, Verdict
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan, worst
@@ -157,8 +158,8 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
 
 @chart.register
 def _(subject: Verdict, _diagnostics: bool) -> Chart:
-    practice = subject.runs - subject.looks[-1].runs
-    runs, bounds = np.array([(look.runs + practice, look.bound) for look in subject.looks], dtype=float).T
+    tuning = math.ceil(TUNING * subject.runs)  # as `Audit.tuning`: a look counts the runs after these
+    runs, bounds = np.array([(look.runs + tuning, look.bound) for look in subject.looks], dtype=float).T
     drawing = line_figure(
         [Line(runs, bounds, "proven", _ONE, width=3.0)],
         Axes("Runs on each data set", f"Lower bound on {subject.symbol}", log_x=True, from_zero=True, bound="lower"),

@@ -114,6 +114,7 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
     """
     names = list(values)
     colors = [style.PALETTE["private"] if name == best else style.GREY for name in names]
+    # 34 pixels for each bar, 90 for margins and axis.
     frame = style.layout(Axes(title, ""), legend_entries=0, height=max(220, 34 * len(names) + 90))
     # A name may come from a link or a file: it is text, and no link.
     literal = [html.escape(name, quote=False) for name in names]
@@ -155,7 +156,8 @@ def proven_error(
     )
 
 
-RATES = np.concatenate([np.linspace(0.0, 0.05, 51), np.linspace(0.06, 1.0, 95)])  # false positive rates
+# False positive rates at which curves are evaluated; denser near 0, where trade-off curves are steep.
+RATES = np.concatenate([np.linspace(0.0, 0.05, 51), np.linspace(0.06, 1.0, 95)])
 
 
 def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = "the noise below") -> go.Figure:

@@ -156,7 +156,7 @@ def _stops(arm_trace: ArmTrace, line: Line, iterations: np.ndarray) -> list[Mark
     stops = endings(arm_trace)
     if stops is None or not stops.finished or not np.isfinite(line.y).any():
         return []
-    # Of the first record at the median stop or after it.
+    # The first record at the median stop or after it; the last one if the records do not reach it.
     index = min(int(np.searchsorted(iterations, stops.median_stop)), len(iterations) - 1)
     text = f"{line.name}: {stops.describe()}"
     return [Mark(float(line.x[index]), float(line.y[index]), text, line.style.color)]

@@ -199,7 +199,7 @@ def _colors(heights: Mapping[str, np.ndarray], result: SweepResult, log: bool) -
     title = result.metric.label if result.metric else ""
     bar: dict[str, Any] = {"title": {"text": title, "side": "right"}, "thickness": 14, "len": 0.9}
     if log:
-        step = max(1, math.ceil((high - low) / 6))
+        step = max(1, math.ceil((high - low) / 6))  # at most seven ticks
         ticks: list[float] = list(range(math.ceil(low), math.floor(high) + 1, step)) or [low, high]
         bar |= {"tickvals": ticks, "ticktext": [short(10.0**tick, 2) for tick in ticks]}
     return {"colorscale": _COLORS, "cmin": low, "cmax": high, "colorbar": bar}
@@ -333,7 +333,7 @@ def along_budget(
     bound : label of an arm, budgets (k,), and a bound on its metric at each (k,).
     """
     log_y = result.metric is not None and result.metric.scale == "log"
-    lines, best = _lines(result, styles, log_x=False, log_y=log_y)
+    lines, best = _lines(result, styles, log_x=False, log_y=log_y)  # log_x=False: names without the growth
     is_complete = result.finished == result.points
     lines = [replace(line, value=False, band=is_complete) for line in lines if len(line.x)]
     lines, notes = one_band(lines, best) if is_complete else (lines, [])
@@ -396,7 +396,7 @@ def _crossings(
         return [], sentences
     values, medians = result.medians(one)
     intervals = result.crossing_intervals(one, other)
-    if len(intervals) != usual.places.shape[1]:  # empty over several data sets
+    if len(intervals) != usual.places.shape[1]:  # over several data sets there are none: the range over these
         intervals = tuple((float(points.min()), float(points.max())) for points in usual.places.T)
     crossings = []
     for points, sentence, (low, high) in zip(usual.places.T, sentences, intervals, strict=True):
@@ -477,7 +477,9 @@ def _guesses(result: SweepResult) -> list[Line]:
 def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log_y: bool) -> Line:
     """Return the line of one arm: medians over all runs, with the band from 10 to 90 %, named by label and growth."""
     values, samples = result.series(label)
-    if len({len(sample) for sample in samples}) == 1:  # equal numbers of runs, of which all quantiles take one call
+    # Equal numbers of runs, of which all quantiles take one call. None is nan, which `quantiles` would take from the
+    # value before.
+    if len({len(sample) for sample in samples}) == 1:
         low, median, high = quantiles(np.array(samples)).T
     else:
         low, median, high = np.array([quantiles(sample[None])[0] for sample in samples]).reshape(-1, 3).T

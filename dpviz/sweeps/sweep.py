@@ -48,22 +48,26 @@ class Setting:
     def usual(self) -> tuple[float, float]:
         """The range that a page proposes: a factor of ten on either side of the default for a setting on a log scale,
         else the whole declared range."""
-        low, high, default = self.control.low or 0.0, self.control.high or 1.0, self.control.default
-        if self.control.scale == "linear" or not default:
+        low, high, default = self.control.low, self.control.high, self.control.default
+        assert low is not None and high is not None  # `numbers` leaves the other controls out
+        if self.control.scale == "linear" or not default:  # 0, or None for "by theory", has no multiples
             return low, high
         return max(low, self._rounded(default / 10)), min(high, self._rounded(default * 10))
 
     def grid(self, low: float, high: float, count: int) -> tuple[float, ...]:
         """Return at most `count` different values from low to high, ascending, evenly spaced on the declared scale.
 
-        Values between the ends are rounded to three digits, or to whole numbers. Raises UserError if the range is
-        empty.
+        Both ends are among them; for a count of 1 only `low`. Values between the ends are rounded to three digits, or
+        to whole numbers, so that some may coincide. Raises UserError if the range is empty.
         """
         if not low < high:
             raise UserError(f"{self.control.label}: “From” must be below “To”.", title="This range is empty")
+        if count == 1:
+            return (float(low),)
         spacing = np.geomspace if self.logarithmic and low > 0 else np.linspace
         between = {self._rounded(value) for value in spacing(low, high, count)[1:-1].tolist()}
-        return tuple(sorted({float(low), *between, float(high)}))
+        inside = {value for value in between if low < value < high}  # in a narrow range rounding may lead out of it
+        return tuple(sorted({float(low), *inside, float(high)}))
 
     @property
     def logarithmic(self) -> bool:
@@ -148,6 +152,7 @@ class Point(Place):
     def steps(self) -> int:
         """Number of steps of all methods and repeats together, as a measure of the point's computing time."""
         repeats = 0 if self.experiment is None else self.experiment.replicates
+        # A plan without steps counts one, as it takes time, too.
         return repeats * sum(max(1, plan.iterations) for plan in self.plans.values())
 
     @property
@@ -430,13 +435,14 @@ class _UnderWay:
         self._run = [point for point in points if point.experiment is not None]
         self._stopping, self._on_progress, self._lock = stopping, on_progress, threading.Lock()
         # Of each point its weight in the sweep's progress, and its own progress; both in [0, 1].
-        self._weights = [point.steps / sum(point.steps for point in self._run) for point in self._run]
+        total_steps = sum(point.steps for point in self._run)
+        self._weights = [point.steps / total_steps for point in self._run]
         self._shares, self._progress, self._restored = [0.0] * len(self._run), 0.0, 0.0
         self._failed: dict[int, str] = {}
         self._succeeded = 0
         second = sweep.second.values if sweep.second else ()
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
-        self.result.finished = len(points) - len(self._run)
+        self.result.finished = len(points) - len(self._run)  # where no arm has a plan, there is nothing to wait for
         self.result.public, self.result.price = sweep.experiment.public, sweep.price(points)
         setting = named(sweep.experiment, sweep.fields)
         if setting is not None:
@@ -490,7 +496,7 @@ class _UnderWay:
         """Set the progress of the point `number` to `share`, report the sweep's progress, and return the step."""
         with self._lock:
             self._shares[number] = max(share, self._shares[number])
-            progress = sum(weight * share for weight, share in zip(self._weights, self._shares, strict=True))
+            progress = sum(weight * part for weight, part in zip(self._weights, self._shares, strict=True))
             is_complete = min(self._shares) == 1.0  # then exactly 1, whatever the rounding errors of the sum are
             self._progress = 1.0 if is_complete else min(1.0, max(self._progress, progress))
             step = SweepStep(self._run[number].value, self.result, self._progress, self._restored)

@@ -25,7 +25,8 @@ from dpviz.problems.base import Metric
 # --------------------------------------------------- laws: growth with a setting, and the crossings of two methods
 
 _NORMAL = 1.959964  # number of standard errors on either side of a 95 % interval
-_MIN_WEIGHT = 1e-6  # smallest relative weight, so that runs that diverged do not make a weighted sum of squares zero
+# Smallest root of a weight, so that runs that diverged do not make a weighted sum of squares zero.
+_MIN_ROOT_WEIGHT = 1e-6
 
 # On one data set, the last numbers (R,) of the R runs at each of k values of the setting.
 Samples = Sequence[np.ndarray]
@@ -65,7 +66,7 @@ def power_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
     logarithm in some data set are left out; None if fewer than two remain.
     """
     values, intervals = np.asarray(values, float), _around_medians(data_sets)
-    has_logarithm = (values > 0) & (intervals[..., 0] > 0).all(axis=0)
+    has_logarithm = (values > 0) & (intervals[..., 0] > 0).all(axis=0)  # of the interval, so of its lower end
     values, intervals = values[has_logarithm], intervals[:, has_logarithm]
     line = _Line.through(np.log(values), np.log(intervals), np.ones(len(values)))
     return None if line is None else line.fit(_several(data_sets), intervals[..., 1], logarithmic=True)
@@ -85,7 +86,8 @@ def log_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
     weights = np.ones(len(values))
     if medians.size and (medians > 0).all():
         means = medians.mean(axis=0)  # (k,) over the data sets
-        weights = np.maximum(means.min() / means, _MIN_WEIGHT) ** 2
+        # 1/mean², for relative errors; the common factor min² makes 1 the largest weight.
+        weights = np.maximum(means.min() / means, _MIN_ROOT_WEIGHT) ** 2
     line = _Line.through(np.log(values), intervals, weights)
     return None if line is None else line.fit(_several(data_sets), medians, logarithmic=False)
 
@@ -151,6 +153,7 @@ class _Line:
             margins = [_NORMAL * error for error in errors]
             if len(self.slopes) > 1:  # the spread of the slopes of several data sets
                 degrees = len(self.slopes) - 1
+                # `np.std` divides by S: over √(S-1) it is the sample standard deviation over √S.
                 errors.append(float(np.std(self.slopes)) / math.sqrt(degrees))
                 margins.append(float(stdtrit(degrees, 0.975)) * errors[-1])
             misfits = self._misfits(medians, np.exp(self.law) if logarithmic else self.law)
@@ -185,7 +188,8 @@ class _Line:
 
 
 def better_law(power: Fit | None, log: Fit | None) -> str:
-    """Return which law fits better, in words: "Power law", or "Log law (4 of 5 data sets)"; "" without misfits.
+    """Return which law fits better, in words: "Power law", "Log law (4 of 5 data sets)", or "Neither clearly (power law
+    in 2 of 5)"; "" without misfits.
 
     A law is called better if its misfit is the smaller one in at least four of five data sets.
     """
@@ -213,7 +217,7 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
     values, medians_a, medians_b : (k,) points of the curves, values ascending.
     """
     x = _logarithmic(values)
-    heights = _logarithmic(np.stack([medians_a, medians_b])) if len(values) else np.empty((2, 0))
+    heights = _logarithmic(np.stack([medians_a, medians_b]))
     difference = heights[0] - heights[1]
     crossings = []
     for i, j in _turns(difference):
@@ -241,8 +245,9 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
     errors = np.nan_to_num(np.linalg.norm((intervals[..., 2] - intervals[..., 0]) / 2, axis=0), nan=math.inf)
     result = []
     for i, j in _turns(difference):
-        low, high = x[min(i + 1, j - 1)], x[max(i + 1, j - 1)]  # the curves are equal at all points in between
-        if j == i + 1:  # there is no point in between
+        if j > i + 1:  # the curves are equal at all points in between
+            low, high = x[i + 1], x[j - 1]
+        else:
             left, right = difference[i], difference[j]
             inverse_slope = (x[j] - x[i]) / (left - right)
             crossing = x[i] + inverse_slope * left
@@ -299,9 +304,7 @@ def orders(one: str, other: str, curves: Sequence[tuple[np.ndarray, np.ndarray, 
             leaders = tuple(pair[number % 2] for number in range(len(crossings) + 1))
         by_leaders.setdefault(leaders, []).append(crossings)
     most_frequent_first = sorted(by_leaders.items(), key=lambda item: -len(item[1]))
-    return tuple(
-        Order(leaders, np.array(crossings).reshape(len(crossings), -1)) for leaders, crossings in most_frequent_first
-    )
+    return tuple(Order(leaders, np.array(crossings)) for leaders, crossings in most_frequent_first)
 
 
 # -------------------------------------------------------------------------------------------------------------- results
@@ -627,10 +630,11 @@ class SweepResult(Displayed):
         for label, arm_trace in trace.lanes.items():
             _, series = arm_trace.series(self.metric_name)
             numbers = last_numbers(series)
-            status = arm_trace.status_of(trace.metrics[self.metric_name]) if len(numbers) else "not private"
             if not len(numbers):
                 self.leave_out([LeftOut(place, label, "This method does not record the quantity.")])
-            elif np.isnan(numbers).any():
+                continue
+            status = arm_trace.status_of(trace.metrics[self.metric_name])
+            if np.isnan(numbers).any():
                 reason = "Some runs of this method delivered no numbers."
                 self.leave_out([LeftOut(place, label, reason, raw=status == "not private")])
             else:

@@ -49,6 +49,8 @@ def test_an_audit_streams_and_says_what_it_found() -> None:
     assert verdict == audit.run()
     assert not verdict.violation and 0.5 < verdict.tightness < 1 and verdict.claim == 1.0
     assert verdict.sentence().startswith("No violation found: this attack proves ε ≥ 0.")
+    stopped = audit.verdict(seen[3])
+    assert stopped.figure().data[0].x.tolist() == [1750, 2500], "with the runs on which the attack is chosen"
 
 
 def test_blocks_do_not_repeat_each_other_and_seeds_repeat_an_audit() -> None:

@@ -11,6 +11,7 @@ from dpviz.datasets.synthetic import UniformLinear, UniformLogistic
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import columns, final_table
 from dpviz.experiments.summary import summary
+from dpviz.experiments.trace import Trace
 from dpviz.exports.export import to_csv
 from dpviz.families.accelerated import GradientDescent
 from dpviz.plots.elements.style import arm_styles
@@ -81,6 +82,7 @@ def test_a_sweep_of_the_accuracy_has_the_guess_of_every_point() -> None:
 
 def test_a_comparison_has_it_too_and_offers_no_curve_of_its_own() -> None:
     of = experiment(LogisticRegression(data=DATA))
+    assert summary(Trace({"GD": of.metrics().values()})).guess("accuracy") is None, "nothing is recorded yet"
     found = Side("Mine", of, of.plans(), summary(of.run(TABLE)))
     assert "accuracy" in comparison.metrics([found]) and "majority" not in comparison.metrics([found])
     *_, level = comparison.curves([found], "accuracy", STEPS, every=True)

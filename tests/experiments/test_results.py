@@ -17,6 +17,7 @@ from dpviz.experiments.results import (
     reading,
     releases,
 )
+from dpviz.experiments.summary import Series
 from dpviz.experiments.trace import Trace
 from dpviz.exports.export import to_table
 from dpviz.families.accelerated import GradientDescent, Nesterov
@@ -273,3 +274,9 @@ def test_runs_say_how_many_releases_they_make_and_what_these_add_up_to(
     plans = Experiment(problem=problem, arms=(*arms, free), budget=budget).plans()
     assert releases([(plan, repeats) for plan in plans.values()], budget) == said
     assert releases([(plans["free"], repeats)], budget) == "no release"
+
+
+def test_a_share_of_the_start_has_its_interval_as_shares_too() -> None:
+    series = Series(np.arange(2), np.array([[1.0, 2.0, 3.0], [0.5, 1.0, 2.0]]), (0.8, 1.6))
+    share = series.relative
+    assert share is not None and share.end.tolist() == [0.25, 0.5, 1.0] and share.interval == (0.4, 0.8)

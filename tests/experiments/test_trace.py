@@ -55,6 +55,16 @@ def test_series_are_iterations_by_replicates_and_empty_if_not_recorded() -> None
     assert trace.metrics == {"objective_gap": GAP, "rho_spent": SPENT}
 
 
+def test_what_may_be_shown_does_not_grow_with_the_trace() -> None:
+    trace = recorded([0, 3])
+    trace.lanes["A"].finish()
+    visible = trace.visible(False)
+    trace.lanes["A"].append(snapshot(7), {"objective_gap": np.zeros(3)}, 0.1, np.ones(3), np.ones((3, 2)))
+    arm_trace = visible.lanes["A"]
+    assert visible.series("A", "rho_spent")[0].tolist() == [0, 3] and len(arm_trace.path["x"]) == 2
+    assert arm_trace.status == ("exhausted",) * 3 and not arm_trace.cloud and not arm_trace.spent
+
+
 def test_what_is_recorded_does_not_change_with_the_snapshot() -> None:
     """A snapshot's arrays are valid until the next step only: the algorithm may write into them."""
     trace, source = recorded([]), snapshot(1)

@@ -1,6 +1,10 @@
 """What of an experiment can be varied, and over which values."""
 
+from typing import Literal
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
@@ -12,6 +16,7 @@ from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.specification import Control
 from dpviz.sweeps.sweep import Setting, Sweep, data_seed, named, settings
+from tests.strategies import steady
 
 EXPERIMENT = Experiment(
     problem=LogisticRegression(),
@@ -57,6 +62,30 @@ def test_values_are_spaced_as_declared_and_whole_numbers_stay_whole() -> None:
     assert share.usual == (0.0, 1.0) and share.grid(0.0, 1.0, 3) == (0.0, 0.5, 1.0)
     with pytest.raises(UserError, match="Privacy budget: “From” must be below “To”"):
         budget.grid(2.0, 2.0, 5)
+
+
+@steady
+@given(
+    low=st.floats(-2e3, 2e3),
+    width=st.floats(1e-3, 1e6),
+    count=st.integers(1, 24),
+    scale=st.sampled_from(["linear", "log"]),
+    kind=st.sampled_from([int, float]),
+)
+@example(1000.4, 2.6, 5, "linear", float)
+@example(1000.4, 2.6, 5, "log", int)
+@example(0.2, 19.8, 1, "log", float)
+def test_values_are_within_their_range_and_no_more_than_wanted(
+    low: float, width: float, count: int, scale: Literal["linear", "log"], kind: type
+) -> None:
+    high = low + width
+    setting = Setting(Control("size", "Size", "", 1.0, kind, -1e7, 1e7, scale=scale), ("size",))
+    values = setting.grid(low, high, count)
+    assert values[0] == low and len(values) <= count and list(values) == sorted(set(values))
+    assert values[-1] == (high if count > 1 else low)
+    assert all(value == (round(value) if kind is int else float(f"{value:.3g}")) for value in values[1:-1])
+    if kind is float and high >= 2 * low > 0:
+        assert len(values) == count, "three digits tell them apart"
 
 
 def test_what_will_be_recorded_is_known_before_anything_runs() -> None:

@@ -42,7 +42,7 @@ class Range:
 
     def place(self, values: ArrayLike) -> np.ndarray:
         """Return the positions of values (any shape) along the axis: 0 at its lower end, 1 at its upper end."""
-        scaled = np.log10(np.maximum(values, 1e-300)) if self.log else np.asarray(values)
+        scaled = np.log10(np.maximum(values, 1e-300)) if self.log else np.asarray(values)  # 0 has no logarithm
         return np.asarray((scaled - self.low) / (self.high - self.low))
 
     @property
@@ -68,10 +68,12 @@ def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) 
         low = min(low, 0.0)
     step = 0.5 if log else _round_part((high - low) or abs(high) or 1.0)
     extra = float(low == high)  # a constant has a step of room on both sides
+    # Rounded to nine decimals first, so that a rounding error at a round number does not add a step.
     low = (math.floor(round(low / step, 9)) - extra) * step
     high = (math.ceil(round(high / step, 9)) + extra) * step
     width = high - low
     start = low if from_zero and low == 0.0 else low - _PADDING * width
+    # The room above/(1 - above) of the width is the share `above` of both together.
     return Range(start, high + (_PADDING + above / (1 - above)) * width, log)
 
 
@@ -113,7 +115,7 @@ def log_ticks(opening: Range, across: bool = False) -> dict[str, Any]:
     decades = opening.high - opening.low
     # Plotly has a label at every ⌈decades / nticks⌉ powers of ten if that is above 0.7 before it is rounded up.
     ticks: dict[str, Any] = {"nticks": max(3, min(math.ceil(decades), 4 if across else 6))}
-    if 1 <= decades <= 2.1 and (across or not opening.plain):
+    if 1 <= decades <= 2.1 and (across or not opening.plain):  # 2.1: two decades, and a little tolerance
         powers = range(math.floor(opening.low) - 1, math.ceil(opening.high) + 2)
         values = [factor * 10.0**power for power in powers for factor in (1, 3)]
         return ticks | {"tickvals": values, "ticktext": [short(value) for value in values]}

@@ -114,7 +114,7 @@ def margin(ends: Sequence[End]) -> int:
 
 def beyond(lines: Sequence[str]) -> int:
     """Return the pixels that these lines of text need to the right of the frame; an empty margin without lines."""
-    return math.ceil(_GAP + wide(lines) + 4) if lines else 16
+    return math.ceil(_GAP + wide(lines) + 4) if lines else 16  # 4 pixels free; 16 is the margin of `style.layout`
 
 
 def draw(ends: Sequence[End], height: float, log_x: bool, log_y: bool) -> tuple[list[dict[str, Any]], ...]:
@@ -259,7 +259,7 @@ def _with_legend(figure: go.Figure, width: float = 350.0, legend: bool = True) -
     width : of the legend, in pixels. It becomes higher by the rows of the legend.
     """
     named = [trace for trace in figure.data if trace.name and trace.showlegend is not False]
-    widths = [60 + _CHARACTER * len(trace.name) for trace in named]
+    widths = [60 + _CHARACTER * len(trace.name) for trace in named]  # 60 pixels, about, for the sample of the line
     # Plotly puts all names into one row if they fit, else into columns as wide as the longest name.
     rows = math.ceil(len(named) / max(1, width // max(widths))) if sum(widths) > width else 1
     figure.layout.annotations = [note for note in figure.layout.annotations if note.name != NAME]

@@ -127,7 +127,7 @@ def line_drawing(
     """
     lines = [replace(line, y=bounding(line.y, axes.bound)) for line in lines]
     visible = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
-    if not visible:
+    if not visible:  # and so no range of the axis that could begin at zero
         return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
     notes = [*notes, *_clipped(visible, axes.log_y)]
     scale = Scale(axes.log_x, axes.log_y)
@@ -165,8 +165,9 @@ def line_drawing(
         frame["shapes"] += shapes
     traces = [trace for line in visible for trace in band(line, scale)]  # before all lines, so that none is covered
     curves, has_readout = _curves(visible, scale, opening, axes.bound)
-    if not has_readout and not axes.log_x:
+    if not has_readout and not axes.log_x:  # on a log axis the distance between two steps varies
         frame["hoverdistance"] = _hover_distance(visible)
+    # Of several limits the lowest has its label below it, so that two labels do not overlap.
     lowest = min(limits, key=lambda limit: limit.value) if len(limits) > 1 else None
     traces += [*curves, *(limit_line(limit, span, scale, limit is lowest) for limit in limits), *_marks(marks, scale)]
     return {"data": traces, "layout": frame}
@@ -255,10 +256,10 @@ def _hover_distance(lines: Sequence["Line"]) -> int:
     """Return the largest distance between cursor and point, in pixels, at which a hover text appears.
 
     It is most of the distance between two steps in a chart of usual width, so that the cursor always finds a step, but
-    finds no line beyond its end.
+    finds no line beyond its end; never above 20, which is plotly's own distance.
     """
     steps = max(len(line.x) for line in lines) - 1
-    return round(min(20.0, max(1.0, 0.7 * _USUAL_WIDTH / max(steps, 1) - 2)))
+    return round(min(20.0, max(1.0, 0.7 * _USUAL_WIDTH / max(steps, 1) - 2)))  # 0.7 and 2 pixels are a choice
 
 
 @dataclass(frozen=True)
@@ -379,7 +380,8 @@ def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
 
 
 def _coincide(one: Line, other: Line) -> bool:
-    """Return whether two lines with legend entries look alike and have equal points and bands, up to rounding."""
+    """Return whether two lines with legend entries look alike and have equal points, more than one, and equal bands, up
+    to rounding."""
     if not (one.legend and other.legend) or (one.style.reference, one.width) != (other.style.reference, other.width):
         return False
     if not 1 < len(one.x) == len(other.x) or (one.low is None) != (other.low is None):

@@ -47,7 +47,7 @@ def small_multiples(
     frame["margin"] |= {"t": frame["margin"]["t"] + _ABOVE}
     frame |= {"height": height + frame["margin"]["t"] + style.BOTTOM, "showlegend": False}
     for note in frame["annotations"]:
-        note["yshift"] = _ABOVE - 6
+        note["yshift"] = _ABOVE - 6  # above the names of the panels, and a little into their row
     x_axis, y_axis = frame.pop("xaxis"), frame.pop("yaxis") | view
     traces: list[dict[str, Any]] = []
     for i, line in enumerate(panels):
@@ -63,6 +63,7 @@ def small_multiples(
         right = left + 1 / (columns + (columns - 1) * _BETWEEN)
         top = 1 - row * (_PANEL + _ABOVE) / height
         is_lowest = i + columns >= len(panels)  # the lowest of its column
+        # Rounding errors must not lead out of [0, 1], which plotly refuses.
         across = x_axis | {"domain": [left, min(1.0, right)], "anchor": panel_axes["yaxis"]}
         across |= {"showticklabels": is_lowest}
         up = y_axis | {"domain": [max(0.0, top - _PANEL / height), top], "anchor": panel_axes["xaxis"]}
@@ -72,6 +73,6 @@ def small_multiples(
         up["title"] = {"text": axes.y if column == 0 and row == rows // 2 else ""}
         shared = {"x": {"matches": "x"}, "y": {"matches": "y"}} if i else {"x": {}, "y": {}}
         frame |= {f"xaxis{number}": across | shared["x"], f"yaxis{number}": up | shared["y"]}
-        name = broken(line.name, short(float(line.y[-1])), 99)[0]
+        name = broken(line.name, short(float(line.y[-1])), 99)[0]  # 99 characters: all in one line
         frame["annotations"].append(style.panel_name(name, left, top))
     return go.Figure({"data": traces, "layout": frame})

@@ -29,7 +29,7 @@ class Ruler:
 
     def place(self, values: np.ndarray) -> np.ndarray:
         """Return the positions of values as shares of the axis; those of values beyond its ends are 0 or 1."""
-        scaled = np.log10(np.maximum(values, 1e-300)) if self.log else values
+        scaled = np.log10(np.maximum(values, 1e-300)) if self.log else values  # 0 has no logarithm
         return np.clip((scaled - self.low) / (self.high - self.low), 0.0, 1.0)
 
     def value(self, shares: np.ndarray) -> np.ndarray:
@@ -39,13 +39,15 @@ class Ruler:
 
     @cached_property
     def ticks(self) -> list[tuple[float, str]]:
-        """Pairs (position, text) of round numbers on the axis; positions are shares of it."""
+        """Pairs (position, text) of round numbers on the axis, ends within a rounding error included; positions are
+        shares of it."""
         if self.log:
             values = 10.0 ** np.arange(np.ceil(self.low - 1e-9), np.floor(self.high + 1e-9) + 1)
         else:
             span = self.high - self.low
             power = 10.0 ** np.floor(np.log10(span))
-            step = power * next(share for share in (0.2, 0.5, 1.0, 2.0) if span / (share * power) <= 6)  # few ticks
+            # The smallest of these steps of which at most six fit. Of the largest at most five do: span < 10 power.
+            step = power * next(share for share in (0.2, 0.5, 1.0, 2.0) if span / (share * power) <= 6)
             values = np.arange(np.ceil(self.low / step), np.floor(self.high / step + 1e-9) + 1) * step + 0.0  # no -0
         return [(float(share), short(value)) for share, value in zip(self.place(values), values, strict=True)]
 

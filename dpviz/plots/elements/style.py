@@ -144,7 +144,7 @@ def layout(
     if axes.from_zero:
         y_axis["rangemode"] = "tozero"
     return {
-        "height": height + 20 * max(0, legend_rows - 2),
+        "height": height + 20 * max(0, legend_rows - 2),  # 20 pixels a row; there is room for two rows in any case
         "margin": {"l": 48, "r": 16, "t": top_margin(notes, axes.y), "b": BOTTOM},
         "annotations": [
             *([_NOTE | {"text": "<br>".join(notes)}] if notes else []),
@@ -205,8 +205,10 @@ def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, An
     factor = size / TEXT  # above 1 where a figure is enlarged for a lecture hall
     anchor = "paper", 1, "bottom"  # of the notes above the frame
     notes = [note for note in layout.get("annotations", ()) if tuple(map(note.get, ("yref", "y", "yanchor"))) == anchor]
+    without_notes = factor * _ABOVE["yshift"]
     above = max(
-        (factor * ROW * (note["text"].count("<br>") + 1) + note.get("yshift", 0) for note in notes), default=8 * factor
+        (factor * ROW * (note["text"].count("<br>") + 1) + note.get("yshift", 0) for note in notes),
+        default=without_notes,
     )
     text = {"name": "title", "text": "<br>".join(wrap(title["text"], FRAME)), "font": {"size": size}}
     return _ABOVE | text | {"xshift": factor * _ABOVE["xshift"], "yshift": above}

@@ -32,6 +32,7 @@ def in_words(figure: go.Figure | Drawing) -> str:
     if all_traces[0]["type"] == "heatmap":
         return f"{_plain(layout['coloraxis']['colorbar']['title']['text'])}: {_heat(all_traces, x_title, y_title)}."
     named = (trace for trace in all_traces if trace["name"])
+    # In small multiples, a line without a panel of its own is only there again, in the panels of others.
     visible = (trace for trace in named if trace["showlegend"] is not False or trace["meta"] == AGAIN)
     traces = list({trace["name"]: trace for trace in visible}.values())  # each name once
     if any(trace["stackgroup"] for trace in traces):
@@ -63,6 +64,7 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
         sentence = f"{y_title}: {name} goes from {write(float(line['y'][0]))} to {write(end)}"
         lowest = f"lowest at {x_title} = {short(float(line['x'][best]))}, {write(float(line['y'][best]))}"
         return [f"{sentence}, {lowest}" if 0 < best < len(line["y"]) - 1 else sentence]
+    # In single precision, which is exact to 6e-8, smaller relative differences come from rounding.
     if np.ptp(list(ends.values())) <= 1e-6 * abs(max(ends.values(), key=abs)):
         common_end, *_ = ends.values()
         return [f"{y_title}: all end at {write(common_end)}"]
