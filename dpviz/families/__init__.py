@@ -47,8 +47,8 @@ def preset_names() -> Iterator[tuple[str, str]]:
 
 def preset(family: str, name: str) -> Preset:
     """Return the preset with this name from the package of a family, such as "accelerated"."""
-    presets: tuple[Preset, ...] = importlib.import_module(f"{__name__}.{family}.presets").PRESETS
-    return next(preset for preset in presets if preset.name == name)
+    family_presets: tuple[Preset, ...] = importlib.import_module(f"{__name__}.{family}.presets").PRESETS
+    return next(preset for preset in family_presets if preset.name == name)
 
 
 def audits() -> "Mapping[str, tuple[Case, ...]]":
@@ -58,12 +58,13 @@ def audits() -> "Mapping[str, tuple[Case, ...]]":
 
 def broken() -> "tuple[Broken, ...]":
     """Return the algorithms of all families that contain a mistake on purpose, which audits should find."""
-    return tuple(mistake for _, module in _modules("audits") for mistake in getattr(module, "BROKEN", ()))
+    lists = [getattr(module, "BROKEN", ()) for _, module in _modules("audits")]  # not every family has such algorithms
+    return tuple(mistake for mistakes in lists for mistake in mistakes)
 
 
 def _modules(module_name: str) -> Iterator[tuple[str, Any]]:
     """Import the module with this name, such as "audits", of every family that has one; yield (family, module)."""
     for family in pkgutil.iter_modules(__path__):
         full_name = f"{__name__}.{family.name}.{module_name}"
-        if find_spec(full_name) is not None:
+        if find_spec(full_name) is not None:  # asked first, so that an ImportError inside of the module is not hidden
             yield family.name, importlib.import_module(full_name)

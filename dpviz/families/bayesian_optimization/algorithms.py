@@ -19,7 +19,7 @@ from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergenc
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import planning, posterior
 from dpviz.families.bayesian_optimization.batches import Batches, Placing
-from dpviz.families.bayesian_optimization.posterior import JITTER, Matern, solved
+from dpviz.families.bayesian_optimization.posterior import MIN_NOISE, Matern, solved
 from dpviz.privacy import calibration, releases
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
@@ -37,7 +37,7 @@ UNCERTAINTY = Metric(
     "gradient_uncertainty", "Largest standard deviation of the gradient, per unit of a loss", released=True, scale="log"
 )
 RULES = {"adagrad": "AdaGrad: each coordinate at its own pace", "sgd": "Plain steps"}
-BY_NAME = ("share", "noise_factor")  # settings in which methods differ that have other labels
+BY_NAME = ("share", "noise_factor")  # settings whose value follows from a method's label, unless it is set
 # Hue and dash of DP-GIBO with a part of the budget, with far too little noise assumed, too little, and too much.
 OTHER_LOOKS = (2, 3), (2, 2), (2, 1), (3, 2)
 UNCLIPPED = DIVERGED  # a clip that no gradient reaches; not infinite, because sensitivities must be finite
@@ -85,6 +85,7 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
     def released_settings(self) -> str:
         """Return the settings that the releases depend on, as JSON; the share and the noise factor only where they are
         not 1, so that methods without them draw the noise that they had before these settings existed."""
+        # Only DP-GIBO has a noise factor; for the other methods it counts as 1.
         return self.settings_without([name for name in BY_NAME if getattr(self, name, 1.0) == 1.0])
 
     @abstractmethod
@@ -98,8 +99,9 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         """Return the plan with equal Gaussian noise in all T steps."""
         ones = np.ones(self.iterations)  # all steps get equal parts of the budget
-        rho = calibration.calibrate_gaussian(budget, ones, facts.n, facts.n, facts.released)
-        events = calibration.gaussian_events(self.share**2 * rho, facts.n, facts.n)  # the share is of μ, and ρ = μ²/2
+        batch = facts.n  # every step uses all users
+        rho = calibration.calibrate_gaussian(budget, ones, batch, facts.n, facts.released)
+        events = calibration.gaussian_events(self.share**2 * rho, batch, facts.n)  # the share is of μ, and ρ = μ²/2
         scales = [noise_scale(event, facts.gradient_sensitivity(self.clip)) for event in events]
         return Plan.fixed(
             facts,
@@ -107,7 +109,7 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
             events,
             noise={"gradient": np.array(scales)},
             resolved=self._resolved(facts),
-            notes=planning.warnings(facts, self.clip, scales[0]) + self._notes(facts),
+            notes=planning.warnings(facts, self.clip, scales[0]) + self._notes(facts),  # all scales are equal
             step_size=self.step_size * ones,
             clip=(self.clip if budget.private or self.clip_always else UNCLIPPED) * ones,
         )
@@ -133,7 +135,7 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         yield Snapshot(0, {"x": walk.x}, released, estimates.diagnostics(walk.x))
         for t, (event, step_size, clip) in enumerate(steps, 1):
             query = estimates.mean_gradient(walk.x, clip)
-            internal = estimates.diagnostics(walk.x, query)
+            internal = estimates.diagnostics(walk.x, query)  # at the iterate before the step
             walk.step(mechanisms.gaussian(query, event), step_size)
             released = {NOISY_NORM.name: walk.norm, **estimates.released}
             yield Snapshot(t, {"x": walk.x}, released, internal, status=divergence_status(walk.lost))
@@ -142,8 +144,8 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
 class Walk:
     """The iterates of all replicates in a descent.
 
-    x : (R, d) iterates, in the box. norm : (R,) lengths of the last noisy gradients. lost : (R,) True for replicates
-    that have diverged.
+    x : (R, d) iterates, in the box. norm : (R,) lengths of the last noisy gradients; NaN before the first step, 0 for
+    replicates that have diverged. lost : (R,) True for these.
     """
 
     def __init__(self, facts: TuningFacts, mechanisms: Mechanisms, rule: Literal["adagrad", "sgd"]) -> None:
@@ -154,12 +156,12 @@ class Walk:
 
     def step(self, gradient: np.ndarray, step_size: float) -> None:
         """Step against the noisy gradients (R, d) and project to the box; replicates that diverge stay in place."""
-        self.lost = self.lost | ~(np.abs(gradient).max(axis=1) < DIVERGED)
+        self.lost = self.lost | ~(np.abs(gradient).max(axis=1) < DIVERGED)  # "not below" is true of NaN, too
         gradient = np.where(self.lost[:, None], 0.0, gradient)
         self.norm = np.linalg.norm(gradient, axis=1)
         if self._rule == "adagrad":
             self._squares = self._squares + gradient**2
-            gradient = gradient / (np.sqrt(self._squares) + 1e-8)
+            gradient = gradient / (np.sqrt(self._squares) + 1e-8)  # 1e-8: no division by 0 where all were 0
         self.x = np.clip(self.x - step_size * gradient, self.low, self.high)
 
 
@@ -188,6 +190,7 @@ class Estimates:
         query : the mean; None before the first step.
         """
         gradient = np.zeros_like(x) if query is None else query.value
+        # A copy, as the next query changes the array.
         return {"x": x, "gradient": gradient, "clipped": self._evaluations.clipped_share.copy()}
 
     def mean_gradient(self, x: np.ndarray, clip: float) -> releases.Query:
@@ -206,7 +209,8 @@ class Posteriors(Estimates):
         super().__init__(evaluations)
         count, d = len(evaluations.count), len(batches.low)
         self._batches = batches
-        self._known = [posterior.Evaluated(batches.surrogate, np.empty((0, d)))] * count  # evaluated points, of each
+        # Evaluated points of each replicate. All begin with one object, which is replaced and never changed.
+        self._known = [posterior.Evaluated(batches.surrogate, np.empty((0, d)))] * count
         self._series = {name: np.full(count, np.nan) for name in (BATCH_SIZE.name, UNEXPLAINED.name, UNCERTAINTY.name)}
 
     @property
@@ -224,14 +228,15 @@ class Posteriors(Estimates):
             checkpoint()
             trial = self._batches.next_batch(self._known[r], theta)
             self._known[r] = trial.known.latest(self._batches.window)
-            is_complete = self._known[r] is trial.known  # no old point was dropped
+            # `latest` returns the same object if it drops no old point; then the trial is the posterior already.
+            is_complete = self._known[r] is trial.known
             local = trial if is_complete else self._known[r].at(theta)
             points.append(trial.points)
             weights.append(local.weights)
             series[BATCH_SIZE.name][r] = len(trial.points)
             series[UNEXPLAINED.name][r] = local.unexplained
             series[UNCERTAINTY.name][r] = local.largest
-        self._evaluations.add(points)
+        self._evaluations.add(points)  # keeps the losses at as many points as `latest`, so that weights fit losses
         self._series = series
         return self._evaluations.gradient(weights, clip)
 
@@ -279,6 +284,7 @@ class Gibo(Descent):
     @property
     def look(self) -> tuple[int, int]:
         """Hue and dash of its lines, as indices; settings that change the label change these, too."""
+        # The labels have noise factors of 0.01 and 0.1; 0.03 is between them.
         conditions = (self.share < 1, self.noise_factor <= 0.03, self.noise_factor < 1, self.noise_factor > 1)
         for style, applies in zip(OTHER_LOOKS, conditions, strict=True):
             if applies:
@@ -312,8 +318,10 @@ class Gibo(Descent):
         sizes = planning.expected_batches(batches, self.iterations)
         window, largest = min(float(sizes.sum()), batches.window), float(sizes.max())
         stored = window * (n + d + window)
+        new_losses = largest * n  # of all replicates at once, before they are joined with the stored ones
+        # Joined losses; about six square matrices, such as the factor; and slopes between all points and the new ones.
         temporary = (window + largest) * (n + 6 * (window + largest) + d * largest)
-        return replicates * (problem.replicate + 8.0 * (stored + largest * n)) + 8.0 * temporary
+        return replicates * (problem.replicate + 8.0 * (stored + new_losses)) + 8.0 * temporary  # 8 bytes a number
 
     def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
         batches = self.batches(problem.facts)
@@ -365,13 +373,14 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         """Return the plan with a single selection, on which the whole budget is spent."""
         if not budget.private:
-            return Plan.fixed(facts, budget, (Laplace(math.inf),))
+            return Plan.fixed(facts, budget, (Laplace(math.inf),))  # an infinite ε is no noise
         eta = calibration.calibrate_selections(budget, np.ones(1), prior=facts.released)
         return Plan.fixed(facts, budget, (ExpMech(eta),), resolved={"selection_epsilon": eta})
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         facts = plan.facts
         losses = replicates * at_a_time(replicates, self.trainings, facts.n) * facts.n
+        # 8 bytes a number: settings and a copy of them, losses and two copies.
         return replicates * (problem.replicate + 16.0 * self.trainings * facts.d) + 24.0 * losses
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
@@ -383,16 +392,17 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         yield latest
         low, high = problem.facts.box
         shape = (self.trainings, problem.facts.d)
+        # `common` generators are the same for all methods: random searches of one experiment try the same settings.
         points = np.array([generator.uniform(low, high, shape) for generator in mechanisms.common])
 
         def show_progress() -> None:
-            """Report the share of the settings that have been evaluated."""
+            """Write the share of the settings that have been evaluated into the snapshot that was yielded last."""
             latest.within = float(evaluations.count.min()) / self.trainings
 
         with at_checkpoints(show_progress):
             query = evaluations.utilities(points)
         (event,) = plan.events
-        if isinstance(event, Laplace):  # no privacy: the best setting itself
+        if isinstance(event, Laplace):  # no privacy: the best setting itself, after noise of scale 0
             selected = mechanisms.laplace(query._replace(norm="l1"), event).argmax(axis=1)
         else:
             selected = mechanisms.exponential(query, event)[:, 0]
@@ -432,6 +442,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         facts = plan.facts
+        # About four arrays of each shape for one replicate at a time. Per replicate: losses, a copy, and points.
         process = 4 * self.candidates * (self.trainings + facts.d) + 4 * self.trainings**2
         return replicates * (problem.replicate + 16.0 * facts.n + 8.0 * self.trainings * facts.d) + 8.0 * process
 
@@ -440,22 +451,24 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         check_facts(problem, plan.facts)
         facts, count = problem.facts, mechanisms.replicates
         low, high = facts.box
-        # The output: the evaluated point of each replicate with the lowest posterior mean; and who has diverged.
-        x, lost = facts.starting_points(mechanisms.common), np.zeros(count, dtype=bool)
+        x = facts.starting_points(mechanisms.common)  # the output: of the evaluated points that with the lowest mean
+        lost = np.zeros(count, dtype=bool)  # replicates that have diverged
         points, values = np.empty((count, self.trainings, facts.d)), np.zeros((count, self.trainings))
         evaluations = problem.evaluations(count)
         yield Snapshot(0, {"x": x}, {**training_series(evaluations), NOISY_LOSS.name: np.full(count, np.nan)})
-        surfaces = [Surface(self.length_scale, float(plan.schedule["assumed_noise"][0])) for _ in range(count)]
+        noise = float(plan.schedule["assumed_noise"][0])  # the same in all steps
+        surfaces = [Surface(self.length_scale, noise) for _ in range(count)]
         for t, event in enumerate(plan.events):
             for r, surface in enumerate(surfaces):
                 checkpoint()
                 candidates = mechanisms.public[r].uniform(low, high, (self.candidates, facts.d))
+                # A heuristic: half of the candidates are near the best point so far, with the standard deviation 0.5.
                 near = x[r] + 0.5 * mechanisms.public[r].standard_normal((self.candidates // 2, facts.d))
                 candidates[: len(near)] = np.clip(near, low, high)
                 # The last candidate is anywhere in the box: one of the random points with which the search begins.
                 points[r, t] = candidates[-1] if t < self.first else candidates[surface.lowest(candidates, t)]
             noisy = mechanisms.gaussian(evaluations.mean_loss(points[:, t]), event)[:, 0]
-            lost = lost | ~(np.abs(noisy) < DIVERGED)
+            lost = lost | ~(np.abs(noisy) < DIVERGED)  # "not below" is true of NaN, too
             values[:, t] = np.where(lost, 0.0, noisy)
             best = [surface.learn(points[r, : t + 1], values[r, : t + 1]) for r, surface in enumerate(surfaces)]
             x = np.where(lost[:, None], x, points[np.arange(count), best])
@@ -475,19 +488,19 @@ class Surface:
     def learn(self, points: np.ndarray, values: np.ndarray) -> int:
         """Condition on the noisy values (N,) at points (N, d); return the index of the point with the lowest posterior
         mean."""
-        scale = max(float(values.std()), 1e-12)
+        scale = max(float(values.std()), 1e-12)  # a single value, or equal ones, have the deviation 0
         standardised = (values - values.mean()) / scale  # the process has mean 0 and variance 1
         gram = self._kernel.gram(points, points)
-        noise = (self._noise / scale) ** 2 + JITTER * 1e6
+        noise = (self._noise / scale) ** 2 + MIN_NOISE
         self._points, self._factor = points, np.linalg.cholesky(gram + noise * np.eye(len(points)))
         self._weights = solved(self._factor, solved(self._factor, standardised[:, None]), transposed=True)[:, 0]
         return int(np.argmin(gram @ self._weights))
 
     def lowest(self, candidates: np.ndarray, t: int) -> int:
-        """Return the index of the candidate (C, d) with the lowest confidence bound in step t: the posterior mean less
-        √β_t standard deviations, β_t = 0.4 ln(C t² π²/0.6) (THEORY.md, section 8)."""
+        """Return the index of the candidate (C, d) with the lowest confidence bound in step t >= 1, after `learn`: the
+        posterior mean less √β_t standard deviations, β_t = 0.4 ln(C t² π²/0.6) (THEORY.md, section 8)."""
         covariances = self._kernel.gram(self._points, candidates)
         explained = (solved(self._factor, covariances) ** 2).sum(axis=0)
-        variance = np.maximum(1 - explained, 0.0)
+        variance = np.maximum(1 - explained, 0.0)  # not below 0 by rounding
         beta = 0.4 * math.log(len(candidates) * t**2 * math.pi**2 / 0.6)
         return int(np.argmin(self._weights @ covariances - np.sqrt(beta * variance)))

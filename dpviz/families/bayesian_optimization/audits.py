@@ -17,7 +17,7 @@ from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.tuning.model_tuning import NormalLocation
 
 ROWS = 20
-IDENTITY = "b" * 32
+IDENTITY = "b" * 32  # in place of the checksum of an uploaded file
 DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((-1.0, 1.0),), names=("a",))
 PROBLEM = NormalLocation(data=DATA, start=0.0, loss_cap=2.0)
 
@@ -45,12 +45,13 @@ SELECTION = (PureDP(epsilon=2.0), PureDP(epsilon=6.0))
 EXACT, SEARCH = GradientDescent(iterations=2, clip=0.1), GlobalSearch(trainings=2, first=1, candidates=10)
 RANDOM = RandomSearch(trainings=2)
 GIBO = Gibo(iterations=2, clip=0.1, batch_size=1)
-FAR_USER = Case("gibo_far", Gibo.title, GIBO.replaced(clip=1.0), CANARY, GAUSSIAN, far, 2000, canary_name=FAR)
+# Fewer runs than the default for the two methods that compute Gaussian processes, which take longest.
+FAR_USER = Case("gibo_far", Gibo.title, GIBO.replaced(clip=1.0), CANARY, GAUSSIAN, far, runs=2000, canary_name=FAR)
 WITH_WORST_USER: tuple[Case, ...] = (
-    Case("gibo", Gibo.title, GIBO, CANARY, GAUSSIAN, neighbours, 2000, canary_name=KNOWN),
+    Case("gibo", Gibo.title, GIBO, CANARY, GAUSSIAN, neighbours, runs=2000, canary_name=KNOWN),
     Case("exact_gradients", GradientDescent.title, EXACT, CANARY, GAUSSIAN, neighbours),
     Case("random_search", RandomSearch.title, RANDOM, CANARY, SELECTION, neighbours, canary_name=KNOWN),
-    Case("global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, 5000, canary_name=KNOWN),
+    Case("global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, runs=5000, canary_name=KNOWN),
 )
 CASES: tuple[Case, ...] = (
     *WITH_WORST_USER,

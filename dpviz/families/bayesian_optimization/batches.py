@@ -16,7 +16,7 @@ from dpviz.families.bayesian_optimization import designs
 from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Surrogate, Trial
 from dpviz.specification import Specification, choice, number
 
-STEPS = 60  # the most iterations of L-BFGS-B
+STEPS = 60  # the most iterations of L-BFGS-B, to limit the time; points may be used after any of them
 DESIGNS = {
     "adaptive": "Where least is known",
     "joint": "Where least is known, then moved together",
@@ -108,7 +108,7 @@ class Batches:
 
     def closed_form(self) -> int | None:
         """Return the number of points of a first step that reaches the level with the squared exponential kernel, by
-        the formula of section 4; None if no batch reaches it."""
+        a formula (THEORY.md, section 4); None if no batch reaches it."""
         placing = self.placing
         return designs.smallest_batch(self.level, len(self.low), self.surrogate.noise, placing.nearest, placing.repeats)
 
@@ -126,6 +126,7 @@ class Batches:
         if local.unexplained <= self.level:
             return self._placed(local, self.placing.least, axes)
         batch = self._smallest(local, axes)
+        # "joint": take points away, one by one, while the others, moved together, still reach the level.
         while self.placing.design == "joint" and len(batch.points) > max(1, self.placing.least):
             fewer = self._moved(local, self._placed(local, len(batch.points) - 1, axes))
             if fewer.unexplained > self.level:
@@ -137,7 +138,8 @@ class Batches:
         """Return the smallest batch after which at most ω is unexplained, and at least `placing.least` points; the
         largest batch if none reaches ω. axes : directions (d, d), in columns."""
         d = len(axes)
-        # Central differences, 2d points, repeated until they reach the level.
+        # Central differences, 2d points, repeated until they reach the level. There is one round at least, as repeats
+        # are at least 1, so that `high` and `best` are set.
         for high in range(2 * d, 2 * d * self.placing.repeats + 1, 2 * d):
             best = self._placed(local, high, axes)
             if best.unexplained <= self.level:
@@ -151,7 +153,9 @@ class Batches:
                 high, best = middle, trial
             else:
                 low = middle
-        return best if high >= self.placing.least else self._placed(local, self.placing.least, axes)
+        if high < self.placing.least:
+            return self._placed(local, self.placing.least, axes)
+        return best
 
     def _moved(self, local: Local, trial: Trial) -> Trial:
         """Return the trial with its points moved together by an optimiser for the design "joint", else unchanged."""
@@ -182,7 +186,8 @@ def _first_size(
 def _least_known_directions(local: Local) -> np.ndarray:
     """Return (d, d) orthonormal directions, in columns, in descending order of the gradient's remaining variance along
     them: the eigenvectors of its posterior covariance."""
-    return np.linalg.eigh(local.covariance)[1][:, ::-1]
+    eigenvectors = np.linalg.eigh(local.covariance)[1]  # in ascending order of the eigenvalues
+    return eigenvectors[:, ::-1]
 
 
 def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> Trial:
@@ -197,7 +202,7 @@ def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> T
         trial.points.ravel(),
         jac=True,
         method="L-BFGS-B",
-        bounds=np.tile(np.array([low, high]).T, (shape[0], 1)),
+        bounds=np.tile(np.array([low, high]).T, (shape[0], 1)),  # the box, once for each point
         options={"maxiter": STEPS},
     )
     moved = local.trial(result.x.reshape(shape))

@@ -15,7 +15,9 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.optimize import minimize_scalar
 
-_LOWEST, _HIGHEST = -12.0, 1.0  # ends of the search over ln u
+# Ends of the search over ln u. The best u is at most 1, its limit for much noise; for little noise it is about √(2s) or
+# more, and s is at least 1e-10.
+_LOWEST, _HIGHEST = -12.0, 1.0
 
 
 def explained(dimensions: int, u: float, noise: float) -> float:
@@ -63,7 +65,7 @@ def unexplained(count: int, d: int, noise: float, least: float = 0.0) -> float:
     noise : s. least : smallest distance from θ, in units of ℓ. More than 2d points are central differences, which are
     2d points, m times: then means of m evaluations have the noise s/m.
     """
-    if count == 1:
+    if count == 1:  # a single point explains u e^-u/(1 + s) of one direction, most at u = 1, the distance ℓ
         return 1 - math.exp(-1) / (1 + noise) / d
     repeats = max(1, count // (2 * d))
     sizes = groups(min(count, 2 * d), d)
@@ -85,8 +87,9 @@ def smallest_batch(level: float, d: int, noise: float, least: float = 0.0, repea
 def simplex(dimensions: int) -> np.ndarray:
     """Return (D + 1, D) the corners of a regular simplex around 0: unit vectors of which any two have the inner product
     -1/D."""
+    # The columns of Helmert's matrix are the corners of a regular simplex around 0, of the squared length D/(D + 1).
     corners = math.sqrt((dimensions + 1) / dimensions) * helmert(dimensions + 1).T
-    corners.setflags(write=False)
+    corners.setflags(write=False)  # all callers get the same array, from the cache
     return corners
 
 
@@ -98,7 +101,7 @@ def offsets(count: int, d: int, noise: float, least: float) -> np.ndarray:
     smallest distance from 0.
     """
     if count == 1:
-        points = np.eye(1, d)
+        points = np.eye(1, d)  # at the distance ℓ, along the first axis
     else:
         repeats = max(1, count // (2 * d))
         sizes = groups(min(count, 2 * d), d)
@@ -109,7 +112,7 @@ def offsets(count: int, d: int, noise: float, least: float) -> np.ndarray:
             points[row : row + size + 1, column : column + size] = distance * simplex(size)
             row, column = row + size + 1, column + size
         points = np.tile(points, (repeats, 1))
-    points.setflags(write=False)
+    points.setflags(write=False)  # all callers get the same array, from the cache
     return points
 
 

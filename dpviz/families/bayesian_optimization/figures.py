@@ -90,7 +90,8 @@ def by_trainings(
         curve = stepped(trace, label, metric_name) if spent is None else _over_spent(trace, label, metric_name, spent)
         if curve is None:
             continue
-        at, values, first_end = curve  # (k,) trainings, (k, R) the metric after them, and where the first run has ended
+        # (k,) trainings or privacy spent, (k, R) the metric after them, and where the first run has ended.
+        at, values, first_end = curve
         low, median, high = quantiles(values).T
         selects_at_end = (values[:-1] == values[0]).all() and (values[-1] != values[0]).any()
         if selects_at_end:
@@ -105,24 +106,25 @@ def by_trainings(
         lines.append(Line(at[all_run], median[all_run], label, styles[label], low_band, high_band, legend=legend))
         if goes_on:
             thin_lines.append(Line(at[some_ended], median[some_ended], label, styles[label], width=1.0))
-    ends: dict[str, float] = {}  # last medians of the private methods
+    ends: dict[str, float] = {}  # last medians of the private methods; a thin line, the end of its method, comes later
     for line in [*lines, *thin_lines]:
-        label = line.group or line.name
+        label = line.group or line.name  # a point has its label in `group`, as its name has a remark
         if trace.lanes[label].private:
             ends[label] = line.y[-1]
     lines, notes = one_band(lines, min(ends, key=lambda label: ends[label], default=""))
     if thin_lines:
         notes = [*notes, "thin lines: some runs have ended"]
+    # The private method whose curve ends lowest; "" if there is none.
     lowest = min(ends.keys() & curves.keys(), key=lambda label: ends[label], default="")
     marks, sentence = [], ""
     gains_little = paying(curves[lowest][1]) if lowest and ended else None
     if gains_little is not None:
         (index, little), (at, values) = gains_little, curves[lowest]
         sentence = f"After the diamond {lowest} gains less than {little}."
-        side = "top right" if at[index] < 0.6 * at[-1] else "top left"
+        side = "top right" if at[index] < 0.6 * at[-1] else "top left"  # where the frame has room for the text
         height_of_mark, until = float(np.median(values[index])), f"looks pay until {short(at[index])}"
         marks = [Mark(float(at[index]), height_of_mark, sentence, styles[lowest].color, until, side)]
-    metric = trace.metrics.get(metric_name)
+    metric = trace.metrics.get(metric_name)  # None if no method of the trace has it
     figure = line_figure(
         [*lines, *thin_lines],
         Axes(
@@ -146,7 +148,10 @@ def paying(values: np.ndarray) -> tuple[int, str] | None:
     low, median, high = quantiles(values).T
     half_band, small_part = (high[-1] - low[-1]) / 2, (median[0] - median[-1]) / SMALL_PART
     above = np.flatnonzero(median - median[-1] > max(half_band, small_part))
-    if values.shape[1] < 2 or small_part <= 0 or not len(above) or above[-1] + 2 >= len(values):
+    is_single_run, falls = values.shape[1] < 2, small_part > 0
+    if is_single_run or not falls or not len(above):
+        return None
+    if above[-1] >= len(values) - 2:  # only the last value is not above: the curve still falls
         return None
     little = "half its 10-90 % band at the end" if half_band > small_part else "a twentieth of all it gains"
     return int(above[-1]) + 1, little
@@ -158,7 +163,9 @@ def _over_spent(
     """Return (k,) the privacy spent at a method's recorded steps, (k, R) the metric there, and the privacy spent at the
     end; None for a method without privacy or records. spent : (t+1,) after each step, by label."""
     iterations, values = trace.lanes[label].series(metric_name)
-    if label not in spent or not len(iterations) or not np.isfinite(spent[label][-1]):
+    if label not in spent or not len(iterations):
+        return None
+    if not np.isfinite(spent[label][-1]):  # without privacy
         return None
     at = spent[label][iterations]
     return at, values, float(at[-1])
@@ -228,7 +235,7 @@ def _marked_levels(forecast: Forecast) -> dict[str, float]:
 def trainings_by_level(forecast: Forecast) -> Chart:
     """Draw about how many trainings a run of DP-GIBO takes against the bias level, with the trainings of one other
     method as a limit."""
-    levels = LEVELS[::3]
+    levels = LEVELS[::3]  # fewer, as the rule for batches is evaluated at each
     others = [
         Limit(count, f"{label} {short(count)}")
         for label, count in forecast.trainings.items()
@@ -238,7 +245,7 @@ def trainings_by_level(forecast: Forecast) -> Chart:
     figure = line_figure(
         [Line(levels, trainings, forecast.label, BIAS, value=False)],
         Axes("Bias level ω", "Trainings of a run, about", log_x=True, from_zero=True),
-        limits=others[:1],
+        limits=others[:1],  # one, so that the labels of several do not meet
         marks=on_curve(levels, trainings, _marked_levels(forecast), BIAS.color),
     )
     return chart(figure, "What it takes", "Trainings of a run against the bias level", texts.TRAININGS_BY_LEVEL)
@@ -258,7 +265,7 @@ def bound_by_steps(forecast: Forecast, landscape: Landscape, step: float, bias: 
     clip, n, d, mu = forecast.method.clip, forecast.facts.n, forecast.facts.d, forecast.mu
     final_bounds = []
     for count in STEPS.tolist():
-        noise = 2 * clip * np.sqrt(count) / (n * mu)
+        noise = 2 * clip * np.sqrt(count) / (n * mu)  # σ, if so many steps share the budget
         bounds = planning.bounds(landscape, step, noise, bias, clip, d, count, FAILURE)
         final_bounds.append((bounds.expected[-1], bounds.likely[-1], bounds.published[-1]))
     curves = np.array(final_bounds).T
@@ -292,7 +299,7 @@ def random_stopping(mu: float, delta: float) -> Chart:
     for law, name, line_style in STOPPING:
         mu_by_tries = np.array([planning.stopped_mu(law, tries, mu, delta) for tries in TRIES.tolist()])
         lines.append(Line(TRIES, mu_by_tries, name, line_style, value=False))
-    lines.append(Line(TRIES, mu / np.sqrt(TRIES), *NAIVE, value=False))
+    lines.append(Line(TRIES, mu / np.sqrt(TRIES), *NAIVE, value=False))  # the μ² of released tries add up
     figure = line_figure(
         lines,
         Axes("Mean number of tries E K", "μ₀ of each try", log_x=True, log_y=True),
@@ -366,7 +373,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") 
         steps, values = trace.lanes[label].series(name)
         if not len(values):
             continue
-        is_known = np.isfinite(values).all(axis=1) & (steps > 0)
+        is_known = np.isfinite(values).all(axis=1) & (steps > 0)  # before the first step there is no gradient
         if is_known.any():
             scale = AMPLITUDE if name == algorithms.UNCERTAINTY.name else 1.0  # the uncertainty is that for norm 1
             medians = scale * np.median(values[is_known], axis=1)
@@ -416,7 +423,8 @@ def paths(
     box = facts.natural(np.array(facts.box))[:, pair]  # (2, 2), lower and upper ends in rows
     is_log = [facts.logarithmic[j] for j in pair]
     x_title, y_title = (facts.names[j].capitalize() for j in pair)
-    frame = style.layout(Axes(x_title, y_title, log_x=is_log[0], log_y=is_log[1]), legend_entries=max(2, len(lanes)))
+    entries = max(2, len(lanes))  # at two and more there is a legend, which names a single method, too
+    frame = style.layout(Axes(x_title, y_title, log_x=is_log[0], log_y=is_log[1]), legend_entries=entries)
     traces: list[dict[str, Any]] = []
     for number, (label, arm_trace) in enumerate(lanes.items()):
         path = facts.natural(np.array(arm_trace.path["x"]))[:, pair]
@@ -431,7 +439,7 @@ def paths(
         traces.append(common | _coordinates(iterates) | dots | {"marker": marker, "hovertemplate": hover})
     for axis, log, (low, high) in zip(("xaxis", "yaxis"), is_log, box.T.tolist(), strict=True):
         edges = np.log10([low, high]) if log else np.array([low, high])
-        room = 0.04 * (edges[1] - edges[0])
+        room = 0.04 * (edges[1] - edges[0])  # between the outline and the edge of the frame
         frame[axis] |= {"range": [float(edges[0] - room), float(edges[1] + room)]}
     outline = {"type": "rect", "xref": "x", "yref": "y", "line": {"color": style.GREY, "dash": "dot", "width": 1}}
     frame["shapes"] += [outline | dict(zip(("x0", "x1", "y0", "y1"), box.T.ravel().tolist(), strict=True))]
@@ -483,7 +491,7 @@ def process(curve: posterior_slice.Curve, title: str, logarithmic: bool, step: i
                 showlegend=False,
             )
     losses = np.concatenate([curve.truth, curve.losses])  # without the band, which may be far wider
-    room = 0.25 * float(np.ptp(losses)) + 1e-9
+    room = 0.25 * float(np.ptp(losses)) + 1e-9  # 1e-9: the range is not empty if all losses are equal
     figure.update_yaxes(range=[float(losses.min()) - room, float(losses.max()) + room])
     return chart(
         figure,

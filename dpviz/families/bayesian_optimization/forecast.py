@@ -24,7 +24,7 @@ from dpviz.problems.tuning.tuning import TuningFacts
 
 LEVELS = np.geomspace(0.001, 0.95, 40)  # bias levels of the figures
 # Ends of the recommended bias levels: lower ones gained nothing in runs, and at higher ones the process is not reliable
-# (errata E1, E2).
+# (THEORY.md, sections 5 and 10, E1 and E2).
 MIN_LEVEL, MAX_LEVEL = 0.02, 0.2
 AMPLITUDE = 0.5  # A, declared, of the mean loss around the iterates, in the unit of the losses
 TABLE_LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # bias levels of the table
@@ -92,7 +92,7 @@ def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = 
     amplitude : A. Raises UserError under pure ε, which allows no Gaussian noise.
     """
     sigma = float(method.plan(facts, budget).noise["gradient"][0])
-    d, middle = facts.d, np.mean(facts.box, axis=0)
+    d, middle = facts.d, np.mean(facts.box, axis=0)  # of a kernel that is not stationary, P depends on the point
     prior = float(np.trace(method.surrogate.covariance.prior(middle)))  # P
     balance = (d * sigma / amplitude) ** 2 / prior  # the ω that solves A √(ωP/d) = σ √d
     level = min(MAX_LEVEL, max(MIN_LEVEL, balance))
@@ -172,7 +172,7 @@ def biases(forecast: Forecast) -> np.ndarray:
 def expected(forecast: Forecast, levels: np.ndarray) -> np.ndarray:
     """Return (k,) about the number of trainings of a run of DP-GIBO at each of these bias levels (k,).
 
-    It takes about 0.1 ms a level; with rougher kernels and a hundred settings 6 ms, once.
+    It takes about 0.1 ms a level; with rougher kernels and a hundred settings 6 ms, the first time.
     """
     method = forecast.method.replaced(batch_size=None)
     rules = (method.replaced(bias_level=level).batches(forecast.facts) for level in levels.tolist())

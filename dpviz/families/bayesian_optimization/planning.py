@@ -16,7 +16,6 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammainccinv
 
-from dpviz import resources
 from dpviz.families.bayesian_optimization.batches import Batches
 from dpviz.families.bayesian_optimization.posterior import NOTHING_NEW
 from dpviz.numbers import short
@@ -27,11 +26,12 @@ from dpviz.problems.tuning.tuning import TuningFacts
 
 
 def noise_radius(noise: float, d: int, steps: int, failure: float) -> float:
-    """Return r such that, with probability 1 - ζ, the noise is longer than r in none of T steps (section 5).
+    """Return r such that, with probability 1 - ζ or more, the noise is longer than r in none of T steps (section 5).
 
     It is σ times the square root of the quantile of χ² with d degrees of freedom at 1 - ζ/T. noise : σ. failure : ζ.
     """
-    return noise * math.sqrt(2 * float(gammainccinv(d / 2, failure / steps)))
+    half_quantile = float(gammainccinv(d / 2, failure / steps))  # half of χ² has the gamma law with shape d/2
+    return noise * math.sqrt(2 * half_quantile)
 
 
 def published_radius(noise: float, d: int, steps: int, failure: float) -> float:
@@ -162,7 +162,8 @@ def global_trainings(gap: float, d: int) -> float:
     low = max(d / 4, 1.0)  # `excess` increases above
     if excess(low) >= 0:
         return math.exp(low)
-    return math.exp(float(brentq(excess, low, 100.0 + 50 * d, xtol=1e-12)))
+    high = 100.0 + 50 * d  # above the solution: there d/4 ln(ln N) is far smaller than ln N, and ln ln(1/gap) below 7
+    return math.exp(float(brentq(excess, low, high, xtol=1e-12)))
 
 
 # ----------------------------------------------------------------------------------------------------- random stopping
@@ -187,7 +188,7 @@ def stopping_gamma(stopping: Stopping, tries: float) -> float:
     def excess(log_gamma: float) -> float:
         return expected_tries(stopping, math.exp(log_gamma)) - tries
 
-    return math.exp(float(brentq(excess, -50, -1e-12, xtol=1e-14)))
+    return math.exp(float(brentq(excess, -50, -1e-12, xtol=1e-14)))  # mean tries from 1e20 down to nearly 1
 
 
 def stopped_epsilon(stopping: Stopping, tries: float, mu: float, delta: float) -> float:
@@ -202,11 +203,12 @@ def stopped_epsilon(stopping: Stopping, tries: float, mu: float, delta: float) -
     price = mu * math.sqrt(2 * log_inverse_gamma) - mu**2 / 2 if best_order > 1 else log_inverse_gamma
 
     def epsilon(log_excess: float) -> float:
-        """Return ε at δ from the divergence of order λ = 1 + e^log_excess."""
+        """Return ε at δ from the divergence of order λ = 1 + e^log_excess (Canonne, Kamath, Steinke 2020)."""
         order = 1 + math.exp(log_excess)
         divergence = order * mu**2 / 2 + (1 + eta) * price + math.log(tries) / (order - 1)
         return divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
+    # Orders λ from 1.001 to 10⁶; any order gives a valid ε.
     return float(minimize_scalar(epsilon, bounds=(-7.0, 14.0), method="bounded", options={"xatol": 1e-9}).fun)
 
 
@@ -217,12 +219,12 @@ def stopped_mu(stopping: Stopping, tries: float, mu: float, delta: float) -> flo
     def excess(mu_of_try: float) -> float:
         return stopped_epsilon(stopping, tries, mu_of_try, delta) - target
 
+    # Several tries at μ cost more than one release, and at μ/10,000, far below the solution, less.
     return float(brentq(excess, mu * 1e-4, mu, xtol=1e-10))
 
 
 # ------------------------------------------------------------------------------------------------ points and trainings
 
-phrase = resources.phrases(__package__)
 # After the first step, batches are on average this share of the first one at a bias level of 0.02 or less; at a higher
 # level ω a smaller share, in proportion to (0.02/ω)^0.45 (measured; THEORY.md, section 9).
 LATER_SHARE, LATER_LEVEL, LATER_POWER = 0.6, 0.02, 0.45
@@ -240,11 +242,12 @@ def expected_batches(batches: Batches, steps: int) -> np.ndarray:
     is_fixed = batches.size is not None or batches.placing.design == "central"
     is_fixed = is_fixed or batches.closed_form() is None  # a level that the first batch misses, later ones miss, too
     later_share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
-    sizes = np.full(steps, float(first_size) if is_fixed else max(later_share * first_size, batches.placing.least))
-    sizes[0] = first_size
+    later_size = float(first_size) if is_fixed else max(later_share * first_size, batches.placing.least)
+    sizes = np.array([first_size, *[later_size] * (steps - 1)], dtype=float)
     surrogate, d = batches.surrogate, len(batches.low)
     coefficients = (d + 1) * (d + 2) / 2  # of a quadratic function, which is known after as many evaluations
     if surrogate.kernel == "quadratic" and surrogate.noise <= NOTHING_NEW and batches.window >= coefficients:
+        # No point is evaluated after the function is known, if all evaluations of it are kept.
         sizes = np.diff(np.minimum(np.cumsum(sizes), coefficients), prepend=0.0)
     return sizes
 

@@ -167,9 +167,11 @@ class Surrogate(Specification):
 
         A relative noise that is set replaces the declared one.
         """
-        variance = deviation**2 if self.relative_noise is None else self.relative_noise
-        minimum = MIN_NOISE if self.relative_noise is None else 0.0
-        return self.replaced(relative_noise=min(100.0, max(minimum, 1e-10, variance * factor**2)))
+        variance, minimum = self.relative_noise, 1e-10
+        if variance is None:
+            variance, minimum = deviation**2, MIN_NOISE
+        # The field `relative_noise` allows 1e-10 to 100.
+        return self.replaced(relative_noise=min(100.0, max(minimum, variance * factor**2)))
 
     @property
     def covariance(self) -> Kernel:
@@ -223,7 +225,8 @@ class Local:
     """Posterior of the gradient of a user's loss at one point theta (d,), given the losses at the evaluated points.
 
     known : the evaluated points. slopes : V = L⁻¹ D (N, d). ones : a = L⁻¹ 1 (N,). The process has mean zero, or an
-    unknown constant mean for each user, which adds terms with a (ordinary kriging, from two points on).
+    unknown constant mean for each user, which adds terms with a (ordinary kriging, from two points on: a single loss
+    tells the constant at most, and no slope).
     """
 
     def __init__(self, known: Evaluated, theta: np.ndarray, slopes: np.ndarray, ones: np.ndarray) -> None:
@@ -232,7 +235,7 @@ class Local:
 
     @property
     def known(self) -> Evaluated:
-        """Evaluations that the posterior is based on."""
+        """Evaluations that the posterior is based on; a property, because a `Trial` computes it when first needed."""
         return self._known
 
     @cached_property
@@ -330,6 +333,8 @@ def factor_of_new(covariance: np.ndarray, noise: np.ndarray, variances: np.ndarr
     ones. noise : (b,) that is added to their variances. variances : (b,) prior variances at the new points.
     """
     minimum = noise + NOTHING_NEW * variances
+    # The matrix is symmetric; its transpose is stored by columns, as LAPACK expects it. info > 0: it is not positive
+    # definite.
     factor, info = lapack.dpotrf((covariance + np.diag(noise)).T, lower=1, clean=1)
     if not info and (np.diag(factor) ** 2 >= minimum).all():
         return factor, np.arange(len(covariance))

@@ -65,7 +65,7 @@ class GameBound(ErrorBound):
             lipschitz=self.lipschitz,
             oscillation_x=2 * self.lipschitz,
             oscillation_y=2 * self.lipschitz,
-            smoothness=max(self.lipschitz, self.smoothness),
+            smoothness=max(self.lipschitz, self.smoothness),  # mixed derivatives may be as large as the payoffs
             smoothness_x=self.smoothness,
             smoothness_y=self.smoothness if self.strategies_y > 1 else 0.0,
         )
@@ -98,7 +98,7 @@ def best_bound(players: Sequence[theory.Player], n: int, budget: Budget, longest
     """
     paying = [player for player in players if player.oscillation > 0]
     if not paying or not budget.private:  # no cost: the more rounds, the smaller the bound
-        return longest, float(_bound(players, {}, np.array([float(longest)])).item())
+        return longest, float(_bound(players, {}, np.array([float(longest)]))[0])
     return theory.optimal_rounds(lambda rounds: _bounds(players, paying, n, budget, rounds), longest)
 
 
@@ -133,7 +133,8 @@ def _bounds(
 def _bound(players: Sequence[theory.Player], caps: Mapping[theory.Player, ArrayLike], rounds: Floats) -> Floats:
     """Return (k,) the direct bound after each of `rounds` (k,), with the best step sizes below `caps`.
 
-    caps : (k,) the largest step sizes that privacy allows; a player without an entry has no limit.
+    caps : (k,) the largest step sizes that privacy allows; a player without an entry has no limit. Two players with
+    equal constants are one key, and have equal caps.
     """
     unlimited = [np.sqrt(8 * player.log_vertices / rounds) / player.spread for player in players]  # least regret
     steps = [np.minimum(caps.get(player, math.inf), step) for player, step in zip(players, unlimited, strict=True)]

@@ -80,7 +80,7 @@ def expectation(
     if not sizes or not isinstance(facts, GameFacts) or not math.isfinite(signal):
         return None
     vertices = max(facts.d_x, facts.d_y)
-    signal *= 1.0 if rows is None else rows / facts.n
+    signal *= 1.0 if rows is None else rows / facts.n  # it is in proportion to the rows
     labels = dict.fromkeys(label for size in sizes for label in size["medians"])  # each once, in the table's order
     medians = {}
     for label in labels:
@@ -134,7 +134,9 @@ def rows_for(medians: np.ndarray, rows: np.ndarray, target: float) -> float | No
 
 
 _KINDS = ("loss", "shape")  # settings of a problem that make it another game, with measurements of its own
+# Settings that may differ from their defaults in a problem that counts as measured.
 _VARIED = {"rows", "dimension", "strategies_x", "strategies_y", "seed", "data", "structure", *_KINDS}
+# Data of which measurements can speak: generated, or bundled with this package.
 _DATA = LatentGame | GroupedSigns | GroupedLosses | CategoricalGenerator | CategoricalBundled
 
 

@@ -30,7 +30,7 @@ from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Pay
 from dpviz.problems.games.simplex_learning import LearningGame, SparseRegression
 
 ROWS = 20
-CODES = "c" * 32
+CODES = "c" * 32  # identity of the survey's table, in place of the checksum of an uploaded file
 LEVELS = ("no", "yes")
 SURVEY = MarginalQueries(data=CategoricalUpload(identity=CODES, n=ROWS, columns=(("a", LEVELS), ("b", LEVELS))))
 # Differences between D and D', in words.
@@ -49,7 +49,7 @@ def game(first: float = -1.0) -> Neighbours:
         signs_y = signs_x.copy()
         signs_y[1::2] *= -1  # every second row has the opposite payoffs, so that they cancel
         signs_x[0] = first_row
-        population = np.zeros((2, 1)), np.zeros((2, 1))
+        population = np.zeros((2, 1)), np.zeros((2, 1))  # means of a generator, for diagnostics that no audit computes
         return MatrixGameProblem(facts, Payoffs.of((Signs.pack(signs_x.T < 0), Signs.pack(signs_y.T < 0)), population))
 
     return Neighbours(build((1.0, -1.0)), build((first, 1.0)))
@@ -112,10 +112,11 @@ WITH_WORST_ROW: tuple[Case, ...] = tuple(
         canary,
         budgets,
         data,
-        2000 if name == "bias_reduced" else 10_000,
+        runs=2000 if name == "bias_reduced" else 10_000,  # its replicates take gradients one after the other: slow
         canary_name=WORST if name in ATTAINED else KNOWN,
     )
     for name, (method, budgets) in METHODS.items()
+    # One round of this loop: methods that are not in `OTHER_PROBLEMS` play the game.
     for canary, data in (OTHER_PROBLEMS.get(name, (GAME, game)),)
 )
 ZEROS = (0.0, 0.0, 0.0)

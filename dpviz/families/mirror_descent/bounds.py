@@ -37,6 +37,7 @@ def gap_bound(algorithm: algorithms.VertexSampling, plan: Plan) -> np.ndarray | 
     players = planning.players(facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"])))
     if not plan.budget.private:  # the weights themselves are played, so there is no error of sampling
         players = tuple(player._replace(smoothness=0.0) for player in players)
+    # Step sizes and numbers of rows are the same in all rounds.
     steps = [plan.schedule[f"step_size_{name}"][0] for name, d in (("x", facts.d_x), ("y", facts.d_y)) if d > 1]
     rounds, batch = np.arange(1.0, plan.iterations + 1), plan.rows[0]
     bound = theory.direct_bound(players, steps, rounds)
@@ -123,7 +124,8 @@ def _steps(
     caps = planning.private_steps(facts, budget, row_weights, draws, split, "tight", rounds)
     player_caps = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
     unlimited = [planning.regret_step(player.log_vertices, player.spread, rounds) for player in players]
-    largest = [cap or step for cap, step in zip(player_caps, unlimited, strict=True)]  # 0 = pays nothing
+    # A cap of 0 is that of a player that pays nothing.
+    largest = [cap or step for cap, step in zip(player_caps, unlimited, strict=True)]
     return players, largest, unlimited
 
 
@@ -178,7 +180,7 @@ def rows_for_gap(facts: GameFacts, budget: Budget, target: float, draws: plannin
     low, high = math.log(2), math.log(1e9)
     if not is_enough(high):
         return None
-    while high - low > 1e-3:
+    while high - low > 1e-3:  # 0.1 %, as these are logarithms
         middle = (low + high) / 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
     return math.ceil(math.exp(high))

@@ -117,6 +117,7 @@ def group_shares(n: int, smallest: float, budget: Budget, *, costs_paid: Sequenc
 
     n : rows. smallest : the smallest share. costs_paid : ε of earlier releases of shares, for the caption.
     """
+    # Of a budget in ε the run keeps a twentieth at least. One in another currency has no limit in ε.
     costs = SHARES_COSTS[0.95 * (budget.total_epsilon or math.inf) > SHARES_COSTS]
     total_rho = budget.about_rho(budget.amount)
     relative_error = 2 / (costs * n * smallest)  # Laplace noise of scale 2/ε on the counts has the mean size 2/ε
@@ -242,6 +243,7 @@ def smallest(figure: go.Figure, names: Sequence[str]) -> dict[str, tuple[float, 
 
 MEASURED = "measured ± 2 standard errors"
 ROUNDING = 1e-15  # smaller values count as 0
+RARE = 1e-9  # smaller probabilities are not drawn
 NOT_PRIVATE = "<br>(not private)"  # in the title of the axis, which every export of the figure has
 
 
@@ -256,14 +258,15 @@ def gradient_bias(measured: SamplingBias, facts: GameFacts, about_draws: str = "
     if 0 < facts.second_smoothness < math.inf:
         second = 2 * simplices * facts.second_smoothness / draws
         lines.append(Line(draws, second, "bound by L₂", ArmStyle(style.PALETTE["theory"], "dash")))
-    if facts.smoothness > 0 and facts.second_smoothness > 0:
+    if facts.smoothness > 0 and facts.second_smoothness > 0:  # with L₂ = 0 there is no bias to bound
         first = 4 * math.sqrt(simplices) * facts.smoothness / np.sqrt(draws)
         lines.append(Line(draws, first, "bound by L₁", ArmStyle(style.PALETTE["theory"], "dot")))
     lines += _measured_line(measured)
     is_power_of_two = (measured.draws >= 2) & (measured.draws & (measured.draws - 1) == 0)
     if is_power_of_two.any() and (measured.mean > ROUNDING).any():
         sizes = measured.draws[is_power_of_two].tolist()  # K = 2^(M+1)
-        mean_draws = np.array([2 * theory.mean_batches(size.bit_length() - 2) for size in sizes])
+        levels = [size.bit_length() - 2 for size in sizes]  # M
+        mean_draws = np.array([2 * theory.mean_batches(level) for level in levels])
         bias = measured.mean[is_power_of_two]
         is_positive = bias > ROUNDING
         reduced = ArmStyle(style.PALETTE["second"], "solid")
@@ -315,9 +318,11 @@ def tails(draws: Sequence[int]) -> Chart:
     lines = []
     for color, size in zip(colors, draws, strict=False):
         exact, bound = sampling_bias.tail(size, excess)
-        is_visible = exact > 1e-9
+        # A log axis would be squeezed by smaller probabilities.
+        is_visible, is_bound_visible = exact > RARE, bound > RARE
         lines.append(Line(excess[is_visible], exact[is_visible], f"K = {size}", ArmStyle(color, "solid")))
-        lines.append(Line(excess[bound > 1e-9], bound[bound > 1e-9], f"bound, K = {size}", ArmStyle(color, "dash")))
+        bound_line = bound[is_bound_visible]
+        lines.append(Line(excess[is_bound_visible], bound_line, f"bound, K = {size}", ArmStyle(color, "dash")))
     return chart(
         line_figure(lines, Axes("Excess α", "Probability", log_y=True), height=style.ALONE),
         "How rarely drawn vertices overshoot",

@@ -53,7 +53,7 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
 
     A note names the arms whose bound after the last round is above every possible gap, and says nothing.
     """
-    lines, useless, limit = [], [], ""
+    lines, useless, limit_clause = [], [], ""
     any_single_pass = any_one_player = False
     for arm in arms:
         if not isinstance(arm.algorithm, VertexSampling) or arm.label not in plans:
@@ -61,14 +61,14 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
         plan = plans[arm.label]
         bound = bounds.gap_bound(arm.algorithm, plan)
         if bound is not None and isinstance(plan.facts, GameFacts):
-            useful, limit = bounds.where_useful(bound, plan.facts), plan.facts.cannot_exceed
+            useful, limit_clause = bounds.where_useful(bound, plan.facts), plan.facts.cannot_exceed
             any_one_player |= plan.facts.d_y == 1
             if np.isnan(useful[-1]):
                 useless.append(arm.label)
                 continue
             lines.append(Line(np.arange(len(bound)), useful, arm.label, styles[arm.label]))
             any_single_pass |= plan.rows[0] < plan.facts.n
-    says_nothing = f"{', '.join(useless)}: the bound says nothing, {limit}"
+    says_nothing = f"{', '.join(useless)}: the bound says nothing, {limit_clause}"
     notes = ["single pass: bound for the population"] if any_single_pass else []
     figure = line_figure(
         lines,
@@ -114,7 +114,7 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
     split = tuple(share for share in planning.shares(facts, share_x, draws, budget.pure) if share)
     theory_batching: theory.Batching = "full_batch" if batching == "full" else "single_pass"
     best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, theory_batching)
-    longest = min(facts.n, LONGEST, max(1024, round(4 * best.rounds)))
+    longest = min(facts.n, LONGEST, max(1024, round(4 * best.rounds)))  # far enough to show the rise after the minimum
     special_rounds = {
         "T*": (max(2, round(best.balanced_rounds)), style.PALETTE["spent"]),
         "√3 T*": (max(2, round(best.rounds)), style.PALETTE["theory"]),
@@ -178,6 +178,7 @@ def accounting_gain(epsilons: Mapping[str, float], about_draws: str = "") -> Cha
     }
     frame = style.layout(Axes("ε of the same draws", ""), height=style.ALONE) | {"hovermode": "closest"}
     frame["yaxis"] |= {"type": "category", "autorange": "reversed", "automargin": True}
+    # Room for the text at the end of the longest bar; the range is not empty if all are 0.
     frame["xaxis"] |= {"range": [0.0, 1.12 * float(values.max(initial=1e-9))]}
     return chart(
         go.Figure({"data": [bars], "layout": frame}),
@@ -385,11 +386,12 @@ def error_histogram(
     true shares of the cells. answers : by arm, (q,) or (R, q) synthetic shares. privacy : a sentence for the caption.
     """
     errors = {label: np.abs(values - truth).ravel() for label, values in answers.items()}
-    largest = max((float(values.max()) for values in errors.values()), default=0.0) or 1.0
-    edges = np.linspace(0.0, largest, 31)
+    largest = max((float(values.max()) for values in errors.values()), default=0.0)
+    edges = np.linspace(0.0, largest or 1.0, 31)  # bins have a width even if all errors are 0
     lines = []
     for label, values in errors.items():
         share = np.histogram(values, edges)[0] / len(values)
+        # 30 bins have 31 edges: the last bin's height is drawn up to its right edge.
         lines.append(Line(edges, np.append(share, share[-1]), f"{label}: worst {short(values.max())}", styles[label]))
     figure = line_figure(
         lines,

@@ -102,7 +102,8 @@ def shares(facts: GameFacts, share_x: float | None, draws: Draws = 1, pure: bool
         if share_x is None:
             share_x = theory.optimal_shares(players(facts, draws), pure)[0]
         return share_x, 1 - share_x
-    return (1.0, 0.0) if facts.d_x > 1 and facts.oscillation_x > 0 else (0.0, 1.0)
+    x_pays = facts.d_x > 1 and facts.oscillation_x > 0
+    return (1.0, 0.0) if x_pays else (0.0, 1.0)
 
 
 def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
@@ -134,6 +135,7 @@ def stated_for_approximate(budget: Budget, result: str, facts: GameFacts) -> App
         )
     if not facts.released:
         return budget
+    # Without validation: what remains may be less than the smallest ε that a user may enter.
     return ApproximateDP.model_construct(epsilon=budget.left(facts.released), delta=budget.delta)
 
 
@@ -229,7 +231,7 @@ def regret_step(log_vertices: float, spread: float, rounds: int) -> float:
 
 
 def bold_step(log_vertices: float, spread: float, rounds: int) -> float:
-    """Return 128 times `regret_step`: the bound is loose, and without noise far longer steps do better."""
+    """Return 128 times `regret_step`, a heuristic: the bound is loose, and without noise far longer steps do better."""
     return 128 * regret_step(log_vertices, spread, rounds)
 
 
@@ -291,9 +293,11 @@ def draw_noise(plan: Plan) -> dict[str, np.ndarray]:
             change = 2 * (facts.oscillation_x if name == "x" else facts.oscillation_y) / facts.n
             scale = change / np.where(paid_rounds, plan.schedule[f"range_{name}"], math.inf)
         noise[name] = np.where(paid_rounds, GUMBEL * scale, 0.0)
-    if len(noise) == 2 and not (noise["x"] * noise["y"]).any():
-        return {"draws": noise["x"] + noise["y"]}  # the players take turns
-    if len(noise) == 2 and np.allclose(noise["x"], noise["y"], rtol=1e-9, atol=0.0):
+    if len(noise) < 2:
+        return noise
+    if not (noise["x"] * noise["y"]).any():  # the players take turns
+        return {"draws": noise["x"] + noise["y"]}
+    if np.allclose(noise["x"], noise["y"], rtol=1e-9, atol=0.0):
         return {"draws": noise["x"]}
     return noise
 

@@ -25,7 +25,8 @@ _GRADIENTS, _RESPONSES = ("DP-SGDA", "Gaussian mirror descent"), ("Two draws", "
 SYNTHETIC = ("Synthetic histogram", "Synthetic rows", "MWEM", "Gaussian marginals")
 _GAMES = (*_SAMPLING, "Bias-reduced", *_GRADIENTS, *_RESPONSES)
 REFERENCE = "Without privacy, tuned"
-BY_NAME = ("batching", "accounting", "output", "release")  # settings in which methods differ that have other labels
+# Settings whose value follows from a method's label, unless it is set.
+BY_NAME = ("batching", "accounting", "output", "release")
 
 
 def offered(problem: type[ProblemSpecification]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -76,7 +77,7 @@ def dimension_sweep(base: Experiment, dimensions: Sequence[int], data_sets: int 
         values=tuple(float(d) for d in dimensions),
         metric="duality_gap",
         data_seed="problem.data.seed",
-        data_seeds=tuple((first_seed + k) % 2**31 for k in range(data_sets)),
+        data_seeds=tuple((first_seed + k) % 2**31 for k in range(data_sets)),  # seeds end at 2^31 - 1
     )
 
 

@@ -73,7 +73,7 @@ def tau_paper_bias_reduced(stop: ArrayLike, batch: int, epsilon: float, delta: f
 def tau_paper_synthetic(rounds: ArrayLike, n: int, epsilon: float, delta: float, draws: int = 1) -> Floats:
     """Return the largest step size of y for synthetic data by the paper, n ε/(4√2 T^1.5 √(K ln(1/δ))).
 
-    Every round is counted at the range of the last one, though ranges grow from 0 (E12). draws : K.
+    Every draw is counted as 2 τ T/n-DP, the range in the last round, though ranges grow from 0 (E12). draws : K.
     """
     rounds = np.asarray(rounds, float)
     epsilon_of_draw = advanced_draw(epsilon, rounds * draws, delta)

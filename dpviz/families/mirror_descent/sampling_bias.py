@@ -45,7 +45,7 @@ def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -
         for block in _blocks(repetitions, size):
             count = block.stop - block.start
             vertices = source.sample(log_weights, count * size).reshape(count, size)
-            excess[block] = 0.5 * (_squared_norms(vertices, dimension) - 1 / dimension)
+            excess[block] = 0.5 * (_squared_norms(vertices, dimension) - 1 / dimension)  # ‖x‖² is 1/d
         means.append(excess.mean())
         errors.append(excess.std(ddof=1) / np.sqrt(repetitions))
     sizes = np.array(draws, dtype=int)
@@ -108,7 +108,7 @@ def measure_spread(
         means.append(squares.mean())
         errors.append(squares.std(ddof=1) / np.sqrt(repetitions))
     sizes = np.array(draws, dtype=int)
-    curvature = facts.second_smoothness if facts.smoothness_x else 0.0
+    curvature = facts.second_smoothness if facts.smoothness_x else 0.0  # 0: x's gradient does not depend on x
     bound = theory.maurey_second_moment(facts.smoothness_x, curvature, sizes, facts.d_x)
     return SamplingBias(sizes, np.array(means), np.array(errors), None, bound)
 
@@ -120,8 +120,10 @@ def tail(draws: int, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x is uniform and h(x) = ⟨c, x⟩, with c = 1 on one half of the vertices and -1 on the other, so L₀ = 1 and L₁ = 0.
     Then K (1 + h(x̂))/2, the number of draws from the first half, is binomial. draws : K.
     """
-    min_count = np.ceil(draws * (1 + excess) / 2 - 1e-9)  # of draws from the half where c = 1
-    exact = np.where(min_count > draws, 0.0, bdtrc(np.minimum(min_count, draws) - 1, draws, 0.5))
+    # The smallest count of draws from the half where c = 1; less 1e-9, so that rounding does not lift a whole number.
+    min_count = np.ceil(draws * (1 + excess) / 2 - 1e-9)
+    at_least = bdtrc(np.minimum(min_count, draws) - 1, draws, 0.5)  # the probability of more than min_count - 1
+    exact = np.where(min_count > draws, 0.0, at_least)
     return exact, theory.maurey_tail(1.0, draws, excess)
 
 

@@ -163,7 +163,7 @@ def certified(label: str, bound: float, added: float) -> str:
 
 def _two_digits(error: float) -> str:
     """Return an expected error in two digits; "0" for one that was measured as 0, which counts as `SMALLEST`."""
-    return short(error, 2) if error > 2 * SMALLEST else "0"
+    return short(error, 2) if error > 2 * SMALLEST else "0"  # 2: interpolation may round it up
 
 
 FEW = 0.05  # predictions count as nearly all alike if a smaller share of the rows has the rarer one
@@ -231,7 +231,7 @@ def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None,
     rows, and the highest mean loss of a group. in_game : the game's own optimum without privacy; None if its shares are
     right, so that it is `fairest`. private : the method's model, median over its runs.
     """
-    rise = fairest.average - average.average
+    rise = fairest.average - average.average  # 0 or more, but for the accuracy of both minimisations
     gain = average.highest - fairest.highest
     lines = [
         (
@@ -268,6 +268,7 @@ def guessing(label: str, model: Rates, guess: Rates, rows: int) -> str:
         return float(np.median(rates[:, -1]))
 
     error, selected = over_all_rows(model.error), over_all_rows(model.selection)
+    # The guess is the same for all rows, so its rate of yes is 0 or 1.
     guess_error, guess_selected = over_all_rows(guess.error), over_all_rows(guess.selection)
     standard_error = math.sqrt(guess_error * (1 - guess_error) / rows)  # of the guess's error
     is_useless, is_constant = error > guess_error - standard_error, min(selected, 1 - selected) < FEW
@@ -287,7 +288,7 @@ def guessing(label: str, model: Rates, guess: Rates, rows: int) -> str:
 
 def _change(difference: float) -> str:
     """Return a difference of two losses in words: "0.012 more", "the same"."""
-    if abs(difference) < 5e-5:
+    if abs(difference) < 5e-5:  # 0 to four decimals
         return "the same"
     return f"{short(abs(difference), 2)} {'more' if difference > 0 else 'less'}"
 

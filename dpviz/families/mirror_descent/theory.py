@@ -297,8 +297,8 @@ def best_bound(
 def optimal_rounds(curve: Callable[[Floats], Floats], longest: int) -> tuple[int, float]:
     """Return (T, bound): the number of rounds among 2..longest with the smallest bound, and that bound.
 
-    It searches a logarithmic grid first, then every T between the neighbours of the grid's best point. curve : function
-    from an array of numbers of rounds to their bounds.
+    It searches a logarithmic grid first, then every T between the neighbours of the grid's best point. That finds the
+    minimum of a curve that falls and then rises. curve : function from an array of numbers of rounds to their bounds.
     """
     grid = np.unique(np.rint(np.geomspace(2, max(longest, 2), 400)))
     best = int(np.argmin(curve(grid)))
@@ -344,4 +344,5 @@ def closed_form_optimum(
     a = sum(player.log_vertices / scale for player, scale in zip(players, scales, strict=True))
     c = sum(scale * player.spread**2 / 8 for player, scale in zip(players, scales, strict=True))
     term, bias = a**0.75 * c**0.25, sampling_bias(players)
-    return Optimum(math.sqrt(c / a), 2 * term + bias, math.sqrt(3 * c / a), (3**0.25 + 3**-0.75) * term + bias)
+    smallest_sum = (3**0.25 + 3**-0.75) * term  # A √T and C T^-1.5 at √3 T*
+    return Optimum(math.sqrt(c / a), 2 * term + bias, math.sqrt(3 * c / a), smallest_sum + bias)

@@ -78,7 +78,7 @@ def test_the_advised_bias_level_follows_the_noise() -> None:
     assert advice(facts, NoPrivacy(), method).level == 0.02
     assert [one.balance for one in found] == pytest.approx([4.8e-5, 4.8e-3, 0.05333, 0.48], rel=1e-3)
     at_default = {row.level: row.bias for row in found[1].rows}
-    assert at_default[0.01] == pytest.approx(0.05) and found[1].noise == pytest.approx(0.0346, abs=1e-4)
+    assert at_default[0.02] == pytest.approx(0.0707, abs=1e-4) and found[1].noise == pytest.approx(0.0346, abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             played = []
             for p, (query, name) in enumerate(zip(queries, "xy", strict=True)):
                 logits = plan.schedule[f"step_size_{name}"][t - 1] * query.value
+                # The plan has an event for each player and round whose draws read data, and without privacy one for
+                # each player with a choice and round, in this order.
                 pays = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
                 event = next(events) if pays and query.value.shape[1] > 1 else None
                 strategy = softmax(logits)
@@ -279,7 +281,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         total_draws = draws * (2 if self.output == "fresh" else 1)
         # Draws are free in the first round, when no row is in the scores, and for a player that needs no data.
         indices = mechanisms.sample(logits, total_draws) if event is None else mechanisms.exponential(query, event)
-        # The last draws are the first ones, too, unless the output is drawn afresh.
+        # If the output is drawn afresh, the second half of the draws is for it; else these two are the same draws.
         return frequencies(indices[:, :draws], d), frequencies(indices[:, -draws:], d)
 
     def _plays_all(self, query: Query, event: Event | None) -> bool:
@@ -346,14 +348,15 @@ class SyntheticData(VertexSampling):
         """Return the step size of a player (0: x, 1: y).
 
         y takes the largest step that the budget allows, as even long ones improve the histogram. Where privacy is no
-        limit, which is always so for x, the step is 2 √(ln d_x/T) for x and 4 √(ln d_y/T) for y.
+        limit, which is always so for x, the step is 2 √(ln d_x/T) for x and 4 √(ln d_y/T) for y: a heuristic.
         """
         unlimited = (2 + 2 * player) * math.sqrt(math.log((facts.d_x, facts.d_y)[player]) / rounds)
         return unlimited if largest == math.inf else largest
 
     def _plays_all(self, query: Query, event: Event | None) -> bool:
         """Return True for x if the histogram is released: its weights are private, and less noisy than drawn rows."""
-        return event is None and self.release == "histogram" and query.sensitivity == 0
+        reads_no_data = query.sensitivity == 0  # true of x only; in the first round y's draws are free, too
+        return event is None and self.release == "histogram" and reads_no_data
 
 
 CONFIDENCE = 0.95  # probability, over the certificate's own noise, that the released bound is above the true gap
@@ -426,7 +429,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         bound = np.full(mechanisms.replicates, np.nan)
         lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
         for snapshot in self.play.run(problem, plan, mechanisms):
-            if snapshot.iteration == plan.iterations and np.isnan(bound).all():
+            if snapshot.iteration == plan.iterations:
                 event = plan.events[-1]
                 norm: releases.Norm = "l1" if isinstance(event, events.Laplace) else "l2"
                 gap = problem.gap(snapshot.output["x"], snapshot.output["y"], norm)
@@ -448,5 +451,6 @@ def upper_quantile(event: events.Event, scale: float) -> float:
     """Return the amount that, added to a noisy gap, makes it exceed the true gap with probability `CONFIDENCE`: that
     quantile of the noise of an event (Laplace or Gaussian). scale : of the noise."""
     is_laplace = isinstance(event, events.Laplace)
+    # Laplace noise of scale 1 exceeds t > 0 with probability e^-t/2.
     standard_quantile = -math.log(2 * (1 - CONFIDENCE)) if is_laplace else float(ndtri(CONFIDENCE))
     return scale * standard_quantile

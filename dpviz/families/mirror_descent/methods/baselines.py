@@ -98,7 +98,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
             else:
                 best = mechanisms.exponential(releases.Query(utilities, changes[player], "range"), event)[:, 0]
             counts[player] += 1
-            step = 1 / counts[player]
+            step = 1 / counts[player]  # 1 at first: the first vertex replaces the uniform strategy
             average = (1 - step) * averages[player] + step * frequencies(best[:, None], averages[player].shape[1])
             averages = (average, averages[1]) if player == 0 else (averages[0], average)
             yield Snapshot(t + 1, {"x": averages[0], "y": averages[1]})
@@ -171,14 +171,14 @@ class TunedReference(planning.GameAlgorithm[Game]):
         """Run all methods side by side, and yield the best strategies so far after each round."""
         check_facts(problem, plan.facts)
         facts = problem.facts
-        steps = STEPS[:, None] / (facts.smoothness or facts.lipschitz)
+        steps = STEPS[:, None] / (facts.smoothness or facts.lipschitz)  # L₁ is 0 if gradients are constant
         start = facts.uniform(1)
         # Strategies of all methods in rows: mirror descent with each step size, and regret matching in the last row.
         strategies = facts.uniform(len(STEPS) + 1)
         # Of each player, with the same rows: sums of utilities, positive regrets, and sums of strategies with weight t.
         sums, regrets, totals = ([np.zeros_like(p) for p in strategies] for _ in range(3))
         yield Snapshot(0, dict(zip("xy", facts.uniform(mechanisms.replicates), strict=True)))
-        best = _Best.of(problem, start)
+        best = _Best(problem, start)
         for t in range(1, plan.iterations + 1):
             g_x, g_y = problem.gradients(*strategies)
             updated = []
@@ -204,7 +204,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
 
         The strategy of a player with a choice goes through the mechanism, as a release without noise that is charged.
         """
-        events = iter(plan.events[int(np.searchsorted(plan.charged_at, t)) :])
+        events = iter(plan.events[int(np.searchsorted(plan.charged_at, t)) :])  # from the first one of round t on
         output = {}
         for name, strategy in zip("xy", pair, strict=True):
             value = np.repeat(strategy, mechanisms.replicates, axis=0)
@@ -218,6 +218,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         """Return the bytes of the methods that run side by side, once for all replicates, and of the replicates'
         outputs."""
+        # 8 bytes a number; each replicate has its output and about two copies of it.
         return (len(STEPS) + 1) * problem.replicate + 3 * 8.0 * replicates * plan.facts.d
 
 
@@ -233,15 +234,8 @@ class _Best:
     def __init__(self, problem: Game, start: Pair) -> None:
         self._problem, self._start = problem, start
         self.pair = start
-        self._gaps_to_beat = [math.inf] * 2  # of x and of y, the other's strategy at the start
-
-    @classmethod
-    def of(cls, problem: Game, start: Pair) -> "_Best":
-        """Return a `_Best` that begins with `start`, whose duality gap both players' candidates have to beat."""
-        best = cls(problem, start)
-        (start_gap,) = best._gaps(*start)
-        best._gaps_to_beat = [float(start_gap)] * 2
-        return best
+        (start_gap,) = self._gaps(*start)
+        self._gaps_to_beat = [float(start_gap)] * 2  # of x and of y, the other's strategy at the start
 
     def consider(self, candidates: list[np.ndarray]) -> None:
         """Store the best of the candidates (k, d) of each player, if it is better than the best so far."""
@@ -264,6 +258,7 @@ def _proportional(regrets: np.ndarray) -> np.ndarray:
     where no regret is positive."""
     positive = np.maximum(regrets, 0.0)
     total = positive.sum(axis=1, keepdims=True)
+    # The inner `where` avoids a division by 0 in rows of which the result is not used.
     return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / regrets.shape[1])
 
 
@@ -303,6 +298,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         event, rounds = Gaussian(math.sqrt(2 * rho)), self.matrix_rounds
         # A row moves each of the d_x d_y entries by up to 2 payoff_bound/n.
         scale = noise_scale(event, 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n)
+        # At least two strategies are counted, as the step of a player without a choice must not be 0.
         steps = [
             planning.bold_step(math.log(max(d, 2)), 2 * facts.payoff_bound, rounds) for d in (facts.d_x, facts.d_y)
         ]
@@ -321,6 +317,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         """Return the bytes of a run, with a noisy matrix for every replicate, and another one while it is drawn."""
         facts = GameFacts.of(plan.facts)
+        # 8 bytes an entry for each of the two, and some more for the check of the noise.
         return super().memory(plan, replicates, problem) + 20.0 * (replicates * facts.d_x * facts.d_y)
 
     def run(self, problem: MatrixGameProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
@@ -336,7 +333,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         replicate_slices = slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
         for part, batch in mechanisms.batch(plan.events[0]).split(replicate_slices):
             payoffs[part] = batch.gaussian(query._replace(value=query.value[part]))
-            lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)
+            lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)  # "not below" is true of NaN, too
         payoffs[lost] = 0.0
         status, seconds = divergence_status(lost), problem.facts.d_x * problem.facts.d_y * SECONDS_PER_PRODUCT
         for t in range(1, plan.iterations + 1):
@@ -382,12 +379,12 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         _needs_marginals(facts)
         planning.refuse_without_privacy(budget, self.title)
         rounds = self.measured_queries
-        half = budget.share(0.5, facts.released)
+        half = budget.share(0.5, facts.released)  # of what earlier releases leave, so they are not subtracted again
         select = ExpMech(calibration.calibrate_selections(half, np.ones(1), rounds))
         if budget.pure:
-            measure: Event = Laplace(select.eta)
+            measure: Event = Laplace(select.eta)  # the same ε as a selection
         else:
-            (*_, rho) = calibration.calibrate_gaussian(half, np.ones(rounds), facts.n, facts.n)
+            rho = calibration.calibrate_gaussian(half, np.ones(rounds), facts.n, facts.n)[0]  # all rounds cost the same
             measure = Gaussian(math.sqrt(2 * rho))
         return Plan.fixed(
             facts,
@@ -474,8 +471,8 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
         residuals = answers - problem.answers(x)
         for t in range(1, plan.iterations + 1):
             # Gradient steps on ½ ‖A x - answers‖². Its curvature in the ℓ1 geometry is the number of tables, so the
-            # first step size is safe. Most later steps may be far longer: after a step that helps, the step size grows;
-            # one that does not help is undone, and the step size is halved.
+            # first step size is safe. Most later steps may be far longer: after a step that helps, the step size grows
+            # by half, a heuristic; one that does not help is undone, and the step size is halved.
             new_scores = scores + steps * problem.transposed(residuals)
             new_x = softmax(new_scores)
             new_residuals = answers - problem.answers(new_x)

@@ -79,12 +79,12 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             additive = budget.additive(facts.released)
             caps = planning.private_steps(facts, additive, np.array([row_weight]), max_draws, split, "tight", 1)
             steps = [self.relative_step * cap for cap in caps]
-        allowed: dict[str, Event] = {  # one draw of each player that pays
+        allowed: dict[str, Event] = {  # one draw of each player that pays; the step size of others is 0 so far
             name: ExpMech(2 * osc * tau * row_weight)
             for name, osc, tau in zip("xy", oscillations, steps, strict=True)
             if tau > 0
         }
-        currency = budget.additive().currency or "rho"
+        currency = budget.additive().currency or "rho"  # "rho" for the type only: it has a currency
         draw_price, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
         # Every round but the first, which needs no data, makes at most the draws of the highest level, and one more.
         max_draws_so_far = np.minimum(max_draws, (2 ** (level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
@@ -93,7 +93,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             budget,
             Filter(currency, UNITS[currency].root(draw_price * max_draws), allowed),
             rounds,
-            worst_case=(draw_price * max_draws_so_far) ** (1 / UNITS[currency].power),
+            worst_case=(draw_price * max_draws_so_far) ** (1 / UNITS[currency].power),  # `root` of an array
             resolved={
                 "rows_per_draw": unit,
                 "level": level,
@@ -135,7 +135,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             draws = 2 ** (levels[rows, t - 1] + 1) + 1  # the oracle's draws, and one for the output
             indices = []
             for p, name in enumerate("xy"):
-                queries = [(scores[r].x(row_weight), scores[r].y(row_weight))[p] for r in rows]
+                queries = [scores[r].x(row_weight) if p == 0 else scores[r].y(row_weight) for r in rows]
                 values = np.concatenate([query.value for query in queries])
                 tau = plan.schedule[f"step_size_{name}"][t - 1]
                 hidden[p][rows] += softmax(tau * values)
@@ -143,7 +143,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 if event is None or t == 1:  # the scores need no data: nothing is charged
                     indices.append(mechanisms.sample(tau * values, draws, rows))
                 else:
-                    indices.append(mechanisms.exponential(queries[0]._replace(value=values), event, draws, rows))
+                    query = queries[0]._replace(value=values)  # all replicates' queries have the same sensitivity
+                    indices.append(mechanisms.exponential(query, event, draws, rows))
                 last_draw = indices[p][np.arange(len(rows)), draws - 1]
                 released[p][rows] += frequencies(last_draw[:, None], values.shape[1])
             for i, r in enumerate(rows):
@@ -156,6 +157,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             rounds_played[rows] += 1
             count = np.maximum(rounds_played, 1)[:, None]
             outputs, means = (released[0] / count, released[1] / count), (hidden[0] / count, hidden[1] / count)
+            # Column t of the levels is of round t + 1; a level of -1 means that the replicate has ended.
             active = active & (levels[:, t] >= 0) if t < plan.iterations else np.zeros_like(active)
             yield self._snapshot(t, outputs, means, mechanisms, used_units * unit, active, with_internal)
             if not active.any():

@@ -163,7 +163,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if with_internal else {})
         for t in range(1, plan.iterations + 1):
             tau = float(plan.schedule["step_size_x"][t - 1])
-            query = scores.x(1 / batch)
+            query = scores.x(1 / batch)  # the weight of a row, which is in one block of B rows
             past_scores.append(query.value)
             weight_sum += softmax(tau * query.value)
             if plan.schedule["refreshed"][t - 1]:
@@ -288,7 +288,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
             return self.gradient_rounds
         if not budget.private:
             return 256
-        signal = facts.n * math.sqrt(budget.about_rho(budget.amount)) / max(facts.change_x, facts.change_y, 1e-300)
+        change = max(facts.change_x, facts.change_y, 1e-300)  # not 0, also if no gradient reads data
+        signal = facts.n * math.sqrt(budget.about_rho(budget.amount)) / change
         return round(min(256.0, max(4.0, self.balanced_rounds(max(facts.d_x, facts.d_y), signal))))
 
     @abstractmethod
@@ -357,8 +358,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
             gradients = self._released(problem.noisy_gradients(*strategies, batch), batch, pays)
             steps = (plan.schedule["step_size_x"][t - 1], plan.schedule["step_size_y"][t - 1])
             totals = (totals[0] + strategies[0], totals[1] + strategies[1])
-            lost |= ~(np.isfinite(gradients[0]).all(axis=1) & np.isfinite(gradients[1]).all(axis=1))
-            lost |= (np.abs(gradients[0]).max(axis=1) > DIVERGED) | (np.abs(gradients[1]).max(axis=1) > DIVERGED)
+            for gradient in gradients:
+                lost |= ~(np.abs(gradient).max(axis=1) <= DIVERGED)  # "not at most" is true of NaN, too
             # Replicates that diverged are frozen where they were, and marked.
             gradients = tuple(np.where(lost[:, None], 0.0, g) for g in gradients)  # type: ignore[assignment]
             strategies, sums = self.advance(strategies, sums, (-gradients[0], gradients[1]), steps)
@@ -425,7 +426,8 @@ class GaussianMirrorDescent(NoisyGradients):
         return (softmax(sum_x), softmax(sum_y)), (sum_x, sum_y)
 
     def balanced_rounds(self, d: int, signal: float) -> float:
-        return 2 * signal**2 / d  # then the noise of a player with all of ρ has the deviation L on each coordinate
+        return 2 * signal**2 / d  # then the noise of a player with all of ρ has the deviation 1 on each coordinate
 
     def step_size(self, d: int, rounds: int, noise: float) -> float:
-        return self.entropic_step * math.sqrt(max(math.log(d), 1e-12) / (rounds * (1 + noise**2)))
+        log_vertices = max(math.log(d), 1e-12)  # not 0: a step size is positive, also without a choice (d = 1)
+        return self.entropic_step * math.sqrt(log_vertices / (rounds * (1 + noise**2)))
