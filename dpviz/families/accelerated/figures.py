@@ -217,7 +217,8 @@ def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
 
     def error(x_0: float, half_variance: np.ndarray) -> np.ndarray:
         """Return (T+1,) the exact error from x_0, a coordinate of the start, with noise of this half variance (T,)."""
-        variance_per_coordinate = 2 * half_variance / facts.d
+        # Shared by the coordinates of the quadratic, which need not be as many as the problem has.
+        variance_per_coordinate = 2 * half_variance / len(spectrum)
         return quadratic.expected_gap(steps, method.dynamics, spectrum, x_0, variance_per_coordinate).total
 
     return np.array([error(start, 0 * batch), error(0.0, privacy), error(0.0, batch)])
