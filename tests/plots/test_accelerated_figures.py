@@ -119,6 +119,16 @@ def test_the_quadratic_that_stands_for_a_problem_starts_at_its_initial_gap() -> 
     assert optimisation.name == "optimisation" and optimisation.y[0] == pytest.approx(np.log(2))
 
 
+def test_the_quadratic_that_stands_for_a_problem_has_no_more_noise_than_the_problem() -> None:
+    method, facts = GradientDescent(iterations=20), LogisticRegression().facts()
+    plan = method.plan(facts, BUDGET)
+    _, noise = decomposition(method, plan, exact=True).figure.data
+    mean_curvature = np.geomspace(facts.strong_convexity, facts.smoothness, 20).mean()
+    squared_norm = 2 * facts.d * plan.noise["gradient"][0] ** 2
+    expected = mean_curvature / 2 * plan.schedule["step_size"][0] ** 2 * squared_norm
+    assert noise.name == "privacy noise" and noise.y[1] == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.slow
 def test_the_certificate_stays_above_the_exact_error() -> None:
     problem = Quadratic(rows=5000, dimension=4, strong_convexity=0.5, smoothness=1.0)

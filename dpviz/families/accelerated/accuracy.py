@@ -87,7 +87,7 @@ class SmoothConvexBound(ErrorBound):
         return SmoothFacts(
             n=self.rows,
             d=self.dimension,
-            gradient_bound_l1=self.clip,
+            gradient_bound_l1=self.clip,  # only the bound in the norm of the noise counts
             gradient_bound_l2=self.clip,
             smoothness=self.smoothness,
             strong_convexity=self.strong_convexity,
@@ -114,9 +114,9 @@ class SmoothConvexBound(ErrorBound):
             _, bounds_by_steps, _ = planning.bound_by_horizon(method, facts, budget)
             return self._best_of(bounds_by_steps)
         recursion = method.recursion(facts, method.steps(facts, self.iterations))
-        assert recursion is not None
+        assert recursion is not None  # all of _METHODS have one
         if not budget.private:
-            return self._best_of(theory.bound(recursion, 0.0)[1:])
+            return self._best_of(theory.bound(recursion, 0.0)[1:])  # without that after 0 steps
         # Half variance of the gradient noise, d b², of one step with ε = 1: the scale b is then the L1 sensitivity.
         half_variance = self.dimension * facts.gradient_sensitivity("l1", self.rows) ** 2
         bounds = []  # (T,) each, after T' = 1..T steps; where the budget implies both ε and ρ, both bounds hold

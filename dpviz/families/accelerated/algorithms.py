@@ -160,7 +160,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
 
     def _notes(self, facts: SmoothFacts, steps: theory.Steps) -> tuple[str, ...]:
         """Return a warning if the largest step size is above 1/L, where the error bounds do not hold; else nothing."""
-        if steps.step_size.max() * facts.smoothness <= 1 + 1e-9:
+        if steps.step_size.max() * facts.smoothness <= 1 + 1e-9:  # 1 up to rounding
             return ()
         return (
             f"Step size α = {short(steps.step_size.max())} is above 1/L: stable on quadratics, but no error bound.",
@@ -336,7 +336,8 @@ class MultistageNesterov(Nesterov):
 # --------------------------------------------------------- a schedule of one's own next to the even and the optimal one
 
 # The influence of a step is the factor with which its noise variance enters the last error. Influences below this share
-# of the largest are raised to it: such steps need hardly any budget, but a step without any has infinite noise.
+# of the largest are raised to it: a step without any budget has infinite noise. The share of ε, the cube root, is then
+# at least 1e-10 of the largest, which takes next to nothing from the other steps.
 _SMALLEST = 1e-30
 
 
@@ -413,5 +414,5 @@ def _error(method: GradientMethod, plan: Plan) -> float:
     eigenvalues, else the bound on it."""
     facts = SmoothFacts.of(plan.facts)
     errors = method.expected_on_quadratic(plan) if facts.eigenvalues else method.error_bound(plan)
-    assert errors is not None
+    assert errors is not None  # `compare` has returned before where there is no bound
     return float(errors[-1])

@@ -1,7 +1,8 @@
 """Tiny worst cases of the gradient methods, for audits.
 
 An audit runs a method many times on two data sets D and D', which differ in one row, the canary, and measures how well
-its releases tell them apart. The tables here have 20 rows of one feature and a label, for logistic regression.
+its releases tell them apart. The tables here have 20 rows of one feature and a label, in this order, for logistic
+regression.
 
 The worst canary has the feature 1, and the label 1 on D and -1 on D'; all other rows have the feature 0. Near the
 starting point its gradient is far longer than the clip C on both, so that the clipped gradient jumps from -C to C: by
@@ -49,7 +50,7 @@ from dpviz.problems.base import SmoothFacts, SmoothProblem
 from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
 
 ROWS = 20
-IDENTITY = "a" * 32
+IDENTITY = "a" * 32  # any name will do, as the rows are made here
 DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((0.0, 1.0),), names=("a",))
 PROBLEM = LogisticRegression(data=DATA, clip=0.01)
 
@@ -109,6 +110,7 @@ WORST: tuple[Case, ...] = (
 )
 CASES: tuple[Case, ...] = (
     *WORST,
+    # The data of `ordinary` have one feature.
     *(case.ordinary(ORDINARY, ordinary) for case in WORST if case.data is not two_features),
 )
 
@@ -248,6 +250,7 @@ class FirstAbove(Algorithm[SmoothProblem, SmoothFacts]):
         (event,) = plan.events
         batch = mechanisms.batch(event)
         gradient = problem.mean_gradient(x, batch, "l1")
+        # Each of the two slopes moves by as much as the gradient, a single number, does in L1.
         query = gradient._replace(value=gradient.value * [1.0, -1.0], norm="linf")
         yield Snapshot(1, {"x": batch.above_threshold(query)[:, None].astype(float)})
 
@@ -264,6 +267,7 @@ class DataStep(GradientDescent):
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run gradient descent with the step sizes of the plan replaced by those computed from the data."""
         assert isinstance(problem, LogisticProblem)
+        # L = λ_max/4 + 2λ of the logistic loss, whose strong convexity is 2λ.
         smoothness = float(problem.curvature().value[0]) / 4 + problem.facts.strong_convexity
         steps = np.full(plan.iterations, self.relative_step / smoothness)
         return super().run(problem, replace(plan, schedule={**plan.schedule, "step_size": steps}), mechanisms)

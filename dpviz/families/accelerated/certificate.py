@@ -22,8 +22,8 @@ from dpviz.families.accelerated.quadratic import rate as quadratic_rate
 
 Floats = NDArray[np.float64]
 
-_ROUNDS = 60  # of cutting planes, per rate
-_BISECTIONS = 16
+_ROUNDS = 60  # of cutting planes, per rate; by trial. A rate that is undecided then counts as not proved
+_BISECTIONS = 16  # of the squared rate, to within 2^-16
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,13 @@ class Certificate:
     def margin(self) -> float:
         """Smallest eigenvalue of the matrix inequality (left minus right side) and of P: the certificate is a proof if
         it is not negative."""
-        scale = self.smoothness
-        inequality = _inequality(self.strong_convexity / scale, self.step_size * scale, self.momentum, self.rate**2)
-        matrix = inequality.at(np.array([self.P[0][0], self.P[0][1], self.P[1][1], self.c0 * scale**2]) / scale)
-        units = np.sqrt(scale) * np.array([1, 1, 1 / scale])  # undoes the scaling to smoothness 1
+        (p11, p12), (_, p22) = self.P
+        L = self.smoothness
+        # `_inequality` is that of F/L: mu and P are divided by L, the step size and c0 multiplied.
+        inequality = _inequality(self.strong_convexity / L, self.step_size * L, self.momentum, self.rate**2)
+        matrix = inequality.at(np.array([p11, p12, p22, self.c0 * L**2]) / L)
+        # Back to F: its quadratic form is L times that of F/L, whose gradient is that of F divided by L.
+        units = np.sqrt(L) * np.array([1, 1, 1 / L])
         return float(min(np.linalg.eigvalsh(matrix * np.outer(units, units))[0], np.linalg.eigvalsh(self.P)[0]))
 
     @property
@@ -57,7 +60,7 @@ class Certificate:
         """Factor, at least 1, by which momentum amplifies the noise in the bound: 1 + 2 P12^2 / (L P22 + 2 det P)."""
         (_, p12), (_, p22) = self.P
         denominator = self.smoothness * p22 + 2 * self._determinant
-        return 1 + 2 * p12**2 / denominator if denominator > 0 else 1.0
+        return 1 + 2 * p12**2 / denominator if denominator > 0 else 1.0  # P22 = 0 makes P12 = 0, as P >= 0
 
     @property
     def _determinant(self) -> float:
@@ -77,6 +80,7 @@ class Certificate:
         """
         (p11, p12), (_, p22) = self.P
         start = (p11 + 2 * p12 + p22) * squared_distance + gap
+        # Without the divisor the bound holds, too: for P22 = 0, where it is 0/0, it is left out.
         divisor = 1 + (2 * self._determinant / (self.smoothness * p22) if p22 > 0 else 0.0)
         contraction = self.rate ** (2 * np.arange(iterations + 1))
         steps_weighted = (1 - contraction) / (1 - self.rate**2)
@@ -124,17 +128,20 @@ def _quadratic_forms(vectors: Floats, matrices: Floats) -> Floats:
 
 def _solve(inequality: _Inequality) -> Floats | None:
     """Return unknowns y = (P11, P12, P22, c0), (4,), that satisfy the matrix inequality M(y) >= 0 and P >= 0, by
-    cutting planes; None if there are none, or none after the last round.
+    cutting planes; None if none are found.
 
     M(y) >= 0 means v' M(y) v >= 0 for all unit vectors v, and each single v gives a condition that is linear in y. A
     linear programme finds the y with the largest margin, the smallest value of v' M(y) v and w' P w over the vectors v
-    and w tried so far. Eigenvectors of its M and P with smaller values join the vectors of the next round. A positive
-    margin keeps the solution strictly inside, so that rounding invalidates nothing.
+    and w tried so far. Over all vectors these are smaller: the smallest eigenvalues of M and P. As soon as they are not
+    negative y is a solution; else the eigenvectors that violate the margin join the vectors of the next round.
     """
+    # P = sum_k y_k p_basis_k; the last unknown, c0, is not part of it.
     p_basis = np.array([[[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]], [[0, 0], [0, 0]]], float)
     angles = np.arange(8) * np.pi / 8
     m_vectors, p_vectors = np.eye(3), np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    limits = [(-100, 100)] * 3 + [(0, 100), (-10, 10)]  # of P11, P12, P22, c0 and the margin
+    # Of P11, P12, P22, c0 and the margin: without limits the margin has no maximum while there are few vectors. Their
+    # size is by trial; a narrower box can only miss certificates, never accept a wrong one.
+    limits = [(-100, 100)] * 3 + [(0, 100), (-10, 10)]
     for _ in range(_ROUNDS):
         # Rows of A z <= b for z = (y, margin): margin - v' M(y) v <= 0, with the constant part of M on the right.
         m_rows = np.column_stack([-_quadratic_forms(m_vectors, inequality.basis), np.ones(len(m_vectors))])
@@ -144,29 +151,28 @@ def _solve(inequality: _Inequality) -> Floats | None:
         rows = np.vstack([m_rows, p_rows])
         result = linprog([0, 0, 0, 0, -1], A_ub=rows, b_ub=upper, bounds=limits, method="highs")
         if result.x is None or result.x[4] <= 0:
-            return None
+            return None  # already these few vectors leave no room, and more of them leave less
         unknowns, margin = result.x[:4], result.x[4]
         m_values, m_eigenvectors = np.linalg.eigh(inequality.at(unknowns))
         p_values, p_eigenvectors = np.linalg.eigh(np.tensordot(unknowns, p_basis, axes=1))
         if min(m_values[0], p_values[0]) >= 0:
             return np.asarray(unknowns)
-        is_below_margin = m_values < margin
-        is_below_margin[0] = True
-        m_vectors = np.vstack([m_vectors, m_eigenvectors.T[is_below_margin]])
-        if p_values[0] < margin:
-            p_vectors = np.vstack([p_vectors, p_eigenvectors.T[:1]])
+        # There is one at least, as the smallest eigenvalue of M or P is below 0.
+        m_vectors = np.vstack([m_vectors, m_eigenvectors.T[m_values < margin]])
+        p_vectors = np.vstack([p_vectors, p_eigenvectors.T[p_values < margin]])
     return None
 
 
 def certify(strong_convexity: float, smoothness: float, step_size: float, momentum: float) -> Certificate | None:
     """Return the certificate with the smallest contraction rate for heavy ball, or None if no rate below 1 is proved.
 
-    Bisects on the squared rate, from that on quadratics (no certificate can be faster) up to 0.99999. The inequality is
-    solved for the objective divided by its smoothness L, which is then 1; P and c0 are scaled back at the end.
+    Bisects on the squared rate, from that on quadratics (no certificate can be faster) up to 0.99999, as 1 would prove
+    nothing. The inequality is solved for the objective divided by its smoothness L, which is then 1; P and c0 are
+    scaled back at the end.
     """
     mu, step = strong_convexity / smoothness, step_size * smoothness
     low, high = float(quadratic_rate("heavy_ball", step, momentum, mu, 1.0)) ** 2, 0.99999
-    best = _solve(_inequality(mu, step, momentum, high)) if low < high else None
+    best = _solve(_inequality(mu, step, momentum, high)) if low < high else None  # else unstable on a quadratic
     if best is None:
         return None
     for _ in range(_BISECTIONS):

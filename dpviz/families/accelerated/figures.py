@@ -104,6 +104,7 @@ def heavy_ball_on_quadratic(
     horizons = np.arange(iterations + 1)
     for (name, momentum), arm_style in zip(momenta(step_size, strong_convexity).items(), styles, strict=True):
         steps = theory.heavy_ball(iterations, step_size, momentum)
+        # The noise scale is in proportion to T as with Laplace noise, whose steps share ε.
         gap = quadratic.expected_gap_by_iterations(
             steps, "heavy_ball", [strong_convexity, 1.0], START, noise_per_step**2, "laplace"
         ).total
@@ -113,7 +114,7 @@ def heavy_ball_on_quadratic(
         marks.append(Mark(best, float(gap[best]), text, arm_style.color))
         if published:
             log_bound = quadratic.published_log_bound(iterations, step_size, momentum, noise_per_step, strong_convexity)
-            curve = np.exp(np.minimum(log_bound, 100.0))
+            curve = np.exp(np.minimum(log_bound, 100.0))  # cut off at e^100: beyond e^709 exp overflows
             label = f"{name}, paper"
             lines.append(Line(horizons[1:], curve, label, arm_style, width=1.0, group=name, legend=False))
     figure = line_figure(
@@ -163,7 +164,7 @@ def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure
         return line_figure([], Axes("Step t", title), if_empty=if_unknown)
     total = np.minimum(parts.sum(axis=0), 1e12)  # errors of an unstable method are too large to draw
     steps = downsample(np.arange(len(total)), total)
-    traces = [
+    traces = [  # 16 bits suffice: T is at most 10,000
         area(steps.astype(np.int16), np.minimum(part[steps], 1e12), *appearance, group="error")
         for part, appearance in zip(parts, _PARTS, strict=True)
         if part.any()
@@ -194,7 +195,8 @@ def _half_variances(method: GradientMethod, plan: Plan) -> tuple[SmoothFacts, np
     facts = SmoothFacts.of(plan.facts)
     total = planning.half_variance(method, facts, plan)
     batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n) / 2
-    return facts, np.maximum(total - batch, 0.0), np.full(plan.iterations, batch)
+    privacy = np.maximum(total - batch, 0.0)  # without privacy rounding may give less than 0
+    return facts, privacy, np.full(plan.iterations, batch)
 
 
 def _bound_parts(method: GradientMethod, plan: Plan) -> np.ndarray | None:
@@ -217,7 +219,8 @@ def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
 
     def error(x_0: float, half_variance: np.ndarray) -> np.ndarray:
         """Return (T+1,) the exact error from x_0, a coordinate of the start, with noise of this half variance (T,)."""
-        variance_per_coordinate = 2 * half_variance / facts.d
+        # Shared by the coordinates of the quadratic, which need not be as many as the problem has.
+        variance_per_coordinate = 2 * half_variance / len(spectrum)
         return quadratic.expected_gap(steps, method.dynamics, spectrum, x_0, variance_per_coordinate).total
 
     return np.array([error(start, 0 * batch), error(0.0, privacy), error(0.0, batch)])

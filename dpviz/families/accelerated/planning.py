@@ -57,6 +57,7 @@ def released(
     specification = _without_smoothness(problem)
     query = specification.build(tables).curvature()
     scale = noise_scale(event, float(query.sensitivity))
+    # The text from which, with the seed, the noise is derived.
     release = f"smoothness\n{epsilon!r}\n{specification.to_json()}"
     mechanisms = Mechanisms(Ledger(FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
@@ -282,9 +283,9 @@ def _laplace_bound(
     ratio = facts.n / m
     unit = facts.d * facts.gradient_sensitivity("l1", m) ** 2  # half variance of the noise of ε = 1 on a known batch
     batch_variance = theory.sampling_variance(facts.gradient_bound("l2"), m, facts.n)
-    schedule: theory.Schedule = "uniform" if method.schedule == "uniform" else "optimal"
     if budget.pure and method.schedule != "own":
         epsilon = budget.left(facts.released)
+        schedule: theory.Schedule = "uniform" if method.schedule == "uniform" else "optimal"
         return lambda iterations: theory.sampled_bound(
             recursion.first(iterations), epsilon, ratio, unit, batch_variance, schedule
         )
@@ -294,7 +295,7 @@ def _laplace_bound(
         prefix = recursion.first(iterations)
         if method.schedule == "own":
             weights = theory.own_shares(method.knots, iterations, "laplace")
-        elif schedule == "uniform":
+        elif method.schedule == "uniform":
             weights = np.ones(iterations)
         else:
             weights = theory.optimal_weights(prefix, "laplace")
@@ -319,8 +320,7 @@ def _affordable_multiple(facts: SmoothFacts, budget: Budget) -> Callable[[np.nda
         # The budget affords Σ ε_t = ε, and about Σ ε_t²/2 = ρ, as a Laplace step costs about ρ_t = ε_t²/2. The larger
         # factor is the better one: few steps profit from the first, many from the second.
         return lambda weights: max(epsilon / weights.sum(), math.sqrt(2 * rho / (weights**2).sum()))
-    # One calibration of 100 equal steps against the budget's own accountant fixes the scale; small steps cost in
-    # proportion to ε².
-    steps = 100
+    # One calibration against the budget's own accountant fixes the scale; small steps cost in proportion to ε².
+    steps = 100  # equal ones: so many that each is small
     (epsilon_of_step, *_) = calibration.calibrate_laplace(budget, np.ones(steps), facts.n, facts.n, facts.released)
     return lambda weights: epsilon_of_step * math.sqrt(steps / (weights**2).sum())

@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 Kind = Literal["gradient_descent", "heavy_ball", "nesterov"]
 
 # Envelope weights below this share of the largest are raised to it: a step without budget would have infinite noise.
+# Its cube root, a share of ε, is 1e-60, the smallest one in `theory`, too.
 _SMALLEST_ENVELOPE = 1e-180
 
 
@@ -44,9 +45,10 @@ def _autoregression(
     beta = np.asarray(momentum, float)
     if kind == "nesterov":
         return (1 + beta) * contraction, -beta * contraction
+    zeros = 0 * contraction  # gives the result the shape of all arguments
     if kind == "heavy_ball":
-        return contraction + beta, -beta + 0 * contraction
-    return contraction, 0 * contraction
+        return contraction + beta, -beta + zeros
+    return contraction, zeros
 
 
 def _coefficients(steps: Steps, kind: Kind, step: int, eigenvalue: float) -> tuple[float, float]:
@@ -111,7 +113,8 @@ def _segment_variances(phi1: float, phi2: float, innovation: Floats, state: tupl
 
     Var x_t = phi1^2 Var x_{t-1} + 2 phi1 phi2 Cov(x_{t-1}, x_{t-2}) + phi2^2 Var x_{t-2} + innovation_t, and
     Cov(x_{t-1}, x_{t-2}) = phi1 Var x_{t-2} + phi2 Cov(x_{t-2}, x_{t-3}). Eliminating the covariance leaves a recursion
-    for the variance alone, of order three, which is solved at once.
+    for the variance alone, which is solved at once: with s = phi1^2 + phi2, Var x_t = s Var x_{t-1} + phi2 s
+    Var x_{t-2} - phi2^3 Var x_{t-3} + innovation_t - phi2 innovation_{t-1}.
     """
     current, covariance, previous = state
     # The first three variances that follow from the state alone, without innovations.
@@ -181,15 +184,19 @@ def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
     spectrum = np.asarray(eigenvalues, float)
     weights = np.zeros(steps.step_size.size)
     for eigenvalue in spectrum:
-        response = np.array([1.0, 0.0])  # derivatives of x_T with respect to the latest two iterates
+        # Derivatives of x_T with respect to the last two iterates of a segment, the latest first, each with the other
+        # held fixed: what the steps after the segment make of them.
+        response = np.array([1.0, 0.0])
         for segment in reversed(_segments(steps)):
             start = segment.start
             phi1, phi2 = _coefficients(steps, kind, start, eigenvalue)
             # Backwards the derivatives follow the autoregression of the iterates; values[0] belongs to the last step.
             values = recursion([phi1, phi2], np.zeros(segment.stop - start), response.tolist())
             weights[segment] += eigenvalue / 2 * values[::-1] ** 2
-            from_next = phi2 * values[-2] if len(values) > 1 else response[1]
-            response = np.array([phi1 * values[-1] + from_next, phi2 * values[-1]])
+            # The iterate before the segment enters its first step by phi1, and the step after that by phi2. If the
+            # segment has a single step, that one is in the next segment.
+            by_second_step = phi2 * values[-2] if len(values) > 1 else response[1]
+            response = np.array([phi1 * values[-1] + by_second_step, phi2 * values[-1]])
             if steps.restart[start]:  # then both of the latest two iterates are the current one
                 response = np.array([response.sum(), 0.0])
     return np.asarray(weights * steps.step_size**2)
@@ -205,7 +212,7 @@ def envelope_weights(steps: Steps, kind: Kind, strong_convexity: float, smoothne
     """
     spectrum = np.geomspace(strong_convexity, smoothness, 64)
     weights = np.maximum.accumulate(adjoint_weights(steps, kind, spectrum) / spectrum.size)
-    return np.asarray(np.maximum(weights, _SMALLEST_ENVELOPE * weights[-1]))
+    return np.asarray(np.maximum(weights, _SMALLEST_ENVELOPE * weights[-1]))  # they ascend: the last is the largest
 
 
 # ----------------------------------------------------------------------------------------- stationary values and rates

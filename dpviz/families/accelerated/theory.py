@@ -139,8 +139,8 @@ def multistage(
     """Return the steps of Nesterov's method in stages of shrinking step size, with a restart at the start of each stage
     k >= 2 (Aybat et al. 2019; Kuru et al., section 4.2).
 
-    With c = relative_step the step size is c/L in stage 1 and c 4^-k / L in stage k >= 2. Stage 1 lasts 2 sqrt(K) ln
-    sqrt(K) steps, stage k >= 2 lasts 2^k sqrt(K) ln 8, rounded up; the last stage is cut off at `iterations`.
+    With c = relative_step the step size is c/L in stage 1 and c 4^-k / L in stage k >= 2. Stage 1 lasts ceil(2 sqrt(K)
+    ln sqrt(K)) steps, stage k >= 2 lasts 2^k ceil(sqrt(K) ln 8); the last stage is cut off at `iterations`.
 
     lengths : "corrected" takes K = L / (mu c), as one step of stage 1 contracts by 1 - 1/sqrt(K); "paper" takes K = L /
         mu, which is too short for c < 1. Or the lengths of the stages themselves; ValueError if they have fewer than
@@ -153,17 +153,18 @@ def multistage(
         raise ValueError(f"the stages have {sum(lengths)} steps, {iterations} are needed")
     stage = np.repeat(np.arange(1, len(lengths) + 1), lengths)[:iterations]
     step_size = relative_step / smoothness * np.where(stage == 1, 1.0, 4.0**-stage)
-    restart = np.diff(stage, prepend=1) != 0
+    restart = np.diff(stage, prepend=1) != 0  # none before the first step
     return Steps(step_size, nesterov_momentum(step_size, strong_convexity), stage, restart)
 
 
 def _stage_lengths(iterations: int, condition: float) -> list[int]:
-    """Return the lengths of as many stages as are needed for `iterations` steps: 2 sqrt(K) ln sqrt(K) for the first and
-    2^k sqrt(K) ln 8 for stage k, rounded up, where K = condition."""
+    """Return the lengths of as many stages as are needed for `iterations` steps: ceil(2 sqrt(K) ln sqrt(K)) for the
+    first, one step at least, and 2^k ceil(sqrt(K) ln 8) for stage k, where K = condition."""
     root = np.sqrt(condition)
     lengths = [max(1, int(np.ceil(2 * root * np.log(root))))]
     while sum(lengths) < iterations:
-        lengths.append(2 ** (len(lengths) + 1) * int(np.ceil(root * np.log(8))))
+        k = len(lengths) + 1
+        lengths.append(2**k * int(np.ceil(root * np.log(8))))
     return lengths
 
 
@@ -252,9 +253,11 @@ def optimal_weights(recursion: Recursion, noise: Noise) -> Floats:
 
 
 def _log_shares(log_weight: Floats) -> Floats:
-    """Return (T,) the log weights less their largest, raised to a lower limit so that every step gets a usable share.
+    """Return (T,) the log weights less their largest, raised to a lower limit so that the noise of every step is a
+    finite number.
 
-    The limit is three times that of a share of ε, which is the third root of a weight. Shares of ρ are the square root.
+    A share of ε is the third root of a weight, so the limit is three times `_SMALLEST_LOG_SHARE`. Shares of ρ, the
+    square roots, are then at least e^-207 of the largest.
     """
     return np.asarray(np.maximum(log_weight - log_weight.max(), 3 * _SMALLEST_LOG_SHARE))
 
@@ -262,8 +265,8 @@ def _log_shares(log_weight: Floats) -> Floats:
 def log_scales(knots: Knots, iterations: int) -> np.ndarray:
     """Return (T,) log10 of the noise scale of each step, up to a common summand, in a schedule drawn by hand: the knots
     belong to equally spaced steps from the first to the last, with straight lines in between."""
-    steps = np.arange(iterations)
-    return np.asarray(np.interp(steps, np.linspace(0, max(iterations - 1, 1), len(knots)), knots))
+    last = max(iterations - 1, 1)  # a single step gets the first knot, wherever the last one is
+    return np.asarray(np.interp(np.arange(iterations), np.linspace(0, last, len(knots)), knots))
 
 
 def own_shares(knots: Knots, iterations: int, noise: Noise) -> np.ndarray:
@@ -287,7 +290,7 @@ def even_level(knots: Knots, noise: np.ndarray, power: int) -> float:
     E^(-power) is the mean of noise_t^(-power).
     """
     logs = log_scales(knots, len(noise))
-    summand = np.mean(np.log10(noise) - logs)
+    summand = np.mean(np.log10(noise) - logs)  # c, the same at all steps but for rounding
     return float(summand - np.log10(np.mean(10.0 ** (-power * logs))) / power)
 
 
@@ -332,7 +335,7 @@ def _solve_marginal(value: Floats, ratio: float) -> Floats:
     # The numerator 1 + (ratio-1) exp(-u) is between 1 and ratio, which brackets ln u.
     low, high = -value / 3, (np.log(ratio) - value) / 3
     log_u = low
-    for _ in range(60):
+    for _ in range(60):  # an upper limit: near the solution every round doubles the number of right digits
         u = np.exp(log_u)
         decaying = (ratio - 1) * np.exp(-u)
         error = np.log1p(decaying) - 3 * log_u - value
@@ -430,6 +433,5 @@ def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> 
             high = middle
         else:
             low = middle + 1
-    bound_of(low)
     horizons = np.array(sorted(bounds))
     return horizons, np.array([bounds[int(horizon)] for horizon in horizons])

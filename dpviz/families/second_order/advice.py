@@ -110,17 +110,19 @@ def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[
     analysis = method.analysis(facts)
     stoppings = planning.stoppings(analysis, method.hessian_noise, plan)
     all_rows = bool((plan.rows == facts.n).all())
-    longest = max(stopping.iterations for stopping in stoppings)
-    is_cut_short = plan.resolved.get("iterations_by_theory", plan.iterations) > longest
+    # A plan has one phase with all the iterations that the analysis asks for, so that it alone suffices; it has none if
+    # the setting "Steps at most" cut it short.
+    is_cut_short = max(stopping.iterations for stopping in stoppings) < plan.resolved["iterations_by_theory"]
     blind = isinstance(method, algorithms.Descent) and method.curvature == "never"
     theorem_applies = isinstance(method, algorithms.Descent) and not (is_cut_short or blind) and all_rows
-    factor = min(stopping.green_at for stopping in stoppings)
+    noise_factor = min(stopping.green_at for stopping in stoppings)
     forecasts_of_phases = []
     for number, stopping in enumerate(stoppings, 1):
         needed = published = None
         if theorem_applies and number == len(stoppings):  # it promises a solution by the end of the last phase
             if not facts.assumed:
-                needed = facts.n * guarantee(analysis, stopping, method, plan).factor
+                row_factor = guarantee(analysis, stopping, method, plan).factor
+                needed = facts.n * row_factor
             rho = float(plan.spent("rho")[-1])
             published = theory.published_rows(facts.d, rho, stopping.gradient_tolerance, stopping.curvature_tolerance)
         forecast = Forecast(
@@ -135,7 +137,7 @@ def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[
             published=published,
             blind=blind,
             assumed=facts.assumed,
-            factor=factor,
+            factor=noise_factor,
         )
         forecasts_of_phases.append(forecast)
     return tuple(forecasts_of_phases)
@@ -176,7 +178,7 @@ def budget_for(plan: Plan, factor: float) -> str:
         currency, total = plan.terms.currency, plan.terms.cap
     else:
         currency, total = "mu", accountants.total(plan.events, "mu")
-    unit, control = currencies.UNITS[currency], plan.budget.controls()[0]
+    unit, control = currencies.UNITS[currency], plan.budget.controls()[0]  # the first control is of the amount
     larger_total = total * factor ** (2 / unit.power)  # ρ and μ² go with 1/noise²
     needed = plan.budget.spent((unit.stated(larger_total),), plan.facts.released)
     assert control.high is not None
@@ -366,7 +368,7 @@ def soonest_proven(guarantee: theory.Guarantee, current: float) -> float:
 
 
 SHARE = 0.02  # of the budget, for the release of the gap: one number, so its noise is small
-_MIN_GAP = 1e-3  # smallest gap that a release returns
+_MIN_GAP = 1e-3  # smallest gap that a release returns, the lower limit of the problem's setting
 
 
 def released(
@@ -414,7 +416,7 @@ def suggested_cost(budget: Budget) -> float:
     """
     if not budget.private:
         raise UserError("Without a budget there is nothing to spend on the gap.", title="No budget for the gap")
-    rho = budget.gaussian_rho(budget.amount)
+    rho = budget.gaussian_rho(budget.amount)  # raises the error under pure ε
     if budget.total_epsilon is not None:
         return SHARE * budget.total_epsilon
     return math.sqrt(2 * SHARE * rho)  # Laplace noise of ε costs a ρ of at most ε²/2

@@ -23,7 +23,7 @@ from dpviz.privacy.verification.broken import QuietBeside
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
 
 ROWS = 20
-IDENTITY = "f" * 32
+IDENTITY = "f" * 32  # any name will do, as the rows are made here
 DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((-1.0, 1.0),) * 2, names=("a", "b"))
 FAR = RobustComponent(data=DATA, start="random", start_seed=1950)  # x₀ is nearly 4.56 e₁
 ZERO = RobustComponent(data=DATA)
@@ -69,6 +69,8 @@ def hessians() -> Neighbours:
     return _pair(ZERO, (1.0, 0.0), (0.0, 1.0))
 
 
+# A target of 0.01 is below the length of most noisy gradients, so that runs step; with 0.3 they often pass the test of
+# the gradient, and release Hessians.
 METHODS: dict[str, NonconvexMethod] = {
     "short_step": ShortStep(iterations=2, gradient_target=0.01),
     "line_search": LineSearch(iterations=2, gradient_target=0.01),

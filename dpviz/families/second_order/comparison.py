@@ -82,7 +82,7 @@ def rows(
     return [
         {
             "Method": label,
-            "Before": texts.light(lights[label]).partition(":")[0] if label in lights else None,
+            "Before": texts.light(lights[label]).partition(":")[0] if label in lights else None,  # symbol and colour
             "Loss, paper": f"{cell.loss:.3f} ± {cell.loss_spread:.3f}",
             "Loss, here": _loss(ends.get(label)),
             "Finished, paper": ("yes" if cell.finished else "×") + " (not legible)" * (not cell.legible),

@@ -47,9 +47,8 @@ _PARTS = (
     (style.PALETTE["spent"], "x"),
 )
 FEW_STEPS = 15  # largest number of steps of which each has a tick
-_FEW = (
-    0.2  # share of the ceiling that must be spent for the ceiling to be drawn; else the axis ends near what was spent
-)
+# Share of the ceiling that must be spent for the ceiling to be drawn; else the axis ends near what was spent.
+_MIN_SPENT = 0.2
 RATIO, FARTHEST = "Noise over tolerance", 4.0  # title of the axis, and the value at which bars are cut off
 BY_SHARE_HEIGHT, SPENT_HEIGHT = 340, 280  # pixels
 
@@ -75,8 +74,8 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
         alphas.add(analysis.gradient_target)
         if len(plan.noise) > 1:  # it tests the curvature, too
             curvatures.add(analysis.curvature)
-    limits = [Limit(max(alphas), f"α = {short(max(alphas))}")] if len(alphas) == 1 else []
-    limits += [Limit(max(curvatures), f"ε_H = {short(max(curvatures))}")] if len(curvatures) == 1 else []
+    limits = [Limit(alpha, f"α = {short(alpha)}") for alpha in alphas if len(alphas) == 1]
+    limits += [Limit(curvature, f"ε_H = {short(curvature)}") for curvature in curvatures if len(curvatures) == 1]
     methods_with_less = ", ".join(label for label, plan in plans.items() if plan.noise_varies)
     caption = (
         "Compare the noise of a gradient, √d σ, with α; that of a Hessian (thin), its spectral norm κ_d σ, with ε_H. "
@@ -154,7 +153,8 @@ def _steps(trace: Trace, label: str, metric: str, tolerance: float, title: str, 
         if is_kind.any():
             traces.append(_markers(steps[is_kind], values[is_kind], word, color, symbol))
     limit = Limit(tolerance, f"tolerance {short(tolerance)}")
-    traces.append(limit_line(limit, (0.5, float(steps.max()) + 0.5), Scale(False, log_y)))
+    ends = 0.5, float(steps.max()) + 0.5  # half a step beyond the markers
+    traces.append(limit_line(limit, ends, Scale(log_x=False, log_y=log_y)))
     frame = style.layout(Axes("Step t", title, log_y=log_y), legend_entries=len(traces))
     if steps.max() <= FEW_STEPS:
         frame["xaxis"] |= {"dtick": 1}
@@ -173,7 +173,7 @@ def _values_by_step(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, 
         return np.empty(0), np.empty(0), np.empty(0)
     runs = max(1, MAX_POINTS // len(values))
     steps = _steps_of_records(trace.lanes[label], iterations, values.shape[1])[:, :runs]
-    values, kinds = values[:, :runs], kinds[: len(values), :runs]
+    values, kinds = values[:, :runs], kinds[: len(values), :runs]  # a record may have been added since `values`
     is_drawn = np.isfinite(values) & (steps >= 1)
     return steps[is_drawn], values[is_drawn], kinds[is_drawn]
 
@@ -256,7 +256,7 @@ def _spent(
     frame = style.layout(
         Axes("Step t", title, from_zero=True), notes=[share], legend_entries=len(traces) + 1, height=SPENT_HEIGHT
     )
-    if total >= _FEW * ceiling:
+    if total >= _MIN_SPENT * ceiling:
         ends = np.array([0, iterations[-1]], dtype=np.int32)
         traces.append(
             {"type": "scatter", "mode": "lines", "x": ends, "y": np.full(2, ceiling, dtype=np.float32)}

@@ -27,7 +27,8 @@ _SHAPES: tuple[Shape, ...] = ("goe", "upper")
 _SIZES = np.array([1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 50, 100, 200, 400])
 _SCORES = np.arange(-8.0, 6.25, 0.25)  # Φ⁻¹ of the probabilities of the stored quantiles
 _NODES, _PANELS_PER_COLUMN, _MIN_PANELS = 16, 0.5, 40  # of the quadrature: nodes in a panel, numbers of panels
-_DRAWS = 4e7  # random numbers that the simulation of one size draws, about
+# The simulation of one size draws _DRAWS/d^2.5 matrices, and 2,000 more: by trial, fewer the more time each takes.
+_DRAWS = 4e7
 
 
 def log_chance(d: int, shape: Shape, level: float) -> float:
@@ -82,6 +83,7 @@ def _integrals(d: int, top: float) -> np.ndarray:
     """
     nodes, weights = legendre.leggauss(_NODES)
     panels = max(_MIN_PANELS, int(_PANELS_PER_COLUMN * d))
+    # Beyond ±√(2d) Hermite functions decay: 9 farther out they are below e^-40, and count as 0.
     edges = np.linspace(-math.sqrt(2 * d) - 9, top, panels + 1)
     half = (edges[1] - edges[0]) / 2
     x = ((edges[:-1] + half)[:, None] + half * nodes).ravel()
@@ -113,7 +115,7 @@ def exact_log_chance(d: int, level: float) -> float:
     The constant of `_integrals` is found at a level so high that the probability is 1. A Pfaffian is the root of the
     determinant.
     """
-    certain_level = math.sqrt(2 * d) + 9
+    certain_level = math.sqrt(2 * d) + 9  # the upper end of the range of `_integrals`
     log_pfaffian, log_constant = (float(np.linalg.slogdet(_integrals(d, top))[1]) / 2 for top in (level, certain_level))
     return min(0.0, log_pfaffian - log_constant)
 
@@ -127,16 +129,17 @@ def _exact(d: int) -> np.ndarray:
     levels = centre + scale * np.linspace(-14, 12, 261)
     logs = np.array([exact_log_chance(d, level) for level in levels.tolist()])
     complements = np.array([1 - math.exp(log) for log in logs.tolist()])
-    is_accurate = (logs > -60) & (complements > 1e-11)
-    # Small probabilities from their logarithm, large ones from their complement: neither loses digits.
+    is_accurate = (logs > -60) & (complements > 1e-11)  # beyond these limits rounding errors count
+    # Probabilities below ½ from their logarithm, larger ones from their complement: neither loses digits. A complement
+    # that is rounded to 0 has no score; it is not used.
     scores = np.where(logs < -0.7, _probit(logs), -ndtri(np.maximum(complements, 1e-300)))
     return np.interp(_SCORES, scores[is_accurate], (levels[is_accurate] - centre) / scale)
 
 
 def _probit(logs: np.ndarray) -> np.ndarray:
     """Compute Φ⁻¹(exp(logs)) by bisection, also where exp(logs) is too small for a float."""
-    low, high = np.full_like(logs, -20.0), np.full_like(logs, 10.0)
-    for _ in range(60):
+    low, high = np.full_like(logs, -20.0), np.full_like(logs, 10.0)  # ln Φ(-20) is -204
+    for _ in range(60):  # until rounding decides
         middle = (low + high) / 2
         is_below = log_ndtr(middle) < logs
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
@@ -154,7 +157,9 @@ def _simulated(d: int, even: np.ndarray) -> np.ndarray:
     at_once = max(1, 4_000_000 // d**2)
     for start in range(0, draws, at_once):
         normal = generator.standard_normal((min(at_once, draws - start), d, d))
-        matrices = (normal + normal.transpose(0, 2, 1)) / math.sqrt(2)  # variance 2 on the diagonal, 1 off it
+        # Variance 2 on the diagonal, 1 off it: √2 times even noise of scale 1, so that centre and scale of "upper"
+        # normalise both shapes.
+        matrices = (normal + normal.transpose(0, 2, 1)) / math.sqrt(2)
         largest_of_even = np.linalg.eigvalsh(matrices)[:, -1]
         matrices[:, np.arange(d), np.arange(d)] /= math.sqrt(2)  # variance 1 on the diagonal, too
         eigenvalues.append([largest_of_even, np.linalg.eigvalsh(matrices)[:, -1]])
@@ -163,9 +168,8 @@ def _simulated(d: int, even: np.ndarray) -> np.ndarray:
     standardised = (values - values.mean(axis=1, keepdims=True)) / values.std(axis=1, keepdims=True)
     even_skewness, skewness = (standardised**3).mean(axis=1)
     correction = (skewness - even_skewness) / 6 * (_SCORES**2 - 1)  # Cornish, Fisher 1938
-    shift = np.where(
-        np.abs(_SCORES) < 4, correction, correction[np.argmin(np.abs(_SCORES - 4))]
-    )  # constant in the tails
+    correction_at_4 = correction[np.argmin(np.abs(_SCORES - 4))]  # and at -4
+    shift = np.where(np.abs(_SCORES) < 4, correction, correction_at_4)  # constant in the tails
     return np.asarray(mean + deviation * ((even - even_mean) / even_deviation + shift))
 
 

@@ -129,12 +129,14 @@ def split_into_phases(
     for length, share in zip(lengths, shares.tolist(), strict=True):
         cost_of_weight = budget_split.amount * share / length / total_weight
         phases.append(Phase(length, {purpose: cost_of_weight * weight for purpose, weight in weights.items()}))
-    if carry_over and len(phases) == 2 and len(weights) > 1 and budget_split.amount < math.inf:
+    has_optional_releases, is_private = len(weights) > 1, budget_split.amount < math.inf
+    if carry_over and len(phases) == 2 and has_optional_releases and is_private:
         first, second = phases
         cost_of_weight = first.amount / total_weight
         optional = [weight for purpose, weight in weights.items() if purpose != "gradient"]
         costs_after = []
         for used in range(len(optional) * first.iterations + 1):
+            # Each as the most expensive one, but together no more than all that there may be.
             optional_weight = min(used * max(optional), first.iterations * sum(optional))
             spent = (first.iterations * weights["gradient"] + optional_weight) * cost_of_weight
             rest = budget_split.amount - spent
@@ -271,7 +273,7 @@ def fixed(
     if hessian_share > 0:
         shares["hessian"] = hessian_share
     rho = calibration.calibrate_gaussian(budget, weights, m, facts.n, facts.released)
-    event_of: dict[float, Event] = {}
+    event_of: dict[float, Event] = {}  # by ρ: iterations that cost the same share one event
     for amount in np.unique(rho).tolist():
         on_batch = Seq(tuple(Gaussian(math.sqrt(2 * amount * share)) for share in shares.values()))
         event_of[amount] = on_batch if m == facts.n else Sub("wor", m, facts.n, on_batch)
@@ -302,6 +304,7 @@ def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, .
     analysis : tolerances of the test. shape : of the noise on Hessians.
     """
     by_theory = plan.resolved["iterations_by_theory"]
+    # No scale is -1, so the first iteration begins a phase, too.
     starts = np.flatnonzero(np.diff(plan.noise["gradient"], prepend=-1.0))
     lengths = np.diff(np.append(starts, plan.iterations))
     hessian_noise = plan.noise.get("hessian", np.zeros(plan.iterations))

@@ -52,7 +52,7 @@ def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -
                 data=data, start="random", gap=0.5, smoothness=1.0, hessian_lipschitz=1.0, hessian_bound="spectral"
             ),
             arms=arms(without_batches, hessian_noise="upper", carry_over=False, trust_radius="published", **shared),
-            budget=ZeroConcentratedDP(rho=rho_of(epsilon) * (ROWS / data.rows) ** 2),
+            budget=ZeroConcentratedDP(rho=rho_of(epsilon) * (ROWS / data.rows) ** 2),  # the cost of that noise here
             replicates=5,
         )
     data = CovertypeLike(rows=80_000)

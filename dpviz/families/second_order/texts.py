@@ -214,4 +214,6 @@ def _steps(waiting: float) -> str:
     """Return the waiting time W, a number of steps, in words."""
     if waiting >= 1e6:
         return "more than a million steps"
-    return f"W = {short(waiting)} step{'s' if float(short(waiting).replace(',', '')) != 1 else ''}"
+    number = short(waiting)
+    is_one = float(number.replace(",", "")) == 1  # as it is printed, so that 1.0001 counts
+    return f"W = {number} step{'' if is_one else 's'}"

@@ -148,12 +148,13 @@ def search_quantile(candidates: int, failure: float) -> float:
     """
     b = 1 + 2 ** (2 / 3)
     a = 2 * b / 2 ** (2 / 3)
-    failure_of_value = min(failure / candidates, 0.5)
+    failure_of_value = min(failure / candidates, 0.5)  # at most that of z = 0
 
     def excess(z: float) -> float:
         return (a**2 * math.exp(-z / a) - b**2 * math.exp(-z / b)) / (2 * (a**2 - b**2)) - failure_of_value
 
-    # One more than the z at which the first term alone has the probability that is allowed.
+    # At z = 0 the probability is ½. At the z at which the first term alone has the probability that is allowed it is
+    # smaller, as the second is subtracted; by how much may be lost in rounding, so the interval ends 1 later.
     upper = a * math.log(a**2 / (a**2 - b**2) / (2 * failure_of_value)) + 1
     return float(brentq(excess, 0.0, upper))
 
@@ -311,8 +312,8 @@ class Search:
 
 
 def candidates(first: float, ratio: float) -> np.ndarray:
-    """Return (k,) the multiples first · ratio^i, i = 0, 1, …, of a step, as long as they are above 1; `first` in any
-    case."""
+    """Return (k,) the candidates of a line search as multiples of the step that is sure to be accepted, which needs no
+    test: first · ratio^i, i = 0, 1, …, as long as they are above 1. One at least: `first`."""
     count = max(1, math.ceil(math.log(first) / -math.log(ratio)))
     return np.asarray(first * ratio ** np.arange(count))
 
@@ -379,7 +380,7 @@ def gradient_quantile(d: int, failure: float) -> float:
 
 def hessian_quantile(d: int, failure: float, shape: Shape) -> float:
     """Return q such that the error of a noisy Hessian exceeds q s_H in spectral norm with probability at most
-    `failure`."""
+    `failure` (THEORY.md, 5.4)."""
     spread = math.sqrt(2) if shape == "goe" else 2.0
     return spectral_factor(d, shape) + spread * math.sqrt(math.log(2 / failure))
 
@@ -442,9 +443,10 @@ class Stopping:
         If both tests pass together with probability p, it is 1/p + 1/p² + … + 1/p^k for k passes in a row.
         """
         chance = self.gradient_chance * self.hessian_chance
-        if chance < 1e-300 or -self.in_a_row * math.log(chance) > 600:  # too large for a float
+        # 1/p^k comes near the largest float, e^709; the first condition is for p = 0, which has no logarithm.
+        if chance < 1e-300 or -self.in_a_row * math.log(chance) > 600:
             return math.inf
-        return float((1 / chance) ** np.arange(1, self.in_a_row + 1) @ np.ones(self.in_a_row))
+        return float(((1 / chance) ** np.arange(1, self.in_a_row + 1)).sum())
 
     @property
     def too_short(self) -> bool:
@@ -500,7 +502,7 @@ class Stopping:
         """
         if not (self.gradient_noise or self.hessian_noise):
             return 0.0
-        low, high = -60.0, 60.0  # of the logarithm
+        low, high = -60.0, 60.0  # of the logarithm; noise is never as far from its tolerance as e^60
         while high - low > 1e-9:
             middle = (low + high) / 2
             if holds(self.quieter(math.exp(middle))):

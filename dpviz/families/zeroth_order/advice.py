@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ TABLE = Path(__file__).with_name("measured.json")
 EPOCHS = (10, 20, 40)  # numbers of epochs K of the measured runs
 REPLICATES, SEED, PRESET_RUNS = 6, 101, 16  # of the measured runs
 EQUAL = 1.25  # medians within this factor count as equally good: the error of a median and of interpolation
-_NEAR = 1.5  # factor beyond the measured range up to which a number is not called an extrapolation
-_MIN_ROWS = 0.1  # of the measured number of rows: with fewer, at the same n μ, sampling errors decide
+_NEAR = 1.5  # factor beyond the measured range up to which a number is not called an extrapolation; a choice
+_MIN_ROWS = 0.1  # of the measured rows: with fewer, at the same n μ, sampling errors decide (THEORY.md, 5: measured)
 
 
 Lowest = tuple[float, int, int]  # the lowest median objective at the end of runs, with the T and K of these runs
@@ -89,7 +90,8 @@ def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
     facts, cells = problem.facts(), table()["advice"].get(key(problem), [])
     if not cells or not isinstance(facts, ValueFacts) or not isinstance(problem, BlackBox) or not math.isfinite(mu):
         return None
-    # Each cell of the table has one size and one radius, and medians for every signal, T and K.
+    # Each cell of the table has one size and one radius, and medians for every signal, T and K, which are the same in
+    # all cells of a kind.
     sizes = sorted({cell["size"] for cell in cells})
     radii = sorted({cell["radius"] for cell in cells})
     axes = [sizes, radii, cells[0]["signals"]]
@@ -97,7 +99,7 @@ def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
     medians = {}
     for name in cells[0]["medians"]:
         by_cell = {(cell["size"], cell["radius"]): np.array(cell["medians"][name]) for cell in cells}
-        grid = np.array([[by_cell[size, radius] for radius in radii] for size in sizes])
+        grid = np.array([[by_cell[size, radius] for radius in radii] for size in sizes])  # (size, radius, signal, T, K)
         for x, axis in zip(point, axes, strict=True):
             grid = between(x, axis, grid)  # which removes the first axis of the grid
         medians[name] = grid
@@ -113,7 +115,7 @@ def between(x: float, xs: Sequence[float], values: np.ndarray) -> np.ndarray:
     """Interpolate along the first axis of `values` (k, …), which belong to the k ascending points xs; return (…) the
     value at x. It is linear in the logarithms of both; beyond the points it is the value at the nearest one."""
     index = np.interp(math.log(x), np.log(xs), np.arange(len(xs)))
-    low = min(int(index), max(len(xs) - 2, 0))
+    low = min(int(index), max(len(xs) - 2, 0))  # at the last point the interval before it; 0 if there is one point
     high = min(low + 1, len(xs) - 1)
     logs = np.log(values)
     return np.asarray(np.exp(logs[low] + (index - low) * (logs[high] - logs[low])))
@@ -254,15 +256,14 @@ class Advice:
     def smallest(self) -> Option:
         """Option with the smallest bound; where values have no Lipschitz constant, so that no bound holds, that among
         the options with the naive oracle."""
-        candidates = [option for option in self.options if self.exact or option.way.sums is None]
-        return (candidates or self.options)[0]
+        return next(option for option in self.options if self.exact or option.way.sums is None)
 
     @property
     def choice(self) -> Option:
         """The recommended option: that with the lowest median of runs, or with the smallest bound if the kind of
         problem was not measured."""
         with_runs = [option for option in self.options if option.least is not None]
-        return min(with_runs, key=lambda option: option.least or (math.inf,), default=self.smallest)
+        return min(with_runs, key=attrgetter("least"), default=self.smallest)
 
     @property
     def disagree(self) -> bool:
@@ -295,7 +296,7 @@ class Advice:
         smallest, best = self.smallest, self.smallest.best
         useless = " That is L or more, so no bound promises anything here." if best.bound >= self.lipschitz else ""
         if self.choice.least is None:
-            return useless.strip()
+            return useless.strip()  # then the option with the smallest bound is the recommended one itself
         text = f"The smallest bound, {short_up(best.bound, 2)}, has “{smallest.way.name}” with T = {best.length:,}, "
         if smallest.there is None:
             return f"{text}K = {best.epochs:,}, of which no runs were measured.{useless}"
@@ -342,11 +343,12 @@ def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected:
     for way in WAYS:
         count = facts.d if way.full else 1
         setting = replace(setting_of(facts, mu), kind=way.kind, count=count, follows=way.follows)
-        best = theory.best_naive(setting, most=most)
-        if way.sums is not None:
+        if way.sums is None:
+            best = theory.best_naive(setting, most=most)
+        else:
             best = theory.best_reduced(setting, way.sums, most=most)
         least = there = None
-        if expected is not None and math.isfinite(best.bound):
+        if expected is not None and math.isfinite(best.bound):  # it is inf where there are too few rows
             least = expected.least(way.name, _most_steps(facts, way, most))
             there = expected.at(way.name, best.length, best.epochs)
         options.append(Option(way, facts, mu, best, least, there))
@@ -357,7 +359,7 @@ def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected:
 def _most_steps(facts: ValueFacts, way: Way, most: int | None) -> Callable[[int], float]:
     """Return a function from the length of epochs T to the largest number of steps for which the rows suffice with the
     way `way`, at most `most`."""
-    share = None if way.sums is None else 0.5
+    share = None if way.sums is None else 0.5  # of an epoch's rows for its first step, as in measured runs and bounds
 
     def steps(length: int) -> float:
         return min(planning.most_steps(facts.n, length, share, way.follows), math.inf if most is None else most)
@@ -381,7 +383,8 @@ def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
     """
     if not facts.exact or method.clipping == "range" or not method.fresh_start:
         return None
-    if isinstance(method, VarianceReduced) and (method.concentration or math.inf) < math.sqrt(facts.d):
+    tau = method.concentration if isinstance(method, VarianceReduced) else None
+    if tau is not None and tau < math.sqrt(facts.d):  # differences are clipped at τ/√d of what L allows
         return None
     layout = method.layout(facts)
     setting = replace(setting_of(facts, mu), kind=method.directions, count=layout.directions, follows=layout.follows)
@@ -390,7 +393,7 @@ def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
         return theory.naive_bound(setting, length, epochs, layout.batch, move)
     largest_change = float(method.changes(facts, layout).max())
     step_noise, _ = method.epoch_noise(facts, layout)  # that of the plan, where each leaf has its own sensitivity
-    variance = (step_noise / largest_change) ** 2
+    variance = (step_noise / largest_change) ** 2  # in the units of `reduced_bound`; μ is 1 in both numbers
     return theory.reduced_bound(setting, length, epochs, layout.first, layout.batch, move, variance)
 
 
@@ -428,7 +431,7 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     try:
         mu = planning.total_mu(experiment.budget, facts)
         recommendation = advice(facts, experiment.budget, MOST_STEPS, expectation(experiment.problem, mu))
-    except UserError:
+    except UserError:  # under pure ε there is no Gaussian noise
         recommendation, mu = None, None
     methods = {
         arm.label: arm.algorithm
@@ -490,11 +493,11 @@ def reduced_of(experiment: Experiment) -> VarianceReduced:
 def distance(problem: ProblemSpecification) -> float | None:
     """Return the distance from the start to the nearest minimum of a simulated function; None for a function whose
     minima are not known."""
-    if isinstance(problem, PhaseRetrieval):
+    if isinstance(problem, PhaseRetrieval):  # the point x* whose signs were lost, 1/√d in every coordinate, and -x*
         minima = np.full(problem.dimension, problem.dimension**-0.5) * np.array([[1], [-1]])
-    elif isinstance(problem, Votes):
+    elif isinstance(problem, Votes):  # the point x* by which the votes are cast
         minima = np.array([WANTED])
-    elif isinstance(problem, BentValley):
+    elif isinstance(problem, BentValley):  # of |1 - x₁|/4 + |x₂ - 2|x₁| + 1|, with means over symmetric shifts: (1, 1)
         minima = np.ones((1, 2))
     else:
         return None

@@ -233,11 +233,13 @@ class VarianceReduced(Conversion):
             if mean_noise[self.sums] >= mean_noise["independent"]:
                 notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
         if self.sums == "optimal" and layout.length > theory.OPTIMAL_LIVE:
-            far = (
-                "far from them here: a row of the first step counts most. Give that step more rows, or take fewer steps"
-            )
-            near = far if changes[0] > changes[1] else "within 3 % of them"
-            notes.append(f"The optimal sums are replaced by the normalised square root, which is {near}.")
+            closeness = "within 3 % of them"
+            if changes[0] > changes[1]:
+                closeness = (
+                    "far from them here: a row of the first step counts most. Give that step more rows, or take fewer "
+                    "steps"
+                )
+            notes.append(f"The optimal sums are replaced by the normalised square root, which is {closeness}.")
         return tuple(notes)
 
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
@@ -269,9 +271,10 @@ class VarianceReduced(Conversion):
             else:
                 previous = path.previous[rows]
                 # A batch that follows the moves is larger where the points may be farther apart, and so is its clip.
+                # Other batches have `layout.batch` rows, and the clip `later_clip`.
                 clip = min(later_clip * float(sizes[t - 1]) / layout.batch, facts.value_range)
                 clips = np.full(len(rows), clip)
-                if self.clipping == "lipschitz":
+                if self.clipping == "lipschitz":  # L times the distance of the points, which is public
                     clips = np.minimum(clips, facts.lipschitz * np.linalg.norm(x - previous, axis=1))
                 query = problem.change(x, previous, leaf, step_directions, clips, self.symmetric)
             return sums.add(query)

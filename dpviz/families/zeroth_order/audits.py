@@ -21,6 +21,7 @@ from dpviz.problems.values.black_box import CappedRegression
 ROWS = 20
 IDENTITY = "d" * 32
 DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((0.0, 1.0),), names=("a",))
+# With L = 0.3, less than the canary's slope of 1, its differences of values reach the clip.
 PROBLEM = CappedRegression(data=DATA, cap=2.0, radius=0.5, lipschitz=0.3)
 
 

@@ -110,7 +110,7 @@ def bounds(setting: Setting, way: Way) -> tuple[np.ndarray, np.ndarray]:
     rows = np.geomspace(10 ** _RANGE[0], 10 ** _RANGE[1], _ROWS)
     # The axes of the grid: rows n, steps T, epochs K.
     T = np.array(LENGTHS, dtype=float)[None, :, None]
-    max_epochs = rows / 2 if way.sums else rows
+    max_epochs = rows / 2 if way.sums else rows  # with running sums an epoch has two rows at least, one for each half
     K = np.rint(max_epochs[:, None, None] ** np.linspace(0, 1, _EPOCHS))
     rows_per_epoch = np.floor(rows[:, None, None] / K)
     if way.sums:

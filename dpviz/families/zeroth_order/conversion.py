@@ -83,7 +83,7 @@ class Path:
         self.norm[rows] = np.linalg.norm(gradient, axis=1)
         self.used[rows] += size
         self.evaluations[rows] += size * evaluations
-        move = np.zeros_like(self.move)
+        move = np.zeros_like(self.move)  # replicates that take no part any more stay where they are
         move[rows] = shortened(self.move[rows] - self.layout.step_size * gradient, self.layout.move)
         self.move = np.where(self.lost[:, None], 0.0, move)
         if self.layout.ends(t):
@@ -272,7 +272,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             stops=self.one_epoch,
             batch_size=layout.sizes,
             sizes_vary=layout.follows,
-            record_at=ends if len(ends) <= MOST_RECORDED else None,
+            record_at=ends if len(ends) <= MOST_RECORDED else None,  # a plan may ask for so many, no more
             resolved={
                 "epoch_length": layout.length,
                 "epochs": layout.epochs,
@@ -312,7 +312,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             mix = np.array([generator.random(layout.steps) for generator in generators])
         sizes = layout.drawn_sizes(mix[0])
         last = None
-        if self.one_epoch:
+        if self.one_epoch:  # from `common`, so that methods that are compared return the same epoch
             epoch_returned = np.array([generator.integers(1, layout.epochs + 1) for generator in mechanisms.common])
             last = layout.length * epoch_returned
         path = Path(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
@@ -329,7 +329,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def _directions(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
         """Return a function from a step t and the numbers of the replicates that take part (R',) to the directions
         along which their step compares values. They do not depend on the data."""
-        starts = mechanisms.shared.random(layout.steps)
+        starts = mechanisms.shared.random(layout.steps)  # by step, where in the bank of directions its rows begin
 
         def of_step(t: int, rows: np.ndarray) -> Directions:
             generators = [mechanisms.public[r] for r in rows]

@@ -129,8 +129,10 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
     accuracy, mu : ε and μ of the settings, a point that is marked; none if mu is inf, without privacy.
     """
     is_finite = 0 < mu < math.inf
+    # From 1 % of L to L, as no gradient is longer; and so far that the marked ε is inside.
     grid = np.geomspace(min(0.01 * lipschitz, accuracy / 2), max(lipschitz, 2 * accuracy), 40)
     thresholds = [theory.free_privacy(d, lipschitz, accuracy, kind) for kind in ("iid", "orthonormal")]
+    # The areas end above both lines, of which the first is the higher one, and above the mark.
     top = max(3 * thresholds[0] * grid[-1] / accuracy, 2 * mu if is_finite else 0.0)
     lines, names = [], ("free as published", "free with orthonormal directions")
     for threshold, name, arm_style in zip(thresholds, names, FREE, strict=True):
@@ -274,7 +276,7 @@ def measured_ends(expected: Expectation) -> Chart:
         figure,
         "What do runs show?",
         "Objective at the end of runs, median, against the steps of an epoch",
-        f"{texts.MEASURED if expected.inside else texts.MEASURED_ELSEWHERE}",
+        texts.MEASURED if expected.inside else texts.MEASURED_ELSEWHERE,
     )
 
 
@@ -349,6 +351,7 @@ def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: M
         facts = ValueFacts.of(plan.facts)
         noise = {}  # by dimension
         for d in sorted({max(1, round(facts.d * factor)) for factor in FACTORS}):
+            # Without the starting point, which has the present number of entries: plans do not need it.
             scales = _noise_scales(arm.algorithm.plan(replace(facts, d=d, start=()), plan.budget))
             noise[d] = float(np.sqrt((scales**2).mean()))
         lines.append(Line(np.array([*noise]), np.array([*noise.values()]), arm.label, styles[arm.label], value=False))
@@ -669,7 +672,8 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     """
     length, position = layout.length, layout.step_of_row(row)
     entered, summed = set[tuple[int, int]](), set(tree_nodes(step))
-    released = {(last - (last & -last) + 1, last) for last in range(1, length + 1)}  # one node ends at each step
+    # One node ends at each step; its size, last & -last, is the largest power of two that divides the step's number.
+    released = {(last - (last & -last) + 1, last) for last in range(1, length + 1)}
     if position is None:
         notes = [f"row {row:,} is not used"]
     else:
@@ -695,9 +699,9 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
         height=style.ALONE,
     )
     sizes = [2**j for j in range(length.bit_length())]
-    labelled = sizes[:: 1 + len(sizes) // 8]
+    labelled = sizes[:: 1 + len(sizes) // 8]  # eight labels at most
     frame["yaxis"] |= {"tickvals": labelled, "ticktext": [f"{size:,}" for size in labelled]}
-    frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}
+    frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}  # with room for the labels of turns, by eye
     frame["xaxis"] |= {"range": [0.4, length + 0.6]}
     frame["legend"] = frame["legend"] | {"itemsizing": "constant"}
     turns = [Turn(step + 0.5, f"t = {step:,}")]

@@ -109,7 +109,8 @@ def shared_out(n: int, length: int, epochs: int, share: float | None, follows: b
     """Share n rows out to the steps of `epochs` epochs; return the rows of the first step of an epoch and of every
     later one, as in `Layout`.
 
-    length : steps of an epoch. share : of an epoch's rows, for its first step; None if all steps get the same number.
+    length : T, steps of an epoch. share : of an epoch's rows, for its first step; None if all steps get the same
+        number. The rest is divided by T, not T - 1, and the first step gets what remains in addition.
     follows : True if batches follow the moves.
     Raises UserError if there are not enough rows.
     """
@@ -143,7 +144,7 @@ def most_steps(n: int, length: int, share: float | None, follows: bool = False) 
     if whole_epochs:
         return length * whole_epochs
     later_rows = int(n * later_share)
-    return (later_rows + 1) // 2 if follows else later_rows
+    return (later_rows + 1) // 2 if follows else later_rows  # the largest length that needs no more later rows
 
 
 def total_mu(budget: Budget, facts: ValueFacts) -> float:
@@ -159,7 +160,8 @@ def total_mu(budget: Budget, facts: ValueFacts) -> float:
 def memory(plan: Plan, replicates: int, problem: Memory, directions: int = 0) -> float:
     """Estimate the bytes that a run takes, without the problem's table.
 
-    They are the numbers of the rows in all batches, for each replicate, and what the problem keeps for a replicate.
+    They are the numbers of the rows in all batches, for each replicate, those of all n rows once, for the random order,
+    and what the problem keeps for a replicate.
     directions : per row; 0 for methods without sets of directions. They add the bank of directions, two rotations (d,
         d) per replicate, and the values of a row where they do not fit into a block of the usual size.
     """

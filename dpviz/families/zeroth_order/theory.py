@@ -122,7 +122,7 @@ def factorisation(sums: Sums, length: int, first: float = 1.0) -> matrix_factori
     """
     if sums == "optimal" and length <= OPTIMAL_LIVE:
         ratio = 1.0
-        if 0 < first < math.inf:
+        if 0 < first < math.inf:  # not so if one of the sensitivities is 0
             ratio = 2 ** (math.ceil(_PER_OCTAVE * math.log2(first)) / _PER_OCTAVE)
         return optimal_mean(length, ratio)
     constructors = {
@@ -311,7 +311,8 @@ def naive_bound(setting: Setting, length: int, epochs: int, batch: int, move: fl
 
 # -------------------------------------------------------------------------------------------------------------- planner
 
-# The grid over which the planner minimises bounds: steps T of an epoch, and numbers of epochs K.
+# The grid over which the planner minimises bounds: steps T of an epoch, powers of two, numbers half way between, and
+# 2^j - 1, up to which a binary tree has one level fewer; and how many numbers of epochs K it tries.
 _SHORTER = (2, 3, 4, 6, 7, 8, 12, 15, 16, 24, 31, 32, 48, 63, 64, 96, 127, 128, 192, 255, 256, 384, 511, 512, 768)
 LENGTHS: tuple[int, ...] = (*_SHORTER, 1023, 1024)
 _EPOCHS = 40
@@ -337,7 +338,7 @@ def best_reduced(setting: Setting, sums: Sums, lengths: tuple[int, ...] = LENGTH
 
     lengths : the values of T. most : largest number of steps K T, but one epoch is always allowed; None for any.
     """
-    T, K = _grid(max(1, setting.n / 2), lengths, most)
+    T, K = _grid(max(1, setting.n / 2), lengths, most)  # an epoch has two rows at least, one for each half
     sums_of_grid: Sums = "normalised" if sums == "optimal" else sums
     norms = np.array([leaf_norms(sums_of_grid, length) for length in lengths]).T[:, :, None]
     bound, first, batch = reduced_grid(setting, setting.n // K, K, T, (norms[0], norms[1], norms[2]))
@@ -402,7 +403,7 @@ def reduced_grid(
         # A row enters one leaf only, so the larger of the two sensitivities counts.
         noise = (np.maximum(s1 * first_norm, later * later_norm) / s.mu) ** 2 * mean_square
         error = np.sqrt(first_variance + (T - 1) / 2 * change_variance_of_step + d * noise)
-        travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
+        travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)  # the path D K T is r K long
         bound = np.where(batch >= 1, travel + (L + error) / np.sqrt(T) + 2 * error, np.inf)
     return bound, first, batch
 
@@ -418,7 +419,7 @@ def naive_grid(setting: Setting, epoch_rows: np.ndarray, K: np.ndarray, T: np.nd
     with np.errstate(divide="ignore", invalid="ignore"):
         sensitivity, _ = s.changes(batch, batch, s.radius / T)
         squared_error = slope_variance(s.kind, s.count, d, L) / batch + d * (sensitivity / s.mu) ** 2
-        travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
+        travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)  # the path D K T is r K long
         bound = travel + (np.sqrt(L**2 + squared_error) + np.sqrt(squared_error)) / np.sqrt(T)
     return np.where(batch >= 1, bound, np.inf), batch
 

@@ -142,7 +142,7 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         if "hessian" in plan.noise and "hessian_products" in plan.resolved:
             hessians = 8.0 * n
         elif "hessian" in plan.noise and d > MOST_COLUMNS:
-            hessians = 48.0 * d**2
+            hessians = 48.0 * d**2  # room for six matrices of floats
         return super().memory(plan, replicates, problem) + replicates * hessians
 
     @abstractmethod
@@ -269,7 +269,7 @@ class Descent(NonconvexMethod):
         certificate = None if noise is None else steps.Certificate(noise, analysis.curvature, CERTIFICATE_FAILURE)
         if products is None:
             return steps.CurvatureTest(measured, analysis.curvature_tolerance, certificate)
-        failure_of_test = LANCZOS_FAILURE / plan.iterations
+        failure_of_test = LANCZOS_FAILURE / plan.iterations  # a union bound over the tests, one at most per iteration
         return steps.KrylovTest(measured, analysis.curvature_tolerance, certificate, int(products), failure_of_test)
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
@@ -373,8 +373,9 @@ class ShortStep(WholeTable):
             cost_of_test = unit * (by_curvature - by_gradient)
             costs = {purpose: cost_of_test * share for purpose, share in test_shares.items()}
             return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
-        weights: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share)}
-        weights |= {purpose: 2 * self.hessian_share * share for purpose, share in test_shares.items()}
+        weights: dict[Purpose, float] = {"gradient": 1 - self.hessian_share}
+        weights |= {purpose: self.hessian_share * share for purpose, share in test_shares.items()}
+        # Each certificate of the first phase would count as the most expensive release, a Hessian: nine times its cost.
         carry_over = self.carry_over and not certificate_share
         return planning.split_into_phases(budget_split, lengths, shares, weights, carry_over)
 
@@ -443,6 +444,8 @@ class PerturbedDescent(NonconvexMethod):
         By then a curvature of -ε_H would have made gradients as long as their tolerance, even if the step aside was an
         unlucky one: the distance from the ridge grows by the factor 1 + ε_H/G per step.
         """
+        # Gradients are as long as their tolerance ε_g at the distance ε_g/ε_H from the ridge. Of a step aside of length
+        # r ε_g/G about 1/√d leads away from the ridge, or UNLUCKY times less.
         growth = self.analysis(facts).curvature_tolerance / facts.smoothness
         factor_to_grow = UNLUCKY * math.sqrt(facts.d) / (self.radius * growth)
         return max(1, math.ceil(math.log(factor_to_grow) / math.log1p(growth)))
@@ -473,7 +476,7 @@ class PerturbedDescent(NonconvexMethod):
         measured = Measured(problem, releases, self.hessian_noise, at_state=False)
         assert isinstance(releases, Separate)
         # By replicate, the number of successive short gradients since it stepped aside; 0 at the first short one, where
-        # it does so. Without an entry the last gradient was long.
+        # it does so. Without an entry, for which -1 is read, the last gradient was long.
         counts: dict[int, int] = {}
 
         def move(state: State, rows: np.ndarray) -> None:

@@ -125,7 +125,7 @@ class Separate(Releases):
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
         assert isinstance(plan.terms, ledger.Filter)
         self._terms, self._mechanisms = plan.terms, mechanisms
-        self._phases = plan.schedule["phase"].astype(int)
+        self._phases = plan.schedule["phase"].astype(int)  # of each iteration, from 0, as `planning.filtered` writes it
         self._phase = 0
         self._used = np.zeros(mechanisms.replicates, dtype=int)  # releases of the first phase other than gradients
         self._spent = {purpose: np.zeros(mechanisms.replicates) for purpose in get_args(Purpose)}  # in ρ
@@ -236,7 +236,7 @@ class Together(Releases):
         return np.ones(len(rows), dtype=bool)
 
     def sample(self, rows: np.ndarray) -> batches.Batch:
-        if len(rows) < len(self._rows):
+        if len(rows) < len(self._rows):  # within an iteration replicates only drop out
             self._batch, self._rows = self._batch.part(np.searchsorted(self._rows, rows)), rows
         return self._batch
 
@@ -252,5 +252,6 @@ def _part(query: releases.Query, indices: np.ndarray) -> releases.Query:
     if len(indices) == len(query.value):
         return query
     sensitivity = query.sensitivity
-    sensitivity = sensitivity[indices] if isinstance(sensitivity, np.ndarray) and sensitivity.ndim else sensitivity
+    if np.ndim(sensitivity):  # one per replicate; else the same for all
+        sensitivity = np.asarray(sensitivity)[indices]
     return query._replace(value=query.value[indices], sensitivity=sensitivity)

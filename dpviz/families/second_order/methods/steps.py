@@ -57,15 +57,15 @@ class Measured:
         """
         is_released = self.releases.payable("hessian", rows)
         paying = state.keep(rows, is_released, "budget")
-        x = state.x[paying]
+        x, d = state.x[paying], state.x.shape[1]
         if not len(paying):
-            return paying, is_released, np.empty((0, *2 * x.shape[1:]))
+            return paying, is_released, np.empty((0, d, d))
         query = self.problem.hessian(x, self.releases.sample(paying), self.shape)
         noisy = self.releases.gaussian(query, "hessian", paying)
         is_finite = states.within_bounds(noisy)
-        is_released[is_released] = is_finite
+        is_released[is_released] = is_finite  # those that diverge do not go on, either
         matrices = unpacked(noisy[is_finite], self.shape)
-        diagonal = np.arange(x.shape[1])
+        diagonal = np.arange(d)
         matrices[:, diagonal, diagonal] += self.problem.regulariser_hessian(x[is_finite])
         return state.keep(paying, is_finite, "diverged"), is_released, matrices
 
@@ -134,7 +134,8 @@ class CurvatureTest:
         """Release the Hessians of `rows`; return the R'' of these that go on, the smallest eigenvalue of each noisy
         Hessian (R'',), and its unit eigenvector (R'', d), which does not point uphill."""
         rows, is_released, matrices = self.measured.hessian(state, rows)
-        pairs = sliced(eigenpairs, 2 * eigenvalue_seconds(matrices.shape[-1]), matrices, gradients[is_released])
+        seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # with eigenvectors twice as long
+        pairs = sliced(eigenpairs, seconds, matrices, gradients[is_released])
         return rows, pairs[:, 0], pairs[:, 1:]
 
     def _uncertified(
@@ -292,7 +293,7 @@ class KrylovTest(CurvatureTest):
         the same noisy matrices. failure : probability that the lower bound of a test does not hold.
     """
 
-    products: int = 40
+    products: int = USUAL_PRODUCTS
     failure: float = 1e-6
 
     def _lowest(

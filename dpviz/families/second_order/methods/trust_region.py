@@ -102,7 +102,8 @@ class LineSearch(WholeTable):
         lengths, shares = self.lengths(facts), self.shares(facts)
         phases = planning.split_into_phases(budget_split, lengths, shares, weights, self.carry_over)
         epsilons = [stated_pure(budget_split.currency, phase.costs["search"]).eps for phase in phases]
-        blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
+        first_epsilon, *_ = epsilons  # of the first phase
+        blindness = self.search(facts).blindness(first_epsilon, facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts)
         if blindness > 1:
             notes += (
@@ -205,7 +206,8 @@ class TrustRegion(NonconvexMethod):
             """Move the replicates `rows` (R',) by one iteration, and stop those that meet a stopping rule."""
             rows, gradients = measured.gradient(state, rows)
             rows, is_released, matrices = measured.hessian(state, rows)
-            solution = sliced(solve, 3 * eigenvalue_seconds(problem.facts.d), matrices, gradients[is_released])
+            seconds = 3 * eigenvalue_seconds(problem.facts.d)  # with eigenvectors twice as long, and the step
+            solution = sliced(solve, seconds, matrices, gradients[is_released])
             eigenvalues, multipliers, steps = solution[:, 0], solution[:, 1], solution[:, 2:]
             state.released[NOISY_CURVATURE.name][rows] = eigenvalues
             if self.test_before:
