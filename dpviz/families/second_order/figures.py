@@ -288,10 +288,11 @@ def waiting_times(curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle])
     """
     lines, marks = [], []
     for label, waiting in curves.items():
-        is_drawn = waiting.steps <= max(waiting.patience, GREEN)
+        longest = max(waiting.patience, GREEN)
+        is_drawn = waiting.steps <= longest
         lines.append(Line(waiting.rows[is_drawn], waiting.steps[is_drawn], label, styles[label], value=False))
         n, waiting_time = waiting.here
-        if waiting_time <= waiting.patience:
+        if waiting_time <= longest:
             text = f"{label}, n = {n:,}: W = {short(waiting_time)}"
             marks.append(Mark(float(n), waiting_time, text, styles[label].color))
     figure = line_figure(
