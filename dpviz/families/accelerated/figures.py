@@ -149,8 +149,8 @@ def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, co
         "What limits accuracy",
         "Error after each step, split into optimisation, privacy noise and batch noise",
         f"The {'exact error on a quadratic' if exact else 'error bound'} after all steps, split into its parts. What "
-        "remains of the start shrinks with more steps, privacy noise grows with them, and batch noise comes from looking "
-        "at m rows only.",
+        "remains of the start shrinks with more steps, privacy noise grows with them, and batch noise comes from "
+        "looking at m rows only.",
     )
 
 
