@@ -147,7 +147,7 @@ def epsilon_spent(
 ) -> Chart:
     """Return a chart of the ε at δ spent after some of the steps, with the budget as a limit.
 
-    For each method the ε is that of the quickest accountant which proves that the budget is kept, or of the tightest if
+    The ε of an arm is computed by the quickest accountant that proves that the budget is kept, or by the tightest if
     none proves it. Arms without privacy are left out.
 
     limit : the budget's ε.

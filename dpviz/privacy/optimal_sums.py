@@ -66,7 +66,8 @@ def _optimal_mean(length: int, first: float) -> Factorisation:
 
 
 def _leaves(length: int, first: float) -> Floats:
-    """Return the leaf sensitivities s, (T,): the first is `first` times the others, and the largest is 1."""
+    """Return the leaf sensitivities s, (T,): the first is `first` times the others. The largest is 1, which fixes the
+    scale of the matrices."""
     leaves = np.ones(length)
     leaves[0] = first
     return leaves / leaves.max()

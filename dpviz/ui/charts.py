@@ -45,7 +45,8 @@ def picture(
 ) -> Chart:
     """Draw a chart with its caption, without heading; return it.
 
-    pale : true if it belongs to earlier settings. group, leads : as in `components.plot`.
+    pale : true if it belongs to earlier settings. group : name of charts that share a pointer. leads : values of the
+    page's sliders, by which the browser tells whether the chart is of earlier settings.
     """
     alone(chart, key, pale, group, leads)
     st.caption(without_markup(chart.caption))
@@ -60,7 +61,10 @@ def alone(
     leads: components.Leads | None = None,
     handles: components.Handles | None = None,
 ) -> None:
-    """Draw a chart without heading and caption; handles as in `components.plot`, other arguments as in `picture`."""
+    """Draw a chart without heading and caption.
+
+    handles : points of the chart by which the user draws a schedule. Other arguments as in `picture`.
+    """
     alt = f"{'Of earlier settings: ' * pale}{chart.alt}. {chart.words}"
     components.plot(sent(chart), key, alt, pale, group, leads, handles)
 

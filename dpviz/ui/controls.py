@@ -551,13 +551,13 @@ class Panel:
     ) -> Bind:
         """Prepare the drawing of a control, and return whether it is bound to the address.
 
-        It is not bound if the address has an empty value for it, although it always has one: Streamlit would draw some
-        of these controls without any value. The title is noted for messages. The arguments are those of `_bound`.
+        A control that is never empty is not bound while the address has an empty value for it: Streamlit would draw
+        some controls without any value then. The title is noted for messages. The arguments are those of `_bound`.
         """
         self.titles[name] = title
         key = self.key(name)
         if key in self._written and st.session_state[key] != default:
-            # Streamlit writes the value into the address if the control has been drawn before, and then refuses this.
+            # A control that has been drawn before is written by Streamlit, which refuses that anybody else does.
             with suppress(StreamlitAPIException):
                 st.query_params[key] = text(st.session_state[key])
         self._written.discard(key)

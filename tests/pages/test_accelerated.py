@@ -5,10 +5,13 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.families.accelerated import presets
+from dpviz.experiments.experiment import Experiment
+from dpviz.families.accelerated import Nesterov, presets
 from dpviz.privacy.events import Laplace
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.accelerated import problem as problem_controls
+from dpviz.ui.accelerated.page import PAGE
 from dpviz.ui.experiment.run import runner
 from dpviz.ui.uploads import table as data_panel
 from tests.confirming import confirmed
@@ -215,3 +218,10 @@ def test_a_method_without_a_plan_is_left_out_and_the_others_stay(load: Load) -> 
     (warning,) = [warning for warning in app.warning if "all rows" in warning.value]
     assert "DP-NAG-opt" in warning.proto.title and "DP-MASG-opt" in warning.proto.title
     assert app.button(key="accel_run").disabled is False
+
+
+def test_a_caption_names_as_without_a_bound_only_what_its_chart_lacks() -> None:
+    experiment = Experiment(LogisticRegression(), {"quadratics": Nesterov(schedule="envelope")}, epsilon=2)
+    along_steps, against_horizon = list(PAGE.plan_charts(PAGE.view(experiment)))[2:]
+    assert "quadratics" in str(along_steps.figure) and "quadratics" not in along_steps.caption
+    assert "quadratics" in against_horizon.caption

@@ -425,7 +425,8 @@ def first_view(lines: Sequence[Line]) -> dict[str, Any]:
 
 def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
     """Return notes that say which values are beyond FLOOR or CEILING and therefore drawn there."""
-    lines = [line for line in lines if not line.style.reference] or lines  # references that leave the view need no note
+    # A reference is there to compare with: no note says that a part of it is out of view.
+    lines = [line for line in lines if not line.style.reference] or lines
     floor = FLOOR if log_y else -CEILING
     beyond = {("below", floor): any(line.y.min() < floor for line in lines)}
     beyond |= {("above", CEILING): any(line.y.max() > CEILING for line in lines)}

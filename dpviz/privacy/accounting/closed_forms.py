@@ -498,8 +498,8 @@ def advanced_sum(squares: ArrayLike, linear: ArrayLike, slack: ArrayLike) -> Flo
 def advanced_draw(epsilon: float, steps: ArrayLike, slack: float) -> Floats:
     """Return the pure ε of each of k = `steps` releases that are (epsilon, slack)-DP together: ε/(2 √(2k ln(1/δ'))).
 
-    This is Corollary 3.21 of Dwork and Roth 2014 as papers quote it, with δ' = `slack`. It is stated for ε < 1, and by
-    advanced composition it holds up to about ε = 4 ln(1/δ').
+    This is Corollary 3.21 of Dwork and Roth 2014 with δ' = `slack`, by which papers set the noise of each draw; it is
+    offered for comparison. It is stated for ε < 1, and by advanced composition holds up to about ε = 4 ln(1/δ').
     """
     return np.asarray(epsilon / (2 * np.sqrt(2 * np.asarray(steps, dtype=float) * math.log(1 / slack))))
 

@@ -100,11 +100,11 @@ class ApproximateDP(Budget):
         if noise == "gaussian":
             return Gaussian(closed_forms.gdp_mu(self.epsilon, self.delta))
 
+        # A selection: the range η at which its δ, at the budget's ε, is the budget's δ.
         def excess(eta: float) -> float:
-            """Return how much the δ of a selection at the budget's ε exceeds the budget's δ."""
             return float(closed_forms.exponential_delta(eta, self.epsilon)) - self.delta
 
-        high = self.epsilon  # a selection with η = ε has δ = 0 there
+        high = self.epsilon  # where η = ε, δ is 0; it grows with η
         while excess(high) <= 0:
             high += 0.1
         return ExpMech(brentq(excess, self.epsilon, high))

@@ -370,8 +370,11 @@ class LossMatrix(GameSpecification):
         return (slice(0, 3), "the three specialists") if isinstance(self.data, GroupedLosses) else super().good
 
     def facts(self) -> GameFacts:
-        """Return the facts. The entries of a row's payoff matrix are in [0, 1/p₋] with the smallest share p₋. As they
-        have one sign, a replaced row changes a gradient's coordinates by no more than 1/p₋."""
+        """Return the facts. The entries of a row's payoff matrix are in [0, 1/p₋] with the smallest share p₋.
+
+        So the coordinates of one row's gradient differ by 1/p₋ at most (its oscillation). The gap of the game is 1 at
+        most, as with right shares the payoffs of all rows together are means of losses in [0, 1].
+        """
         data = self.data.facts()
         weight = 1 / data.smallest_share
         oscillation_x, oscillation_y = weight if data.d > 1 else 0.0, weight if len(data.groups) > 1 else 0.0

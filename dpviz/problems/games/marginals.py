@@ -179,8 +179,10 @@ class MarginalQueries(GameSpecification):
         """Return the facts. A row with the domain point z has the gradients ∇ₓ = -Aᵀw with w = y⁺ - y⁻, and
         ∇ᵧ = ±(a - Ax), where a in {0, 1}^q is the column of A for z.
 
-        ∇ₓ reads no data, so its oscillation and change are 0. Its range is 1: between two points of the domain each
-        term of Σ_j w_j [z in cell j] changes by at most |w_j|, and ‖w‖₁ ≤ 1.
+        Oscillation: the largest difference between coordinates of one row's gradient. Range: that between coordinates
+        of a change, from one neighbour to the other, or from one point to another. ∇ₓ reads no data: its oscillation is
+        0. Its range is 1: between two points of the domain each term of Σ_j w_j [z in cell j] changes by at most |w_j|,
+        and ‖w‖₁ ≤ 1.
         ∇ᵧ depends on the row through ±a only, which is ±(a - ½) plus a constant that cancels between neighbours. So its
         oscillation is 1, and replacing the row changes scores by ±(a - a'), a range of 2. The range of ∇ᵧF is
         2 max_j |A(p_S - x)|_j ≤ 2. All these numbers are attained.

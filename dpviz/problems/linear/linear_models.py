@@ -45,7 +45,7 @@ class LeastSquares(LinearModel):
     def gradient_bound(self, norm: Norm) -> float:
         """Return the largest norm of one row's clipped gradient, without the regulariser."""
         if self.clip is None or self.clipping == "rows":
-            return self.feature_radius(norm)
+            return self.feature_radius(norm)  # of a row, which is clipped if rows are; at x = 0 its slope is |t| ≤ 1
         return self.clip_in(norm)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "RegressionProblem":

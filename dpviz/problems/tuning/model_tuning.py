@@ -71,7 +71,7 @@ class DirectTuning(TuningSpecification):
             high=(self.reach,) * d,
             logarithmic=(False,) * d,
             training_seconds=data.n * (d * SECONDS_PER_PRODUCT + SECONDS_PER_NUMBER),
-            gradient_seconds=data.n * d * SECONDS_PER_NUMBER / 2,
+            gradient_seconds=data.n * d * SECONDS_PER_NUMBER / 2,  # an estimate: less work per number
             start=() if self.start is None else (self.start,) * d,
         )
 

@@ -286,7 +286,8 @@ class Trainers:
 
     A request that is stopped, or one that is made at a checkpoint inside another one, does not disturb other requests.
 
-    seconds : declared cost of one training. wanted : True if further processes are to be used.
+    seconds : declared cost of one training. wanted : True if further processes are worth their start; callers then use
+    `losses`, else they train here.
     elsewhere : seconds of computing time that the further processes have spent so far.
     """
 

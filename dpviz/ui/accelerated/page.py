@@ -49,7 +49,8 @@ class Theory:
     bounds : (T+1,) error bound after t = 0..T steps, of the private arms that have one.
     exact : (T+1,) expected error after t = 0..T steps, where the problem is a quadratic.
     by_horizon : k numbers of steps (k,), and the error bound (k,) at the end of a run of so many steps, all of which
-    spend the whole budget. without : labels of the arms that lack one of the two bounds.
+    spend the whole budget. without, without_horizon : labels of the arms that have no bound along
+    the steps, and of those that have one, but no quick one against T.
     start : upper bound on the excess loss before the first step; an error bound above it says nothing.
     own : predicted error under the schedule that the user draws, next to other schedules; only of arms with such a
     schedule, None where nothing is known before a run.
@@ -59,6 +60,7 @@ class Theory:
     exact: Mapping[str, np.ndarray]
     by_horizon: Mapping[str, tuple[np.ndarray, np.ndarray]]
     without: tuple[str, ...]
+    without_horizon: tuple[str, ...]
     start: float
     own: Mapping[str, Compared | None]
 
@@ -76,7 +78,8 @@ class AcceleratedPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- before a run
 
     def predict(self, experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
-        bounds, exact, by_horizon, without, own = {}, {}, {}, [], {}
+        bounds, exact, by_horizon, own = {}, {}, {}, {}
+        without, without_horizon = list[str](), list[str]()
         start = 0.0
         for arm in experiment.arms:
             label, method, plan = arm.label, arm.algorithm, plans[arm.label]
@@ -97,8 +100,8 @@ class AcceleratedPage(FamilyPage):
             try:
                 by_horizon[label] = planning.bound_by_horizon(longer, plan.facts, plan.budget)[:2]
             except UserError:
-                without.append(label)  # no quick bound for this noise or schedule: the curve is left out
-        return Theory(bounds, exact, by_horizon, tuple(without), start, own)
+                without_horizon.append(label)
+        return Theory(bounds, exact, by_horizon, tuple(without), tuple(without_horizon), start, own)
 
     def size_note(self, view: PlanView) -> str:
         """Return the size of a batch, and the epochs (passes over the data) of the longest private plan."""
@@ -116,12 +119,14 @@ class AcceleratedPage(FamilyPage):
         yield page_plan.privacy_spent(view)
         predictions: Theory = view.theory
         condition = _condition(view)
-        without = dict.fromkeys(predictions.without)  # each label once
-        no_bound = f" No bound is known for {', '.join(without)}." if without else ""
+        no_bound = f" No bound is known for {', '.join(predictions.without)}." if predictions.without else ""
+        no_quick_bound = ""
+        if predictions.without_horizon:
+            no_quick_bound = f" Without a quick one: {', '.join(predictions.without_horizon)}."
         caption_by_step = f"{_bound_caption(view)} Above the error of the start it says nothing.{no_bound}"
         caption_by_horizon = (
             f"Error bound{condition}, where the whole budget is spread over T steps. -opt and -T* take the best T up "
-            f"to yours.{no_bound}"
+            f"to yours.{no_bound}{no_quick_bound}"
         )
         start = predictions.start
         yield plan_figures.error_bounds(

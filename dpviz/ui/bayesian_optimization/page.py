@@ -303,7 +303,7 @@ def _ground(run: Run) -> Background:
 
 
 def _gibo(run: Run, trace: Trace) -> Arm | None:
-    """Return the first arm with a private DP-GIBO whose path is recorded; None if there is none."""
+    """Return the first arm with a private DP-GIBO that has taken a step, as its recorded path shows; else None."""
     for arm in run.experiment.arms:
         is_private_gibo = isinstance(arm.algorithm, Gibo) and not arm.reference
         if is_private_gibo and arm.label in trace.lanes and trace.lanes[arm.label].path.get("x"):

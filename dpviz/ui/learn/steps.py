@@ -211,7 +211,10 @@ def _show_buttons(lesson: Lesson, step: int) -> None:
 
 
 def _open(lesson: Lesson) -> None:
-    """Go to the page of a lesson's subject, with the settings after the change, and with those before it as a pin."""
+    """Go to the page of a lesson's subject, with the settings after the change, and with those before it as a pin.
+
+    A lesson without runs opens the budget planner with its settings.
+    """
     family = next((family for family in families.FAMILIES if family.name == lesson.page), None)
     st.session_state[links.LESSON] = lesson.slug
     if family is not None and isinstance(lesson.after, Experiment) and isinstance(lesson.before, Experiment):
@@ -219,6 +222,7 @@ def _open(lesson: Lesson) -> None:
         old, _ = lesson.change.texts  # the value of the changed setting before, and after
         preset_menu.open_with(page.prefix, lesson.after)
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
+        # As if one link with this pin had been read, on this page, which is the only one that may take it.
         pins.take([lambda: [pin]], {page.prefix: page.knows}, page.prefix)
     st.switch_page(f"pages/{lesson.page}.py", query_params=_set_planner(lesson.after))
 

@@ -69,12 +69,13 @@ def _reasons(view: PlanView) -> None:
 
 
 def _sums(panel: Panel, view: PlanView) -> None:
-    """Draw how the noise of a method's running sums is added up, and what they gain over fresh estimates.
+    """Draw the tree by which running sums are added up, their noise next to that of fresh estimates, the ends of
+    measured runs, and a table of all ways to add up.
 
-    The gain is drawn in noise, in the bound, and in measured runs; the tree of one epoch shows the sums themselves.
+    They are those of the page's first variance-reduced method, or of the defaults.
     """
     method, forecast = reduced_of(view.experiment), view.theory
-    with in_place():
+    with in_place():  # `layout` raises UserError for epochs that do not fit the rows
         layout = method.layout(forecast.facts)
         st.markdown(texts.TREE)
         _tree(panel, view, layout.length)
