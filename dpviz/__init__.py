@@ -65,6 +65,7 @@ _NAMES_BY_MODULE = {
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 __all__ = sorted(_MODULE_OF)
 later.painter = lambda: import_module(f"{__name__}.plots.displayed")
+later.backend = lambda: import_module(f"{__name__}.execution.backend")
 
 
 def __getattr__(name: str) -> Any:

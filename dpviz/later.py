@@ -30,11 +30,13 @@ else:
 
     pd, pyarrow, types = map(_Later, ("pandas", "pyarrow", "pyarrow.types"))
 
-__all__ = ["now", "painter", "pd", "pyarrow", "types"]
+__all__ = ["backend", "now", "painter", "pd", "pyarrow", "types"]
 
 # Returns the module with `figure(subject, diagnostics)` and `html(subject)`. `dpviz/__init__.py` sets it, so that this
 # module does not depend on figures.
 painter: Callable[[], Any]
+# Likewise the module with `computing(store, max_seconds, workers, cluster)`, for sweeps in other processes.
+backend: Callable[[], Any]
 
 
 def now() -> None:

@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -231,3 +232,20 @@ def test_a_sweep_by_the_name_of_its_setting_is_that_by_its_fields() -> None:
     short = dpviz.Sweep(SMALL, epsilon=(2, 0.5))
     assert short == Sweep(experiment=SMALL, fields=("budget.epsilon",), values=(0.5, 2.0), metric="objective_gap")
     assert short.run().axis == ("Privacy budget ε", "ε", True)
+
+
+@pytest.mark.slow
+def test_a_sweep_runs_in_other_processes_and_goes_on_where_it_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPVIZ_STORE", str(tmp_path))
+    sweep = dpviz.Sweep(SMALL, epsilon=(0.5, 1, 2))
+    here, elsewhere = sweep.run(), sweep.run(workers=2, store=True)
+    again = sweep.run(store=True)
+    for result in (elsewhere, again):
+        np.testing.assert_array_equal(result.medians("DP-NAG")[1], here.medians("DP-NAG")[1])
+    assert len(list(tmp_path.rglob("*"))) > 3
+    monkeypatch.setattr(Experiment, "stream", None)  # whatever is not in the store would fail
+    assert sweep.run(store=True).finished == 3
+    with pytest.raises(UserError):
+        sweep.run(client="nowhere")

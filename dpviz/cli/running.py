@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -19,16 +18,15 @@ import numpy as np
 from dpviz.cli import INTERRUPTED, files
 from dpviz.cli.files import Command, delta_option, print_refusals, rescued, table_as_text, write
 from dpviz.errors import UserError
-from dpviz.execution import cluster
-from dpviz.execution.cluster import Cluster
-from dpviz.execution.executors import Slots
+from dpviz.execution import backend, cluster
+from dpviz.execution.backend import Backend
 from dpviz.execution.progress import AT_LIMIT, DEPENDS
-from dpviz.execution.store import VARIABLE, Store, Stored, usual
+from dpviz.execution.store import VARIABLE
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import final_table, marked
-from dpviz.experiments.task import Cell, Ending, Executor, InThread, Outcome, seconds_left
+from dpviz.experiments.task import Cell, Ending, Outcome, seconds_left
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
 from dpviz.later import pd
@@ -69,43 +67,16 @@ def common_options(command: Command) -> Command:
     return command
 
 
-@dataclass(frozen=True)
-class Backend:
-    """The executor that runs the cells of a command, and the store that it reads and writes; None for no store."""
-
-    executor: Executor
-    store: Store | None
-
-    def keeps(self, repeatable: bool) -> bool:
-        """Return true if finished cells stay in the store. repeatable : true if a new run would repeat them exactly."""
-        return repeatable and self.store is not None and not self.store.note
-
-
 @contextmanager
 def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Backend]:
-    """Yield the executor and the store that options of a command describe; at the end, print problems of the store.
-
-    store : the option --store, as `usual` takes it. max_seconds : limit of computing time; infinity for none. workers :
-    number of processes that compute; with 1, this process does. cluster : address of a Dask scheduler; "" for none.
-
-    Raises UserError for an address that is malformed, and for a time limit on a cluster.
-    """
-    if cluster and max_seconds < math.inf:
-        raise UserError("A cluster knows no limit of time. Leave --max-seconds out.")
-    executor: Executor = Cluster(cluster) if cluster else InThread(max_seconds)
-    finished_cells = usual(store)
-    slots = Slots(workers, processes=True, max_bytes=math.inf) if workers > 1 and not cluster else None
-    if slots is not None:
-        executor = slots.executor(max_seconds=max_seconds)
-    if finished_cells is not None:
-        executor = Stored(executor, finished_cells)
-    try:
-        yield Backend(executor, finished_cells)
-    finally:
-        if slots is not None:
-            slots.close()
-        if finished_cells is not None and finished_cells.note:
-            click.echo(finished_cells.note, err=True)
+    """Yield the executor and the store that options of a command describe, as `backend.computing`; at the end, print
+    problems of the store."""
+    with backend.computing(store, max_seconds, workers, cluster) as described:
+        try:
+            yield described
+        finally:
+            if described.store is not None and described.store.note:
+                click.echo(described.store.note, err=True)
 
 
 class Progress:

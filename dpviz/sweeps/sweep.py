@@ -1,7 +1,9 @@
 """Sweeps: one experiment at several values of one setting or two, on one or several data sets."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated, Any, ClassVar
@@ -9,7 +11,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from dpviz.arguments import checked, one_of
+from dpviz import later
+from dpviz.arguments import Between, checked, one_of
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import bar
 from dpviz.errors import UserError
@@ -372,14 +375,48 @@ class Sweep(Specification):
 
     @checked
     def run(
-        self, tables: Mapping[str, Any] = NO_TABLES, executor: Executor = _HERE, *, progress: bool = False
+        self,
+        tables: Mapping[str, Any] = NO_TABLES,
+        executor: Executor = _HERE,
+        *,
+        workers: Annotated[int, Between(1, 64, ends=True)] = 1,
+        store: bool = False,
+        client: Any = None,
+        progress: bool = False,
     ) -> SweepResult:
-        """Run all points to their end. progress : show a bar, as in `Experiment.run`."""
+        """Run all points to their end.
+
+        Parameters
+        ----------
+        tables : mapping of str to (n, d) array
+            As in `Experiment.run`.
+        executor : Executor
+            Runs the cells, in place of what the next three describe.
+        workers : int
+            Number of processes that compute; with 1 this process does.
+        store : bool
+            Keep every finished point of public data, in the folder of `dpviz sweep`. The same sweep then goes on where
+            it stopped, and one that is repeated is there at once.
+        client : dask.distributed.Client or str, optional
+            A cluster whose workers compute, or its address. It gets no table of the user's.
+        progress : bool
+            Show a bar, as in `Experiment.run`; Ctrl-C then ends the sweep and returns the points so far.
+
+        Raises
+        ------
+        UserError
+            If no point can be run, as `Experiment.run` does, and for a cluster that does not answer.
+        """
         check_tables(self.experiment.problem, tables)
-        with bar("dpviz sweep", progress) as set_progress:
-            tables = {**self.experiment.problem.carried, **tables}
-            for step in self.stream(tables, executor):  # a sweep has at least one point
-                set_progress(step.progress)
+        tables = {**self.experiment.problem.carried, **tables}
+        address = client if isinstance(client, str) else "" if client is None else client.scheduler.address
+        with ExitStack() as stack:
+            if workers > 1 or store or address:
+                described = later.backend().computing("" if store else "off", math.inf, workers, address)
+                executor = stack.enter_context(described).executor
+            with bar("dpviz sweep", progress) as set_progress:
+                for step in self.stream(tables, executor):  # a sweep has at least one point
+                    set_progress(step.progress)
         return step.result
 
     def _first(self) -> list[tuple[Place, Experiment]]:

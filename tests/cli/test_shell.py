@@ -22,6 +22,7 @@ from dpviz import families, resources
 from dpviz.cli import looking, main, running
 from dpviz.cli.files import table_as_text
 from dpviz.datasets import UploadedTable
+from dpviz.execution import backend
 from dpviz.execution.executors import Slots
 from dpviz.execution.progress import DEPENDS
 from dpviz.experiments.experiment import Arm, Experiment
@@ -125,7 +126,7 @@ def test_two_settings_of_every_method_on_several_data_sets_in_two_slots(shell, m
         asked.append((count, processes, max_bytes))
         return Slots(count)
 
-    monkeypatch.setattr(running, "Slots", slots)
+    monkeypatch.setattr(backend, "Slots", slots)
     problem = LogisticRegression()
     addresses = tuple(f"arms.{place}.algorithm.iterations" for place in range(3))
     of = EXPERIMENT.replaced(problem=problem)
