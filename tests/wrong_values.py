@@ -157,11 +157,7 @@ def calls() -> list[Call]:
             {"case": case, "budget": case.budgets[0], "runs": 40, "looks": 3, "confidence": 0.95, "seed": 1},
             {"looks": "few", "seed": "optional seed"},
         ),
-        Call(
-            experiment.run,
-            {"tables": {}, "workers": 1, "progress": False},
-            {"tables": "tables", "workers": "few", "progress": "flag"},
-        ),
+        Call(experiment.run, {"tables": {}, "progress": False}, {"tables": "tables", "progress": "flag"}),
         Call(experiment.plan, {"arm": experiment.arms[0]}),
         Call(experiment.figure, {"diagnostics": False}, {"diagnostics": "flag"}),
         Call(plan.spent, {"currency": "epsilon"}),
