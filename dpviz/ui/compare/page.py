@@ -226,7 +226,9 @@ def _show_best(sides: Sequence[Side], metric: str) -> None:
     st.metric(label, short(best), help=texts.BEST_HELP, width="content")
     listed = "; ".join(f"{_with_guarantee(side)} {short(end)}" for side, _, end in others)
     rest = f" Then {listed}." if listed else ""
-    st.markdown(f"**{_with_guarantee(best_side)}**, by {plain(method)}.{rest}", width="stretch")
+    different = any(side.experiment.problem != best_side.experiment.problem for side in sides)
+    warning = " They do not solve the same problem." * different
+    st.markdown(f"**{_with_guarantee(best_side)}**, by {plain(method)}.{rest}{warning}", width="stretch")
 
 
 def _with_guarantee(side: Side) -> str:

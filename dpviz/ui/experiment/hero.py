@@ -247,10 +247,10 @@ class _End(NamedTuple):
 
 
 def _moved(panel: Panel, run: Run, headline: Headline) -> str:
-    """Return a sentence that names the private methods whose results the last change of one setting has moved.
+    """Return a sentence with the page's number before the last change of settings.
 
-    It explains why the page's number is as before although a setting has changed. Return "" if the number differs, if
-    all methods moved, if more than one setting changed, or on a file, where each run has noise of its own.
+    If it is as before, and one setting has changed, the sentence names the private methods that this has moved, which
+    explains why; it is "" if all moved. It is "" on a file, too, where each run has noise of its own.
     """
     result = outcome(run.job.trace) if run.job.trace is not None and run.experiment.public else None
     if result is None:
@@ -264,7 +264,10 @@ def _moved(panel: Panel, run: Run, headline: Headline) -> str:
         old = last
     st.session_state[panel.key("ended")] = new, old
     changes = differences(old.experiment, new.experiment)
-    if len(changes) != 1 or old.number != new.number or old.values.keys() != values.keys():
+    if old.number != new.number and changes:
+        (old_label, old_value), (new_label, _) = old.number, new.number
+        return f"Before: {f'{old_label} ' * (old_label != new_label)}{old_value}."
+    if len(changes) != 1 or old.values.keys() != values.keys():
         return ""
     moved = []
     for label, new_values in values.items():

@@ -494,7 +494,7 @@ class _Screen(Part):
             chart_note = "" if view is None else page.chart_note(view)
             if chart_note:
                 st.caption(chart_note)
-            preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
+            story = st.container()  # for the preset's text, which speaks of the picture along the steps, or of the map
             self.comparing = st.container() if self.preset is not None and self.preset.beside else None
             if self.uploaded:
                 results.diagnostics_switch(panel)
@@ -507,6 +507,9 @@ class _Screen(Part):
             further = page.more_faces(view)
             is_map = not self.uploaded and view is not None and page.is_map(view)
             face = faces.choose(panel, view, self.uploaded, is_map, tuple(further))
+            if face in (faces.STEPS, faces.MAP):
+                with story:
+                    preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
             run_panel.rest(page.family if face == faces.BUDGET else "")
             draw, other = (further[face], None) if face in further else self._drawing(face, ready)
             lacks = file.lacks() if self.uploaded else ()
