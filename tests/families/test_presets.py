@@ -261,7 +261,6 @@ NUMBERS: dict[tuple[str, str], list[Quantity]] = {
         lambda family, _: of_runs("DP-GIBO", metric="trainings")(family, named(family, "Start")),
     ],
     ("bayesian_optimization", "Figure 1"): [of_runs("DP-GIBO", metric="trainings")],
-    ("mirror_descent", "Start here"): [of_settings("problem.data.strategies_x")],
     ("mirror_descent", "Find the"): [of_settings("problem.data.strategies_x")],
     ("mirror_descent", "A thousand"): [
         of_settings("problem.data.strategies_x", start="Start"),

@@ -107,5 +107,5 @@ def test_a_move_of_a_control_draws_the_first_figure_and_estimates_once(load: Loa
         patch.object(plan_figures, "noise_schedule", side_effect=plan_figures.noise_schedule) as drawn,
         patch.object(Experiment, "estimated_bytes", autospec=True, return_value=1.0) as estimated,
     ):
-        app.number_input(key="momentum_iterations").set_value(20).run()
+        app.number_input(key="momentum_iterations").set_value(23).run()
     assert not app.exception and (drawn.call_count, estimated.call_count) == (1, 1)

@@ -153,9 +153,7 @@ class Batches:
                 high, best = middle, trial
             else:
                 low = middle
-        if high < self.placing.least:
-            return self._placed(local, self.placing.least, axes)
-        return best
+        return best if high >= self.placing.least else self._placed(local, self.placing.least, axes)
 
     def _moved(self, local: Local, trial: Trial) -> Trial:
         """Return the trial with its points moved together by an optimiser for the design "joint", else unchanged."""

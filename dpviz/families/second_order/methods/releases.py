@@ -251,7 +251,6 @@ def _part(query: releases.Query, indices: np.ndarray) -> releases.Query:
     """Return the part of a query that belongs to the replicates at these indices of its leading axis."""
     if len(indices) == len(query.value):
         return query
-    sensitivity = query.sensitivity
-    if np.ndim(sensitivity):  # one per replicate; else the same for all
-        sensitivity = np.asarray(sensitivity)[indices]
+    has_one_each = np.ndim(query.sensitivity) > 0  # for every replicate; else it is the same for all
+    sensitivity = np.asarray(query.sensitivity)[indices] if has_one_each else query.sensitivity
     return query._replace(value=query.value[indices], sensitivity=sensitivity)
