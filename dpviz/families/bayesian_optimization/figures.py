@@ -116,14 +116,15 @@ def by_trainings(
         notes = [*notes, "thin lines: some runs have ended"]
     # The private method whose curve ends lowest; "" if there is none.
     lowest = min(ends.keys() & curves.keys(), key=lambda label: ends[label], default="")
-    marks, sentence = [], ""
+    marks, turns, sentence = [], list[Turn](), ""
     gains_little = paying(curves[lowest][1]) if lowest and ended else None
     if gains_little is not None:
         (index, little), (at, values) = gains_little, curves[lowest]
         sentence = f"After the diamond {lowest} gains less than {little}."
-        side = "top right" if at[index] < 0.6 * at[-1] else "top left"  # where the frame has room for the text
-        height_of_mark, until = float(np.median(values[index])), f"looks pay until {short(at[index])}"
-        marks = [Mark(float(at[index]), height_of_mark, sentence, styles[lowest].color, until, side)]
+        x = float(at[index])
+        marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest].color)]
+        # The text is at the top, where falling curves leave room, on the side on which the frame has more of it.
+        turns = [Turn(x, f"looks pay until {short(x)}", "left" if x < 0.6 * at[-1] else "right")]
     metric = trace.metrics.get(metric_name)  # None if no method of the trace has it
     figure = line_figure(
         [*lines, *thin_lines],
@@ -131,6 +132,7 @@ def by_trainings(
             title, metric_name if metric is None else metric.label, log_y=metric is not None and metric.scale == "log"
         ),
         marks=marks,
+        turns=turns,
         notes=notes,
         not_private=metric is not None and style.marked(trace.statuses(metric)),
         height=height,
