@@ -341,7 +341,9 @@ class Panel:
         points, point = self._points(control, name, points, value)
 
         def move() -> None:
-            match st.session_state[key]["move"]:  # the browser's message is not trusted to have any form
+            match (st.session_state.get(key) or {}).get(
+                "move"
+            ):  # the browser's message is not trusted to have any form
                 case {"index": int(index), "turn": int(turn)} if 0 <= index < len(points):
                     st.session_state[self.key(name)] = float(points[index])
                     st.session_state[turn_key] = turn

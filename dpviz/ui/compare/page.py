@@ -222,13 +222,13 @@ def _show_best(sides: Sequence[Side], metric: str) -> None:
     if ranking is None:
         return
     (best_side, method, best), *others = ranking.ends
-    label = f"{'Highest' if ranking.higher else 'Lowest'} in the end"
+    are_different = any(side.experiment.problem != best_side.experiment.problem for side in sides)
+    of = ", of different problems" if are_different else ""
+    label = f"{'Highest' if ranking.higher else 'Lowest'} in the end{of}"
     st.metric(label, short(best), help=texts.BEST_HELP, width="content")
     listed = "; ".join(f"{_with_guarantee(side)} {short(end)}" for side, _, end in others)
     rest = f" Then {listed}." if listed else ""
-    different = any(side.experiment.problem != best_side.experiment.problem for side in sides)
-    warning = " They do not solve the same problem." * different
-    st.markdown(f"**{_with_guarantee(best_side)}**, by {plain(method)}.{rest}{warning}", width="stretch")
+    st.markdown(f"**{_with_guarantee(best_side)}**, by {plain(method)}.{rest}", width="stretch")
 
 
 def _with_guarantee(side: Side) -> str:
