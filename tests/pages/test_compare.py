@@ -52,7 +52,7 @@ def test_without_pins_the_page_says_how_to_pin_and_compares_two_presets(load: Lo
     assert [link.proto.label for link in app.get("page_link")] == [family.title for family in families.FAMILIES]
     assert not app.get("pills") and "Copy link" not in text(app)
     shares = table(app, "Guarantee").set_index("Run")["Share of the start"].sort_values()
-    assert metrics(app)["Lowest in the end"] == short(shares.iloc[0])
+    assert metrics(app)["Lowest in the end, of different problems"] == short(shares.iloc[0])
     budgets = {family.title: family.page().presets[0].experiment.guarantee for family in first}
     best, other = (f"{name} ({plain(budgets[name])})" for name in shares.index)
     assert f"**{best}**, by " in text(app) and f"Then {other} {short(shares.iloc[1])}." in text(app)
