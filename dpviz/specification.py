@@ -177,7 +177,7 @@ class Specification(BaseModel):
             if twice:
                 raise UserError(f"{cls.__name__} got {twice[0]} twice, by position and by name.")
             values = given | values
-        with sentences(cls):
+        with _sentences(cls):
             super().__init__(**values)
 
     def __repr__(self) -> str:
@@ -197,7 +197,7 @@ class Specification(BaseModel):
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
         """Return pydantic's result for a mapping of values. Raises UserError for values that do not fit."""
-        with sentences(cls):
+        with _sentences(cls):
             return super().model_validate(obj, **options)
 
     @model_validator(mode="wrap")
@@ -214,7 +214,7 @@ class Specification(BaseModel):
         target = kind_named(value.pop("kind"))
         if not issubclass(target, cls):
             raise ValueError(f"{target.kind!r} is not a {cls.__name__}")
-        with sentences(target):  # explained here, where the class with the broken ranges is known
+        with _sentences(target):  # explained here, where the class with the broken ranges is known
             return handler(value) if target is cls else target.model_validate(value)
 
     def to_json(self) -> str:
@@ -228,8 +228,7 @@ class Specification(BaseModel):
             value = json.loads(text)
         except (ValueError, RecursionError):
             raise UserError("These settings are not valid JSON. Export them again and paste all of the text.") from None
-        with sentences(cls):
-            return cls.model_validate(value)
+        return cls.model_validate(value)
 
     def to_python(self) -> str:
         """Return the Python expression that constructs the specification, with every field; the classes that it names
@@ -250,8 +249,7 @@ class Specification(BaseModel):
 
         Raises UserError if the values do not go together.
         """
-        with sentences(type(self)):
-            return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
+        return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
 
     def query(self, prefix: str) -> dict[str, str]:
         """Return the controls that differ from their defaults as the parameters of a link: values by
@@ -328,7 +326,7 @@ def registered(base: type[Specification]) -> list[type[Specification]]:
     return [cls for _, cls in sorted(_kinds.items()) if issubclass(cls, base)]
 
 
-class sentences:
+class _sentences:
     """Context in which pydantic's ValidationError for values of `cls` becomes a UserError, whose sentences name label,
     range and value."""
 

@@ -31,7 +31,6 @@ from dpviz.experiments.trace import Trace
 from dpviz.exports import export
 from dpviz.later import pd
 from dpviz.numbers import duration, short_up
-from dpviz.specification import sentences
 from dpviz.sweeps.sweep import Axis, Sweep, SweepStep, data_seed
 from dpviz.sweeps.sweep_result import SweepResult, by_reason
 
@@ -351,20 +350,15 @@ def _sweep(experiment: Experiment, grid: Sequence[str], seeds: str | None, metri
         raise UserError("The data of these settings are not generated, so they have no seed. Leave --seeds out.")
     if not all(number.is_integer() for number in seed_values):
         raise UserError("Seeds are whole numbers, such as --seeds 0,1,2.")
-    with sentences(Sweep):
-        second = None
-        if others:
-            second_fields, second_values = others[0]
-            second = Axis(fields=second_fields, values=second_values)
-        return Sweep(
-            experiment=experiment,
-            fields=fields,
-            values=values,
-            second=second,
-            metric=metric,
-            data_seed=seed_name if seeds else "",
-            data_seeds=tuple(int(number) for number in seed_values),
-        )
+    return Sweep(
+        experiment=experiment,
+        fields=fields,
+        values=values,
+        second=Axis(fields=others[0][0], values=others[0][1]) if others else None,
+        metric=metric,
+        data_seed=seed_name if seeds else "",
+        data_seeds=tuple(int(number) for number in seed_values),
+    )
 
 
 def _metric(experiment: Experiment, name: str, everything: bool) -> str:

@@ -10,7 +10,6 @@ from dpviz import resources
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.privacy.budgets import NoPrivacy
-from dpviz.specification import sentences
 
 WORDS = 5  # number of words of a preset's name in its link: enough for the presets of a page to differ
 
@@ -68,8 +67,7 @@ def load(package: str) -> tuple[Preset, ...]:
     experiment has a value out of its range.
     """
     entries = resources.data(package, "presets.toml")["preset"]
-    with sentences(Experiment):
-        experiments = {entry["name"]: Experiment.model_validate(_values(entry["experiment"])) for entry in entries}
+    experiments = {entry["name"]: Experiment.model_validate(_values(entry["experiment"])) for entry in entries}
     presets = []
     for entry in entries:
         expected = tuple(Expected(**fields) for fields in entry.get("expected", ()))
@@ -85,8 +83,7 @@ def methods(package: str) -> Mapping[str, Any]:
     Raises UserError where a method has a value out of its range.
     """
     entries = resources.data(package, "presets.toml")["methods"]
-    with sentences(Algorithm):
-        return MappingProxyType({name: Algorithm.model_validate(_values(method)) for name, method in entries.items()})
+    return MappingProxyType({name: Algorithm.model_validate(_values(method)) for name, method in entries.items()})
 
 
 def arms(private: Mapping[str, AnyAlgorithm], plain: Mapping[str, AnyAlgorithm]) -> tuple[Arm, ...]:

@@ -22,7 +22,7 @@ from dpviz.experiments.results import releases
 from dpviz.experiments.task import Cell, Executor, InThread, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
-from dpviz.specification import Control, Specification, sentences
+from dpviz.specification import Control, Specification
 from dpviz.sweeps.sweep_result import LeftOut, Place, SweepResult
 
 # ----------------------------------------------------- the numbers among an experiment's settings, with their addresses
@@ -576,8 +576,7 @@ def with_numbers(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:
             raise _no_number(name)
     if isinstance(owner, tuple):
         return tuple(fields.get(str(position), item) for position, item in enumerate(owner))
-    with sentences(type(owner)):
-        return owner.replaced(**fields)
+    return owner.replaced(**fields)
 
 
 def _number(owner: Any, name: str, value: float) -> float | int:

@@ -22,7 +22,7 @@ from streamlit.errors import StreamlitAPIException
 
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
-from dpviz.specification import Control, Specification, address_text, sentences, several_between
+from dpviz.specification import Control, Specification, address_text, several_between
 from dpviz.ui import components, streamlit_patches
 from dpviz.ui.markdown import sentence
 
@@ -58,8 +58,7 @@ class Settings(Generic[S]):
 
     def build(self) -> S:
         """Return the Specification with these values. Raises UserError if they do not go together."""
-        with sentences(self.cls):
-            return self.cls(**self.values)
+        return self.cls(**self.values)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from dpviz.privacy.budgets import (
     require,
 )
 from dpviz.privacy.events import ExpMech, Laplace
-from dpviz.specification import registered, sentences
+from dpviz.specification import registered
 
 STATED = [PureDP(), ApproximateDP(), ZeroConcentratedDP(), GaussianDP(), RenyiDP(), TradeOff(), NoPrivacy()]
 
@@ -71,7 +71,7 @@ def test_delta_is_small_but_within_what_the_accountants_resolve(delta: float) ->
 @pytest.mark.parametrize(("detected", "alarms"), [(0.01, 0.01), (0.05, 0.2), (0.0002, 0.5)])
 def test_an_attack_bound_below_guessing_is_refused_with_the_reason(detected: float, alarms: float) -> None:
     said = "detection rate must be larger than the rate of false alarms, which guessing reaches"
-    with pytest.raises(UserError, match=said), sentences(TradeOff):
+    with pytest.raises(UserError, match=said):
         TradeOff(true_positive_rate=detected, false_positive_rate=alarms)
 
 

@@ -27,7 +27,7 @@ from dpviz.datasets.uploads.parsing import is_empty, numbers
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.errors import UserError
 from dpviz.later import pd
-from dpviz.specification import Specification, sentences
+from dpviz.specification import Specification
 
 IDENTITY = r"^[0-9a-f]{32}$"
 CONSTANT, CONSTANT_RANGE = "constant", (-1.0, 1.0)  # name and declared range of a feature that is 1 in every row
@@ -484,8 +484,7 @@ def prepared(cls: type[U], frame: "pd.DataFrame", identity: str | None, **declar
     Raises UserError for declarations that do not go together, and for fewer than MIN_ROWS rows.
     """
     limits.check_rows(len(frame), len(frame))
-    with sentences(cls):  # errors of the declarations become sentences for the user
-        upload = cls(identity=new_identity() if identity is None else identity, n=len(frame), **declared)
+    upload = cls(identity=new_identity() if identity is None else identity, n=len(frame), **declared)
     result = upload.read(frame)
     n = len(result.table)  # fewer than the rows of the file where rows are left out
     limits.check_rows(len(frame), n)

@@ -14,7 +14,6 @@ from streamlit.delta_generator import DeltaGenerator
 from dpviz.datasets import Detected, Reading
 from dpviz.errors import UserError
 from dpviz.exports.spreadsheets import as_text
-from dpviz.specification import sentences
 from dpviz.ui.markdown import columns, editor_height, plain
 from dpviz.ui.uploads import texts
 
@@ -178,8 +177,7 @@ def selected(page: str, old: Reading, asks_kinds: bool = True) -> Reading:
     marks = tuple(mark.strip() for mark in str(settings.pop("missing") or "").split(",") if mark.strip())
     all_texts = ("text",) * len(old.kinds)
     kinds = st.session_state.get(f"{page}_upload_kinds", old.kinds) if asks_kinds else all_texts
-    with sentences(Reading):
-        return old.replaced(missing=marks, kinds=kinds, **settings)
+    return old.replaced(missing=marks, kinds=kinds, **settings)
 
 
 def forget(page: str) -> None:
