@@ -228,7 +228,7 @@ def _show_best(sides: Sequence[Side], metric: str) -> None:
     st.metric(label, short(best), help=texts.BEST_HELP, width="content")
     listed = "; ".join(f"{_with_guarantee(side)} {short(end)}" for side, _, end in others)
     rest = f" Then {listed}." if listed else ""
-    st.markdown(f"**{_with_guarantee(best_side)}**, by {plain(method)}.{rest}", width="stretch")
+    st.markdown(f"**{_with_guarantee(best_side)}**, by {plain(method)}.{rest}", width=480)  # leaves room for the badge
 
 
 def _with_guarantee(side: Side) -> str:
