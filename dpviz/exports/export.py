@@ -30,6 +30,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.analyses import CONFIDENCE, Analyses, Planned
+from dpviz.privacy.statistics.noisy_means import protected_change
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
 
@@ -367,6 +368,7 @@ def of_analyses(plan: Analyses, budget: Budget, delta: float, relative: float) -
     return notebook(
         "analyses",
         plan=plan,
+        change=protected_change("replace-one", plan.rows_per_person),
         noise=repr(plan.noise),
         kinds=sorted({"Analyses", *(type(statistic).__name__ for statistic in plan.statistics)}),
         currency=type(budget).__name__,

@@ -17,7 +17,7 @@ from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.statistics.analyses import Analyses, Count
-from dpviz.ui.budget_planner.view import NEIGHBOURS
+from dpviz.privacy.statistics.noisy_means import protected_change
 from tests.confirming import confirmed
 from tests.formulas import formulas
 from tests.pages.planner import ANALYSES, planner, printed, settings_of
@@ -268,7 +268,7 @@ def test_analyses_protect_against_a_replaced_row_and_refuse_poisson_batches(load
     """They use all rows and publish n: an added row is no neighbour of theirs."""
     app = analyses(load, [row("count")])
     said_first = next(caption.value for caption in app.caption if "Who is protected" in caption.value)
-    assert said_first.endswith(f"**Who is protected: replace-one.** {NEIGHBOURS['replace-one']}")
+    assert said_first.endswith(f"**Who is protected: replace-one.** {protected_change('replace-one')}")
     assert "one row is exchanged, not added or removed" in said(analyses(load, [row("count")], sampling="Poisson"))
 
 

@@ -16,7 +16,8 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.privacy.tradeoffs import tradeoff
-from tests.pages.planner import SMALL, SOLVE, SOLVED, TABS, planner, printed, settings_of
+from dpviz.ui.budget_planner import page
+from tests.pages.planner import SMALL, SOLVE, TABS, planner, printed, settings_of
 from tests.pages.reading import Load, bars, charts, curve, metrics, number, said, traces, words
 
 MEANS = NoisyMeans(rows=1000, batch_fraction=0.1)
@@ -286,6 +287,23 @@ def test_what_is_released_opens_its_section_and_a_section_keeps_what_was_set_in_
     assert app.session_state["planner_section"] == TABS[0] and not app.exception
 
 
+# ----------------------------------------------------------------------------------------- a person with several rows
+
+
+def test_the_rows_of_a_person_are_in_every_number_and_sentence(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    """By hand, of 100 people 60 have one row and 40 have six: two of each kept drop 160 of 300 rows, of 40 people."""
+    table = json.dumps([["one", 1, 60], ["six", 6, 40]])
+    app = planner(load, "Rows of a person", rows_per_person="2", people=table)
+    assert "53.3 % of the rows are dropped, of 40 % of the people" in words(app)
+    kept, dropped = curve(app, "Share of the rows that are dropped", "rows that are dropped")
+    assert dropped[kept == 6] == 0 and dropped[kept == 1] == pytest.approx(200 / 3)
+    app = planner(load, "Noise", rows_per_person="2", **SMALL)
+    assert printed(app, capsys) == str(MEANS.replaced(rows_per_person=2).noise_scale(PureDP(epsilon=2.0)))
+    assert "All rows of one person, at most 2," in words(app) and "the rows of one person replaced" in words(app)
+    steps = planner(load, "Noise", rows_per_person="2", about="T noisy steps")
+    assert "No bound for several rows of a person" in words(steps)
+
+
 # ---------------------------------------------------------------------------------------------------- all tabs together
 
 
@@ -313,10 +331,10 @@ def test_a_link_restores_the_controls_of_every_tab_whichever_is_open(load: Load)
 
 CORNERS: list[dict[str, str]] = [
     {"epsilon": "50", "currency": "(ε, δ)", "delta": "0.001", "sampling": "Poisson", "batch_fraction": "0.1"},
-    {"mu": "20", "currency": "μ-GDP", "sampling": "Disjoint blocks", "batch_fraction": "0.3", "iterations": "1"},
-    {"rho": "100", "currency": "ρ-zCDP", "iterations": "1", "rows": "20"},
+    {"mu": "20", "currency": "μ-GDP", "sampling": "Disjoint blocks", "batch_fraction": "0.3", "rows_per_person": "7"},
+    {"rho": "100", "currency": "ρ-zCDP", "iterations": "1", "rows": "20", "rows_per_person": "1000"},
     {"rho": "1e-05", "currency": "ρ-zCDP", "rows": "10000000", "delta_reading": "1e-10"},
-    {"epsilon": "0.01", "iterations": "10000", "clip": "0.001", "batch_fraction": "0.0001"},
+    {"epsilon": "0.01", "iterations": "10000", "clip": "0.001", "batch_fraction": "0.0001", "rows_per_person": "1000"},
     {"epsilon": "50", "iterations": "1", "rows": "20", "clip": "1000"},
     {"epsilon": "100", "order": "1000", "currency": "Rényi (α, ε)", "batch_fraction": "0.5"},
     {"epsilon": "0.0001", "order": "1.01", "currency": "Rényi (α, ε)", "sampling": "All rows"},
@@ -337,7 +355,7 @@ def test_every_tab_survives_extreme_settings(load: Load, settings: dict[str, str
         app.session_state["planner_section"] = tab
         app.run()
         assert app.session_state["planner_section"] == tab
-        for name in [None, *(name.lower() for name in SOLVED)] if tab == SOLVE else [None]:
+        for name in [None, *page.SOLVE] if tab == SOLVE else [None]:
             if name is not None:
                 app.session_state["planner_solve"] = name
                 app.run()

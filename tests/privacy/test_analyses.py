@@ -55,18 +55,33 @@ COMPUTED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 @pytest.mark.parametrize("statistic", ALL, ids=lambda statistic: statistic.name)
 def test_sensitivities_are_the_largest_changes_over_all_neighbours(statistic: Statistic) -> None:
-    """Over all tables of 5 rows with values in and beyond the declared range: never more, and attained."""
-    most = {"l1": 0.0, "l2": 0.0, "linf": 0.0, "range": 0.0}
+    """Over all tables of 5 rows with values in and beyond the declared range: never more, and attained; also where a
+    person has two of the rows, and all of them are replaced."""
     cells = [-9.0, *VALUES, 9.0]
-    for others in itertools.combinations_with_replacement(cells, ROWS - 1):
-        found = [COMPUTED[statistic.name](np.array([*others, cell])).astype(float) for cell in cells]
-        for one, other in itertools.combinations(found, 2):
-            change = one - other
-            sizes = (np.abs(change).sum(), np.linalg.norm(change), np.abs(change).max(), change.max() - change.min())
-            most = {norm: max(most[norm], float(size)) for norm, size in zip(most, sizes, strict=True)}
-    norms = ("linf", "range") if isinstance(statistic, Quantile) else ("l1", "l2", "linf")
-    for norm in norms:
-        assert statistic.sensitivity(norm, ROWS) == pytest.approx(most[norm])  # type: ignore[arg-type]
+    for rows_per_person in (1, 2):
+        most = {"l1": 0.0, "l2": 0.0, "linf": 0.0, "range": 0.0}
+        persons = [*itertools.combinations_with_replacement(cells, rows_per_person)]
+        for others in itertools.combinations_with_replacement(cells, ROWS - rows_per_person):
+            found = [COMPUTED[statistic.name](np.array([*others, *person])).astype(float) for person in persons]
+            for one, other in itertools.combinations(found, 2):
+                change = one - other
+                sizes = (np.abs(change).sum(), np.linalg.norm(change), np.abs(change).max(), np.ptp(change))
+                most = {norm: max(most[norm], float(size)) for norm, size in zip(most, sizes, strict=True)}
+        norms = ("linf", "range") if isinstance(statistic, Quantile) else ("l1", "l2", "linf")
+        for norm in norms:
+            sensitivity = rows_per_person * statistic.sensitivity(norm, ROWS)  # type: ignore[arg-type]
+            # Two rows move the scores of this small table by a range of 3.5, as no rank is farther than 3.5 from q n.
+            largest = 3.5 if rows_per_person > 1 and norm == "range" else sensitivity
+            assert most[norm] == pytest.approx(largest)
+
+
+def test_a_person_with_k_rows_gets_k_times_the_noise() -> None:
+    for budget in BUDGETS:
+        one, three = (Analyses(rows_per_person=k, statistics=ALL).planned(budget) for k in (1, 3))
+        assert [p.event for p in one] == [p.event for p in three]
+        assert [p.scale for p in three] == pytest.approx([3 * p.scale for p in one])
+    with pytest.raises(UserError, match="cannot have 30 of 20 rows"):
+        Analyses(rows=20, rows_per_person=30, statistics=ALL)
 
 
 def drawn(planned: Planned, values: int = 1) -> np.ndarray:

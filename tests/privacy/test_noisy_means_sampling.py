@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace, Parallel, StatedApproximateDP, Sub, relation
-from dpviz.privacy.statistics import noisy_means
 from dpviz.privacy.statistics.noisy_means import SAVINGS, SCHEMES, STEPS_LIMIT, NoisyMeans, guarantee, savings
 from tests.pairs import all_pairs
 
@@ -181,5 +181,60 @@ def test_tiny_noise_has_no_advanced_composition_but_no_overflow_either() -> None
 
 
 def test_sampling_schemes_have_names_and_sentences() -> None:
-    assert set(SCHEMES) == set(noisy_means.PROTECTS)
-    assert all(("exchanged" in text) != (scheme == "poisson") for scheme, text in noisy_means.PROTECTS.items())
+    for scheme in SCHEMES:
+        for rows in (1, 3):
+            text = SMALL.replaced(sampling=scheme, rows_per_person=rows).protects
+            assert ("exchanged for" in text) != (scheme == "poisson") and ("person" in text) == (rows > 1)
+
+
+# ------------------------------------------------------------------------------------------- a person with several rows
+
+GRID = np.linspace(-12.0, 12.0, 24_001)
+
+
+def stick(one: np.ndarray, other: np.ndarray, epsilon: float, cell: float) -> float:
+    """The larger of both hockey-stick divergences of two densities on a grid."""
+    return max(float(np.maximum(p - math.exp(epsilon) * q, 0).sum() * cell) for p, q in ((one, other), (other, one)))
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("sampling", ["wor", "poisson"])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_no_person_shows_in_a_batch_by_more_than_is_charged(rows: int, sampling: str, noise: str) -> None:
+    """20 rows of norm 1 in batches of 5, the k rows of a person among them: all of the densities of one mean."""
+    n, m, scale = 20, 5, 0.9
+    means = NoisyMeans(rows=n, batch_fraction=m / n, sampling=sampling, noise=noise, rows_per_person=rows, iterations=1)
+    profile = per_event.profile(means.events_of_noise(scale)[0])
+    density = stats.laplace(scale=scale).pdf if noise == "laplace" else stats.norm(scale=scale).pdf
+
+    def of_mean(person: float, others: float, has_person: bool = True) -> np.ndarray:
+        """The density of the noisy mean, if the person's rows are all `person`, and all others `others`."""
+        if sampling == "wor":
+            law = stats.hypergeom(n, rows, m).pmf(np.arange(rows + 1))
+            return sum(p * density(GRID - ((m - j) * others + j * person) / m) for j, p in enumerate(law))
+        taking_part = stats.binom(n - rows, m / n).pmf(np.arange(n - rows + 1))
+        law = stats.binom(rows, m / n).pmf(np.arange(rows + 1)) if has_person else [1.0]
+        return sum(
+            p * q * density(GRID - (i * others + j * person) / m)
+            for j, p in enumerate(law)
+            for i, q in enumerate(taking_part)
+        )
+
+    pairs = [(of_mean(1, others), of_mean(-1, others, sampling == "wor")) for others in (-1.0, 0.0, 1.0)]
+    shares = []
+    for epsilon in (0.0, 0.2, 0.6):
+        largest, charged = max(stick(*pair, epsilon, GRID[1] - GRID[0]) for pair in pairs), float(profile(epsilon))
+        assert largest <= charged * (1 + 1e-6) + 1e-9
+        shares.append(largest / max(charged, 1e-3))
+    assert max(shares) > (0.95 if rows == 1 else 0.4), "and not much more than is needed"
+
+
+def test_rows_of_a_person_in_several_blocks_cost_no_more_than_in_one() -> None:
+    """Two rows, each in a block of its own: the two means shift by 2C/m each; charged is one that shifts by 4C/m."""
+    means = NoisyMeans(rows=20, batch_fraction=0.25, sampling="blocks", rows_per_person=2, iterations=4)
+    (event,) = means.events_of_noise(1.0)
+    axis = np.linspace(-14, 14, 1401)
+    one, other = (stats.laplace(loc=shift).pdf(axis) for shift in (0.0, 2 / 5))
+    for epsilon in (0.0, 0.3, 0.7):
+        both = stick(np.outer(one, one), np.outer(other, other), epsilon, (axis[1] - axis[0]) ** 2)
+        assert both <= float(per_event.profile(event)(epsilon)) * (1 + 1e-3)

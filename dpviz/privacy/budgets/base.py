@@ -223,17 +223,19 @@ class Budget(Displayed, Specification):
         return _advantage(self)
 
     @checked
-    def consequences(self, relation: Relation = "replace-one") -> tuple[str, ...]:
+    def consequences(self, relation: Relation = "replace-one", rows_per_person: int = 1) -> tuple[str, ...]:
         """Return sentences for the screen on the best attacker's chances, computed from `tradeoff`, with **bold**
-        numbers."""
+        numbers. rows_per_person : the largest number of rows of one person, who is protected with all of them."""
         detected = 1 - float(self.tradeoff([FALSE_ALARMS])[0])
-        exchanged = relation == "replace-one"
-        question = "which of two rows was used" if exchanged else "whether the row was in the data"
-        noticed = "a replaced row" if exchanged else "the row"
+        row, rows = ("a replaced row", "row") if rows_per_person == 1 else ("a person's replaced rows", "rows")
+        question = "which of two rows was used" if rows_per_person == 1 else "which rows of a person were used"
+        if relation != "replace-one":
+            row = "the row" if rows_per_person == 1 else "a person's rows"
+            question = f"whether {row} {'was' if rows_per_person == 1 else 'were'} in the data"
         return (
-            f"An attacker who knows everybody else's row and must decide {question} is right in **at most "
+            f"An attacker who knows everybody else's {rows} and must decide {question} is right in **at most "
             f"{short_up(50 * (1 + self.advantage()))} of 100** fair coin-toss cases. 50 is pure guessing.",
-            f"If false alarms are allowed in 1 % of cases, the attacker notices {noticed} **at most "
+            f"If false alarms are allowed in 1 % of cases, the attacker notices {row} **at most "
             f"{short_up(100 * detected)} %** of the time.",
             f"A suspicion of 50 % before such an alarm becomes **at most "
             f"{short_up(100 * detected / (detected + FALSE_ALARMS))} %** after it.",

@@ -1,8 +1,8 @@
 """Planned analyses: counts, sums, means, histograms and quantiles of a table, with their noise and their error.
 
 Plans are made without reading data: noise and errors follow from declared ranges and the number of rows n, which is
-public. The neighbouring relation is replace-one. THEORY.md, section 11, has the derivations. Only `released` and the
-functions below it work with columns of data.
+public. The neighbouring relation is replace-one: all rows of one person, at most k, are replaced by as many others.
+THEORY.md, section 11, has the derivations. Only `released` and the functions below it work with columns of data.
 """
 
 import math
@@ -28,6 +28,7 @@ from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.privacy.releases import Norm, Query
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.allocation import Analysis, Share
+from dpviz.privacy.statistics.noisy_means import PeoplesRows
 from dpviz.specification import Specification, choice, number
 
 _WHY: Mapping[str, str] = resources.data(__package__, "words.toml")["WHY"]
@@ -258,12 +259,13 @@ class Planned:
     """A statistic with the share of the budget that it gets.
 
     share : its release; the noise scale in it is that for a sensitivity of 1.
-    rows : n, the number of rows of the table.
+    rows : n, the number of rows of the table. rows_per_person : k, the largest number of rows of one person.
     """
 
     statistic: Statistic
     share: Share
     rows: int
+    rows_per_person: int = 1
 
     @property
     def event(self) -> Event:
@@ -277,8 +279,16 @@ class Planned:
 
     @property
     def sensitivity(self) -> float:
-        """Sensitivity of the statistic in the norm of its mechanism (`NORMS`)."""
-        return self.statistic.sensitivity(NORMS[self.noise], self.rows)
+        """Sensitivity of the statistic to the k rows of a person, in the norm of its mechanism (`NORMS`)."""
+        return self.rows_per_person * self.statistic.sensitivity(NORMS[self.noise], self.rows)
+
+    @property
+    def why(self) -> str:
+        """Sentences for the screen that explain the sensitivity."""
+        one_row = self.statistic.why(self.rows)
+        if self.rows_per_person == 1:
+            return one_row
+        return f"{one_row} The {self.rows_per_person:,} rows of a person together move it by as many times that."
 
     @property
     def scale(self) -> float:
@@ -320,7 +330,7 @@ class Planned:
         return self.rows_needed(part) * part / self.rows
 
 
-class Analyses(Specification):
+class Analyses(PeoplesRows):
     """Several statistics of the same table, which share a budget.
 
     >>> from dpviz.privacy.budgets import PureDP
@@ -330,7 +340,6 @@ class Analyses(Specification):
     """
 
     kind: ClassVar[str] = "privacy.analyses.analyses"
-    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
     noise: Literal["smaller", "laplace", "gaussian"] = choice(
         "smaller",
         NOISES,
@@ -367,7 +376,10 @@ def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[Planned, ...]
     # sum of errors would, but errors in different units, such as euros and rows, cannot be added.
     analyses = [Analysis(name=s.name, noise=s.mechanism(noise), weight=s.weight) for s in plan.statistics]
     shares = allocation.split(budget, analyses, "proportional")
-    return tuple(Planned(statistic, share, plan.rows) for statistic, share in zip(plan.statistics, shares, strict=True))
+    return tuple(
+        Planned(statistic, share, plan.rows, plan.rows_per_person)
+        for statistic, share in zip(plan.statistics, shares, strict=True)
+    )
 
 
 def _spread(planned: tuple[Planned, ...]) -> float:
@@ -380,20 +392,57 @@ def _spread(planned: tuple[Planned, ...]) -> float:
 # are clipped, missing ones count as the lowest value of the range, and bins that were not declared are not counted.
 
 
-def released(planned: Sequence[Planned], columns: Iterable[ArrayLike], seed: int | None = None) -> list[Any]:
+def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndarray:
+    """Return the indices of the rows to keep, ascending, so that no person has more than k = `rows_per_person` of them.
+
+    people : (n,) the person of each row: numbers or texts. seed : of the choice, which is public: it is uniform among
+        the rows of a person and looks at no other column. The number of rows that remain is public, too.
+    """
+    order = np.random.default_rng(seed).permutation(len(names := np.asarray(people)))
+    person = np.unique(names, return_inverse=True)[1][order]
+    by_person = np.argsort(person, kind="stable")
+    sizes = np.bincount(person)
+    rank = np.arange(len(person)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # of a row among those of its person
+    return np.sort(order[by_person[rank < rows_per_person]])
+
+
+def released(
+    planned: Sequence[Planned], columns: Iterable[ArrayLike], seed: int | None = None, people: ArrayLike | None = None
+) -> list[Any]:
     """Release every planned statistic of a table; return for each a number, or the numbers (B,) of a histogram.
 
     columns : one for each statistic, with its values in the n rows: True or False for a count; numbers for a sum, a
         mean or a quantile; the index of the bin, from 0, for a histogram.
     seed : of the noise; None draws a new, unknown one.
+    people : (n,) the person of each row; not needed where every row is a person of its own.
 
     All answers together cost the planned budget; the ledger refuses anything else. The guarantee is that of exact
     arithmetic: noise in floating-point numbers is not safe for data that must be protected (Mironov 2012). Raises
-    UserError for a column that does not consist of n numbers.
+    UserError for a column that does not consist of n numbers, and where a person may have more rows than is planned.
     """
+    _check_people(planned, people)
     ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), 1)
     mechanisms = Mechanisms(ledger, drawn_seed(seed))
     return [_answer(p, _numbers(p, column), mechanisms) for p, column in zip(planned, columns, strict=True)]
+
+
+def _check_people(planned: Sequence[Planned], people: ArrayLike | None) -> None:
+    """Raise UserError unless no person has more rows than the plans allow."""
+    most = min(p.rows_per_person for p in planned)
+    if people is None and most == 1:
+        return
+    if people is None or np.shape(people) != (planned[0].rows,):
+        raise UserError(
+            f"Give `people`: the person of each of the {planned[0].rows:,} rows. The plan is for people with up to "
+            f"{most:,} rows.",
+            title="Whose rows are these?",
+        )
+    if np.unique(np.asarray(people), return_counts=True)[1].max() > most:
+        raise UserError(
+            f"Somebody has more rows than the {most:,} of the plan. Keep `rows_kept(people, {most})` of the table, and "
+            "plan with their number.",
+            title="Too many rows of one person",
+        )
 
 
 def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import model_validator
 
-from dpviz import resources
 from dpviz.arguments import Positive, checked
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants, closed_forms, per_event
@@ -25,14 +25,42 @@ Scheme = Literal["all", "wor", "poisson", "blocks"]
 SCHEMES: Mapping[str, str] = MappingProxyType(
     {"all": "All rows", "wor": "Without replacement", "poisson": "Poisson", "blocks": "Disjoint blocks"}
 )
-PROTECTS: Mapping[Scheme, str] = MappingProxyType(resources.data(__package__, "words.toml")["PROTECTS"])
 
 
-class NoisyMeans(Specification):
+def protected_change(relation: Relation, rows_per_person: int = 1) -> str:
+    """Return a sentence for the screen: the change of the table that a guarantee under `relation` protects."""
+    one = rows_per_person == 1
+    who = "One row" if one else f"All rows of one person, at most {rows_per_person:,},"
+    if relation == "replace-one":
+        return f"{who} may be exchanged for {'any other' if one else 'as many others'}; the number of rows is public."
+    return f"{who} may be added or removed; the number of rows and the sizes of batches are secret."
+
+
+class PeoplesRows(Specification):
+    """A table as a plan knows it: its number of rows n, and the largest number of rows of one person, k."""
+
+    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
+    rows_per_person: int = number(
+        1,
+        1,
+        1000,
+        label="Rows of a person",
+        symbol="k",
+        scale="log",
+        help="At most this many; the guarantee protects all of them together. 1: every row is another person.",
+    )
+
+    @model_validator(mode="after")
+    def _has_these_rows(self) -> "PeoplesRows":
+        if self.rows_per_person > self.rows:
+            raise ValueError(f"a person cannot have {self.rows_per_person:,} of {self.rows:,} rows")
+        return self
+
+
+class NoisyMeans(PeoplesRows):
     """T releases of the mean of m clipped rows: the queries of most private algorithms."""
 
     kind: ClassVar[str] = "privacy.noisy_means.noisy_means"
-    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
     sampling: Scheme = choice(
         "wor",
         SCHEMES,
@@ -68,23 +96,53 @@ class NoisyMeans(Specification):
         return self.rows if self.sampling == "all" else max(1, round(self.batch_fraction * self.rows))
 
     @property
+    def touched_rows(self) -> int:
+        """The batch size that accounting uses, m for a person with one row.
+
+        A batch holds at least one of a person's k rows with probability p = 1 - (1 - m/n)^k (Poisson), or 1 - C(n - k,
+        m)/C(n, m) without replacement. It is the smallest whole number that is at least p n (THEORY.md, section 9).
+        """
+        m, n, k = self.batch_size, self.rows, self.rows_per_person
+        if k == 1:
+            return m
+        if self.sampling == "poisson":
+            missed = (1 - m / n) ** k
+        else:
+            missed = math.prod(max(n - m - i, 0) / (n - i) for i in range(k))
+        return min(n, math.ceil(n * (1 - missed) * (1 + 1e-9)))  # rounded up, against the rounding of `missed`
+
+    @property
     def relation(self) -> Relation:
-        """The neighbouring relation under which guarantees with this sampling scheme hold."""
+        """The neighbouring relation under which guarantees with this sampling scheme hold, for all rows of a person."""
         return "add/remove-one" if self.sampling == "poisson" else "replace-one"
 
     @property
     def sensitivity(self) -> float:
-        """Sensitivity of a mean, whose rows are clipped to norm C.
+        """Sensitivity of a mean, whose rows are clipped to norm C, to a person with k rows.
 
-        It is 2C/m under replace-one, as a row may change from one end of the ball of radius C to the other, and C/m
-        under add/remove-one.
+        It is 2kC/m under replace-one, as each row may change from one end of the ball of radius C to the other, and
+        kC/m under add/remove-one.
         """
-        return (1 if self.relation == "add/remove-one" else 2) * self.clip / self.batch_size
+        ends = 1 if self.relation == "add/remove-one" else 2
+        return self.rows_per_person * ends * self.clip / self.batch_size
 
     @property
     def protects(self) -> str:
-        """Text for the screen that says which change of the data is protected."""
-        return PROTECTS[self.sampling]
+        """Text for the screen that says which change of the data is protected, and what it does to a mean."""
+        one = self.rows_per_person == 1
+        k, whose = ("", "a given row is") if one else ("k · ", "a given person's rows are")
+        how = {
+            "all": f"Every mean uses all rows, so an exchange moves it by up to {k}2C/n.",
+            "wor": "Each mean uses a fresh batch of exactly m rows, which must stay secret: what is saved is that "
+            f"{whose} probably not in it. In the batch, an exchange moves the mean by up to {k}2C/m.",
+            "poisson": "Each row takes part with probability m/n by itself, sums are divided by the fixed m, and the "
+            f"change moves the result by up to {k}C/m. An exchange is two such changes, so a number stated here "
+            "protects less than the same number under replace-one.",
+            "blocks": "The rows are cut into blocks of m, whatever their values, and each block is used once per pass. "
+            f"A row is in one block only, so a pass costs as much as one mean{'' if one else ' that moves by k · 2C/m'}"
+            ", but there is no credit for chance.",
+        }
+        return f"{protected_change(self.relation, self.rows_per_person)} {how[self.sampling]}"
 
     @checked
     def events(self, budget: Budget) -> tuple[Event, ...]:
@@ -98,7 +156,7 @@ class NoisyMeans(Specification):
             return self._charged(inner, self.iterations)
         sampling: calibration.Sampling = "poisson" if self.sampling == "poisson" else "wor"
         steps = np.ones(self.iterations)
-        return calibration.calibrated_events(self.noise, budget, steps, self.batch_size, self.rows, sampling=sampling)
+        return calibration.calibrated_events(self.noise, budget, steps, self.touched_rows, self.rows, sampling=sampling)
 
     @checked
     def events_of_noise(self, scale: Positive) -> tuple[Event, ...]:
@@ -159,7 +217,7 @@ class NoisyMeans(Specification):
         """Return the events that are charged for `steps` means whose event on the batch is `inner`."""
         if self.sampling == "blocks":  # the blocks of a pass are alike, so the cost is that of one
             return (Parallel((inner,)),) * self._passes(steps)
-        m, n = self.batch_size, self.rows
+        m, n = self.touched_rows, self.rows
         if m == n:
             return (inner,) * steps
         return (Sub("poisson" if self.sampling == "poisson" else "wor", m, n, inner),) * steps
@@ -192,6 +250,18 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
         steps = round(math.exp(min(log_target, 50.0))) if is_interpolated else (low + high) // 2
         steps = min(max(steps, low + 1), high - 1)
     return low
+
+
+def cut_off(people: Mapping[float, float], rows_per_person: int) -> tuple[float, float]:
+    """Return the shares of all rows, and of all people, that are cut off if only k = `rows_per_person` rows of each
+    person are kept: (rows that are dropped, people who lose some).
+
+    people : the number, or the share, of the people with so many rows, by the number of rows.
+    """
+    total = math.fsum(count * rows for rows, count in people.items())
+    dropped = math.fsum(count * (rows - rows_per_person) for rows, count in people.items() if rows > rows_per_person)
+    losing = math.fsum(count for rows, count in people.items() if rows > rows_per_person)
+    return dropped / total, losing / math.fsum(people.values())
 
 
 # -------------------------------------------------------------------------------------------- from noise to a guarantee

@@ -53,6 +53,12 @@ def _build(cls: type[ErrorBound], means: NoisyMeans, values: Mapping[str, Any]) 
 
     Raises UserError for values that do not go together.
     """
+    if means.rows_per_person > 1:
+        raise UserError(
+            "The bounds on a model's error are for people with one row each. The noise of a step is right for "
+            f"{means.rows_per_person:,} rows of a person.",
+            title="No bound for several rows of a person",
+        )
     names = {control.name for control in cls.controls()}
     shared = {name: getattr(means, name) for name in SHARED if name in names}
     return Settings(cls, {**shared, **values}).build()

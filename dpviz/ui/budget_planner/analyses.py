@@ -30,7 +30,7 @@ from dpviz.privacy.statistics.analyses import (
     Statistic,
     Sum,
 )
-from dpviz.privacy.statistics.noisy_means import NoisyMeans
+from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
 from dpviz.specification import Control
 from dpviz.ui import downloads
 from dpviz.ui.budget_planner import texts
@@ -138,7 +138,10 @@ def _plan(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
     statistics = _statistics(rows)
     if not statistics:
         raise NotYet("Add a row: what you want to know, and its range or its bins.", title="Nothing is asked yet")
-    return Settings(Analyses, {"rows": means.rows, "noise": noise, "statistics": statistics}).build()
+    return Settings(
+        Analyses,
+        {"rows": means.rows, "rows_per_person": means.rows_per_person, "noise": noise, "statistics": statistics},
+    ).build()
 
 
 def _show_verdict(planned: Sequence[Planned], rows: int, budget: Budget, relative: float, by_rows: bool) -> Shown:
@@ -187,10 +190,10 @@ def _releases(planned: Sequence[Planned]) -> Releases:
     return Releases(
         events=allocation.composed([(p.share.analysis, p.event) for p in planned]),
         name=f"the plan below ({planner_view.analyses(len(planned))})",
-        protects=planner_view.NEIGHBOURS["replace-one"],
+        protects=protected_change("replace-one", planned[0].rows_per_person),
         batches="Every analysis uses all rows.",
         composition=texts.FIXED_SHARES,
-        constants=texts.DECLARED,
+        constants=texts.DECLARED if planned[0].rows_per_person == 1 else f"{texts.DECLARED} {texts.FEW_ROWS}",
     )
 
 
@@ -246,8 +249,9 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float)
     drowned = [plain(p.statistic.name) for p in planned if p.drowned]
     if drowned:
         st.warning(texts.DROWNED.format(lost=", ".join(drowned), rows=plan.rows))
-    st.subheader("How far one row moves each of them", anchor=False)
-    st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.statistic.why(p.rows)}" for p in planned))
+    whose = "one row" if plan.rows_per_person == 1 else "one person"
+    st.subheader(f"How far {whose} moves each of them", anchor=False)
+    st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.why}" for p in planned))
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.of_events(allocation.together([p.share for p in planned], delta))
     kinds = sorted({type(p.statistic).__name__ for p in planned})

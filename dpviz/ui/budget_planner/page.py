@@ -22,7 +22,7 @@ from dpviz.ui.experiment.plan import Shown
 # Options of the page's choices, by value: what is released, what is asked of it, and what is solved for.
 ABOUT = {"statistics": "Statistics", "steps": "T noisy steps"}
 QUESTIONS = {"error": "Error I get", "rows": "Rows I need"}
-SOLVE = {"noise": "Noise", "steps": "Steps", "rows": "Rows", "budget": "Budget"}
+SOLVE = {"noise": "Noise", "steps": "Steps", "rows": "Rows", "people": "Rows of a person", "budget": "Budget"}
 ANALYSES, SOLVED = "Your analyses", "Solve for"  # titles of the two sections that set what is released
 
 
@@ -39,14 +39,15 @@ def show() -> None:
         delta = guarantee.delta(panel, budget, under_pure=True)
         st.subheader("What is released", anchor=False)
         declared = {control.name: control for control in NoisyMeans.controls()}
-        # Two controls are drawn above the answer, not here; `lead` writes their values into these mappings.
+        # Three controls are drawn above the answer, not here; `lead` writes their values into these mappings.
         values: dict[str, Any] = {}
-        panel.lead(1, declared["rows"], values)
+        panel.lead(1, declared["rows_per_person"], values)
+        panel.lead(2, declared["rows"], values)
         values |= panel.specification(NoisyMeans, ["sampling"])
         omitted = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
         values |= panel.specification(NoisyMeans, [name for name in declared if name not in omitted])
         wanted: dict[str, Any] = {}
-        panel.lead(2, analyses.WANTED, wanted)
+        panel.lead(3, analyses.WANTED, wanted)
     _Planner(panel, budget, Settings(NoisyMeans, values), delta, wanted).show()
 
 
@@ -91,14 +92,14 @@ class _Planner(Part):
             with head:
                 self.panel.heard("The answer")
                 answer, chart = st.columns(2, gap="medium")
-                st.markdown(budget.consequences(means.relation)[0])
+                st.markdown(budget.consequences(means.relation, means.rows_per_person)[0])
                 foot = st.container(horizontal=True, vertical_alignment="center")
             with below:
                 planned = self._sections(means, budget, answer)
             protects = planned.protects if planned else view.protected(means)
             foot.caption(f":material/group: **Who is protected: {means.relation}.** {protects}")
             with chart:
-                self.figures = view.attack_chart(budget, means.relation, planned) + self.figures
+                self.figures = view.attack_chart(budget, means, planned) + self.figures
         if not self.again:
             self.panel.say_unread()
         with foot:
@@ -148,6 +149,8 @@ class _Planner(Part):
                 return accuracy.view(panel, means, max_error, delta)
             if name == "noise":
                 return tabs.noise(means, budget)
+            if name == "people":
+                return tabs.people(panel, means)
             target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
             panel.check()
             if name == "rows":
@@ -159,7 +162,7 @@ class _Planner(Part):
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: charts_and_plan(lambda: analyses.view(panel, means, budget, delta, max_error, head, by_rows)),
             SOLVED: charts_only(solve),
-            "What it is worth": charts_only(lambda: view.worth(budget, means.relation, delta)),
+            "What it is worth": charts_only(lambda: view.worth(budget, means, delta)),
             "Accounting": charts_only(lambda: tabs.savings(means, budget, delta)),
             "Split a budget": charts_and_plan(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),

@@ -21,7 +21,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import described
 from dpviz.privacy.statistics import allocation, noisy_means
 from dpviz.privacy.statistics.allocation import MECHANISMS, Analysis, Share
-from dpviz.privacy.statistics.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans
+from dpviz.privacy.statistics.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans, protected_change
 from dpviz.specification import Control
 from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner import view as planner_view
@@ -43,6 +43,7 @@ DEFAULT: tuple[tuple[Any, ...], ...] = (
     ("Summary table", "Laplace", 1.0, 1.0, "", SHARE, None, None),
     ("Survey by a partner", MECHANISMS["any"], 1.0, 1.0, "", "Pure ε", 0.2, None),
 )
+PEOPLE: tuple[tuple[Any, ...], ...] = (("Once", 1.0, 70.0), ("Now and then", 4.0, 25.0), ("Often", 30.0, 5.0))
 RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 
 
@@ -97,7 +98,7 @@ def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
     return Releases(
         events=allocation.composed([(share.analysis, share.event) for share in shares]),
         name=f"the split below ({planner_view.analyses(len(shares))})",
-        protects=planner_view.NEIGHBOURS[means.relation],
+        protects=protected_change(means.relation, means.rows_per_person),
         batches=texts.OWN_ROWS,
         composition=texts.ACCOUNTED,
         constants=texts.STATED,
@@ -332,6 +333,43 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
     )
     _means_in_python(f"print(means.rows_needed({budget.to_python()}, {scale!r}))", means, budget)
     return figures
+
+
+def people(panel: Panel, means: NoisyMeans) -> Shown:
+    """Draw the table of how many rows people have, and what is cut off if k rows of each are kept; return the chart.
+
+    Raises UserError if the table has no people.
+    """
+    st.markdown(texts.PEOPLE)
+    table = EditedTable(
+        panel,
+        "people",
+        columns(TABLES["people"]),
+        numbers=("rows", "count"),
+        start=PEOPLE,
+        alt="How many people have how many rows",
+    )
+    declared: dict[float, float] = {}
+    for _, rows, count in table.rows(is_open=True):
+        if rows is not None and count is not None and rows >= 1 and count > 0:
+            declared[rows] = declared.get(rows, 0.0) + count
+    if not declared:
+        raise UserError("Add a row with people who have at least one row each.", title="No people are declared")
+    k = means.rows_per_person
+    dropped, losing = noisy_means.cut_off(declared, k)
+    kept = "All rows are kept." if not dropped else f"**{short(100 * dropped)} % of the rows** are dropped, of "
+    kept += f"{short(100 * losing)} % of the people." if dropped else ""
+    noise = f"The noise is {k:,} times that of one row." if k > 1 else "The noise is the smallest."
+    st.markdown(f"With at most **{k:,}** row{'s' * (k > 1)} of a person: {kept} {noise}")
+    numbers = np.unique(np.geomspace(1, max(*declared, k, 2), 60).round())
+    shares = np.array([noisy_means.cut_off(declared, round(number))[0] for number in numbers])
+    return planner_view.chart(
+        "people",
+        planner_figures.dropped_rows(numbers, 100 * shares, (k, 100 * dropped)),
+        "What is cut off",
+        "Share of the rows that are dropped against the number of rows that are kept of a person",
+        "Of the declared people. More rows of a person: less is dropped, and the noise grows in proportion.",
+    )
 
 
 def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:

@@ -13,7 +13,7 @@ from dpviz.plots import planner_figures
 from dpviz.plots.elements.chart import chart as worded_chart
 from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
-from dpviz.privacy.events import Event, Relation
+from dpviz.privacy.events import Event
 from dpviz.privacy.statistics.noisy_means import Guarantee, NoisyMeans
 from dpviz.ui import charts
 from dpviz.ui.budget_planner import texts
@@ -23,12 +23,6 @@ from dpviz.ui.experiment.plan import Shown
 # The kinds of budget that the page offers: more than other pages do.
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
 ORDER = 8.0  # order α of the Rényi divergence on the screen
-
-# A sentence on who is protected, by the relation of neighbouring data sets.
-NEIGHBOURS: Mapping[Relation, str] = {
-    "replace-one": "One row may be exchanged for any other; the number of rows is public.",
-    "add/remove-one": "One row may be added or removed; the number of rows is secret.",
-}
 
 
 @dataclass(frozen=True)
@@ -113,10 +107,11 @@ def currencies(budget: Budget, delta: float) -> None:
         st.caption(" ".join(missing))
 
 
-def worth(budget: Budget, relation: Relation, delta: float) -> Shown:
+def worth(budget: Budget, means: NoisyMeans, delta: float) -> Shown:
     """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and its
     value in every currency. There are no charts, so it returns an empty list."""
-    st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation)))
+    sentences = budget.consequences(means.relation, means.rows_per_person)
+    st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
     currencies(budget, delta)
     return []
 
@@ -159,7 +154,7 @@ def in_python(program: str) -> None:
         st.code(program, language="python")
 
 
-def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -> Shown:
+def attack_chart(budget: Budget, means: NoisyMeans, planned: Releases | None) -> Shown:
     """Draw the trade-off curve that the guarantee allows and, if any are planned, that of all releases together.
 
     A trade-off curve is the lowest rate of missed rows that an attacker can have at each rate of false alarms.
@@ -171,13 +166,14 @@ def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -
         advantage = tradeoffs.advantage(planned.events)
         right = f"right in at most {short_up(50 * (1 + advantage))} of 100 such cases"
         sentence = f"Of {name}, as a whole: {right}."
-    unit = "one row replaced" if relation == "replace-one" else "one row added or removed"
+    unit = "one row" if means.rows_per_person == 1 else "the rows of one person"
+    change = "replaced" if means.relation == "replace-one" else "added or removed"
     return chart(
         "tradeoff",
         planner_figures.tradeoff(budget.tradeoff(rates), curve, name),
         "What an attacker can do",
         "Lowest possible rate of missed rows against the rate of false alarms",
-        f"No test of {unit} lies below its trade-off curve. {sentence}",
+        f"No test of {unit} {change} lies below its trade-off curve. {sentence}",
     )
 
 
