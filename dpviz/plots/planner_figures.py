@@ -200,6 +200,36 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
     )
 
 
+def of_hundred(right: Mapping[str, float]) -> go.Figure:
+    """Return a figure of 100 marks, for cases of which an attacker is right about so many.
+
+    right : the number of cases, from 50 to 100, by who is right about them, in ascending order; the first is guessing.
+        Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
+    """
+    colors = [style.GREY, style.PALETTE["private"], style.PALETTE["spent"]][-len(right) :]
+    colors[0] = style.GREY
+    ends = [min(100, math.ceil(count - 1e-9)) for count in right.values()]
+    kinds = [*zip(right, [0, *ends], ends, colors, strict=False), ("never", ends[-1], 100, "rgba(0,0,0,0)")]
+    frame = style.layout(Axes("", ""), legend_entries=len(kinds), height=LOWER)
+    hidden = {"visible": False, "fixedrange": True}
+    frame["xaxis"], frame["yaxis"] = hidden | {"range": [-0.6, 19.6]}, hidden | {"range": [4.6, -0.6]}
+    frame["hovermode"] = "closest"
+    data = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": np.arange(start, end, dtype=np.int16) % 20,
+            "y": np.arange(start, end, dtype=np.int16) // 20,
+            "name": f"{name}: {end - start}",
+            "marker": {"color": color, "size": 13, "line": {"color": style.GREY, "width": 1}},
+            "hovertemplate": f"{name}<extra></extra>",
+        }
+        for name, start, end, color in kinds
+        if end > start
+    ]
+    return go.Figure({"data": data, "layout": frame})
+
+
 HEIGHT = 300  # pixels
 # Styles of the densities on two neighbouring data sets.
 TWO = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spent"], "dash"))

@@ -76,20 +76,25 @@ def test_counts_sums_and_means_share_the_budget(load: Load, capsys: pytest.Captu
 
 def test_the_picture_of_the_attacker_is_of_the_planned_analyses(load: Load) -> None:
     """Gaussian noise of μ = 1 in all, whatever the noisy means of the sidebar are; then one answer under pure ε."""
-    app = analyses(load, EXAMPLE, currency="μ-GDP", mu="1", noise="Laplace", iterations="7")
+    settings = {"currency": "μ-GDP", "mu": "1", "noise": "Laplace", "iterations": "7"}
+    app = analyses(load, EXAMPLE, **settings)
+    marks = {trace["name"]: len(trace["x"]) for trace in traces(app, "Of 100 people")}
+    assert marks == {"guessing: 50": 50, "also with the plan below (4 analyses): 20": 20, "never: 30": 30}
+    assert "about at most 69.2 with the plan, 69.2 with anything of this guarantee" in words(app)
+    app = analyses(load, EXAMPLE, attacker="Trade-off curve", **settings)
     _, missed = curve(app, "Lowest possible", "the plan below (4 analyses)")
     np.testing.assert_allclose(missed, closed_forms.gdp_tradeoff(1.0, RATES), atol=1e-6)
     assert "right in at most 69.2 of 100 such cases" in words(app)
     said_here = words(app)
     assert "Ranges, bins, conditions and the number of rows are declared" in said_here and "2C/n" not in said_here
     (one,) = Analyses(statistics=(Count(),)).planned(PureDP(epsilon=1.0))
-    for settings in ({"iterations": "7"}, {"iterations": "100"}):
-        app = analyses(load, [row("Old")], epsilon="1", **settings)
+    for iterations in ("7", "100"):
+        app = analyses(load, [row("Old")], epsilon="1", iterations=iterations, attacker="Trade-off curve")
         _, missed = curve(app, "Lowest possible", "the plan below (1 analysis)")
         np.testing.assert_allclose(missed, tradeoffs.tradeoff([one.event], RATES), atol=1e-6)
         assert "the noise below" not in str([trace.get("name") for trace in traces(app, "Lowest possible")])
     for wrong in ([], [row("Income", "Mean")], [row("Odd", "Magic")]):
-        assert len(traces(analyses(load, wrong), "Lowest possible")) == 2, "nothing is planned yet"
+        assert "the plan" not in str(traces(analyses(load, wrong), "Of 100 people")), "nothing is planned yet"
 
 
 def test_a_link_restores_the_table_and_its_controls(load: Load) -> None:

@@ -48,7 +48,7 @@ def test_a_point_without_a_plan_is_a_gap(load: Load, settings: dict[str, str], n
 
 def test_a_given_noise_in_every_currency_and_its_steps(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     """THEORY.md, section 11: b = 0.02 is ε₀ = 1 in each batch; pure 15.8565, zCDP 8.8646, PLD 5.2352. TV45: 45."""
-    app = planner(load, "Steps", target="0.02", **SMALL)
+    app = planner(load, "Steps", target="0.02", attacker="Trade-off curve", **SMALL)
     _, missed = curve(app, "Lowest possible", "the noise below (100 noisy means)")  # not the noise that the budget buys
     np.testing.assert_allclose(missed, tradeoff(MEANS.events_of_noise(0.02), RATES), atol=1e-5)
     shown = metrics(app)

@@ -21,6 +21,7 @@ from dpviz.ui.experiment.plan import Shown
 
 # Options of the page's choices, by value: what is released, what is asked of it, and what is solved for.
 ABOUT = {"statistics": "Statistics", "steps": "T noisy steps"}
+ATTACKER = {"people": "Of 100 people", "curve": "Trade-off curve"}  # pictures of what an attacker can do
 QUESTIONS = {"error": "Error I get", "rows": "Rows I need"}
 SOLVE = {"noise": "Noise", "steps": "Steps", "rows": "Rows", "people": "Rows of a person", "budget": "Budget"}
 ANALYSES, SOLVED = "Your analyses", "Solve for"  # titles of the two sections that set what is released
@@ -82,6 +83,7 @@ class _Planner(Part):
                 "about", "What is released", ABOUT, "statistics", texts.ABOUT_HELP, on_change=self._open
             )
             self.question = self.panel.choice("question", "First picture", QUESTIONS, "error", texts.QUESTION_HELP)
+            by_curve = self.panel.choice("attacker", "What an attacker can do", ATTACKER, "people", texts.ATTACKER_HELP)
         head, below, self.figures = st.container(), st.container(), []
         budget = means = planned = None
         with in_place(head):
@@ -92,14 +94,14 @@ class _Planner(Part):
             with head:
                 self.panel.heard("The answer")
                 answer, chart = st.columns(2, gap="medium")
-                st.markdown(budget.consequences(means.relation, means.rows_per_person)[0])
                 foot = st.container(horizontal=True, vertical_alignment="center")
             with below:
                 planned = self._sections(means, budget, answer)
             protects = planned.protects if planned else view.protected(means)
             foot.caption(f":material/group: **Who is protected: {means.relation}.** {protects}")
             with chart:
-                self.figures = view.attack_chart(budget, means, planned) + self.figures
+                draw = view.attack_chart if by_curve == "curve" else view.attacked_people
+                self.figures = draw(budget, means, planned) + self.figures
         if not self.again:
             self.panel.say_unread()
         with foot:

@@ -154,6 +154,27 @@ def in_python(program: str) -> None:
         st.code(program, language="python")
 
 
+def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None) -> Shown:
+    """Draw 100 people, and about how many of them an attacker is right: by guessing, by the planned releases, and by
+    any releases with this guarantee."""
+    right = {"guessing": 50.0}
+    with_plan = ""
+    if planned is not None and planned.events:
+        right[f"also with {planned.name}"] = count = 50 * (1 + tradeoffs.advantage(planned.events))
+        with_plan = f" {short_up(count)} with the plan,"
+    right["also with any algorithm of this guarantee"] = count = 50 * (1 + budget.advantage())
+    rows, were = ("row", "was") if means.rows_per_person == 1 else ("rows", "were")
+    chance = f"{were} replaced or not" if means.relation == "replace-one" else f"{were} in the data or not"
+    return chart(
+        "people_attacked",
+        planner_figures.of_hundred(right),
+        "What an attacker can do",
+        "Of 100 people, how many the best attacker is right about",
+        f"Of 100 people whose {rows} {chance}, as a coin decided, an attacker who knows everybody else's {rows} is "
+        f"right about 50 by guessing, about at most{with_plan} {short_up(count)} with anything of this guarantee.",
+    )
+
+
 def attack_chart(budget: Budget, means: NoisyMeans, planned: Releases | None) -> Shown:
     """Draw the trade-off curve that the guarantee allows and, if any are planned, that of all releases together.
 
