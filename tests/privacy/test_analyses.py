@@ -15,7 +15,17 @@ from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
 from dpviz.privacy.statistics import allocation
-from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Mean, Planned, Quantile, Statistic, Sum
+from dpviz.privacy.statistics.analyses import (
+    Analyses,
+    Count,
+    Histogram,
+    Mean,
+    Planned,
+    Quantile,
+    Statistic,
+    Sum,
+    smallest_budget,
+)
 
 BUDGETS: list[Budget] = [
     PureDP(epsilon=1.0),
@@ -202,6 +212,50 @@ def test_a_plan_is_its_json_and_its_python() -> None:
     assert Analyses.from_json(plan.to_json()) == plan
     made = eval(plan.to_python(), {cls.__name__: cls for cls in (Analyses, Count, Sum, Mean, Histogram, Quantile)})
     assert made == plan and eval(Analyses(statistics=ALL[:1]).to_python(), {"Analyses": Analyses, "Count": Count})
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
+@pytest.mark.parametrize("rows_per_person", [1, 3])
+def test_the_smallest_budget_meets_all_errors_and_no_smaller_one_does(budget: Budget, rows_per_person: int) -> None:
+    plan = Analyses(rows=2000, rows_per_person=rows_per_person, statistics=ALL)
+    for errors in ((40.0, 300.0, 0.06, 50.0, 90.0), (7.0, 900.0, 0.5, 400.0, 150.0)):
+        smallest = smallest_budget(plan, errors, budget)
+        assert type(smallest.budget) is type(budget)
+        found = [p.error for p in smallest.plan.planned(smallest.budget)]
+        assert all(error <= wanted * (1 + 1e-9) for error, wanted in zip(found, errors, strict=True))
+        (control, *_) = budget.controls()
+        less = smallest.budget.replaced(**{control.name: 0.97 * smallest.budget.limit})
+        assert any(p.error > wanted for p, wanted in zip(smallest.plan.planned(less), errors, strict=True))
+        spent = budget.spent(tuple(p.event for p in smallest.plan.planned(smallest.budget)))
+        assert 0.97 * smallest.budget.limit <= spent <= smallest.budget.limit * (1 + 1e-9)
+    with pytest.raises(UserError, match="Accept larger ones"):
+        smallest_budget(plan, (0.0, 1e-9, 1e-9, 0.0, 1e-9), budget)
+
+
+def test_by_hand_what_errors_need() -> None:
+    """ε = 1 for a count of error 3 (b = 1), as 3.5/ln 20 = 1.168 ≥ 1; for a mean of error 0.3 in 100 rows ln 20/30."""
+    plan = Analyses(rows=100, statistics=(Count(), Mean(highest=1.0)))
+    assert smallest_budget(plan, (3.0, 0.3), PureDP()).budget.limit == pytest.approx(
+        math.log(20) / 3.5 + math.log(20) / 30, rel=2e-3
+    )
+
+
+def test_errors_without_noise_are_those_of_samples() -> None:
+    random = np.random.default_rng(8)
+    mean = Mean(lowest=-1.0, highest=2.0, typical=1.5, spread=1.2)
+    values = random.normal(1.5, 1.2, (4000, 400))
+    clipped = np.clip(values, -1, 2)
+    bias = mean.clipping_bias(400)
+    assert bias == pytest.approx((clipped - values).mean(), abs=5 * 1.2 / math.sqrt(1.6e6))
+    assert Sum(lowest=-1.0, highest=2.0, typical=1.5, spread=1.2).clipping_bias(400) == pytest.approx(400 * bias)
+    off = np.quantile(np.abs(clipped.mean(1) - clipped.mean()), 0.95)
+    assert 0.6 * mean.sampling_error(400) < off <= mean.sampling_error(400), "clipped values spread less"
+    assert Mean(spread=9.0).sampling_error(400) == Mean().sampling_error(400) == pytest.approx(1.96 / 40, rel=1e-4)
+    counts = random.binomial(400, 0.5, 20_000)
+    assert (np.abs(counts - 200) > Count().sampling_error(400)).mean() == pytest.approx(0.05, abs=0.01)
+    ranks = random.binomial(400, 0.3, 20_000)  # of the rows that are below the quantile of level 0.3
+    assert (np.abs(ranks - 120) > Quantile(level=0.3).sampling_error(400)).mean() == pytest.approx(0.05, abs=0.01)
+    assert Mean().clipping_bias(400) is None and Count().clipping_bias(400) == 0
 
 
 def test_an_error_that_says_nothing_is_known_as_such() -> None:

@@ -7,7 +7,7 @@ THEORY.md, section 11, has the derivations. Only `released` and the functions be
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -15,14 +15,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from dpviz import resources
 from dpviz.errors import UserError
-from dpviz.numbers import short, short_up
+from dpviz.numbers import rounded_up, short, short_up
+from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.currencies import Noise
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Event
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.privacy.releases import Norm, Query
@@ -34,6 +35,8 @@ from dpviz.specification import Specification, choice, number
 _WHY: Mapping[str, str] = resources.data(__package__, "words.toml")["WHY"]
 
 CONFIDENCE = 0.95
+_NORMAL = float(-ndtri((1 - CONFIDENCE) / 2))  # a normal number is within so many standard deviations
+_ROOT = math.sqrt(2 * math.pi)
 MOST = 20  # largest number of statistics in a plan
 NARROWEST = 1e-100  # smallest width of a column's range with which all computed numbers are finite
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
@@ -112,12 +115,34 @@ class Statistic(Specification):
         # A whole number with noise of at most k + 1/2 is off by at most k after rounding.
         return max(0.0, math.ceil(bound - 0.5)) if self.whole else bound
 
+    def scale_for(self, noise: Noise, error: float) -> float:
+        """Return the largest scale of the noise with which `error` is at most this."""
+        bound = math.floor(error) + 0.5 if self.whole else error
+        return bound / error_bound(noise, 1.0)
+
+    def sampling_error(self, rows: int) -> float:
+        """Return the 95 % error, without any noise, as an estimate for the people of whom the rows are a random sample.
+
+        It is by the normal approximation, and for the largest variance that is possible where nothing is declared.
+        """
+        return _NORMAL * math.sqrt(rows) / 2  # of a number of rows: √(n p (1 - p)) at p = 1/2
+
+    def clipping_bias(self, rows: int) -> float | None:
+        """Return by how much clipping moves the statistic if values are as declared; None if nothing is declared."""
+        return 0.0
+
 
 class Ranged(Statistic):
     """A statistic of a column whose values are clipped to a declared range."""
 
     lowest: float = number(0.0, -1e12, 1e12, label="Lowest value", symbol="a", help="Smaller values count as this.")
     highest: float = number(1.0, -1e12, 1e12, label="Highest value", symbol="b", help="Larger values count as this.")
+    typical: float | None = number(
+        None, -1e12, 1e12, label="Typical value", help="Mean of the values before clipping, as you expect it."
+    )
+    spread: float | None = number(
+        None, 1e-12, 1e12, label="Spread", scale="log", help="Their standard deviation, as you expect it."
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> "Ranged":
@@ -135,6 +160,20 @@ class Ranged(Statistic):
     @property
     def asked(self) -> str:
         return f"{self.title} of values clipped to [{short(self.lowest, 6)}, {short(self.highest, 6)}]"
+
+    @property
+    def _deviation(self) -> float:
+        """Standard deviation of the clipped values: at most that before clipping, and at most half of the range."""
+        return self.width / 2 if self.spread is None else min(self.spread, self.width / 2)
+
+    @property
+    def _bias(self) -> float | None:
+        """Mean of the clipped values minus that of all values, which are normal with the declared mean and spread."""
+        if self.typical is None or self.spread is None:
+            return None
+        low, high = ((end - self.typical) / self.spread for end in (self.lowest, self.highest))
+        below, above = (z * ndtr(sign * z) + sign * math.exp(-z * z / 2) / _ROOT for z, sign in ((low, 1), (high, -1)))
+        return self.spread * float(below + above)
 
     def why(self, rows: int) -> str:
         return _WHY[self.title].format(width=short_up(self.width, 6), rows=rows, share=short_up(self.width / rows))
@@ -167,6 +206,12 @@ class Sum(Ranged):
     def sensitivity(self, norm: Norm, rows: int) -> float:
         return self.width
 
+    def sampling_error(self, rows: int) -> float:
+        return _NORMAL * self._deviation * math.sqrt(rows)
+
+    def clipping_bias(self, rows: int) -> float | None:
+        return None if self._bias is None else rows * self._bias
+
     def rows_needed(self, error: float, rows: int, relative: float) -> int:
         return max(1, math.ceil(error / (relative * self.width)))
 
@@ -180,6 +225,12 @@ class Mean(Ranged):
 
     def sensitivity(self, norm: Norm, rows: int) -> float:
         return self.width / rows
+
+    def sampling_error(self, rows: int) -> float:
+        return _NORMAL * self._deviation / math.sqrt(rows)
+
+    def clipping_bias(self, rows: int) -> float | None:
+        return self._bias
 
     def rows_needed(self, error: float, rows: int, relative: float) -> int:
         return max(1, math.ceil(error * rows / (relative * self.width)))
@@ -252,6 +303,12 @@ class Quantile(Ranged):
         number of candidates. The values of the column are rounded to candidates, so one candidate has the wanted rank.
         """
         return scale * math.log((self.candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
+
+    def scale_for(self, noise: Noise, error: float) -> float:
+        return error / self.error(noise, 1.0)
+
+    def sampling_error(self, rows: int) -> float:
+        return _NORMAL * math.sqrt(rows * self.level * (1 - self.level))  # ranks between sample and wanted quantile
 
 
 @dataclass(frozen=True)
@@ -359,15 +416,19 @@ class Analyses(PeoplesRows):
 @lru_cache(64)
 def _planned(plan: Analyses, budget: Budget) -> tuple[Planned, ...]:
     """Return `plan.planned(budget)`: with the noise that the plan demands, or with the one that is smaller overall."""
-    noises: Sequence[Noise] = ("laplace", "gaussian") if plan.noise == "smaller" else (plan.noise,)
-    if plan.noise == "smaller" and not budget.allows_gaussian:
-        noises = ("laplace",)
-    elif plan.noise == "gaussian" and not budget.allows_gaussian:
+    return min((_shared(plan, budget, noise) for noise in _noises(plan, budget)), key=_spread)
+
+
+def _noises(plan: Analyses, budget: Budget) -> Sequence[Noise]:
+    """Return the kinds of noise that the plan allows under this budget; raise UserError if there are none."""
+    if plan.noise == "smaller":
+        return ("laplace", "gaussian") if budget.allows_gaussian else ("laplace",)
+    if plan.noise == "gaussian" and not budget.allows_gaussian:
         raise UserError(
             "Gaussian noise never gives pure ε-DP. Choose Laplace noise, or state the budget as (ε, δ), ρ or μ.",
             title="This budget does not exist for Gaussian noise",
         )
-    return min((_shared(plan, budget, noise) for noise in noises), key=_spread)
+    return (plan.noise,)
 
 
 def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[Planned, ...]:
@@ -385,6 +446,58 @@ def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[Planned, ...]
 def _spread(planned: tuple[Planned, ...]) -> float:
     """Return Σ log of the standard deviations, to compare plans: the difference of two does not depend on units."""
     return math.fsum(math.log(p.standard_deviation) for p in planned if p.standard_deviation is not None)
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The smallest budget that meets given errors, and the plan that does so: `plan.planned(budget)`."""
+
+    budget: Budget
+    plan: Analyses
+
+
+@lru_cache(64)
+def smallest_budget(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smallest:
+    """Return the smallest budget, in three digits, in which no statistic has a larger 95 % error than is wanted.
+
+    Every statistic gets the noise with which it has just the wanted error; what these releases cost together is the
+    budget, and what each costs alone is its weight. Of Laplace and Gaussian noise the one that costs less is taken.
+
+    errors : for each statistic, in its unit. budget : one in the wanted currency, of any size, with the δ that it has.
+    Raises UserError if the errors need more than the largest budget of the currency's range.
+    """
+    control = budget.controls()[0]
+    options: list[tuple[float, Analyses]] = []
+    for noise in _noises(plan, budget):
+        events = tuple(
+            _event(statistic, statistic.mechanism(noise), error, plan)
+            for statistic, error in zip(plan.statistics, errors, strict=True)
+        )
+        costs = [budget.cost((event,)) if budget.adds_up else per_event.rho(event) for event in events]
+        weights = [max(cost / max(costs), 1e-6) for cost in costs]
+        weighted = (s.replaced(weight=weight) for s, weight in zip(plan.statistics, weights, strict=True))
+        options.append((budget.spent(events), plan.replaced(noise=noise, statistics=tuple(weighted))))
+    spent, shared = min(options, key=lambda option: option[0])
+    assert control.low is not None and control.high is not None
+    size = max(rounded_up(spent), control.low)
+    while size <= control.high:
+        enough = budget.replaced(**{control.name: size})
+        planned = shared.planned(enough)
+        if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
+            return Smallest(enough, shared)
+        size = rounded_up(1.002 * size)  # shares are split by other accountants than `spent` is read by
+    raise UserError(
+        f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(control.high)}. Accept "
+        "larger ones, or ask of more rows.",
+        title="No budget is enough",
+    )
+
+
+def _event(statistic: Statistic, noise: Noise, error: float, plan: Analyses) -> Event:
+    """Return the release of a statistic whose 95 % error is `error`."""
+    kinds: Mapping[Noise, Callable[[float], Event]] = {"laplace": Laplace, "gaussian": Gaussian, "selection": ExpMech}
+    sensitivity = plan.rows_per_person * statistic.sensitivity(NORMS[noise], plan.rows)
+    return kinds[noise](sensitivity / statistic.scale_for(noise, error))
 
 
 # ----------------------------------------------------------------------------------- the release, computed from columns
