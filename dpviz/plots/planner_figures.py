@@ -4,7 +4,8 @@ and the start page's story.
 
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -123,31 +124,51 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
 
     The axis is linear from zero, so that lengths can be compared. best : name of the bar to highlight.
     """
-    names = list(values)
-    colors = [style.PALETTE["private"] if name == best else style.GREY for name in names]
-    # 34 pixels for each bar, 90 for margins and axis.
-    frame = style.layout(Axes(title, ""), legend_entries=0, height=max(220, 34 * len(names) + 90))
-    # A name may come from a link or a file: it is text, and no link.
-    literal = [html.escape(name, quote=False) for name in names]
+    colors = [style.PALETTE["private"] if name == best else style.GREY for name in values]
+    bar = _bar(values, unit) | {"marker": {"color": colors}, "showlegend": False}
+    return go.Figure({"data": [bar], "layout": _bar_frame(list(values), title, 34)})
+
+
+def grouped_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: str = "") -> go.Figure:
+    """Return a figure of horizontal bars in groups: for each name one bar of each kind, a mapping of `groups`, in which
+    all kinds have the same names. The axis and the values are as in `bars`."""
+    colors = (style.GREY, style.PALETTE["theory"], style.PALETTE["spent"])
+    data = [
+        _bar(values, unit) | {"name": kind, "marker": {"color": color}}
+        for (kind, values), color in zip(groups.items(), colors, strict=False)
+    ]
+    frame = _bar_frame(list(next(iter(groups.values()))), title, 17 * len(groups) + 8, legend_entries=len(groups))
+    return go.Figure({"data": data, "layout": frame | {"barmode": "group"}})
+
+
+def _bar_frame(names: Sequence[str], title: str, height: int, legend_entries: int = 0) -> dict[str, Any]:
+    """Return the layout of horizontal bars. height : pixels of all bars of one name; 90 are for margins and axis."""
+    frame = style.layout(
+        Axes(title, ""),
+        legend_entries=legend_entries,
+        height=max(220, height * len(names) + 90 + 30 * (legend_entries > 0)),
+    )
     short_names = [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in names]
     tick_texts = [html.escape(name, quote=False) for name in short_names]
     frame["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
     frame["yaxis"] |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": tick_texts}
     frame["xaxis"] = frame.get("xaxis", {}) | {"rangemode": "tozero"}
     frame["hovermode"] = "closest"
-    trace = {
+    return frame
+
+
+def _bar(values: Mapping[str, float], unit: str) -> dict[str, Any]:
+    """Return horizontal bars with their values. A name may come from a link or a file: it is text, and no link."""
+    return {
         "type": "bar",
         "orientation": "h",
         "x": np.array(list(values.values()), dtype=np.float32),
-        "y": np.array(names),
-        "marker": {"color": colors},
+        "y": np.array(list(values)),
         "text": [f"{short_up(value)}{unit}" for value in values.values()],
         "textposition": "auto",
-        "hovertext": literal,
+        "hovertext": [html.escape(name, quote=False) for name in values],
         "hovertemplate": "%{hovertext}: %{text}<extra></extra>",
-        "showlegend": False,
     }
-    return go.Figure({"data": [trace], "layout": frame})
 
 
 def proven_error(

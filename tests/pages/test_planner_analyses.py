@@ -11,12 +11,12 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dpviz.numbers import short_up
+from dpviz.numbers import rounded_up, short_up
 from dpviz.plots.planner_figures import RATES
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import PureDP
-from dpviz.privacy.statistics.analyses import Analyses, Count
+from dpviz.privacy.statistics.analyses import Analyses, Count, Mean
 from dpviz.privacy.statistics.noisy_means import protected_change
 from tests.confirming import confirmed
 from tests.formulas import formulas
@@ -32,8 +32,11 @@ def row(
     bins: float | None = None,
     level: float | None = None,
     share: float | None = 1.0,
+    accepted: float | None = None,
+    typical: float | None = None,
+    spread: float | None = None,
 ) -> list[Any]:
-    return [name, kind, lowest, highest, bins, level, share]
+    return [name, kind, lowest, highest, bins, level, share, accepted, typical, spread]
 
 
 def analyses(load: Load, asked: Sequence[Sequence[Any]], **settings: str) -> AppTest:
@@ -282,3 +285,29 @@ def test_whether_the_budget_is_enough_stands_first_whichever_tab_is_open(load: L
     assert "**Yes**: at ε = 2, 10,000 rows are enough for an error of 5 %" in text(app)
     app.number_input(key="planner_rows").set_value(500).run()
     assert "**No**: at ε = 2, an error of 5 % (95 % confidence) needs more rows: “Age\\, median” 774." in text(app)
+
+
+def test_the_errors_that_are_accepted_give_the_budget_and_its_shares(load: Load) -> None:
+    """Pure ε: ln 20/3.5 for a count of error 3, (ln 20) 0.05/25 for the mean; a click takes both."""
+    asked = [row("Old", accepted=3.0), row("Age", "Mean", 0.0, 50.0, accepted=0.025)]
+    app = analyses(load, asked, epsilon="0.5", rows="1000")
+    assert "**No**: at ε = 0.5, “Old” is off by up to 12, not 3; “Age” is off by up to 0.6, not 0.025" in text(app)
+    needed = math.log(20) / 3.5 + math.log(20) * 0.05 / 0.025
+    assert f"The least for it is ε = {rounded_up(needed):g}." in text(app)
+    app.button(key="planner_smallest").click().run()
+    assert "**Yes**: at ε = 6.85, 1,000 rows are enough for these errors" in text(app)
+    errors = results(app)["95 % error"]
+    assert errors["Old"] == 3 and errors["Age"] == pytest.approx(0.025, rel=2e-3)
+    impossible = analyses(load, [row("Age", "Mean", 0.0, 50.0, accepted=1e-9)], rows="1000")
+    assert "Accept larger ones" in words(impossible) and not impossible.exception
+
+
+def test_errors_are_told_apart_by_where_they_come_from(load: Load) -> None:
+    asked = [row("Age", "Mean", 0.0, 50.0, typical=45.0, spread=10.0), row("Income", "Sum", 0.0, 9.0)]
+    app = analyses(load, asked, epsilon="1", rows="1000", question="Sources")
+    sources = {trace["name"]: dict(zip(trace["y"], trace["x"], strict=True)) for trace in traces(app, "Error of every")}
+    mean = Mean(highest=50.0, typical=45.0, spread=10.0)
+    assert sources["sample"]["Age"] == pytest.approx(2 * mean.sampling_error(1000), rel=1e-5)
+    assert sources["clipping"] == pytest.approx({"Age": -2 * (mean.clipping_bias(1000) or 0), "Income": 0}, rel=1e-5)
+    assert sources["noise"]["Age"] == pytest.approx(100 * math.log(20) * 2 / 1000, rel=1e-5)
+    assert "Without a typical value and a spread, clipping of Income is unknown" in words(app)

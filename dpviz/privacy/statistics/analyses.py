@@ -71,10 +71,23 @@ class Statistic(Specification):
         1.0, 1e-6, 1e6, label="Share", symbol="w", scale="log", help="Parts of the budget: 2 gets twice as much as 1."
     )
 
+    accepted_error: float | None = number(
+        None,
+        1e-100,
+        1e100,
+        label="Error you accept",
+        scale="log",
+        help="Largest 95 % error, in the unit of the statistic; empty: a share of its reference, like the others.",
+    )
+
     @property
     def values(self) -> int:
         """Number of noisy numbers that are released."""
         return 1
+
+    def reference(self, rows: int) -> float:
+        """Return the number to which a relative error refers; of a count, whose size only the data know, it is n."""
+        return rows
 
     @property
     def reach(self) -> float:
@@ -212,6 +225,9 @@ class Sum(Ranged):
     def clipping_bias(self, rows: int) -> float | None:
         return None if self._bias is None else rows * self._bias
 
+    def reference(self, rows: int) -> float:
+        return rows * self.width
+
     def rows_needed(self, error: float, rows: int, relative: float) -> int:
         return max(1, math.ceil(error / (relative * self.width)))
 
@@ -231,6 +247,9 @@ class Mean(Ranged):
 
     def clipping_bias(self, rows: int) -> float | None:
         return self._bias
+
+    def reference(self, rows: int) -> float:
+        return self.width
 
     def rows_needed(self, error: float, rows: int, relative: float) -> int:
         return max(1, math.ceil(error * rows / (relative * self.width)))
@@ -382,9 +401,7 @@ class Planned:
     @property
     def relative_error(self) -> float:
         """The 95 % error relative to `statistic.of`; for a count, to n."""
-        # The number of rows needed is in proportion to the error. It is a whole number, so a tiny error is used.
-        part = 1e-6
-        return self.rows_needed(part) * part / self.rows
+        return self.error / self.statistic.reference(self.rows)
 
 
 class Analyses(PeoplesRows):
@@ -411,6 +428,13 @@ class Analyses(PeoplesRows):
         Raises UserError if a mechanism cannot meet a budget in this currency, or if the currency cannot be split.
         """
         return _planned(self, budget)
+
+    def accepted_errors(self, relative: float) -> tuple[float, ...]:
+        """Return the largest 95 % error of each statistic that is accepted: as declared, or else `relative` times its
+        reference."""
+        shares = (s.reference(self.rows) * relative for s in self.statistics)
+        declared = (s.accepted_error for s in self.statistics)
+        return tuple(share if error is None else error for share, error in zip(shares, declared, strict=True))
 
 
 @lru_cache(64)
@@ -456,8 +480,7 @@ class Smallest:
     plan: Analyses
 
 
-@lru_cache(64)
-def smallest_budget(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smallest:
+def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget) -> Smallest:
     """Return the smallest budget, in three digits, in which no statistic has a larger 95 % error than is wanted.
 
     Every statistic gets the noise with which it has just the wanted error; what these releases cost together is the
@@ -466,6 +489,13 @@ def smallest_budget(plan: Analyses, errors: tuple[float, ...], budget: Budget) -
     errors : for each statistic, in its unit. budget : one in the wanted currency, of any size, with the δ that it has.
     Raises UserError if the errors need more than the largest budget of the currency's range.
     """
+    control = budget.controls()[0]
+    return _smallest(plan, tuple(errors), budget.replaced(**{control.name: control.default}))  # one entry for all sizes
+
+
+@lru_cache(64)
+def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smallest:
+    """Return `smallest_budget`, which does not depend on the size of `budget`."""
     control = budget.controls()[0]
     options: list[tuple[float, Analyses]] = []
     for noise in _noises(plan, budget):

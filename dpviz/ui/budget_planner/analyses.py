@@ -1,7 +1,8 @@
 """Planned analyses: a table of counts, sums, means, histograms and quantiles, and the budget share of each."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import date
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from dpviz import resources
 from dpviz.errors import NotYet, UserError
 from dpviz.exports import export
 from dpviz.exports.export import to_report
-from dpviz.numbers import rounded_up, short
+from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots import planner_figures
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
@@ -27,8 +28,10 @@ from dpviz.privacy.statistics.analyses import (
     Planned,
     Quantile,
     Ranged,
+    Smallest,
     Statistic,
     Sum,
+    smallest_budget,
 )
 from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
 from dpviz.specification import Control
@@ -46,14 +49,15 @@ from dpviz.ui.uploads.file import File, read_file
 
 TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
 # Columns of the table of analyses, in their order.
-COLUMNS = NAME, KIND, LOW, HIGH, SIZE, LEVEL, SHARE = "analysis", "kind", "lowest", "highest", "bins", "level", "share"
+COLUMNS = ("analysis", "kind", "lowest", "highest", "bins", "level", "share", "accepted", "typical", "spread")
+NAME, KIND, LOW, HIGH, SIZE, LEVEL, SHARE, ACCEPTED, TYPICAL, SPREAD = COLUMNS
 KINDS: dict[str, type[Statistic]] = {cls.title: cls for cls in (Count, Sum, Mean, Histogram, Quantile)}
 DEFAULT: tuple[Row, ...] = (
-    ("Aged 65 or more", "Count", None, None, None, None, 1.0),
-    ("Monthly income", "Mean", 0.0, 10_000.0, None, None, 1.0),
-    ("Hours worked", "Sum", 0.0, 80.0, None, None, 1.0),
-    ("Region", "Histogram", None, None, 16.0, None, 1.0),
-    ("Age, median", "Quantile", 0.0, 120.0, 121.0, 0.5, 1.0),
+    ("Aged 65 or more", "Count", None, None, None, None, 1.0, None, None, None),
+    ("Monthly income", "Mean", 0.0, 10_000.0, None, None, 1.0, None, 3_000.0, 2_000.0),
+    ("Hours worked", "Sum", 0.0, 80.0, None, None, 1.0, None, 38.0, 12.0),
+    ("Region", "Histogram", None, None, 16.0, None, 1.0, None, None, None),
+    ("Age, median", "Quantile", 0.0, 120.0, 121.0, 0.5, 1.0, None, None, None),
 )
 _HELP = (
     "Of statistics the 95 % error, as a share of what the table compares it with. Of a model that is trained in noisy "
@@ -61,6 +65,7 @@ _HELP = (
 )
 WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 1e-6, 1.0, scale="log")
 NOISE = "analyses_noise"  # key of the control of `_noise`
+_REFERENCES = "in % of the declared range (sums: n times it); counts, bins and ranks in % of all n rows"
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
 
 
@@ -78,13 +83,13 @@ def view(
     delta: float,
     wanted: float,
     head: DeltaGenerator | None,
-    rows: bool,
+    question: str,
 ) -> tuple[Shown, Releases]:
     """Draw the table of analyses, the noise and the share of each, and their cost together; return charts and releases.
 
     wanted : the largest acceptable 95 % error, as a share of the value that the error is compared with.
-    head : container for the answer; None if the answer is about something else. rows : true if the answer's chart is of
-    the rows needed, false if it is of the errors.
+    head : container for the answer; None if the answer is about something else. question : what the answer's chart is
+    about: "error", "rows" or "sources".
     Raises UserError for a table that is not complete or not possible.
     """
     st.markdown(texts.ANALYSES)
@@ -94,7 +99,8 @@ def view(
     figures: Shown = []
     if head is not None:
         with head:
-            figures = _show_verdict(plan.planned(budget), plan.rows, budget, wanted, rows)
+            figures = _show_verdict(plan, budget, wanted, question)
+    _show_smallest(panel, table, plan, budget, wanted)
     _show_details(plan, budget, delta, wanted)
     downloads.analyses(
         panel.page,
@@ -105,7 +111,9 @@ def view(
     return figures, _releases(plan.planned(budget))
 
 
-def answer(panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator, rows: bool) -> Shown:
+def answer(
+    panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator, question: str
+) -> Shown:
     """Draw only the answer, for when the table of analyses is not drawn; return its chart.
 
     The arguments are those of `view`.
@@ -113,7 +121,7 @@ def answer(panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head:
     with head:
         try:
             plan = _plan(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
-            return _show_verdict(plan.planned(budget), plan.rows, budget, wanted, rows)
+            return _show_verdict(plan, budget, wanted, question)
         except UserError as error:
             st.caption(f"{sentence(error.title)}: see “Your analyses”.")
             return []
@@ -144,45 +152,121 @@ def _plan(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
     ).build()
 
 
-def _show_verdict(planned: Sequence[Planned], rows: int, budget: Budget, relative: float, by_rows: bool) -> Shown:
-    """Draw a sentence that says if the budget is enough, and a chart of errors or, if `by_rows`, of the rows needed.
+def _show_verdict(plan: Analyses, budget: Budget, relative: float, question: str) -> Shown:
+    """Draw a sentence that says if the budget is enough, and the chart that answers the question.
 
-    relative : the largest acceptable error, as a share. The rows that a count needs are those it counts, which only the
-    data know; so it has no verdict. Other statistics need rows of the table, of which there are `rows`.
+    relative : the largest acceptable error, as a share, of those statistics for which none is declared. The rows that a
+    count needs are those it counts, which only the data know; so it has no verdict. Other statistics need rows of the
+    table.
     """
-    percent = short(100 * relative)
-    needed = [(p.statistic, p.rows_needed(relative)) for p in planned]
+    planned, percent = plan.planned(budget), short(100 * relative)
+    by_share = [p for p in planned if p.statistic.accepted_error is None]
+    needed = [(p.statistic, p.rows_needed(relative)) for p in by_share]
     counts = [f"“{plain(statistic.name)}” {count:,}" for statistic, count in needed if statistic.unit == "rows"]
-    others = [(plain(statistic.name), count) for statistic, count in needed if statistic.unit != "rows"]
-    too_few = [f"“{name}” {count:,}" for name, count in others if count > rows]
-    budget_text, error = budget.describe(), f"an error of {percent} % (95 % confidence)"
-    verdict = f"**Yes**: at {budget_text}, {rows:,} rows are enough for {error}."
+    too_few = [f"“{plain(s.name)}” {count:,}" for s, count in needed if s.unit != "rows" and count > plan.rows]
+    accepted = zip(planned, plan.accepted_errors(relative), strict=True)
+    too_far = [
+        f"“{plain(p.statistic.name)}” is off by up to {short_up(p.error)}, not {short(error)}"
+        for p, error in accepted
+        if p.statistic.accepted_error is not None and p.error > error * (1 + 1e-6)
+    ]
+    budget_text, error_text = budget.describe(), f"an error of {percent} % (95 % confidence)"
+    verdict = f"**Yes**: at {budget_text}, {plan.rows:,} rows are enough for "
+    verdict += f"{error_text if by_share else 'these errors (95 % confidence)'}."
     if too_few:
-        verdict = f"**No**: at {budget_text}, {error} needs more rows: {', '.join(too_few)}."
-    elif not others:
+        verdict = f"**No**: at {budget_text}, {error_text} needs more rows: {', '.join(too_few)}."
+    elif too_far:
+        verdict = f"**No**: at {budget_text}, {'; '.join(too_far)} (95 % confidence)."
+    elif len(counts) == len(planned):
         verdict = f"At {budget_text}, whether it is depends on the counts."
     if counts:
         verdict += f" Counts need: {', '.join(counts)}."
+    with suppress(UserError):
+        smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
+        verdict += f" The least for it is {budget.controls()[0].symbol} = {short(smallest.budget.limit)}."
     st.markdown(verdict)
-    if not by_rows:
+    if question == "error":
         errors = planner_view.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
-        figure = planner_figures.bars(errors, "95 % error [%]", unit=" %")
         return planner_view.chart(
             "errors",
-            figure,
+            planner_figures.bars(errors, "95 % error [%]", unit=" %"),
             "The error you get",
             "95 % error of every analysis, in percent",
-            f"With {rows:,} rows, in % of the declared range (sums: n times it); counts, bins and ranks in % of "
-            "all n rows, so of a smaller count more.",
+            f"With {plan.rows:,} rows, {_REFERENCES}, so of a smaller count more.",
         )
-    bars = planner_view.by_name((statistic.name, float(count)) for statistic, count in needed)
+    if question == "sources":
+        return _show_sources(planned)
+    bars = planner_view.by_name((p.statistic.name, float(p.rows_needed(relative))) for p in planned)
     return planner_view.chart(
         "analyses",
         planner_figures.bars(bars, "Rows needed"),
         f"Rows needed for an error of {percent} %",
         "Rows that every analysis needs for the wanted error",
-        f"Each with its share of the budget. Counts and histograms: rows in each bin; others: all rows, here {rows:,}.",
+        f"Each with its share of the budget. Counts and histograms: rows in each bin; others: all rows, here "
+        f"{plan.rows:,}.",
     )
+
+
+def _show_sources(planned: Sequence[Planned]) -> Shown:
+    """Draw the chart of what each statistic is off by: its sample, clipping, and noise."""
+
+    def percents(error: Callable[[Planned], float | None]) -> dict[str, float]:
+        """Return the errors in percent of their references, by name; 0 where nothing is declared."""
+        return planner_view.by_name(
+            (p.statistic.name, 100 * abs(error(p) or 0.0) / p.statistic.reference(p.rows)) for p in planned
+        )
+
+    groups = {
+        "sample": percents(lambda p: p.statistic.sampling_error(p.rows)),
+        "clipping": percents(lambda p: p.statistic.clipping_bias(p.rows)),
+        "noise": percents(lambda p: p.error),
+    }
+    names = [plain(p.statistic.name) for p in planned if p.statistic.clipping_bias(p.rows) is None]
+    unknown = f" Without a typical value and a spread, clipping of {', '.join(names)} is unknown." if names else ""
+    return planner_view.chart(
+        "sources",
+        planner_figures.grouped_bars(groups, "Error [%]", unit=" %"),
+        "Where the error comes from",
+        "Error of every analysis by its sample, by clipping and by noise, in percent",
+        f"With {planned[0].rows:,} rows, {_REFERENCES}. Sample: its 95 % error, at most, if the rows are a random "
+        f"sample of those you ask about. Clipping: of normal values as you declare them.{unknown}",
+    )
+
+
+def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Budget, relative: float) -> None:
+    """Draw the smallest budget for the accepted errors, with a button that takes it, and where more stops paying."""
+    control = budget.controls()[0]
+    try:
+        smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
+    except UserError as error:
+        st.caption(sentence(str(error)))
+        return
+    size = f"{control.symbol} = {short(smallest.budget.limit)}"
+    more = ""
+    with suppress(UserError):
+        half = [statistic.sampling_error(plan.rows) / 2 for statistic in plan.statistics]
+        enough = smallest_budget(plan, half, budget)
+        more = (
+            f" From {control.symbol} = {short(enough.budget.limit)} on more hardly pays: noise is then less than half "
+            "of what a random sample of so many rows is off by."
+        )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"The errors that you accept need **{size}**, in the best shares.{more}", width="stretch")
+        st.button(
+            f"Take {size} and its shares",
+            key=panel.key("smallest"),
+            on_click=_take,
+            args=(panel, table, control.name, smallest),
+        )
+
+
+def _take(panel: Panel, table: EditedTable, name: str, smallest: Smallest) -> None:
+    """Put the smallest budget into its control, and the shares of its plan into the table; for callbacks."""
+    panel.write({name: smallest.budget.limit})
+    share = COLUMNS.index(SHARE)
+    weights = (float(f"{statistic.weight:.6g}") for statistic in smallest.plan.statistics)
+    rows = table.rows(is_open=False)
+    table.replace([(*row[:share], weight, *row[share + 1 :]) for row, weight in zip(rows, weights, strict=True)])
 
 
 def _releases(planned: Sequence[Planned]) -> Releases:
@@ -237,7 +321,7 @@ def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, coun
 
     The ranges stay empty: they must not be read from the file.
     """
-    table.add([(name[:60], kind, None, None, None, None, 1.0) for name in names])
+    table.add([(name[:60], kind, None, None, None, None, 1.0, None, None, None) for name in names])
     panel.write({"rows": count, "columns": []})
 
 
@@ -296,9 +380,9 @@ def _table(panel: Panel) -> EditedTable:
         panel,
         "analyses",
         columns(TABLES["analyses"], kind={"options": [*KINDS]}),
-        numbers=(LOW, HIGH, SIZE, LEVEL, SHARE),
+        numbers=COLUMNS[2:],
         start=DEFAULT,
-        alt="The analyses: name, kind, declared range, bins, level, share",
+        alt="The analyses: name, kind, declared range, bins, level, share, error you accept, typical value, spread",
     )
 
 
@@ -336,4 +420,5 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
 def _fields(cls: type[Statistic], values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a kind of statistic by field, but for name and weight, from those of a row by column."""
     columns = {"lowest": LOW, "highest": HIGH, "bins": SIZE, "candidates": SIZE, "level": LEVEL}
+    columns |= {"accepted_error": ACCEPTED, "typical": TYPICAL, "spread": SPREAD}
     return {field: values[column] for field, column in columns.items() if field in cls.model_fields}

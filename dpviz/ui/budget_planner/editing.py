@@ -56,7 +56,7 @@ class EditedTable:
         """Put rows below the present ones, or in place of `start`; for callbacks."""
         added = [tuple(_harmless(cell) for cell in row) for row in rows]
         old = st.session_state.get(self._last, [])
-        self._replace([*old, *added] if old != [*self.start] else added)
+        self.replace([*old, *added] if old != [*self.start] else added)
 
     @property
     def key(self) -> str:
@@ -109,12 +109,12 @@ class EditedTable:
         name."""
         rows = st.session_state[self._last]
         copies = [(f"{name[:53]} (copy)", *rest) for name, *rest in rows[row : row + 1]]
-        self._replace([*rows[: row + 1], *copies, *rows[row + 1 :]])
+        self.replace([*rows[: row + 1], *copies, *rows[row + 1 :]])
 
     def _remove(self, row: int) -> None:
         """Remove the row with this index; for callbacks."""
         rows = st.session_state[self._last]
-        self._replace([*rows[:row], *rows[row + 1 :]])
+        self.replace([*rows[:row], *rows[row + 1 :]])
 
     def _undo(self, _: int | None) -> None:
         """Go back to the rows before the last change; for callbacks. The index of the selected row does not matter.
@@ -123,12 +123,12 @@ class EditedTable:
         """
         history = st.session_state[self._history]
         if history:
-            self._replace(history[-1])
+            self.replace(history[-1])
             st.session_state[self._history] = history[:-1]
         else:
             st.toast("All changes are undone.")
 
-    def _replace(self, rows: Sequence[Row]) -> None:
+    def replace(self, rows: Sequence[Row]) -> None:
         """Put `rows` in place of the present ones, into a new editor; for callbacks."""
         self._remember()
         st.session_state[self._last] = [*rows]

@@ -22,7 +22,7 @@ from dpviz.ui.experiment.plan import Shown
 # Options of the page's choices, by value: what is released, what is asked of it, and what is solved for.
 ABOUT = {"statistics": "Statistics", "steps": "T noisy steps"}
 ATTACKER = {"people": "Of 100 people", "curve": "Trade-off curve"}  # pictures of what an attacker can do
-QUESTIONS = {"error": "Error I get", "rows": "Rows I need"}
+QUESTIONS = {"error": "Error I get", "rows": "Rows I need", "sources": "Sources"}
 SOLVE = {"noise": "Noise", "steps": "Steps", "rows": "Rows", "people": "Rows of a person", "budget": "Budget"}
 ANALYSES, SOLVED = "Your analyses", "Solve for"  # titles of the two sections that set what is released
 
@@ -118,7 +118,7 @@ class _Planner(Part):
         """
         panel, delta = self.panel, self.delta
         planned: list[Releases | None] = [view.of_means(means, budget)]  # a list, so that sections can replace it
-        max_error, by_rows = float(self.wanted[analyses.WANTED.name] or 0.0), self.question == "rows"
+        max_error, question = float(self.wanted[analyses.WANTED.name] or 0.0), self.question
         head = answer if self.about == "statistics" else None
 
         def charts_only(draw: Callable[[], Shown]) -> Callable[[], None]:
@@ -162,7 +162,7 @@ class _Planner(Part):
             return tabs.given_noise(means, budget, delta, target)
 
         parts: dict[str, Callable[[], None]] = {
-            ANALYSES: charts_and_plan(lambda: analyses.view(panel, means, budget, delta, max_error, head, by_rows)),
+            ANALYSES: charts_and_plan(lambda: analyses.view(panel, means, budget, delta, max_error, head, question)),
             SOLVED: charts_only(solve),
             "What it is worth": charts_only(lambda: view.worth(budget, means, delta)),
             "Accounting": charts_only(lambda: tabs.savings(means, budget, delta)),
@@ -172,9 +172,9 @@ class _Planner(Part):
         panel.sections(parts, ANALYSES, keeps=True)
         # The section of the analyses draws the answer about them itself, if it is open.
         if head is None:
-            self.figures = accuracy.answer(panel, means, budget, max_error, answer, by_rows) + self.figures
+            self.figures = accuracy.answer(panel, means, budget, max_error, answer, question == "rows") + self.figures
         elif not panel.shows(ANALYSES):
-            self.figures = analyses.answer(panel, means, budget, max_error, head, by_rows) + self.figures
+            self.figures = analyses.answer(panel, means, budget, max_error, head, question) + self.figures
         return planned[0]
 
     def _open(self) -> None:
