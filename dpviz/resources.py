@@ -33,6 +33,19 @@ def dashboard() -> Path:
     )
 
 
+def data_file(name: str) -> Path:
+    """Return the path of a file in `data/`: inside the installed package, or next to the package in a checkout.
+
+    Raises FileNotFoundError where the installation lacks the file.
+    """
+    package = Path(__file__).resolve().parent
+    # The package's own folder comes first: next to an installed package, `data` would belong to another package.
+    for folder in (package / "data", package.parent / "data"):
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(f"the data file {name} is missing from this installation of dpviz")
+
+
 @cache
 def content(package: str, name: str) -> bytes:
     """Return the content of a binary file in the folder of a package. Raises FileNotFoundError."""

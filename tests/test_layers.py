@@ -40,7 +40,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "dpviz.privacy": (
         "statistics verification",
         "calibration mechanisms",
-        "conversions matrix_products running_sums",
+        "conversions deployments matrix_products running_sums",
         "batches",
         "releases",
         "budgets ledger",

@@ -1,7 +1,7 @@
 """Data sets: sources of rows, their declared facts, and the reading of uploads."""
 
 from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, enforce_bounds
-from dpviz.datasets.bundled import BundledTable, CovertypeLike, CovertypeUpload, data_file, prepare_covertype
+from dpviz.datasets.bundled import BundledTable, CovertypeLike, CovertypeUpload, prepare_covertype
 from dpviz.datasets.categories import (
     CategoricalBundled,
     CategoricalData,

@@ -4,7 +4,6 @@ Row counts and ranges are declared in `bundled.toml` and not read from the files
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -26,19 +25,6 @@ _POSITIVE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "digits": lambda value: value % 2 == 0,
     "health_insurance": lambda value: value > 0,
 }
-
-
-def data_file(name: str) -> Path:
-    """Return the path of a file in `data/`: inside the installed package, or next to the package in a checkout.
-
-    Raises FileNotFoundError where the installation lacks the file.
-    """
-    package = Path(__file__).resolve().parents[1]
-    # The package's own folder comes first: next to an installed package, `data` would belong to another package.
-    for folder in (package / "data", package.parent / "data"):
-        if (folder / name).is_file():
-            return folder / name
-    raise FileNotFoundError(f"the data file {name} is missing from this installation of dpviz")
 
 
 class BundledTable(DatasetSpecification):
@@ -75,7 +61,7 @@ class BundledTable(DatasetSpecification):
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return features (n, d) in their own units, and labels (n,): +1 where the target passes the table's test."""
-        frame = pd.read_parquet(data_file(f"{self.table}.parquet"))
+        frame = pd.read_parquet(resources.data_file(f"{self.table}.parquet"))
         features = np.array(frame[list(self._bounds)], dtype=np.float64, order="C")
         target = frame[DECLARED[self.table]["target"]].to_numpy()
         return features, np.where(_POSITIVE[self.table](target), 1.0, -1.0)

@@ -13,8 +13,9 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from dpviz import resources
 from dpviz.datasets.base import MAX_BOUND, DataSpecification, data_seed, rows_number
-from dpviz.datasets.bundled import DECLARED, data_file
+from dpviz.datasets.bundled import DECLARED
 from dpviz.datasets.uploads import parsing
 from dpviz.datasets.uploads.columns import in_order
 from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, check_rows, shown
@@ -154,7 +155,7 @@ class CategoricalBundled(CategoricalData):
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         """Return the codes (n, columns): each source column is cut into categories at its edges."""
-        frame = pd.read_parquet(data_file("health_insurance.parquet"))
+        frame = pd.read_parquet(resources.data_file("health_insurance.parquet"))
         codes = [np.digitize(frame[source], edges) for _, source, edges, _ in _INSURANCE]
         # Health is good, fair or poor where one of these columns is 1, and excellent where all are 0.
         codes.append(frame[["hlthg", "hlthf", "hlthp"]].to_numpy(dtype=np.int64) @ np.array([1, 2, 3]))

@@ -251,6 +251,38 @@ def of_hundred(right: Mapping[str, float]) -> go.Figure:
     return go.Figure({"data": data, "layout": frame})
 
 
+def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | None, title: str) -> go.Figure:
+    """Return a figure of marks on a logarithmic axis, one row for each group, without any order among groups.
+
+    groups : for each group the values with their texts. here : a value that a line through all rows marks; None for no
+        line.
+    """
+    frame = style.layout(Axes(title, "", log_x=True), legend_entries=0, height=45 * len(groups) + 110)
+    ticks = {"tickmode": "array", "tickvals": list(range(len(groups))), "ticktext": list(groups)}
+    frame["yaxis"] = {"range": [len(groups) - 0.5, -0.5], "automargin": True, "zeroline": False} | ticks
+    frame["hovermode"] = "closest"
+    if here is not None:
+        line = {"color": style.PALETTE["spent"], "width": 2, "dash": "dash"}
+        frame["shapes"] = [{"type": "line", "x0": here, "x1": here, "y0": 0, "y1": 1, "yref": "paper", "line": line}]
+        label = {"x": math.log10(here), "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False}
+        frame["margin"] = frame["margin"] | {"t": 32}
+        frame["annotations"] = [*frame["annotations"], label | {"text": f"yours: {short_up(here)}"}]
+    data = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": np.array([value for value, _ in marks], dtype=np.float32),
+            "y": np.full(len(marks), row, dtype=np.int16),
+            "name": group,
+            "marker": {"color": style.PALETTE["theory"], "size": 9, "symbol": "circle-open", "line": {"width": 2}},
+            "hovertext": [html.escape(text, quote=False) for _, text in marks],
+            "hovertemplate": "%{hovertext}<extra></extra>",
+        }
+        for row, (group, marks) in enumerate(groups.items())
+    ]
+    return go.Figure({"data": data, "layout": frame})
+
+
 HEIGHT = 300  # pixels
 # Styles of the densities on two neighbouring data sets.
 TWO = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spent"], "dash"))

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpviz.datasets import BundledTable, bundled, data_file
+from dpviz import resources
+from dpviz.datasets import BundledTable
 from dpviz.errors import UserError
+from dpviz.resources import data_file
 from dpviz.specification import Specification
 
 EXPECTED = {"breast_cancer": (569, 30, 212), "digits": (1797, 64, 891), "health_insurance": (20_190, 9, 13_882)}
@@ -43,6 +45,7 @@ def test_every_file_is_described() -> None:
     folder = data_file("README.md").parent
     text = (folder / "README.md").read_text(encoding="utf-8")
     assert all(f"## {name}.parquet" in text and (folder / f"{name}.parquet").is_file() for name in EXPECTED)
+    assert all(f"## {file.name}\n" in text for file in folder.iterdir() if file.name != "README.md")
 
 
 def test_the_files_of_an_installed_package_are_found_inside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +53,7 @@ def test_the_files_of_an_installed_package_are_found_inside_it(tmp_path: Path, m
     for folder, content in ((package / "data", "ours"), (package.parent / "data", "somebody else's")):
         folder.mkdir(parents=True)
         (folder / "table.parquet").write_text(content)
-    monkeypatch.setattr(bundled, "__file__", str(package / "datasets" / "bundled.py"))
+    monkeypatch.setattr(resources, "__file__", str(package / "resources.py"))
     assert data_file("table.parquet").read_text() == "ours"
     with pytest.raises(FileNotFoundError, match=r"other\.parquet"):
         data_file("other.parquet")

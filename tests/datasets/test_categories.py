@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpviz.datasets import data_file
 from dpviz.datasets.categories import (
     MAX_DOMAIN,
     CategoricalBundled,
@@ -23,6 +22,7 @@ from dpviz.datasets.categories import (
 )
 from dpviz.datasets.uploads.parsing import Bins, Declared
 from dpviz.errors import UserError
+from dpviz.resources import data_file
 from dpviz.specification import Specification
 
 SECRET = "s3cret"

@@ -5,10 +5,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.deployments import deployments
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES
 from tests.pages.planner import ANALYSES, SMALL, SOLVE, SOLVED, VIEWS, WORTH, planner, settings_of
-from tests.pages.reading import Load, bars, curve, drawn, metrics, number, words
+from tests.pages.reading import Load, bars, curve, drawn, metrics, number, traces, words
 
 READ = ("Pure ε", "ε at δ = 10⁻⁶", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
 # What is stated, and what is read of it, rounded up, in the order above; dpviz/privacy/THEORY.md, sections 3, 4, 14.
@@ -107,9 +108,10 @@ def test_each_sampling_scheme_says_its_relation_and_has_its_noise(load: Load, sc
     assert f"Who is protected: {relation}." in who and told in who
     assert f"All releases here hold under {relation} neighbours." in words(app)
     added = relation == "add/remove-one"
-    assert ("whether the row was in the data" in words(app)) == added
-    assert ("which of two rows was used" in words(app)) == (not added)
-    assert f"No test of one row {'added or removed' if added else 'replaced'}" in words(app)
+    assert ("row was in the data or not" in words(app)) == added
+    assert ("row was replaced or not" in words(app)) == (not added)
+    curves = words(planner(load, sampling=scheme, attacker="Trade-off curve", **SMALL))
+    assert f"No test of one row {'added or removed' if added else 'replaced'}" in curves
     assert number(metrics(app)["Noise scale b per step"]) == pytest.approx(scale, rel=5e-3)
     steps, noise = curve(app, "Noise scale in every mean", "noise in every mean")
     if scheme != "Disjoint blocks":  # whole passes make a staircase
@@ -159,7 +161,20 @@ def test_the_page_offers_its_link_and_its_downloads_in_every_tab(load: Load, tab
     assert settings_of(app) == ({} if tab == ANALYSES else solved if tab in SOLVED else {"planner_section": tab})
     labels = [button.proto.label for button in app.get("download_button")]
     # Beside errors and what an attacker can do, one; a given noise in the currency of the budget, and as ε at δ.
-    wanted = 2 + {ANALYSES: 0, WORTH: 0, "Steps": 2}.get(tab, 1)
+    wanted = 2 + {ANALYSES: 0, "Steps": 2}.get(tab, 1)
     of_charts = {label for label in labels if label.startswith("CSV *of the chart “")}  # each says of which
     assert len(of_charts) == len(drawn(app)) == wanted and labels.count("Figures (HTML)") == 1
     assert all(alt for alt, _ in drawn(app))
+
+
+def test_the_guarantees_of_others_stand_in_groups_by_what_they_protect(load: Load) -> None:
+    """Each once; a ρ is read at the δ of the page, an ε is as published."""
+    app = planner(load, WORTH, delta_reading="1e-10")
+    drawn = {trace["name"]: sorted(trace["x"].tolist()) for trace in traces(app, "ε of published releases")}
+    assert sum(map(len, drawn.values())) == len(deployments()) and all("," in name for name in drawn)
+    persons = [d for d in deployments() if d.group == "a person in total"]
+    assert drawn["a person in total, central"] == pytest.approx(sorted(d.epsilon_at(1e-10) for d in persons), rel=1e-6)
+    (census,) = [d for d in persons if "redistricting" in d.product]
+    assert census.epsilon_at(1e-10) == pytest.approx(17.16, abs=0.01) and census.stated == "ρ = 2.56"
+    assert all(d.source.startswith("https://") and (d.epsilon is None) != (d.rho is None) for d in deployments())
+    assert "Yours: 2." in words(app) and "with the plan below (5 analyses)" in str(traces(app, "Of 100 people"))

@@ -293,13 +293,13 @@ def test_what_is_released_opens_its_section_and_a_section_keeps_what_was_set_in_
 def test_the_rows_of_a_person_are_in_every_number_and_sentence(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     """By hand, of 100 people 60 have one row and 40 have six: two of each kept drop 160 of 300 rows, of 40 people."""
     table = json.dumps([["one", 1, 60], ["six", 6, 40]])
-    app = planner(load, "Rows of a person", rows_per_person="2", people=table)
+    app = planner(load, "People", rows_per_person="2", people=table)
     assert "53.3 % of the rows are dropped, of 40 % of the people" in words(app)
     kept, dropped = curve(app, "Share of the rows that are dropped", "rows that are dropped")
     assert dropped[kept == 6] == 0 and dropped[kept == 1] == pytest.approx(200 / 3)
     app = planner(load, "Noise", rows_per_person="2", **SMALL)
     assert printed(app, capsys) == str(MEANS.replaced(rows_per_person=2).noise_scale(PureDP(epsilon=2.0)))
-    assert "All rows of one person, at most 2," in words(app) and "the rows of one person replaced" in words(app)
+    assert "All rows of one person, at most 2," in words(app) and "whose rows were replaced or not" in words(app)
     steps = planner(load, "Noise", rows_per_person="2", about="T noisy steps")
     assert "No bound for several rows of a person" in words(steps)
 

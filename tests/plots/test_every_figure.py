@@ -97,6 +97,9 @@ FIGURES: dict[str, Callable[[], Chart | go.Figure]] = {
     "bars": lambda: planner_figures.bars({f"analysis {k}": 5.0 for k in range(20)}, "Share [%]", unit=" %"),
     "proven error": lambda: planner_figures.proven_error(STEPS, 1 / STEPS, "ε", "gap", 0.2, (0.5, 0.2, "ε = 0.5")),
     "trade-off": lambda: planner_figures.tradeoff(1 - RATES, 1 - RATES),
+    "groups of positions": lambda: planner_figures.positions(
+        {"a": [(0.1, "one"), (30.0, "two")], "b": [(2.0, "three")]}, 2.0, "ε"
+    ),
     "of hundred": lambda: planner_figures.of_hundred({"guessing": 50.0, "also with the plan": 65.6}),
     "two densities": lambda: planner_figures.two_densities(RATES, (RATES, 1 - RATES), ("no", "yes"), "Count"),
     "price": lambda: planner_figures.price(STEPS, 1 / STEPS, 1.0, (10.0, 0.5), "Bound"),

@@ -73,8 +73,8 @@ class Statistic(Specification):
 
     accepted_error: float | None = number(
         None,
-        1e-100,
-        1e100,
+        1e-12,
+        1e20,
         label="Error you accept",
         scale="log",
         help="Largest 95 % error, in the unit of the statistic; empty: a share of its reference, like the others.",

@@ -127,6 +127,14 @@ def answer(
             return []
 
 
+def releases(panel: Panel, means: NoisyMeans, budget: Budget) -> Releases | None:
+    """Return the planned statistics as releases, while their table is not drawn; None if they cannot be planned."""
+    with suppress(UserError):
+        plan = _plan(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
+        return _releases(plan.planned(budget))
+    return None
+
+
 def _noise() -> Control:
     """Return the control of the kind of noise."""
     return next(control for control in Analyses.controls() if control.name == "noise")

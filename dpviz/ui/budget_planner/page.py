@@ -23,7 +23,7 @@ from dpviz.ui.experiment.plan import Shown
 ABOUT = {"statistics": "Statistics", "steps": "T noisy steps"}
 ATTACKER = {"people": "Of 100 people", "curve": "Trade-off curve"}  # pictures of what an attacker can do
 QUESTIONS = {"error": "Error I get", "rows": "Rows I need", "sources": "Sources"}
-SOLVE = {"noise": "Noise", "steps": "Steps", "rows": "Rows", "people": "Rows of a person", "budget": "Budget"}
+SOLVE = {"noise": "Noise", "steps": "Steps", "rows": "Rows", "people": "People", "budget": "Budget"}
 ANALYSES, SOLVED = "Your analyses", "Solve for"  # titles of the two sections that set what is released
 
 
@@ -161,10 +161,16 @@ class _Planner(Part):
                 planned[0] = view.of_means(means, budget, tabs.wanted(means, budget, target))
             return tabs.given_noise(means, budget, delta, target)
 
+        def worth() -> Shown:
+            """Draw what the guarantee is worth; the chart of the attacker is of what the answer is about."""
+            if self.about == "statistics":
+                planned[0] = analyses.releases(panel, means, budget)
+            return view.worth(budget, means, delta)
+
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: charts_and_plan(lambda: analyses.view(panel, means, budget, delta, max_error, head, question)),
             SOLVED: charts_only(solve),
-            "What it is worth": charts_only(lambda: view.worth(budget, means, delta)),
+            "What it is worth": charts_only(worth),
             "Accounting": charts_only(lambda: tabs.savings(means, budget, delta)),
             "Split a budget": charts_and_plan(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -13,12 +14,14 @@ from dpviz.plots import planner_figures
 from dpviz.plots.elements.chart import chart as worded_chart
 from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
+from dpviz.privacy.deployments import AS_OF, deployments
 from dpviz.privacy.events import Event
 from dpviz.privacy.statistics.noisy_means import Guarantee, NoisyMeans
 from dpviz.ui import charts
 from dpviz.ui.budget_planner import texts
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.markdown import show_table
 
 # The kinds of budget that the page offers: more than other pages do.
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
@@ -109,11 +112,46 @@ def currencies(budget: Budget, delta: float) -> None:
 
 def worth(budget: Budget, means: NoisyMeans, delta: float) -> Shown:
     """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and its
-    value in every currency. There are no charts, so it returns an empty list."""
+    value in every currency, and where others stand; return the chart of these."""
     sentences = budget.consequences(means.relation, means.rows_per_person)
     st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
     currencies(budget, delta)
-    return []
+    return others(budget, delta)
+
+
+def others(budget: Budget, delta: float) -> Shown:
+    """Draw the published guarantees of others by what they protect, as a chart and a table; return the chart."""
+    st.subheader("Where others stand", anchor=False)
+    groups: dict[str, list[tuple[float, str]]] = {}
+    for d in deployments():
+        text = f"{d.organisation}, {d.product} ({d.year}): {d.stated}, for {d.unit}"
+        groups.setdefault(f"{d.group}, {d.model}", []).append((d.epsilon_at(delta), text))
+    yours = budget.to_epsilon_at(delta)
+    figures = chart(
+        "others",
+        planner_figures.positions(groups, yours, "ε"),
+        "Published guarantees",
+        "ε of published releases, by what they protect and by whom the noise is added, with yours",
+        f"Not a ranking: what is protected differs, and so does what is released. A published ρ is read at "
+        f"δ = {short_up(delta)}; other ε are as published. What is ε for a row added or removed is up to 2 ε for one "
+        f"replaced.{f' Yours: {short_up(yours)}.' if yours is not None else ''}",
+    )
+    with st.expander("Sources and notes", icon=":material/list:"):
+        table = pd.DataFrame(
+            {
+                "Organisation": [d.organisation for d in deployments()],
+                "Product": [d.product for d in deployments()],
+                "Year": [str(d.year) for d in deployments()],
+                "Protected": [f"{d.unit} ({d.model})" for d in deployments()],
+                "Published": [d.stated for d in deployments()],
+                "Note": [d.note for d in deployments()],
+                "Source": [d.source.split(" ; ")[0] for d in deployments()],
+            }
+        )
+        links = {"Source": st.column_config.LinkColumn()}
+        show_table(table, "Published guarantees with their notes and sources", column_config=links)
+        st.caption(f"From a registry that volunteers fill in, as of {AS_OF}, and a list of real-world uses.")
+    return figures
 
 
 def of_events(cost: Guarantee) -> None:

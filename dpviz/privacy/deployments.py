@@ -1,0 +1,69 @@
+"""Published uses of differential privacy, with their parameters and sources: `data/deployments.csv`.
+
+What is protected differs between them, so they are grouped by it, and there is no ranking by ε.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from dpviz import resources
+from dpviz.numbers import short
+from dpviz.privacy.accounting.closed_forms import zcdp_epsilon
+
+AS_OF = "2026-07-15"  # day of the registry's snapshot
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A published release, or a series of such releases, under differential privacy.
+
+    model : "central" or "local". unit : what is protected, in the words of the source. group : one of three kinds of
+        units. epsilon, delta, rho : as published; pure ε if `delta` is 0; None where it is not stated.
+    """
+
+    organisation: str
+    product: str
+    year: int
+    model: str
+    unit: str
+    group: str
+    epsilon: float | None
+    delta: float
+    rho: float | None
+    note: str
+    source: str
+
+    @property
+    def stated(self) -> str:
+        """The guarantee as published."""
+        if self.rho is not None:
+            return f"ρ = {short(self.rho)}"
+        assert self.epsilon is not None
+        return f"ε = {short(self.epsilon)}" + (f", δ = {short(self.delta)}" if self.delta else "")
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return ε at `delta`: a ρ is converted; of an (ε, δ) it is the published ε, at the published δ."""
+        if self.rho is not None:
+            return zcdp_epsilon(self.rho, delta)
+        assert self.epsilon is not None
+        return self.epsilon
+
+
+@cache
+def deployments() -> Sequence[Deployment]:
+    """Return the deployments of `data/deployments.csv`, those of one group and model after another.
+
+    Sources: the deployments registry of OpenDP as of `AS_OF`, and the list of Desfontaines.
+    """
+    with open(resources.data_file("deployments.csv"), encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    all_deployments: list[Deployment] = []
+    for row in rows:
+        numbers = {name: float(row[name]) if row[name] else None for name in ("epsilon", "rho")}
+        values: dict[str, Any] = {**row, **numbers, "year": int(row["year"]), "delta": float(row["delta"] or 0)}
+        all_deployments.append(Deployment(**values))
+    groups = list(dict.fromkeys(deployment.group for deployment in all_deployments))
+    return tuple(sorted(all_deployments, key=lambda deployment: (groups.index(deployment.group), deployment.model)))
