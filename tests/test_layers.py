@@ -50,7 +50,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "events",
     ),
     # What is asked above how a budget is split.
-    "dpviz.privacy.statistics": ("analyses", "allocation", "noisy_means"),
+    "dpviz.privacy.statistics": ("analyses", "allocation", "noisy_means search"),
     # Mistakes above tests, tests above what was released.
     "dpviz.privacy.verification": ("broken", "implementation", "transcripts"),
     # Accountants above single events, single events above closed forms.

@@ -275,7 +275,7 @@ def test_what_is_released_opens_its_section_and_a_section_keeps_what_was_set_in_
     app = load("budget_planner")
     app.segmented_control(key="planner_about").set_value("steps").run()
     assert app.session_state["planner_section"] == SOLVE and not app.exception
-    app.segmented_control(key="planner_solve").set_value("budget").run()
+    app.selectbox(key="planner_solve").set_value("budget").run()
     app.number_input(key="planner_smooth_convex_dimension").set_value(50).run()
     said = next(note.value for note in app.markdown if "10,000 rows give" in note.value)
     app.segmented_control(key="planner_section").set_value("Accounting").run()
@@ -302,6 +302,16 @@ def test_the_rows_of_a_person_are_in_every_number_and_sentence(load: Load, capsy
     assert "All rows of one person, at most 2," in words(app) and "whose rows were replaced or not" in words(app)
     steps = planner(load, "Noise", rows_per_person="2", about="T noisy steps")
     assert "No bound for several rows of a person" in words(steps)
+
+
+def test_what_each_training_of_a_search_may_cost(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    app = planner(load, "Search", trainings="40")
+    assert "ε = 1 for each" in words(app) and "ε = 0.05 for each" in words(app)
+    factors = bars(app, "Noise of each training against")
+    assert sorted(factors.values()) == pytest.approx([2, 3, 40]) and "PureDP(epsilon=1.0)" in printed(app, capsys)
+    app = planner(load, "Search", trainings="40", currency="μ-GDP")
+    assert list(bars(app, "Noise of each training against").values()) == pytest.approx([40**0.5])
+    assert "State the total as (ε, δ)" in words(app)
 
 
 # ---------------------------------------------------------------------------------------------------- all tabs together

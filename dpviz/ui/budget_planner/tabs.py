@@ -14,12 +14,12 @@ import streamlit as st
 
 from dpviz import resources
 from dpviz.errors import UserError
-from dpviz.numbers import short, short_up
+from dpviz.numbers import short, short_down, short_up
 from dpviz.plots import planner_figures
 from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import described
-from dpviz.privacy.statistics import allocation, noisy_means
+from dpviz.privacy.statistics import allocation, noisy_means, search
 from dpviz.privacy.statistics.allocation import MECHANISMS, Analysis, Share
 from dpviz.privacy.statistics.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans, protected_change
 from dpviz.specification import Control
@@ -161,6 +161,8 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
 
 _HELP = "Scale of the noise in every mean, for the what-ifs. Empty: half of what the budget gives."
 TARGET = Control("target", "Noise you can live with", _HELP, None, float, 1e-12, 1e6, scale="log", optional=True)
+_HELP = "Of which the best one is published; on average, where the number is random."
+TRAININGS = Control("trainings", "Trainings", _HELP, 40, int, 2, 1_000_000, scale="log")
 CHECKPOINTS = 10  # points of a curve over the steps, without T itself and the end of the budget
 LONGEST = 10_000  # largest number of steps in such a chart
 LONGEST_BAR = 300.0  # times the shortest bar; next to a longer one the shortest would be invisible
@@ -370,6 +372,38 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
         "Share of the rows that are dropped against the number of rows that are kept of a person",
         "Of the declared people. More rows of a person: less is dropped, and the noise grows in proportion.",
     )
+
+
+def price_of_search(budget: Budget, trainings: int) -> Shown:
+    """Draw what each of many trainings may cost if the best one is published; return the chart.
+
+    Raises UserError for a guarantee in whose currency no price of a search is known.
+    """
+    costs = search.search_budgets(budget, trainings)
+    sizes = {
+        search.WAYS[way]: f"{cost.controls()[0].symbol} = {short_down(cost.limit)}"
+        for way, cost in costs.items()
+        if cost is not None
+    }
+    st.markdown(texts.SEARCH.format(trainings=trainings, budget=budget.describe()))
+    st.markdown("\n".join(f"- {way.capitalize()}: **{size}** for each." for way, size in sizes.items()))
+    if len(sizes) < len(costs):
+        st.caption(texts.SEARCH_UNKNOWN)
+    factors = {search.WAYS[way]: factor for way, factor in search.noise_factors(budget, trainings).items()}
+    planned = f"search.search_budgets({budget.to_python()}, {trainings})"
+    figures = planner_view.chart(
+        "search",
+        planner_figures.bars(factors, "Noise of each training, times that of a single one"),
+        "What the search costs in noise",
+        "Noise of each training against that of a single one with the whole budget, by way to search",
+        "Random numbers of trainings: Papernot and Steinke 2022. The score by which the best one is chosen is part of "
+        "its training, and paid with it.",
+    )
+    planner_view.in_python(
+        f"from dpviz.privacy.budgets import {type(budget).__name__}\nfrom dpviz.privacy.statistics import search\n\n"
+        f"print({planned})"
+    )
+    return figures
 
 
 def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:

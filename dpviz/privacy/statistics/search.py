@@ -1,0 +1,106 @@
+"""The price of a search: many trainings on the same data, of which only the best one is published.
+
+The score that decides which is best is part of the training, so it is paid with it. THEORY.md, section 11.
+"""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dpviz.arguments import Positive, checked
+from dpviz.errors import UserError
+from dpviz.privacy.accounting import closed_forms
+from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, ZeroConcentratedDP
+
+# Ways to search, by name: the shape η of the number of trainings, which is random; None for a fixed number.
+SHAPES: Mapping[str, float | None] = MappingProxyType({"logarithmic": 0.0, "geometric": 1.0, "all": None})
+WAYS: Mapping[str, str] = MappingProxyType(
+    {
+        "logarithmic": "random number of trainings, logarithmic",
+        "geometric": "random number of trainings, geometric",
+        "all": "fixed number, all paid for",
+    }
+)
+_ORDERS = 1 + np.geomspace(1e-2, 1e5, 4000)  # orders of Rényi divergences that are tried
+
+
+@checked
+def stopping_rate(mean: Positive, shape: float) -> float:
+    """Return the γ with which a number of trainings K of this shape η has the expectation `mean` > 1.
+
+    P(K = k) ∝ (1 - γ)^k/k for η = 0 (logarithmic) and (1 - γ)^k for η = 1 (geometric), k ≥ 1 (Papernot, Steinke 2022,
+    Definition 1).
+    """
+    if shape == 1:
+        return 1 / mean
+
+    def excess(log_rate: float) -> float:
+        return math.expm1(-log_rate) / -log_rate - mean
+
+    return math.exp(brentq(excess, -700.0, -1e-9, xtol=1e-12))
+
+
+@checked
+def searched_epsilon(rho: Positive, mean: Positive, shape: float, delta: float) -> float:
+    """Return ε at `delta` of the best of K trainings with ρ-zCDP each (Papernot, Steinke 2022, Theorem 2).
+
+    mean : expectation of K. shape : η of its distribution. At order λ the Rényi divergence is at most
+    λρ + (1 + η)((λ₂ - 1)ρ + ln(1/γ)/λ₂) + ln(mean)/(λ - 1), for every λ₂ ≥ 1, here the best one.
+    """
+    log_rate = math.log(1 / stopping_rate(mean, shape))
+    second = max(1.0, math.sqrt(log_rate / rho))
+    fixed = (1 + shape) * ((second - 1) * rho + log_rate / second)
+    divergences = _ORDERS * rho + fixed + math.log(mean) / (_ORDERS - 1)
+    proven = divergences + np.log1p(-1 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
+    return max(0.0, float(proven.min()))
+
+
+@checked
+def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
+    """Return what a single training may cost if publishing the best of about `mean` of them costs `budget`, by way.
+
+    Pure ε gives pure ε: ε/(2 + η) for a random number (Liu, Talwar 2019; Papernot, Steinke 2022, Corollary 3), ε/T for
+    a fixed one. (ε, δ) gives ρ of each training. For a random number no ρ and no μ of the whole is known: None. Raises
+    UserError for other guarantees, and for fewer than 2 trainings.
+    """
+    if mean < 2:
+        raise UserError("A search has at least 2 trainings.", title="Nothing to search")
+    if isinstance(budget, PureDP):
+        shares = {way: mean if shape is None else 2 + shape for way, shape in SHAPES.items()}
+        return {way: PureDP.model_construct(epsilon=budget.epsilon / share) for way, share in shares.items()}
+    if isinstance(budget, ApproximateDP):
+        return {way: ZeroConcentratedDP.of(_largest_rho(budget, mean, shape)) for way, shape in SHAPES.items()}
+    if budget.currency is None:
+        raise UserError("State the total as ε, (ε, δ), ρ or μ.", title="No price of a search in this currency")
+    return {way: type(budget).of(budget.amount / mean) if shape is None else None for way, shape in SHAPES.items()}
+
+
+def noise_factors(budget: Budget, mean: float) -> dict[str, float]:
+    """Return how much larger the noise of each training is than that of a single one with the whole budget, by way.
+
+    Arguments and errors are those of `search_budgets`; ways without a price are left out. Noise is in proportion to
+    1/ε, 1/√ρ or 1/μ.
+    """
+    whole = budget
+    if isinstance(budget, ApproximateDP):
+        whole = ZeroConcentratedDP.of(_largest_rho(budget, 1.0, None))
+    power = 1.0 if budget.pure else 0.5  # amounts are ε, ρ and μ²
+    costs = search_budgets(budget, mean)
+    return {way: (whole.amount / cost.amount) ** power for way, cost in costs.items() if cost is not None}
+
+
+def _largest_rho(budget: ApproximateDP, mean: float, shape: float | None) -> float:
+    """Return the largest ρ of a training with which the search meets the budget."""
+
+    def epsilon(rho: float) -> float:
+        if shape is None:
+            return closed_forms.zcdp_epsilon(mean * rho, budget.delta)
+        return searched_epsilon(rho, mean, shape, budget.delta)
+
+    def excess(log_rho: float) -> float:
+        return epsilon(math.exp(log_rho)) - budget.epsilon
+
+    return math.exp(brentq(excess, -60.0, 10.0, xtol=1e-9) - 1e-9)
