@@ -18,11 +18,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, ZeroConcentrate
 # Ways to search, by name: the shape η of the number of trainings, which is random; None for a fixed number.
 SHAPES: Mapping[str, float | None] = MappingProxyType({"logarithmic": 0.0, "geometric": 1.0, "all": None})
 WAYS: Mapping[str, str] = MappingProxyType(
-    {
-        "logarithmic": "random number of trainings, logarithmic",
-        "geometric": "random number of trainings, geometric",
-        "all": "fixed number, all paid for",
-    }
+    {"logarithmic": "random, logarithmic law", "geometric": "random, geometric law", "all": "fixed, all paid for"}
 )
 _ORDERS = 1 + np.geomspace(1e-2, 1e5, 4000)  # orders of Rényi divergences that are tried
 

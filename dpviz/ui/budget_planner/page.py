@@ -166,10 +166,11 @@ class _Planner(Part):
             return tabs.given_noise(means, budget, delta, target)
 
         def worth() -> Shown:
-            """Draw what the guarantee is worth; the chart of the attacker is of what the answer is about."""
+            """Draw what the guarantee is worth, and where others stand; the attacker is one of what is released."""
             if self.about == "statistics":
                 planned[0] = analyses.releases(panel, means, budget)
-            return view.worth(budget, means, delta)
+            view.worth(budget, means, delta)
+            return view.others(budget, delta)
 
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: charts_and_plan(lambda: analyses.view(panel, means, budget, delta, max_error, head, question)),

@@ -110,13 +110,12 @@ def currencies(budget: Budget, delta: float) -> None:
         st.caption(" ".join(missing))
 
 
-def worth(budget: Budget, means: NoisyMeans, delta: float) -> Shown:
+def worth(budget: Budget, means: NoisyMeans, delta: float) -> None:
     """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and its
-    value in every currency, and where others stand; return the chart of these."""
+    value in every currency."""
     sentences = budget.consequences(means.relation, means.rows_per_person)
     st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
     currencies(budget, delta)
-    return others(budget, delta)
 
 
 def others(budget: Budget, delta: float) -> Shown:
