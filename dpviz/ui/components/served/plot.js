@@ -209,8 +209,7 @@ function template(node) {
 const BANDS = 1.7; // times their opacity
 
 function onThisPage({ data, layout }, page, dark) {
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(page.slice(at, at + 2), 16));
-  if (red + green + blue > 384) return { data, layout };
+  if (luminance(colorOf(page)) > 0.2) return { data, layout };
   for (const note of layout.annotations ?? []) if (note.name === "not private") note.font.color = dark;
   for (const trace of data) {
     trace.fillcolor = trace.fillcolor?.replace(/[\d.]+(?=\)$)/, (opacity) => Math.min(1, opacity * BANDS));
@@ -238,7 +237,7 @@ function beneath({ stop, before, control, last }) {
   return picture && moved in picture.leads ? { figure: picture.figure, words: picture.leads[moved] } : null;
 }
 
-const PALE = 0.3; // opacity of the lines before
+const PALE = 2.2; // contrast of the lines before with the page, below the 3 that present lines have at least
 const LINE_HEIGHT = 17; // pixels
 const ROW = 18; // letters of a name beside handles, at most: these keep 24 pixels between them
 const PAUSE = 4000; // milliseconds for which a vertical axis holds what it has held
@@ -250,15 +249,35 @@ const kindOf = ({ data, layout }) => {
   return isMap || !layout.yaxis?.range ? NaN : `${headingOf({ layout })?.text} ${layout.yaxis.type}`; // no map is like another
 };
 
+const colorOf = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255);
+const luminance = (color) => {
+  const [red, green, blue] = color.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+};
+
+// The opacity at which a line has the contrast of those before, on a page of this colour.
+function paleness(color, page) {
+  const ground = colorOf(page);
+  for (let opacity = 0.3; opacity < 1; opacity += 0.02) {
+    const mixed = colorOf(color).map((part, i) => opacity * part + (1 - opacity) * ground[i]);
+    const [low, high] = [luminance(mixed), luminance(ground)].sort((a, b) => a - b);
+    if ((high + 0.05) / (low + 0.05) >= PALE) return opacity;
+  }
+  return 1;
+}
+
 // The picture before, in a figure of the same kind: its lines that are others now, and in words what was set.
-function withBefore(figure, { figure: text, words }, width) {
+function withBefore(figure, { figure: text, words }, width, page) {
   const old = JSON.parse(text);
   if (kindOf(figure) !== kindOf(old)) return;
   const isLine = ({ name, mode, line, fill, opacity }) => name && mode !== "none" && !fill && line?.width && !opacity;
   const lines = old.data.filter((line) => isLine(line) && !figure.data.some((now) => sameData(now, line)));
   if (!lines.length) return;
-  const silent = { opacity: PALE, name: "", showlegend: false, hoverinfo: "skip", hovertemplate: null, legendgroup: "before" };
-  figure.data = [...lines.map((line) => ({ ...line, ...silent })), ...figure.data];
+  const silent = { name: "", showlegend: false, hoverinfo: "skip", hovertemplate: null, legendgroup: "before" };
+  figure.data = [
+    ...lines.map((line) => ({ ...line, ...silent, opacity: paleness(line.line.color, page) })),
+    ...figure.data,
+  ];
   const fits = (...parts) => 22 + 5.4 * plain(parts.join(" ")).length < width;
   const [heading, inFull] = [headingOf(figure), `pale: before, ${words}`];
   const said = fits(inFull) ? inFull : `pale: before, other ${words.replace(/ [=−\d].*/, "")}`;
@@ -303,7 +322,7 @@ function moveMark({ annotations = [], shapes = [] }, { at, value }) {
 }
 
 // What is drawn: the newest figure with the lines before; its axis widens at once, and shrinks after a pause.
-function composed(state, before, node) {
+function composed(state, before, node, page) {
   const figure = JSON.parse(state.stop?.figure ?? state.data.figure);
   if (state.mark) moveMark(figure.layout, state.mark);
   const of = (state.of = state.data.handles && figure.handles);
@@ -321,7 +340,7 @@ function composed(state, before, node) {
   }
   const kind = kindOf(figure);
   if (!headingOf(figure) || Number.isNaN(kind) || !state.data.group) return figure;
-  if (before) withBefore(figure, before, node.clientWidth);
+  if (before) withBefore(figure, before, node.clientWidth, page);
   const { range } = figure.layout.yaxis;
   clearTimeout(state.axis?.timer);
   if (state.axis?.kind === kind) hold(figure, state.axis.range);
@@ -505,7 +524,8 @@ async function draw(node, printed = false) {
       const wanted = [figure, before?.figure, before?.words, state.mark?.at, width, height, JSON.stringify(look)].join();
       if (wanted === state.drawn) return;
       state.drawn = wanted;
-      const { data, layout } = onThisPage(composed(state, before, node), look.layout.paper_bgcolor, state.data.dark);
+      const page = look.layout.paper_bgcolor;
+      const { data, layout } = onThisPage(composed(state, before, node, page), page, state.data.dark);
       await Plotly.react(node, data, { ...layout, template: look, width, height }, menu);
       if (state.data.group && !state.heard) {
         state.heard = true;
