@@ -108,12 +108,13 @@ def test_what_is_old_is_pale_from_the_first_redraw_until_new_curves_come_which_n
 LINES = """node => node.calcdata
     .filter(([{ trace }]) => trace.mode === "lines" && trace.line.width && trace.fill === "none")
     .map(line => ({ pale: line[0].trace.legendgroup === "before", ends: line.at(-1).y, steps: line.length }))"""
-# The strokes of the lines, with those before marked as pale.
+# The strokes of the lines, with those before marked as pale, and the dashes of the levels after a stop.
 STROKES = """node => ({
     page: node._fullLayout.plot_bgcolor,
     lines: node.calcdata.map(([{ trace }]) => trace)
         .filter(({ mode, line, fill }) => mode === "lines" && line.width && fill === "none")
         .map(({ legendgroup, opacity, line }) => ({ ...line, opacity, pale: legendgroup === "before" })),
+    levels: node._fullLayout.shapes.filter(({ name }) => name === "level").map(({ line }) => line.dash),
 })"""
 
 
@@ -147,6 +148,8 @@ def test_after_a_move_the_lines_before_stay_until_another_control_is_moved(visit
             for line in before:
                 alike = [contrast(other, ground) for other in now if other["color"] == line["color"]]
                 assert 2 <= contrast(line, ground) < min(alike, default=3), line
+            assert {line["dash"] for line in strokes["lines"]}.isdisjoint(strokes["levels"])
+    assert charts[0].evaluate(STROKES)["levels"], "DP-NAG-opt stops early"
     steps.fill("50")
     steps.press("Enter")
     done(page)
