@@ -122,7 +122,8 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
     tick_texts = [html.escape(name, quote=False) for name in short_names]
     frame["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
     frame["yaxis"] |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": tick_texts}
-    frame["xaxis"] = frame.get("xaxis", {}) | {"rangemode": "tozero"}
+    highest = max((value for value in values.values() if math.isfinite(value)), default=0.0)
+    frame["xaxis"] |= {"range": [0.0, 1.06 * highest or 1.0]}
     frame["hovermode"] = "closest"
     trace = {
         "type": "bar",

@@ -94,7 +94,7 @@ def view(
     figures: Shown = []
     if head is not None:
         with head:
-            figures = _show_verdict(plan.planned(budget), plan.rows, budget, wanted, rows)
+            figures = _show_verdict(panel, plan.planned(budget), plan.rows, budget, wanted, rows)
     _show_details(plan, budget, delta, wanted)
     downloads.analyses(
         panel.page,
@@ -113,7 +113,7 @@ def answer(panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head:
     with head:
         try:
             plan = _plan(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
-            return _show_verdict(plan.planned(budget), plan.rows, budget, wanted, rows)
+            return _show_verdict(panel, plan.planned(budget), plan.rows, budget, wanted, rows)
         except UserError as error:
             st.caption(f"{sentence(error.title)}: see “Your analyses”.")
             return []
@@ -141,7 +141,9 @@ def _plan(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
     return Settings(Analyses, {"rows": means.rows, "noise": noise, "statistics": statistics}).build()
 
 
-def _show_verdict(planned: Sequence[Planned], rows: int, budget: Budget, relative: float, by_rows: bool) -> Shown:
+def _show_verdict(
+    panel: Panel, planned: Sequence[Planned], rows: int, budget: Budget, relative: float, by_rows: bool
+) -> Shown:
     """Draw a sentence that says if the budget is enough, and a chart of errors or, if `by_rows`, of the rows needed.
 
     relative : the largest acceptable error, as a share. The rows that a count needs are those it counts, which only the
@@ -171,6 +173,7 @@ def _show_verdict(planned: Sequence[Planned], rows: int, budget: Budget, relativ
             "95 % error of every analysis, in percent",
             f"With {rows:,} rows, in % of the declared range (sums: n times it); counts, bins and ranks in % of "
             "all n rows, so of a smaller count more.",
+            panel=panel,
         )
     bars = planner_view.by_name((statistic.name, float(count)) for statistic, count in needed)
     return planner_view.chart(
@@ -179,6 +182,7 @@ def _show_verdict(planned: Sequence[Planned], rows: int, budget: Budget, relativ
         f"Rows needed for an error of {percent} %",
         "Rows that every analysis needs for the wanted error",
         f"Each with its share of the budget. Counts and histograms: rows in each bin; others: all rows, here {rows:,}.",
+        panel=panel,
     )
 
 

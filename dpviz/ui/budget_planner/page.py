@@ -98,7 +98,7 @@ class _Planner(Part):
             protects = planned.protects if planned else view.protected(means)
             foot.caption(f":material/group: **Who is protected: {means.relation}.** {protects}")
             with chart:
-                self.figures = view.attack_chart(budget, means.relation, planned) + self.figures
+                self.figures = view.attack_chart(self.panel, budget, means.relation, planned) + self.figures
         if not self.again:
             self.panel.say_unread()
         with foot:

@@ -240,11 +240,14 @@ function beneath({ stop, before, control, last }) {
 const PALE = 2.2; // contrast of the lines before with the page, below the 3 that present lines have at least
 const LINE_HEIGHT = 17; // pixels
 const ROW = 18; // letters of a name beside handles, at most: these keep 24 pixels between them
-const PAUSE = 4000; // milliseconds for which a vertical axis holds what it has held
+const PAUSE = 4000; // milliseconds for which an axis holds what it has held
 const sameData = (one, other) => ["x", "y"].every((axis) => JSON.stringify(one[axis]) === JSON.stringify(other[axis]));
 
 const headingOf = ({ layout }) => layout.annotations?.find(({ name }) => name === "title"); // of the vertical axis
+const isBars = ({ data }) => data[0]?.type === "bar"; // horizontal ones: their values are along the other axis
+const scaleOf = (figure) => figure.layout[isBars(figure) ? "xaxis" : "yaxis"];
 const kindOf = ({ data, layout }) => {
+  if (isBars({ data })) return `${layout.xaxis.title.text} ${data[0].y}`;
   const isMap = data.some(({ type }) => type !== "scatter");
   return isMap || !layout.yaxis?.range ? NaN : `${headingOf({ layout })?.text} ${layout.yaxis.type}`; // no map is like another
 };
@@ -266,31 +269,40 @@ function paleness(color, page) {
   return 1;
 }
 
-// The picture before, in a figure of the same kind: its lines that are others now, and in words what was set.
+// The picture before, in a figure of the same kind: its lines that are others now, or its bars, which are broader, behind
+// the present ones; and in words what was set.
 function withBefore(figure, { figure: text, words }, width, page) {
   const old = JSON.parse(text);
   if (kindOf(figure) !== kindOf(old)) return;
   const isLine = ({ name, mode, line, fill, opacity }) => name && mode !== "none" && !fill && line?.width && !opacity;
-  const lines = old.data.filter((line) => isLine(line) && !figure.data.some((now) => sameData(now, line)));
+  const lines = old.data.filter(
+    (line) => (isBars(old) || isLine(line)) && !figure.data.some((now) => sameData(now, line)),
+  );
   if (!lines.length) return;
   const silent = { name: "", showlegend: false, hoverinfo: "skip", hovertemplate: null, legendgroup: "before" };
   figure.data = [
-    ...lines.map((line) => ({ ...line, ...silent, opacity: paleness(line.line.color, page) })),
+    ...lines.map((line) => ({ ...line, ...silent, opacity: paleness(line.line?.color ?? line.marker.color[0], page) })),
     ...figure.data,
   ];
+  if (isBars(old)) {
+    figure.data.forEach((bars, i) => Object.assign(bars, i ? { width: 0.66 } : { width: 0.94, textposition: "none" }));
+    figure.layout.barmode = "overlay";
+    figure.layout.margin.t += LINE_HEIGHT;
+    const above = { xref: "paper", yref: "paper", x: 0, y: 1, xanchor: "left", yanchor: "bottom", showarrow: false };
+    figure.layout.annotations = [{ ...above, name: "title", text: "" }];
+  }
   const fits = (...parts) => 22 + 5.4 * plain(parts.join(" ")).length < width;
   const [heading, inFull] = [headingOf(figure), `pale: before, ${words}`];
   const said = fits(inFull) ? inFull : `pale: before, other ${words.replace(/ [=−\d].*/, "")}`;
   const isBeside = fits(heading.text, said);
   if (!isBeside) figure.layout.margin.t += LINE_HEIGHT;
   heading.text += `${isBeside ? " " : "<br>"}<span style="opacity:0.7">${said}</span>`;
-  hold(figure, old.layout.yaxis.range);
+  hold(figure, scaleOf(old).range);
 }
 
-// Let the vertical axis of a figure also hold a range; the names at its lines move along.
-
+// Let the axis of a figure's values also hold a range; the names at its lines move along.
 function hold(figure, other) {
-  const axis = figure.layout.yaxis;
+  const axis = scaleOf(figure);
   const [[low, high], range] = [axis.range, [0, 1].map((end) => Math[end ? "max" : "min"](axis.range[end], other[end]))];
   if (range[0] === low && range[1] === high) return;
   axis.range = range;
@@ -339,12 +351,12 @@ function composed(state, before, node, page) {
     figure.layout.yaxis.ticklabelstandoff = 7; // beside the first handle
   }
   const kind = kindOf(figure);
-  if (!headingOf(figure) || Number.isNaN(kind) || !state.data.group) return figure;
+  if (!(headingOf(figure) || isBars(figure)) || Number.isNaN(kind) || !state.data.group) return figure;
   if (before) withBefore(figure, before, node.clientWidth, page);
-  const { range } = figure.layout.yaxis;
+  const { range } = scaleOf(figure);
   clearTimeout(state.axis?.timer);
   if (state.axis?.kind === kind) hold(figure, state.axis.range);
-  const held = figure.layout.yaxis.range;
+  const held = scaleOf(figure).range;
   state.axis = { kind, range: held, timer: held === range ? 0 : setTimeout(shrink, PAUSE, state, node) };
   return figure;
 }
@@ -527,7 +539,7 @@ async function draw(node, printed = false) {
       const page = look.layout.paper_bgcolor;
       const { data, layout } = onThisPage(composed(state, before, node, page), page, state.data.dark);
       await Plotly.react(node, data, { ...layout, template: look, width, height }, menu);
-      if (state.data.group && !state.heard) {
+      if (state.data.group && !isBars({ data }) && !state.heard) {
         state.heard = true;
         node.tabIndex = 0;
         node.setAttribute("aria-description", "The arrow keys read out its values, Enter shows them as a table.");
@@ -565,7 +577,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   states.set(node, state);
   remember(state, data);
   const before = beneath(state);
-  node.setAttribute("aria-label", `${data.alt}${before ? ` Pale lines: before, ${before.words}.` : ""}`);
+  node.setAttribute("aria-label", `${data.alt}${before ? ` Pale ${data.figure.includes('"type":"bar"') ? "bars" : "lines"}: before, ${before.words}.` : ""}`);
   node.style.height = `${data.height}px`;
   shade(node);
   if (data.handles) {
