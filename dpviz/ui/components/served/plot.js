@@ -300,6 +300,9 @@ function withBefore(figure, { figure: text, words }, width, page) {
   hold(figure, scaleOf(old).range);
 }
 
+const isInMargin = ({ name, yref }) => name === "end label" && yref === "paper"; // other names move with their line
+const rowsOf = ({ text }) => text.split("<br>").length;
+
 // Let the axis of a figure's values also hold a range; the names at its lines move along.
 function hold(figure, other) {
   const axis = scaleOf(figure);
@@ -307,11 +310,14 @@ function hold(figure, other) {
   if (range[0] === low && range[1] === high) return;
   axis.range = range;
   axis.uirevision = range.join(" ");
-  const named = ({ name, yref }) => name === "end label" && yref === "paper"; // others move with their line
-  const [texts, dashes] = [figure.layout.annotations ?? [], figure.layout.shapes ?? []].map((all) => all.filter(named));
-  const places = texts.map(({ y }, i) => [(y * (high - low) + low - range[0]) / (range[1] - range[0]), i]).sort((a, b) => a[0] - b[0]);
-  const { height, margin } = figure.layout;
-  const halfOf = (i) => (texts[i].text.split("<br>").length * LINE_HEIGHT) / 2 / (height - margin.t - margin.b);
+  stack(figure.layout, (y) => (y * (high - low) + low - range[0]) / (range[1] - range[0]));
+}
+
+// Put the names in the margin where they are wanted, given where they are, as far as they leave each other room.
+function stack({ annotations, shapes, height, margin }, wantedAt) {
+  const [texts, dashes] = [annotations ?? [], shapes ?? []].map((all) => all.filter(isInMargin));
+  const places = texts.map(({ y }, i) => [wantedAt(y), i]).sort((a, b) => a[0] - b[0]);
+  const halfOf = (i) => (rowsOf(texts[i]) * LINE_HEIGHT) / 2 / (height - margin.t - margin.b);
   let above = -Infinity; // where the name below ends
   for (const [y, i] of places) {
     texts[i].y = Math.max(y, above + halfOf(i));
@@ -323,6 +329,68 @@ function hold(figure, other) {
     below = texts[i].y - halfOf(i);
     if (dashes[i]) dashes[i].y0 = dashes[i].y1 = texts[i].y;
   }
+}
+
+const ARRAYS = { f4: Float32Array, f8: Float64Array, i1: Int8Array, i2: Int16Array, i4: Int32Array, u1: Uint8Array, u2: Uint16Array };
+const decoded = (values) =>
+  values.bdata ? new ARRAYS[values.dtype](Uint8Array.from(atob(values.bdata), (sign) => sign.charCodeAt(0)).buffer) : values;
+
+// A limit goes across the frame, and its label stands where no line crosses it: at the left or the right end, above the
+// limit or below; else in the margin, if there are names and room; else where the fewest lines are.
+function placeLimits({ data, layout }, width) {
+  const limits = data.filter(({ mode }) => mode === "lines+text");
+  const { margin, height, xaxis, yaxis } = layout;
+  if (!limits.length || !yaxis.range) return;
+  const at = (axis, value) => (axis.type === "log" ? Math.log10(value) : value);
+  const lines = data.filter(({ mode, line }) => mode?.includes("lines") && line?.width);
+  const ends = lines.flatMap(({ x }) => [decoded(x).at(0), decoded(x).at(-1)]);
+  const span = [Math.min(...ends), Math.max(...ends)];
+  const [first, last] = span.map((end) => at(xaxis, end));
+  const [[low, high], across, down] = [yaxis.range, width - margin.l - margin.r, height - margin.t - margin.b];
+  const pointsOf = (trace) => {
+    const [x, y] = [decoded(trace.x), decoded(trace.y)];
+    const share = (value) => (at(xaxis, value) - first) / (last - first);
+    return Array.from(x, (_, i) => [share(x[i]) * across, ((high - at(yaxis, y[i])) / (high - low)) * down]);
+  };
+  const crosses = ([x0, y0], [x1, y1], { left, right, top, bottom }) => {
+    if (x1 < left || x0 > right) return false;
+    const heightAt = (x) => y0 + ((y1 - y0) * (Math.min(x1, Math.max(x0, x)) - x0)) / (x1 - x0 || 1);
+    const [one, other] = x1 > x0 ? [heightAt(left), heightAt(right)] : [y0, y1];
+    return Math.max(one, other) > top && Math.min(one, other) < bottom;
+  };
+  const paths = lines.map((trace) => [trace, pointsOf(trace)]);
+  const boxes = [];
+  for (const limit of limits) {
+    const [label, [[, y]], [side]] = [limit.text[0], pointsOf(limit), limit.textposition.split(" ")];
+    const size = 6.5 * plain(label).length;
+    const costOf = ({ left, right, top, bottom }) => {
+      if (top < -LINE_HEIGHT / 2 || bottom > down) return 9;
+      const isOver = (box) => left < box.right && box.left < right && top < box.bottom && box.top < bottom;
+      const isCrossed = ([trace, points]) =>
+        trace !== limit && points.some((point, i) => i && crosses(points[i - 1], point, { left, right, top, bottom }));
+      return paths.filter(isCrossed).length + 9 * boxes.some(isOver);
+    };
+    const places = [0, 1].flatMap((end) => [side, side === "top" ? "bottom" : "top"].map((next) => {
+      const top = next === "top" ? y - LINE_HEIGHT - 1 : y + 1;
+      const box = { left: end ? across - size : 0, right: end ? across : size, top, bottom: top + LINE_HEIGHT };
+      return { box, cost: costOf(box), text: end ? ["", label] : [label, ""], side: `${next} ${end ? "left" : "right"}` };
+    }));
+    const best = places.reduce((one, other) => (other.cost < one.cost ? other : one));
+    const names = (layout.annotations ?? []).filter(isInMargin);
+    const isRoom = LINE_HEIGHT * names.reduce((rows, name) => rows + rowsOf(name), 1) <= down + 4;
+    limit.x = span;
+    if (best.cost && names.length && isRoom) {
+      const [place, stroke] = [1 - y / down, layout.shapes.find(isInMargin)];
+      limit.text = ["", ""];
+      layout.annotations.push({ ...names[0], text: label, y: place });
+      layout.shapes.push({ ...stroke, line: { ...limit.line, width: 2 }, y0: place, y1: place });
+      margin.r = Math.max(margin.r, 24 + size);
+    } else {
+      boxes.push(best.box);
+      Object.assign(limit, { text: best.text, textposition: best.side });
+    }
+  }
+  stack(layout, (place) => place);
 }
 
 // The mark of the present value, where the slider is.
@@ -341,7 +409,7 @@ function composed(state, before, node, page) {
   if (of) {
     const top = Object.values(of.lines)[0][1] + of.limit; // where the noise at a handle is, far up among even ones
     hold(figure, [top - 2 * of.limit, top]);
-    const names = figure.layout.annotations.filter(({ name, yref }) => name === "end label" && yref === "paper");
+    const names = figure.layout.annotations.filter(isInMargin);
     for (const note of names) {
       const isLong = names.length === 1 || plain(note.text).length > ROW;
       if (isLong && !note.text.includes("<br>")) note.text = note.text.replace(/\s*<b>/, "<br><b>");
@@ -538,6 +606,7 @@ async function draw(node, printed = false) {
       state.drawn = wanted;
       const page = look.layout.paper_bgcolor;
       const { data, layout } = onThisPage(composed(state, before, node, page), page, state.data.dark);
+      placeLimits({ data, layout }, width);
       await Plotly.react(node, data, { ...layout, template: look, width, height }, menu);
       if (state.data.group && !isBars({ data }) && !state.heard) {
         state.heard = true;
