@@ -126,7 +126,7 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
     """
     colors = [style.PALETTE["private"] if name == best else style.GREY for name in values]
     bar = _bar(values, unit) | {"marker": {"color": colors}, "showlegend": False}
-    return go.Figure({"data": [bar], "layout": _bar_frame(list(values), title, 34)})
+    return go.Figure({"data": [bar], "layout": _bar_frame([values], title, 34)})
 
 
 def grouped_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: str = "") -> go.Figure:
@@ -137,12 +137,18 @@ def grouped_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: st
         _bar(values, unit) | {"name": kind, "marker": {"color": color}}
         for (kind, values), color in zip(groups.items(), colors, strict=False)
     ]
-    frame = _bar_frame(list(next(iter(groups.values()))), title, 17 * len(groups) + 8, legend_entries=len(groups))
+    frame = _bar_frame(list(groups.values()), title, 17 * len(groups) + 8, legend_entries=len(groups))
     return go.Figure({"data": data, "layout": frame | {"barmode": "group"}})
 
 
-def _bar_frame(names: Sequence[str], title: str, height: int, legend_entries: int = 0) -> dict[str, Any]:
-    """Return the layout of horizontal bars. height : pixels of all bars of one name; 90 are for margins and axis."""
+def _bar_frame(
+    kinds: Sequence[Mapping[str, float]], title: str, height: int, legend_entries: int = 0
+) -> dict[str, Any]:
+    """Return the layout of horizontal bars of one kind or several, all with the same names.
+
+    height : pixels of all bars of one name; 90 are for margins and axis.
+    """
+    names = list(kinds[0])
     frame = style.layout(
         Axes(title, ""),
         legend_entries=legend_entries,
@@ -152,7 +158,8 @@ def _bar_frame(names: Sequence[str], title: str, height: int, legend_entries: in
     tick_texts = [html.escape(name, quote=False) for name in short_names]
     frame["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
     frame["yaxis"] |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": tick_texts}
-    frame["xaxis"] = frame.get("xaxis", {}) | {"rangemode": "tozero"}
+    highest = max((value for kind in kinds for value in kind.values() if math.isfinite(value)), default=0.0)
+    frame["xaxis"] |= {"range": [0.0, 1.06 * highest or 1.0]}
     frame["hovermode"] = "closest"
     return frame
 

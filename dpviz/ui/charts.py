@@ -21,16 +21,16 @@ from dpviz.plots.elements.style import plain as without_markup
 from dpviz.ui import components, explain, markdown, presenting, screen
 
 
-def show(chart: Chart, key: str) -> Chart:
+def show(chart: Chart, key: str, group: str = "", leads: components.Leads | None = None) -> Chart:
     """Draw a chart below its heading, with its privacy badge and the button for its numbers; return the chart.
 
-    key : of the chart on the page.
+    key : of the chart on the page. group, leads : as in `picture`.
     """
     if conditional(chart.provenance):
         say_condition(chart.figure, chart.provenance)
     with explain.heading(without_markup(chart.heading)):
         beside_heading(chart, key)
-    return picture(chart, key)
+    return picture(chart, key, group=group, leads=leads)
 
 
 def beside_heading(chart: Chart, key: str) -> None:

@@ -19,7 +19,7 @@ CHART = ".dpviz-plot"
 PICTURE = ":is([class*='_hero '], [class*='_walk ']) .dpviz-plot"  # the live ones
 STILL = '.stApp[data-test-script-state="notRunning"]'
 PLACEHOLDER = '[data-testid="stSkeleton"]'
-DONE = re.compile(r"Done: [\d,]+ steps( in [\d.]+ s)?")  # of an own file no time is told
+DONE = re.compile(r"Done: [\d,]+ (private )?steps( in [\d.]+ s)?")  # of an own file no time is told
 UNDER_WAY = re.compile(r"[\d,]+ of [\d,]+ steps")
 
 Visit = Callable[..., Page]

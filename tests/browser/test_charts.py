@@ -5,7 +5,7 @@ import re
 import numpy as np
 from playwright.sync_api import expect
 
-from tests.browser.conftest import PICTURE, Visit, chart, done, drawn
+from tests.browser.conftest import PICTURE, Visit, chart, done, drawn, part, ready
 from tests.waiting import until
 
 TEXT = "node => getComputedStyle(node).color"
@@ -100,3 +100,31 @@ def test_figures_that_are_taken_away_are_drawn_without_a_server(visit: Visit) ->
     offline = page.context.new_page()
     offline.set_content(found.value.path().read_text(encoding="utf-8"))
     expect(offline.locator(".main-svg").first).to_be_visible()
+
+
+# The labels of limits that a line crosses, by their boxes on the screen, and all of them.
+CROSSED = """node => {
+    const labels = [...node.querySelectorAll(".textpoint text, .annotation-text")]
+        .filter(({ textContent }) => /^[αε].*= [0-9.]+$/.test(textContent));
+    const points = [...node.querySelectorAll("path.js-line")].flatMap(path => {
+        const [matrix, length] = [path.getScreenCTM(), path.getTotalLength()];
+        return Array.from({ length: 400 }, (_, i) => path.getPointAtLength(i * length / 399).matrixTransform(matrix));
+    });
+    const isCrossed = ({ left, right, top, bottom }) =>
+        points.some(({ x, y }) => left < x && x < right && top + 3 < y && y < bottom - 3);
+    const crossed = labels.filter(label => isCrossed(label.getBoundingClientRect()));
+    return [crossed, labels].map(all => all.map(({ textContent }) => textContent));
+}"""
+
+
+def test_no_line_crosses_the_label_of_a_limit_after_a_tenth_of_the_budget(visit: Visit) -> None:
+    page = visit("/second_order?second_follow=false")
+    noise = part(page, "second_hero_noise").locator(".dpviz-plot")
+    until(lambda: noise.evaluate(CROSSED)[1])
+    budget = page.get_by_label("Privacy budget ε, exact value")
+    budget.fill("0.02")
+    budget.press("Enter")
+    expect(noise).to_contain_text("pale: before, ε = 0.2")
+    ready(page)
+    crossed, labels = noise.evaluate(CROSSED)
+    assert len(labels) == 2 and crossed == []

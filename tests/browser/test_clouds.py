@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from dpviz.plots.elements.style import GREY
 from tests.browser.conftest import Visit, done, overflow, part
 
 BENCH = (
@@ -12,6 +13,14 @@ BENCH = (
     "&accel_face=Cloud"
 )
 END = re.compile("at step 40,")
+COLORS = """() => {
+    const { fill, stroke } = CanvasRenderingContext2D.prototype;
+    [window.filled, window.stroked] = [new Set(), new Set()];
+    Object.assign(CanvasRenderingContext2D.prototype, {
+        fill() { filled.add(this.fillStyle); fill.call(this); },
+        stroke() { stroked.add(this.strokeStyle); stroke.call(this); },
+    });
+}"""
 
 
 def test_it_plays_pauses_steps_and_keeps_its_step_while_a_slider_moves(visit: Visit) -> None:
@@ -26,6 +35,7 @@ def test_it_plays_pauses_steps_and_keeps_its_step_while_a_slider_moves(visit: Vi
         re.compile(r"^DP-NAG: 20 private runs at step 40, median excess loss [\d.]+")
     )
     still = pictures.first.evaluate("node => node.toDataURL()")
+    page.evaluate(COLORS)
 
     play = cloud.get_by_role("button", name="Play")
     play.press("Enter")
@@ -46,6 +56,8 @@ def test_it_plays_pauses_steps_and_keeps_its_step_while_a_slider_moves(visit: Vi
     at_two = re.compile(r"at step 2, median excess loss ([\d.]+)")
     expect(pictures.first).to_have_accessible_name(at_two)
     assert pictures.first.evaluate("node => node.toDataURL()") != still
+    filled, stroked = page.evaluate("[[...filled], [...stroked]]")
+    assert GREY.lower() in stroked and GREY.lower() not in filled, "a ring, which covers no run"
 
     before = pictures.first.get_attribute("aria-label")
     pictures.first.evaluate("node => { node.dataset.first = 'yes' }")

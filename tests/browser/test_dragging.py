@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, expect
 
 from dpviz.ui.families import FAMILIES
 from tests.browser.conftest import Visit, done, part, ready
+from tests.plots.test_style import luminance
 from tests.waiting import until
 
 DRAWN = """node => JSON.stringify(
@@ -106,7 +107,23 @@ def test_what_is_old_is_pale_from_the_first_redraw_until_new_curves_come_which_n
 
 LINES = """node => node.calcdata
     .filter(([{ trace }]) => trace.mode === "lines" && trace.line.width && trace.fill === "none")
-    .map(line => ({ pale: line[0].trace.opacity < 0.5, ends: line.at(-1).y, steps: line.length }))"""
+    .map(line => ({ pale: line[0].trace.legendgroup === "before", ends: line.at(-1).y, steps: line.length }))"""
+# The strokes of the lines, with those before marked as pale, and the dashes of the levels after a stop.
+STROKES = """node => ({
+    page: node._fullLayout.plot_bgcolor,
+    lines: node.calcdata.map(([{ trace }]) => trace)
+        .filter(({ mode, line, fill }) => mode === "lines" && line.width && fill === "none")
+        .map(({ legendgroup, opacity, line }) => ({ ...line, opacity, pale: legendgroup === "before" })),
+    levels: node._fullLayout.shapes.filter(({ name }) => name === "level").map(({ line }) => line.dash),
+})"""
+
+
+def contrast(line: dict[str, Any], page: str) -> float:
+    """Return the contrast with the page of a line's colour at its opacity."""
+    channels = ((int(line["color"][i : i + 2], 16), int(page[i : i + 2], 16)) for i in (1, 3, 5))
+    mixed = "".join(f"{round(line['opacity'] * ink + (1 - line['opacity']) * ground):02x}" for ink, ground in channels)
+    low, high = sorted((luminance(f"#{mixed}"), luminance(page)))
+    return (high + 0.05) / (low + 0.05)
 
 
 def test_after_a_move_the_lines_before_stay_until_another_control_is_moved(visit: Visit) -> None:
@@ -121,6 +138,18 @@ def test_after_a_move_the_lines_before_stay_until_another_control_is_moved(visit
     for chart in charts:
         expect(chart).to_contain_text("pale: before, ε = 2")
         expect(chart).to_have_attribute("aria-label", re.compile("Pale lines: before, ε = 2"))
+    for scheme, ground in (("light", "#ffffff"), ("dark", "#171614")):
+        page.emulate_media(color_scheme=scheme)
+        for chart in charts:
+            until(lambda chart=chart, ground=ground: chart.evaluate(STROKES)["page"].lower() == ground)
+            strokes = chart.evaluate(STROKES)
+            before, now = ([line for line in strokes["lines"] if line["pale"] is pale] for pale in (True, False))
+            assert before
+            for line in before:
+                alike = [contrast(other, ground) for other in now if other["color"] == line["color"]]
+                assert 2 <= contrast(line, ground) < min(alike, default=3), line
+            assert {line["dash"] for line in strokes["lines"]}.isdisjoint(strokes["levels"])
+    assert charts[0].evaluate(STROKES)["levels"], "DP-NAG-opt stops early"
     steps.fill("50")
     steps.press("Enter")
     done(page)
@@ -135,3 +164,19 @@ def test_after_a_move_the_lines_before_stay_until_another_control_is_moved(visit
     done(page)
     for chart in charts:
         expect(chart).not_to_contain_text("pale: before")
+    page.goto(f"{page.url.partition('/accelerated')[0]}/budget_planner")
+    ready(page)
+    bars = part(page, "planner_chart_errors").locator(".dpviz-plot")
+    expect(bars.locator(".bars path").first).to_be_attached()
+    budget.fill("0.2")
+    budget.press("Enter")
+    expect(bars).to_contain_text("pale: before, ε = 2")
+    until(lambda: bars.evaluate("node => node.calcdata.length") == 2)
+    before, now = bars.evaluate("node => node.calcdata.map(bars => bars.map(({ s }) => s))")
+    assert now == pytest.approx([10 * error for error in before], rel=0.1)
+    assert bars.evaluate("node => node._fullLayout.xaxis.range[1]") >= max(now)
+    rows = page.get_by_label("Rows n, exact value")
+    rows.fill("20000")
+    rows.press("Enter")
+    expect(bars).to_contain_text("pale: before, n = 10,000")
+    assert bars.evaluate("node => node._fullLayout.xaxis.range[1]") >= max(now), "what was before has room"

@@ -89,7 +89,7 @@ SIZES = [  # whether somebody presents, and the window
     *[(False, {"width": 1400, "height": 900}), (False, {"width": 1024, "height": 768}), (False, PHONE)],
     *[(True, {"width": 1920, "height": 1080}), (True, {"width": 1400, "height": 900})],
 ]
-SLIDER, MENU = 160, 240  # pixels of one that can be used, at least
+SLIDER, MENU = 144, 240  # pixels of one that can be used, at least
 SECTIONS = {
     FAMILY_NAMES[0]: list(NAMES),
     "audit": ["Evidence", "Take away", BACKGROUND],
@@ -151,6 +151,10 @@ def test_nothing_is_cut_or_covered_in_any_window(visit: Visit, name: str) -> Non
         if name in FAMILY_NAMES and window == PHONE:
             picture = page.locator(PICTURE).first.bounding_box()
             assert picture is not None and picture["y"] + picture["height"] <= window["height"]
+        if name in FAMILY_NAMES and (presented, window["width"]) == (False, 1024):
+            (number, picture) = (page.locator(css).first.bounding_box() for css in ("[class*=_number]", PICTURE))
+            assert number is not None and number["y"] + number["height"] < 500, number
+            assert picture is not None and picture["y"] + 0.7 * picture["height"] < window["height"], picture
         if name in FAMILY_NAMES and presented:
             assert page.locator(".stMain").evaluate("node => node.scrollHeight - node.clientHeight") <= 0, at
 

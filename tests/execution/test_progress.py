@@ -6,6 +6,7 @@ from dpviz.datasets import UploadedTable
 from dpviz.execution import progress
 from dpviz.execution.executors import CUT_OFF, SlotExecutor
 from dpviz.execution.runner import Job, State
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui.experiment.run import PATIENT, POLL, Run
 from tests.ui.test_show import TINY
@@ -63,6 +64,12 @@ def test_of_an_own_file_no_time_is_told(state: State) -> None:
     said = progress.active(job, "5 steps") if state == "running" else progress.ended(job, "5 steps")
     assert (progress.DEPENDS in said) == (state == "timeout")
     assert "5 steps" in said and not any(word in said for word in ("1.5", "second", "left"))
+    job.trace = Trace({})
+    job.trace.lanes = {
+        word: ArmTrace((), private=word == "private", iterations=[0, 4]) for word in ("private", "other")
+    }
+    if state == "done":
+        assert Run(job, {}, "accel", "Accelerated gradient").done == "4 private steps"
 
 
 def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:

@@ -33,7 +33,7 @@ def test_each_private_method_has_its_runs_with_theory_and_what_they_would_be_wit
         last = np.median(trace.last(walk["label"], "objective_gap"))
         assert float(walk["median"][-1]) == pytest.approx(last, rel=0.01)
     assert np.mean(held) == pytest.approx(0.9, abs=0.1)  # 90 runs: three standard errors are 0.095
-    assert "**Not private**, since they read the raw data, which are public here: the grey dots and the" in text(app)
+    assert "**Not private**, since they read the raw data, which are public here: the grey rings and the" in text(app)
 
 
 def test_of_many_methods_three_have_a_panel(load: Load) -> None:

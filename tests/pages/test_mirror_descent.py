@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -151,6 +152,14 @@ def test_the_steps_say_whose_they_are_and_the_mixed_strategies_are_one_press_awa
     (slider,) = [part.proto for part in app.get("bidi_component") if part.proto.id.endswith("mirror_iterations_slider")]
     assert "Of Vertex sampling." in json.loads(slider.json)["help"]
     assert "Steps T: Vertex sampling. Other steps: DP-SGDA 10, Gaussian mirror descent 256, Two draws 2." in text(app)
+    mixed_at = []
+    for epsilon in (0.3, 0.9):  # why another method may win: the smaller budget changes the noise alone
+        app.number_input(key="mirror_epsilon").set_value(epsilon).run()
+        numbers = re.findall(r"([A-Z][\w -]+) ([\d,]+) \(([\d.]+)\)", text(app))
+        mixed_at.append({label: (int(count), float(noise)) for label, count, noise in numbers})
+    assert [count for count, _ in mixed_at[0].values()] == [1, 8, 300] and mixed_at[0].keys() == mixed_at[1].keys()
+    for less, more in zip(*(by_label.values() for by_label in mixed_at), strict=True):
+        assert less[0] == more[0] and less[1] > more[1]
     run(app)
     app.segmented_control(key="mirror_face").set_value("Strategies").run()
     ((alt, picture),) = drawn(app, lambda key: key.endswith("mirror_hero_further"))

@@ -42,7 +42,7 @@ class Line:
     legend : False for a line without a label or legend entry of its own. value : True if its label states the last y.
     names : names of all lines that it represents, if several lines coincide and are drawn as one.
     held : True if each value holds up to the next point, so that the line is a staircase; see `held_lines`.
-    until : x at which a thin level line ends that continues this line from its last point; 0 without one.
+    until : x at which a level row of dots ends that continues this line from its last point; 0 without one.
     """
 
     x: np.ndarray
@@ -454,10 +454,10 @@ def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
 
 
 def _level(line: Line) -> dict[str, Any]:
-    """Return the shape of the thin level line that continues a line from its last point to `until`."""
-    stroke = {"color": style.with_opacity(line.style.color, 0.5), "width": 1}
+    """Return the shape of the level row of dots that leads from the last point of a line to `until`, and its label."""
+    stroke = {"color": line.style.color, "width": 2, "dash": "2px,8px"}  # no line has so few dots
     ends = {"x0": float(line.x[-1]), "x1": line.until, "y0": float(line.y[-1]), "y1": float(line.y[-1])}
-    return {"type": "line", "xref": "x", "yref": "y", "line": stroke, **ends}
+    return {"name": "level", "type": "line", "xref": "x", "yref": "y", "line": stroke, **ends}
 
 
 def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -84,14 +84,14 @@ def answer(
             controls = _own_controls(cls)
             values = {control.name: panel.peek(control, f"{name}_{control.name}") for control in controls}
             draw = _show_rows if by_rows else _show_error
-            return draw(_build(cls, means, values), means.rows, budget, wanted, noise)
+            return draw(panel, _build(cls, means, values), means.rows, budget, wanted, noise)
         except UserError as error:
             st.markdown(noise)
             st.caption(f"{sentence(error.title)}{': ' * bool(error.title)}{sentence(str(error))}")
             return []
 
 
-def _show_error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
+def _show_error(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
     """Draw a sentence with the error that is proven at this budget, and a chart of the error at other budgets.
 
     rows : the number of rows. wanted : the largest acceptable error. noise : a sentence on the noise of a step.
@@ -111,10 +111,11 @@ def _show_error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noi
         "Proven error against the budget, with yours and the wanted error",
         f"{bound.title}: a bound on the {bound.error_title} for the worst data, all rows in every step, at the "
         "best of up to T steps. Method and constants: *Solve for*, *Budget*.",
+        panel=panel,
     )
 
 
-def _show_rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
+def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
     """Draw a sentence with the rows needed for the error `wanted`, and a chart of the error at numbers of rows around.
 
     rows : the number of rows at hand. noise : a sentence on the noise of a step.
@@ -138,6 +139,7 @@ def _show_rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, nois
         "Proven error against the number of rows, with the rows that give the wanted error",
         f"{bound.title}: a bound on the {bound.error_title} for the worst data, all rows in every step, at the "
         "best of up to T steps. Method and constants: *Solve for*, *Budget*.",
+        panel=panel,
     )
 
 

@@ -99,7 +99,7 @@ def view(
     figures: Shown = []
     if head is not None:
         with head:
-            figures = _show_verdict(plan, budget, wanted, question)
+            figures = _show_verdict(panel, plan, budget, wanted, question)
     _show_smallest(panel, table, plan, budget, wanted)
     _show_details(plan, budget, delta, wanted)
     downloads.analyses(
@@ -121,7 +121,7 @@ def answer(
     with head:
         try:
             plan = _plan(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
-            return _show_verdict(plan, budget, wanted, question)
+            return _show_verdict(panel, plan, budget, wanted, question)
         except UserError as error:
             st.caption(f"{sentence(error.title)}: see “Your analyses”.")
             return []
@@ -160,7 +160,7 @@ def _plan(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
     ).build()
 
 
-def _show_verdict(plan: Analyses, budget: Budget, relative: float, question: str) -> Shown:
+def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float, question: str) -> Shown:
     """Draw a sentence that says if the budget is enough, and the chart that answers the question.
 
     relative : the largest acceptable error, as a share, of those statistics for which none is declared. The rows that a
@@ -201,9 +201,10 @@ def _show_verdict(plan: Analyses, budget: Budget, relative: float, question: str
             "The error you get",
             "95 % error of every analysis, in percent",
             f"With {plan.rows:,} rows, {_REFERENCES}, so of a smaller count more.",
+            panel=panel,
         )
     if question == "sources":
-        return _show_sources(planned)
+        return _show_sources(panel, planned)
     bars = planner_view.by_name((p.statistic.name, float(p.rows_needed(relative))) for p in planned)
     return planner_view.chart(
         "analyses",
@@ -212,10 +213,11 @@ def _show_verdict(plan: Analyses, budget: Budget, relative: float, question: str
         "Rows that every analysis needs for the wanted error",
         f"Each with its share of the budget. Counts and histograms: rows in each bin; others: all rows, here "
         f"{plan.rows:,}.",
+        panel=panel,
     )
 
 
-def _show_sources(planned: Sequence[Planned]) -> Shown:
+def _show_sources(panel: Panel, planned: Sequence[Planned]) -> Shown:
     """Draw the chart of what each statistic is off by: its sample, clipping, and noise."""
 
     def percents(error: Callable[[Planned], float | None]) -> dict[str, float]:
@@ -238,6 +240,7 @@ def _show_sources(planned: Sequence[Planned]) -> Shown:
         "Error of every analysis by its sample, by clipping and by noise, in percent",
         f"With {planned[0].rows:,} rows, {_REFERENCES}. Sample: its 95 % error, at most, if the rows are a random "
         f"sample of those you ask about. Clipping: of normal values as you declare them.{unknown}",
+        panel=panel,
     )
 
 

@@ -100,8 +100,10 @@ class _Planner(Part):
             protects = planned.protects if planned else view.protected(means)
             foot.caption(f":material/group: **Who is protected: {means.relation}.** {protects}")
             with chart:
-                draw = view.attack_chart if by_curve == "curve" else view.attacked_people
-                self.figures = draw(budget, means, planned) + self.figures
+                if by_curve == "curve":
+                    self.figures = view.attack_chart(self.panel, budget, means, planned) + self.figures
+                else:
+                    self.figures = view.attacked_people(budget, means, planned) + self.figures
         if not self.again:
             self.panel.say_unread()
         with foot:

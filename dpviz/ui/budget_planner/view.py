@@ -17,8 +17,9 @@ from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
 from dpviz.privacy.deployments import AS_OF, deployments
 from dpviz.privacy.events import Event
 from dpviz.privacy.statistics.noisy_means import Guarantee, NoisyMeans
-from dpviz.ui import charts
+from dpviz.ui import charts, components
 from dpviz.ui.budget_planner import texts
+from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.markdown import show_table
@@ -212,7 +213,7 @@ def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None)
     )
 
 
-def attack_chart(budget: Budget, means: NoisyMeans, planned: Releases | None) -> Shown:
+def attack_chart(panel: Panel, budget: Budget, means: NoisyMeans, planned: Releases | None) -> Shown:
     """Draw the trade-off curve that the guarantee allows and, if any are planned, that of all releases together.
 
     A trade-off curve is the lowest rate of missed rows that an attacker can have at each rate of false alarms.
@@ -232,6 +233,7 @@ def attack_chart(budget: Budget, means: NoisyMeans, planned: Releases | None) ->
         "What an attacker can do",
         "Lowest possible rate of missed rows against the rate of false alarms",
         f"No test of {unit} {change} lies below its trade-off curve. {sentence}",
+        panel=panel,
     )
 
 
@@ -243,10 +245,16 @@ def chart(
     caption: str,
     *,
     to_download: Callable[[], go.Figure] | None = None,
+    panel: Panel | None = None,
 ) -> Shown:
     """Draw a chart that depends on settings alone; return it in a list, for the download.
 
     name : part of its key. to_download : returns the figure that is saved, where that differs from the one drawn.
+    panel : that of the page, for a chart on which the picture before a move of a slider stays, pale.
     """
     captioned = worded_chart(figure, heading, alt, caption, to_download=to_download)
-    return [charts.show(captioned, f"planner_chart_{name}")]
+    key = f"planner_chart_{name}"
+    if panel is None:
+        return [charts.show(captioned, key)]
+    leads = components.Leads(panel.lead_texts(), str(hash(figure.to_json())))
+    return [charts.show(captioned, key, panel.page, leads)]

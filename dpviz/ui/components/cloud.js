@@ -183,15 +183,20 @@ class View {
     pen.globalAlpha = 1;
   }
 
-  dots(places, runs, step, share, color, alpha, radius) {
+  // Dots, or rings, which do not cover the dots.
+  dots(places, runs, step, share, color, alpha, radius, ring = false) {
     const { pen } = this;
-    [pen.fillStyle, pen.strokeStyle, pen.lineWidth, pen.globalAlpha] = [color, this.look.page, 0.75, alpha];
+    const strokes = ring ? [[this.look.page, 4], [color, 2]] : [[this.look.page, 0.75]];
+    [pen.fillStyle, pen.globalAlpha] = [color, alpha];
     for (let run = 0; run < runs; run++) {
       if (outside(places, step * runs + run)) continue;
       pen.beginPath();
       pen.arc(...this.at(places, runs, run, step, share), radius * this.scale, 0, 2 * Math.PI);
-      pen.fill();
-      pen.stroke();
+      if (!ring) pen.fill();
+      for (const [stroke, width] of strokes) {
+        [pen.strokeStyle, pen.lineWidth] = [stroke, width * this.scale];
+        pen.stroke();
+      }
     }
     pen.globalAlpha = 1;
   }
@@ -243,7 +248,7 @@ function paint(state) {
     view.way(walk, step, part);
     const radius = Math.min(4.5, Math.max(1.6, 11 / walk.runs ** 0.25));
     view.dots(walk.places, walk.runs, step, part, walk.color, 0.8, radius);
-    view.dots(walk.plainly, walk.plain, step, part, PLAIN, 1, radius + 0.5);
+    view.dots(walk.plainly, walk.plain, step, part, PLAIN, 1, radius + 2.5, true);
     if (walk.region) view.region(walk.region, step, part);
     if (beyond(walk, step) === walk.runs) view.text("off the map", view.left + view.w / 2, view.top + view.h / 2, "center");
     if (film.raw) {
@@ -356,7 +361,7 @@ function framed(state) {
     const name = add(panel, "div", { class: "name" });
     const entry = (color, text, kind) => {
       const whole = add(name, "span", { class: kind });
-      add(whole, "i").style.background = color;
+      add(whole, "i").style.color = color;
       add(whole, "span", {}, text);
     };
     entry(walk.color, walk.label, "with");

@@ -196,7 +196,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     metric : the quantity in the captions of the panels, None if they have none.
     """
     experiment = run.experiment
-    raw = ["the grey dots"] * any(walk.plainly is not None for walk in animation.walks)
+    raw = ["the grey rings"] * any(walk.plainly is not None for walk in animation.walks)
     raw += ["the shades"] * animation.raw
     if metric is not None:
         in_panels = trace.only([walk.label for walk in animation.walks])

@@ -185,13 +185,20 @@ class Run:
 
     @property
     def done(self) -> str:
-        """A text with the finished steps of all methods together, such as "120 of 400 steps", or points of a sweep."""
+        """A text with the finished steps of all methods together, such as "120 of 400 steps", or points of a sweep.
+
+        At the end these are the steps that each method's longest repeat took. On a file they are those of the private
+        methods: when others stop by themselves would tell something about the rows.
+        """
         if isinstance(self.job.task, Sweep):
             result = self.job.result
             return f"{result.finished} of {result.points} points" if result is not None else "the first point"
+        if self.job.state == "done" and self.job.trace is not None:
+            trace = self.job.trace.visible(self.returns)
+            steps = sum(arm_trace.iterations[-1] for arm_trace in trace.lanes.values() if arm_trace.iterations)
+            return f"{steps:,} {'private ' * (not self.returns)}steps"
         total = sum(plan.iterations for plan in self.plans.values())
-        so_far = f"{round(self.job.progress * total):,} of " if self.job.state != "done" else ""
-        return f"{so_far}{total:,} steps"
+        return f"{round(self.job.progress * total):,} of {total:,} steps"
 
 
 @st.cache_resource(max_entries=4, scope="session", show_spinner=False)

@@ -1,8 +1,10 @@
 """The page of the private games."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import streamlit as st
@@ -15,6 +17,7 @@ from dpviz.families import mirror_descent
 from dpviz.families.mirror_descent import (
     AnytimeSampling,
     BiasReduced,
+    TwoDraws,
     VertexSampling,
     advice,
     bounds,
@@ -24,6 +27,8 @@ from dpviz.families.mirror_descent import (
     texts,
 )
 from dpviz.families.mirror_descent.methods.algorithms import CERTIFIED_GAP
+from dpviz.families.mirror_descent.methods.noisy_gradients import NoisyGradients
+from dpviz.numbers import short
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.budgets import ApproximateDP, Budget
@@ -125,6 +130,11 @@ class GamesPage(FamilyPage):
         if isinstance(method, VertexSampling):
             settings = planning.Sampling(method.each_draws, method.own_share, method.batching)
             yield figures.bound_by_rounds(facts_of(view), view.experiment.budget, settings)
+
+    def chart_note(self, view: PlanView) -> str:
+        """Return why another budget may have another winner; "" at a preset, whose own text needs the room."""
+        is_preset = any(preset.experiment == view.experiment for preset in self.presets)
+        return "" if is_preset else _mixing_against_noise(view)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
         """Return the card with the size of a release in the first and in the last round that costs anything.
@@ -281,6 +291,41 @@ def _whose_steps(view: PlanView) -> str:
         for title, labels in (("Steps T", with_set_steps), ("Other steps", others))
         if labels
     )
+
+
+def _mixing_against_noise(view: PlanView) -> str:
+    """Return how many strategies a player can mix by each method, and the noise on the mean of its gradients; "" unless
+    more strategies come with more noise, and less budget raises the noise alone.
+
+    So only methods count whose number of rounds is that of any budget, or does not change the noise of the mean. Of
+    several with the same number of strategies the one with the least noise stands for all.
+    """
+    facts = facts_of(view)
+    if min(facts.d_x, facts.d_y) < 2:
+        return ""
+    best: dict[int, tuple[float, str]] = {}  # by number of strategies, the least noise and the label of its method
+    for arm in view.experiment.arms:
+        plan, method = view.plans[arm.label], arm.algorithm
+        noise = planning.draw_noise(plan) if plan.private else {}
+        if type(method) is VertexSampling and (method.parameters, method.accounting) == ("own", "tight"):
+            each = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
+            count = max(min(d, draws * plan.iterations) for d, draws in each)
+        elif isinstance(method, TwoDraws):
+            count = 1
+        elif isinstance(method, NoisyGradients) and method.batching == "full" and plan.private:
+            count = max(facts.d_x, facts.d_y)
+            noise = {name: values / math.sqrt(plan.iterations) for name, values in plan.noise.items()}
+        else:
+            continue
+        last = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
+        if last:
+            best[count] = min(best.get(count, (math.inf, "")), (max(last), arm.label))
+    mixing = [(count, *best[count]) for count in sorted(best)]
+    if len(mixing) < 2 or any(one[1] >= other[1] for one, other in pairwise(mixing)):
+        return ""
+    numbers = ", ".join(f"{label} {count:,} ({short(noise, 2)})" for count, noise, label in mixing)
+    raised = "Less budget raises the noise alone, and may change who wins."
+    return f"Strategies that a player can mix (noise): {numbers}. {raised}"
 
 
 def _mixtures(run: Run, diagnostics: bool) -> Chart | None:

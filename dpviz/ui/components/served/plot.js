@@ -209,8 +209,7 @@ function template(node) {
 const BANDS = 1.7; // times their opacity
 
 function onThisPage({ data, layout }, page, dark) {
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(page.slice(at, at + 2), 16));
-  if (red + green + blue > 384) return { data, layout };
+  if (luminance(colorOf(page)) > 0.2) return { data, layout };
   for (const note of layout.annotations ?? []) if (note.name === "not private") note.font.color = dark;
   for (const trace of data) {
     trace.fillcolor = trace.fillcolor?.replace(/[\d.]+(?=\)$)/, (opacity) => Math.min(1, opacity * BANDS));
@@ -238,49 +237,87 @@ function beneath({ stop, before, control, last }) {
   return picture && moved in picture.leads ? { figure: picture.figure, words: picture.leads[moved] } : null;
 }
 
-const PALE = 0.3; // opacity of the lines before
+const PALE = 2.2; // contrast of the lines before with the page, below the 3 that present lines have at least
 const LINE_HEIGHT = 17; // pixels
 const ROW = 18; // letters of a name beside handles, at most: these keep 24 pixels between them
-const PAUSE = 4000; // milliseconds for which a vertical axis holds what it has held
+const PAUSE = 4000; // milliseconds for which an axis holds what it has held
 const sameData = (one, other) => ["x", "y"].every((axis) => JSON.stringify(one[axis]) === JSON.stringify(other[axis]));
 
 const headingOf = ({ layout }) => layout.annotations?.find(({ name }) => name === "title"); // of the vertical axis
+const isBars = ({ data }) => data[0]?.type === "bar"; // horizontal ones: their values are along the other axis
+const scaleOf = (figure) => figure.layout[isBars(figure) ? "xaxis" : "yaxis"];
 const kindOf = ({ data, layout }) => {
+  if (isBars({ data })) return `${layout.xaxis.title.text} ${data[0].y}`;
   const isMap = data.some(({ type }) => type !== "scatter");
   return isMap || !layout.yaxis?.range ? NaN : `${headingOf({ layout })?.text} ${layout.yaxis.type}`; // no map is like another
 };
 
-// The picture before, in a figure of the same kind: its lines that are others now, and in words what was set.
-function withBefore(figure, { figure: text, words }, width) {
+const colorOf = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255);
+const luminance = (color) => {
+  const [red, green, blue] = color.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+};
+
+// The opacity at which a line has the contrast of those before, on a page of this colour.
+function paleness(color, page) {
+  const ground = colorOf(page);
+  for (let opacity = 0.3; opacity < 1; opacity += 0.02) {
+    const mixed = colorOf(color).map((part, i) => opacity * part + (1 - opacity) * ground[i]);
+    const [low, high] = [luminance(mixed), luminance(ground)].sort((a, b) => a - b);
+    if ((high + 0.05) / (low + 0.05) >= PALE) return opacity;
+  }
+  return 1;
+}
+
+// The picture before, in a figure of the same kind: its lines that are others now, or its bars, which are broader, behind
+// the present ones; and in words what was set.
+function withBefore(figure, { figure: text, words }, width, page) {
   const old = JSON.parse(text);
   if (kindOf(figure) !== kindOf(old)) return;
   const isLine = ({ name, mode, line, fill, opacity }) => name && mode !== "none" && !fill && line?.width && !opacity;
-  const lines = old.data.filter((line) => isLine(line) && !figure.data.some((now) => sameData(now, line)));
+  const lines = old.data.filter(
+    (line) => (isBars(old) || isLine(line)) && !figure.data.some((now) => sameData(now, line)),
+  );
   if (!lines.length) return;
-  const silent = { opacity: PALE, name: "", showlegend: false, hoverinfo: "skip", hovertemplate: null, legendgroup: "before" };
-  figure.data = [...lines.map((line) => ({ ...line, ...silent })), ...figure.data];
+  const silent = { name: "", showlegend: false, hoverinfo: "skip", hovertemplate: null, legendgroup: "before" };
+  figure.data = [
+    ...lines.map((line) => ({ ...line, ...silent, opacity: paleness(line.line?.color ?? line.marker.color[0], page) })),
+    ...figure.data,
+  ];
+  if (isBars(old)) {
+    figure.data.forEach((bars, i) => Object.assign(bars, i ? { width: 0.66 } : { width: 0.94, textposition: "none" }));
+    figure.layout.barmode = "overlay";
+    figure.layout.margin.t += LINE_HEIGHT;
+    const above = { xref: "paper", yref: "paper", x: 0, y: 1, xanchor: "left", yanchor: "bottom", showarrow: false };
+    figure.layout.annotations = [{ ...above, name: "title", text: "" }];
+  }
   const fits = (...parts) => 22 + 5.4 * plain(parts.join(" ")).length < width;
   const [heading, inFull] = [headingOf(figure), `pale: before, ${words}`];
   const said = fits(inFull) ? inFull : `pale: before, other ${words.replace(/ [=−\d].*/, "")}`;
   const isBeside = fits(heading.text, said);
   if (!isBeside) figure.layout.margin.t += LINE_HEIGHT;
   heading.text += `${isBeside ? " " : "<br>"}<span style="opacity:0.7">${said}</span>`;
-  hold(figure, old.layout.yaxis.range);
+  hold(figure, scaleOf(old).range);
 }
 
-// Let the vertical axis of a figure also hold a range; the names at its lines move along.
+const isInMargin = ({ name, yref }) => name === "end label" && yref === "paper"; // other names move with their line
+const rowsOf = ({ text }) => text.split("<br>").length;
 
+// Let the axis of a figure's values also hold a range; the names at its lines move along.
 function hold(figure, other) {
-  const axis = figure.layout.yaxis;
+  const axis = scaleOf(figure);
   const [[low, high], range] = [axis.range, [0, 1].map((end) => Math[end ? "max" : "min"](axis.range[end], other[end]))];
   if (range[0] === low && range[1] === high) return;
   axis.range = range;
   axis.uirevision = range.join(" ");
-  const named = ({ name, yref }) => name === "end label" && yref === "paper"; // others move with their line
-  const [texts, dashes] = [figure.layout.annotations ?? [], figure.layout.shapes ?? []].map((all) => all.filter(named));
-  const places = texts.map(({ y }, i) => [(y * (high - low) + low - range[0]) / (range[1] - range[0]), i]).sort((a, b) => a[0] - b[0]);
-  const { height, margin } = figure.layout;
-  const halfOf = (i) => (texts[i].text.split("<br>").length * LINE_HEIGHT) / 2 / (height - margin.t - margin.b);
+  stack(figure.layout, (y) => (y * (high - low) + low - range[0]) / (range[1] - range[0]));
+}
+
+// Put the names in the margin where they are wanted, given where they are, as far as they leave each other room.
+function stack({ annotations, shapes, height, margin }, wantedAt) {
+  const [texts, dashes] = [annotations ?? [], shapes ?? []].map((all) => all.filter(isInMargin));
+  const places = texts.map(({ y }, i) => [wantedAt(y), i]).sort((a, b) => a[0] - b[0]);
+  const halfOf = (i) => (rowsOf(texts[i]) * LINE_HEIGHT) / 2 / (height - margin.t - margin.b);
   let above = -Infinity; // where the name below ends
   for (const [y, i] of places) {
     texts[i].y = Math.max(y, above + halfOf(i));
@@ -294,6 +331,68 @@ function hold(figure, other) {
   }
 }
 
+const ARRAYS = { f4: Float32Array, f8: Float64Array, i1: Int8Array, i2: Int16Array, i4: Int32Array, u1: Uint8Array, u2: Uint16Array };
+const decoded = (values) =>
+  values.bdata ? new ARRAYS[values.dtype](Uint8Array.from(atob(values.bdata), (sign) => sign.charCodeAt(0)).buffer) : values;
+
+// A limit goes across the frame, and its label stands where no line crosses it: at the left or the right end, above the
+// limit or below; else in the margin, if there are names and room; else where the fewest lines are.
+function placeLimits({ data, layout }, width) {
+  const limits = data.filter(({ mode }) => mode === "lines+text");
+  const { margin, height, xaxis, yaxis } = layout;
+  if (!limits.length || !yaxis.range) return;
+  const at = (axis, value) => (axis.type === "log" ? Math.log10(value) : value);
+  const lines = data.filter(({ mode, line }) => mode?.includes("lines") && line?.width);
+  const ends = lines.flatMap(({ x }) => [decoded(x).at(0), decoded(x).at(-1)]);
+  const span = [Math.min(...ends), Math.max(...ends)];
+  const [first, last] = span.map((end) => at(xaxis, end));
+  const [[low, high], across, down] = [yaxis.range, width - margin.l - margin.r, height - margin.t - margin.b];
+  const pointsOf = (trace) => {
+    const [x, y] = [decoded(trace.x), decoded(trace.y)];
+    const share = (value) => (at(xaxis, value) - first) / (last - first);
+    return Array.from(x, (_, i) => [share(x[i]) * across, ((high - at(yaxis, y[i])) / (high - low)) * down]);
+  };
+  const crosses = ([x0, y0], [x1, y1], { left, right, top, bottom }) => {
+    if (x1 < left || x0 > right) return false;
+    const heightAt = (x) => y0 + ((y1 - y0) * (Math.min(x1, Math.max(x0, x)) - x0)) / (x1 - x0 || 1);
+    const [one, other] = x1 > x0 ? [heightAt(left), heightAt(right)] : [y0, y1];
+    return Math.max(one, other) > top && Math.min(one, other) < bottom;
+  };
+  const paths = lines.map((trace) => [trace, pointsOf(trace)]);
+  const boxes = [];
+  for (const limit of limits) {
+    const [label, [[, y]], [side]] = [limit.text[0], pointsOf(limit), limit.textposition.split(" ")];
+    const size = 6.5 * plain(label).length;
+    const costOf = ({ left, right, top, bottom }) => {
+      if (top < -LINE_HEIGHT / 2 || bottom > down) return 9;
+      const isOver = (box) => left < box.right && box.left < right && top < box.bottom && box.top < bottom;
+      const isCrossed = ([trace, points]) =>
+        trace !== limit && points.some((point, i) => i && crosses(points[i - 1], point, { left, right, top, bottom }));
+      return paths.filter(isCrossed).length + 9 * boxes.some(isOver);
+    };
+    const places = [0, 1].flatMap((end) => [side, side === "top" ? "bottom" : "top"].map((next) => {
+      const top = next === "top" ? y - LINE_HEIGHT - 1 : y + 1;
+      const box = { left: end ? across - size : 0, right: end ? across : size, top, bottom: top + LINE_HEIGHT };
+      return { box, cost: costOf(box), text: end ? ["", label] : [label, ""], side: `${next} ${end ? "left" : "right"}` };
+    }));
+    const best = places.reduce((one, other) => (other.cost < one.cost ? other : one));
+    const names = (layout.annotations ?? []).filter(isInMargin);
+    const isRoom = LINE_HEIGHT * names.reduce((rows, name) => rows + rowsOf(name), 1) <= down + 4;
+    limit.x = span;
+    if (best.cost && names.length && isRoom) {
+      const [place, stroke] = [1 - y / down, layout.shapes.find(isInMargin)];
+      limit.text = ["", ""];
+      layout.annotations.push({ ...names[0], text: label, y: place });
+      layout.shapes.push({ ...stroke, line: { ...limit.line, width: 2 }, y0: place, y1: place });
+      margin.r = Math.max(margin.r, 24 + size);
+    } else {
+      boxes.push(best.box);
+      Object.assign(limit, { text: best.text, textposition: best.side });
+    }
+  }
+  stack(layout, (place) => place);
+}
+
 // The mark of the present value, where the slider is.
 function moveMark({ annotations = [], shapes = [] }, { at, value }) {
   for (const line of shapes.filter(({ name }) => name === "turn")) line.x0 = line.x1 = at;
@@ -303,14 +402,14 @@ function moveMark({ annotations = [], shapes = [] }, { at, value }) {
 }
 
 // What is drawn: the newest figure with the lines before; its axis widens at once, and shrinks after a pause.
-function composed(state, before, node) {
+function composed(state, before, node, page) {
   const figure = JSON.parse(state.stop?.figure ?? state.data.figure);
   if (state.mark) moveMark(figure.layout, state.mark);
   const of = (state.of = state.data.handles && figure.handles);
   if (of) {
     const top = Object.values(of.lines)[0][1] + of.limit; // where the noise at a handle is, far up among even ones
     hold(figure, [top - 2 * of.limit, top]);
-    const names = figure.layout.annotations.filter(({ name, yref }) => name === "end label" && yref === "paper");
+    const names = figure.layout.annotations.filter(isInMargin);
     for (const note of names) {
       const isLong = names.length === 1 || plain(note.text).length > ROW;
       if (isLong && !note.text.includes("<br>")) note.text = note.text.replace(/\s*<b>/, "<br><b>");
@@ -320,12 +419,12 @@ function composed(state, before, node) {
     figure.layout.yaxis.ticklabelstandoff = 7; // beside the first handle
   }
   const kind = kindOf(figure);
-  if (!headingOf(figure) || Number.isNaN(kind) || !state.data.group) return figure;
-  if (before) withBefore(figure, before, node.clientWidth);
-  const { range } = figure.layout.yaxis;
+  if (!(headingOf(figure) || isBars(figure)) || Number.isNaN(kind) || !state.data.group) return figure;
+  if (before) withBefore(figure, before, node.clientWidth, page);
+  const { range } = scaleOf(figure);
   clearTimeout(state.axis?.timer);
   if (state.axis?.kind === kind) hold(figure, state.axis.range);
-  const held = figure.layout.yaxis.range;
+  const held = scaleOf(figure).range;
   state.axis = { kind, range: held, timer: held === range ? 0 : setTimeout(shrink, PAUSE, state, node) };
   return figure;
 }
@@ -505,9 +604,11 @@ async function draw(node, printed = false) {
       const wanted = [figure, before?.figure, before?.words, state.mark?.at, width, height, JSON.stringify(look)].join();
       if (wanted === state.drawn) return;
       state.drawn = wanted;
-      const { data, layout } = onThisPage(composed(state, before, node), look.layout.paper_bgcolor, state.data.dark);
+      const page = look.layout.paper_bgcolor;
+      const { data, layout } = onThisPage(composed(state, before, node, page), page, state.data.dark);
+      placeLimits({ data, layout }, width);
       await Plotly.react(node, data, { ...layout, template: look, width, height }, menu);
-      if (state.data.group && !state.heard) {
+      if (state.data.group && !isBars({ data }) && !state.heard) {
         state.heard = true;
         node.tabIndex = 0;
         node.setAttribute("aria-description", "The arrow keys read out its values, Enter shows them as a table.");
@@ -545,7 +646,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   states.set(node, state);
   remember(state, data);
   const before = beneath(state);
-  node.setAttribute("aria-label", `${data.alt}${before ? ` Pale lines: before, ${before.words}.` : ""}`);
+  node.setAttribute("aria-label", `${data.alt}${before ? ` Pale ${data.figure.includes('"type":"bar"') ? "bars" : "lines"}: before, ${before.words}.` : ""}`);
   node.style.height = `${data.height}px`;
   shade(node);
   if (data.handles) {
