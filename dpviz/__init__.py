@@ -58,6 +58,7 @@ _NAMES_BY_MODULE = {
     "problems.games.group_loss": ("GroupLoss",),
     "problems.games.marginals": ("MarginalQueries",),
     "problems.games.simplex_learning": ("SparseRegression",),
+    "problems.private_bounds": ("private_bounds",),
     "problems.nonconvex": ("LogisticTukey", "RobustComponent"),
     "problems.values.black_box": ("PhaseRetrieval",),
     "problems.tuning.model_tuning": ("LengthScales",),

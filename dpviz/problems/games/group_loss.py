@@ -12,7 +12,6 @@ from pydantic import model_validator
 from dpviz.checkpoints import sliced
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
-from dpviz.privacy.events import Laplace
 from dpviz.privacy.releases import Query
 from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane, evaluated_in_slices
@@ -90,7 +89,7 @@ class GroupLoss(GameSpecification):
         sums = len(data.groups) * data.d**2  # numbers in sums over all rows, computed before the run for squared loss
         return GameFacts(
             n=data.n,
-            released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
+            released=self.released,
             from_data=self.from_data,
             d=2 * data.d + len(data.groups),
             d_x=2 * data.d,
@@ -380,7 +379,7 @@ class LossMatrix(GameSpecification):
         oscillation_x, oscillation_y = weight if data.d > 1 else 0.0, weight if len(data.groups) > 1 else 0.0
         return GameFacts(
             n=data.n,
-            released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
+            released=self.released,
             from_data=self.from_data,
             d=data.d + len(data.groups),
             d_x=data.d,

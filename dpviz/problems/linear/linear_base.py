@@ -285,6 +285,10 @@ class LinearModel(base.ProblemSpecification):
         """The smoothness L, in words, if it was estimated from the data without paying for it."""
         return ("the smoothness L",) if self.smoothness_source == "estimated" else ()
 
+    @property
+    def released_by_itself(self) -> tuple[events.Event, ...]:
+        return () if self.smoothness_cost is None else (events.Laplace(self.smoothness_cost),)
+
     def _plane(self) -> base.Plane | None:
         names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))
         return base.first_two([f"Weight of {name}" for name in names[:2]])
@@ -318,7 +322,7 @@ class LinearModel(base.ProblemSpecification):
         return base.SmoothFacts(
             n=data.n,
             d=d,
-            released=() if self.smoothness_cost is None else (events.Laplace(self.smoothness_cost),),
+            released=self.released,
             from_data=self.from_data,
             gradient_bound_l1=self.gradient_bound("l1"),
             gradient_bound_l2=self.gradient_bound("l2"),

@@ -15,7 +15,7 @@ from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import Saddle
 from dpviz.errors import UserError
-from dpviz.privacy.events import Laplace
+from dpviz.privacy.events import Event, Laplace
 from dpviz.problems import base
 from dpviz.problems.base import Metric
 from dpviz.problems.nonconvex.nonconvex_risk import (
@@ -305,6 +305,10 @@ class NonconvexModel(base.ProblemSpecification):
     def public(self) -> bool:
         return self.data.public
 
+    @property
+    def released_by_itself(self) -> tuple[Event, ...]:
+        return () if self.gap_cost is None else (Laplace(self.gap_cost),)
+
     @classmethod
     def problem_type(cls) -> type[NonconvexRisk]:
         return cls.risk
@@ -342,7 +346,7 @@ class NonconvexModel(base.ProblemSpecification):
         return NonconvexFacts(
             n=data.n,
             d=data.d,
-            released=() if self.gap_cost is None else (Laplace(self.gap_cost),),
+            released=self.released,
             from_data=self.from_data,
             loss=risk.loss,
             gradient_sensitivity=2 * risk.steepest,
