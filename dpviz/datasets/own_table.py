@@ -165,7 +165,7 @@ def table(
     ranged = numeric if positive is not None or target is None else [*numeric, target]
     costs = bounds.costs if isinstance(bounds, BoughtRanges) else ()
     if isinstance(bounds, BoughtRanges):
-        if bounds.user != user:
+        if user is not None and bounds.user != user:  # ranges that protect users protect their rows, too
             raise UserError(
                 f"Buy them with the `user` of the table: dpviz.private_bounds(…, user={user!r}).",
                 title="The ranges protect another unit than the table",

@@ -49,6 +49,10 @@ def test_what_is_replaced_changes_the_counts_by_the_sensitivity_at_most(
         frame.loc[rows[:-1], COLUMNS] = -3.0 * value  # the other rows of a user
         dpviz.private_bounds(frame, COLUMNS, epsilon=20, user=user)
     changes = [np.abs(a.value - b.value).sum() for a in queries for b in queries]
+    if user is not None:  # one row that changes its user is no larger a change, so rows are protected, too
+        frame.loc[rows[0], user] = 4
+        dpviz.private_bounds(frame, COLUMNS, epsilon=20, user=user)
+        changes.append(np.abs(queries[-1].value - queries[-2].value).sum())
     assert max(changes) == pytest.approx(queries[0].sensitivity) == 2 * len(COLUMNS) and queries[0].norm == "l1"
 
 
@@ -91,7 +95,7 @@ def test_too_few_rows_and_other_units_are_refused_before_anything_is_released(mo
         lambda: dpviz.private_bounds(FRAME, [], epsilon=1),
         lambda: dpviz.private_bounds(FRAME, ["age", "age"], epsilon=1),
         lambda: dpviz.private_bounds(FRAME, ["wage"], epsilon=1),
-        lambda: dpviz.table(FRAME, **declared, bounds=of_users),
+        lambda: dpviz.table(FRAME, **declared, bounds=own_table.BoughtRanges({"age": (0, 99)}, (1.0,), ()), user="who"),
         lambda: of_users | own_table.BoughtRanges({}, (1.0,), ()),
     ]
     for call in wrong:

@@ -18,6 +18,7 @@ from dpviz.errors import UserError
 from dpviz.privacy.events import Event, Laplace
 from dpviz.problems import base
 from dpviz.problems.base import Metric
+from dpviz.problems.model import Score, unscaled
 from dpviz.problems.nonconvex.nonconvex_risk import (
     MOST_COLUMNS,
     PLACE,
@@ -437,6 +438,15 @@ class MarginModel(NonconvexModel):
     @property
     def penalty(self) -> Penalty:
         return Tukey(self.regularisation)
+
+    def linear_score(self, x: np.ndarray) -> Score:
+        """Return the function for rows that are not shortened; the sign of the score is right for all."""
+        facts = self.data.facts()
+        centres, widths = np.zeros(facts.d), np.ones(facts.d)
+        if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
+            low, high = np.array(facts.bounds).T[:, : facts.numeric]
+            centres[: facts.numeric], widths[: facts.numeric] = (low + high) / 2, (high - low) / 2
+        return Score(*unscaled(x / self.divisor, centres, widths), proba=self.risk.loss == "logistic")
 
 
 class LogisticTukey(MarginModel):
