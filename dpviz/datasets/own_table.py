@@ -14,8 +14,8 @@ from dpviz.datasets.categories import CategoricalUpload, prepare_categories
 from dpviz.datasets.groups import GroupedUpload, prepare_groups
 from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import frame_of, plain
-from dpviz.datasets.uploads.files import TableFile, read_table
-from dpviz.datasets.uploads.limits import MAX_BYTES, MAX_ROWS, UNDECLARED, check_columns, shown
+from dpviz.datasets.uploads.files import TableFile, large_file, read_table
+from dpviz.datasets.uploads.limits import UNDECLARED, check_columns, shown
 from dpviz.datasets.uploads.parsing import Declared, class_label
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import NO_CATEGORIES, Prepared, U, UploadedTable, in_ranges, new_identity, prepare
@@ -147,7 +147,7 @@ def table(
     """
     if isinstance(data, tuple) and len(data) == 2:
         data, target = _frame_of_arrays(*data), target or "y"
-    file = _file_in_blocks(data)  # None unless the data are a file too large to be read as a whole
+    file = large_file(Path(data)) if isinstance(data, (str, Path)) else None
     if file is not None and (target is None or group is not None or user is not None):
         raise UserError(
             "Groups, users and categories alone are read as a whole: at most 50 MB, and a million rows.",
@@ -204,7 +204,7 @@ def blocks_of(data: Any, reading: Reading | None = None) -> Iterator["pd.DataFra
     """Yield a table of any kind that `table` accepts, as DataFrames: the blocks of a large file, else the whole."""
     if isinstance(data, tuple) and len(data) == 2:
         data = _frame_of_arrays(*data)
-    file = _file_in_blocks(data)
+    file = large_file(Path(data)) if isinstance(data, (str, Path)) else None
     yield from [_frame(data, reading)] if file is None else file.blocks()
 
 
@@ -248,27 +248,6 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}.", title="This file cannot be read") from None
-
-
-def _file_in_blocks(data: Any) -> TableFile | None:
-    """Return the file if `data` is the path of one that is too large to be read as a whole; None for other data.
-
-    A file is too large above MAX_BYTES, and a Parquet file also above MAX_ROWS. Raises UserError for a large file of
-    another format, as only Parquet can be read in blocks.
-    """
-    if not isinstance(data, (str, Path)) or not Path(data).is_file():
-        return None
-    path = Path(data)
-    is_large = path.stat().st_size > MAX_BYTES
-    with path.open("rb") as start:
-        is_parquet = start.read(4) == b"PAR1"
-    if is_parquet and not is_large:
-        is_large = TableFile(path).rows > MAX_ROWS
-    if not is_large:
-        return None
-    if not is_parquet:
-        raise UserError("A file as large as this is read in blocks: save it as Parquet.", title="This file is too big")
-    return TableFile(path)
 
 
 def _in_blocks(file: TableFile, first: Prepared[UploadedTable], costs: tuple[float, ...]) -> UploadedTable:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dpviz.datasets import UniformLogistic
+from dpviz.datasets import UniformLogistic, UploadedTable
 from dpviz.datasets.synthetic import LatentGame, ProcessDraws
 from dpviz.execution.runner import Runner
 from dpviz.experiments.experiment import Experiment
@@ -46,6 +46,9 @@ def test_memory_grows_with_the_table_the_batches_and_the_repeats() -> None:
     assert drawn == 100 * 8 * 1000, "a row number for each row of each repeat's batch"
     marked = size(model(batch_fraction=0.5)) - size(model())
     assert marked == (100 + 8) * 100_000, "or a mark on every row, and all row numbers of one repeat"
+    names = tuple(map(str, range(20)))
+    file = UploadedTable(identity="b" * 32, n=10**7, bounds=((0.0, 1.0),) * 20, names=names)
+    assert 1.83e9 < size(model(data=file, repeats=1)) < 2.5e9, "of a file in blocks the rows are in memory once"
 
 
 def test_what_would_fill_the_memory_of_the_server_is_refused() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import dpviz
 from dpviz.datasets import own_table
+from dpviz.datasets.uploads import limits
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
 from dpviz.problems import private_bounds as module
@@ -74,7 +75,7 @@ def test_what_was_bought_is_part_of_every_guarantee_and_a_model_says_so(tmp_path
     with pytest.raises(TypeError):
         dict(**bought)  # type: ignore[arg-type]
     FRAME.to_parquet(tmp_path / "t.parquet")
-    monkeypatch.setattr(own_table, "MAX_ROWS", N - 1)
+    monkeypatch.setattr(limits, "MAX_ROWS", N - 1)
     for rows in (FRAME, tmp_path / "t.parquet"):
         data = dpviz.table(rows, target="flag", positive=1, features=["age", "debt"], bounds=twice)
         experiment = dpviz.Experiment(dpviz.LogisticRegression(data=data), dpviz.Nesterov(iterations=3), epsilon=2)
