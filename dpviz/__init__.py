@@ -58,8 +58,9 @@ _NAMES_BY_MODULE = {
     "problems.games.group_loss": ("GroupLoss",),
     "problems.games.marginals": ("MarginalQueries",),
     "problems.games.simplex_learning": ("SparseRegression",),
+    "problems.private_bounds": ("private_bounds",),
     "problems.nonconvex": ("LogisticTukey", "RobustComponent"),
-    "problems.values.black_box": ("PhaseRetrieval",),
+    "problems.values.black_box": ("CappedRegression", "PhaseRetrieval"),
     "problems.tuning.model_tuning": ("LengthScales",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}

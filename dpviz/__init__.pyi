@@ -59,7 +59,9 @@ from dpviz.problems.linear.linear_models import LogisticRegression as LogisticRe
 from dpviz.problems.linear.quadratic import Quadratic as Quadratic
 from dpviz.problems.nonconvex import LogisticTukey as LogisticTukey
 from dpviz.problems.nonconvex import RobustComponent as RobustComponent
+from dpviz.problems.private_bounds import private_bounds as private_bounds
 from dpviz.problems.tuning.model_tuning import LengthScales as LengthScales
+from dpviz.problems.values.black_box import CappedRegression as CappedRegression
 from dpviz.problems.values.black_box import PhaseRetrieval as PhaseRetrieval
 from dpviz.sweeps.sweep import Sweep as Sweep
 

@@ -34,6 +34,7 @@ EXAMPLES = {
     "dpviz.library": ["audit", "calibrate", "epsilon", "open"],
     "dpviz.privacy.accounting.accountants": ["tightest", "when_stopped"],
     "dpviz.privacy.statistics.analyses": ["Analyses"],
+    "dpviz.problems.private_bounds": ["private_bounds"],
     "dpviz.privacy.audit": ["epsilon_lower_bound"],
     "dpviz.privacy.calibration": ["calibrate_gaussian", "calibrate_laplace"],
     "dpviz.privacy.conversions": ["convert"],

@@ -35,7 +35,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "checkpoints later numbers one_thread processes resources templates",
     ),
     "dpviz.families": (" ".join(FAMILIES),),
-    "dpviz.problems": ("values", "nonconvex", "games linear tuning", "base", "model"),
+    "dpviz.problems": ("values", "nonconvex", "games linear tuning", "base", "model private_bounds"),
     # Noise and plans above budgets, budgets above accounting, accounting above events.
     "dpviz.privacy": (
         "statistics verification",

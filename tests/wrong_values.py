@@ -50,6 +50,7 @@ FITS: Mapping[str, tuple[str, ...]] = {
     "delta": (),
     "optional delta": ("None",),
     "amount": ("1", "2.5", "1e9", "10**9"),
+    "cost": ("1", "2.5"),
     "order": ("2.5", "1e9", "10**9"),
     "share": ("0", "1"),
     "count": ("1", "10**9", "10**400"),
@@ -136,6 +137,11 @@ def calls() -> list[Call]:
             {"positive": "class", "features": "optional names", "categories": "tables", "drop_missing": "flag"}
             | {"constant": "flag", "group": "optional", "groups": "names", "shares": "numbers", "user": "optional"}
             | {"reading": "optional"},
+        ),
+        Call(
+            dpviz.private_bounds,
+            {"data": table, "columns": ["mean_area"], "epsilon": 1.0, "user": None, "reading": None},
+            {"epsilon": "cost", "user": "optional", "reading": "optional"},
         ),
         Call(dpviz.open, {"source": experiment.to_json()}),
         Call(

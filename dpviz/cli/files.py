@@ -17,8 +17,8 @@ import click
 from dpviz import families
 from dpviz.datasets import Upload, read_table
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.uploads.files import TableFile, is_parquet
-from dpviz.datasets.uploads.limits import MAX_BYTES, MAX_ROWS
+from dpviz.datasets.uploads import limits
+from dpviz.datasets.uploads.files import large_file
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
@@ -153,14 +153,13 @@ def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = Fals
         return NO_TABLES
     if table is None:
         raise UserError("These settings are for a file of your own. Say where it is: --table FILE.")
-    if data.n > MAX_ROWS or table.stat().st_size > MAX_BYTES:
+    file = large_file(table)
+    if file is not None:
         if not in_blocks:
-            raise UserError(f"Only `dpviz run` reads more than 50 MB, or {MAX_ROWS:,} rows.", title="A file in blocks")
-        with table.open("rb") as file:
-            start = file.read(4)
-        if not is_parquet(start, table.name):
-            raise UserError("A file as large as this is read in blocks: save it as Parquet.")
-        return {data.identity: TableFile(table)}
+            raise UserError(
+                f"Only `dpviz run` reads more than 50 MB, or {limits.MAX_ROWS:,} rows.", title="This file is too big"
+            )
+        return {data.identity: file}
     frame = read_table(table.read_bytes(), table.name, reading=data.reading)
     with warnings.catch_warnings(record=True, action="always") as notes:
         rows = data.rows(frame)

@@ -47,6 +47,9 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     click.echo(f"Guarantee of each method: {experiment.promise}.\n")
     click.echo(rows_as_text([_row(method) for method in methods]))
     click.echo("")
+    for method in methods:
+        for note in method["notes"]:
+            click.echo(f"{method['method']}: {note}")
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
     return 0
@@ -63,6 +66,7 @@ def _numbers(label: str, plan: Plan, delta: float) -> dict[str, Any]:
         if len(nonzero):
             noise[name] = {"first": float(nonzero[0]), "last": float(nonzero[-1])}
     result: dict[str, Any] = {"method": label, "steps": plan.iterations, "stops_by_itself": plan.stops, "noise": noise}
+    result["notes"] = list(plan.notes)
     if not plan.private:
         return result | {"epsilon": None, "delta": None, "accountant": None}
     reading = results.reading(plan, plan.iterations, delta)

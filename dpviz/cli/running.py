@@ -152,6 +152,7 @@ def stopped_by_ctrl_c() -> Iterator[threading.Event]:
 # --------------------------------------------------------------------------------------------------------- the commands
 
 LARGE = 1e9  # bytes of memory above which a run prints its estimate
+PROCESS = 0.25e9  # bytes of a process and its libraries, before it runs anything
 
 
 @click.command()
@@ -184,7 +185,7 @@ def run(
     if not experiment.public and not quiet:
         runs = [(plan, experiment.replicates) for plan in planned.plans.values()]
         click.echo(f"This run makes {results.releases(runs, experiment.budget)}.", err=True)
-    size = experiment.estimated_bytes(planned.plans)
+    size = PROCESS + experiment.estimated_bytes(planned.plans)
     if size > LARGE and not quiet:
         click.echo(f"Needs at most about {short_up(size / 1e9, 2)} GB of memory.", err=True)
     with computing(store, max_seconds) as backend:

@@ -64,6 +64,11 @@ class DataSpecification(Specification, Generic[F, Loaded]):
         return ()
 
     @property
+    def costs(self) -> tuple[float, ...]:
+        """The ε of every release of these rows by which facts were bought; a run's budget pays for them first."""
+        return ()
+
+    @property
     def carried(self) -> Mapping[str, Any]:
         """Tables that the source brings along, by identity, as `load` needs them; empty for one that draws its rows."""
         return NO_TABLES

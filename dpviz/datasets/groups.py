@@ -6,7 +6,7 @@ The list of groups and their shares are declared, never counted: counts would re
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,6 +19,7 @@ from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import (
     CONSTANT,
     CONSTANT_RANGE,
+    Cost,
     Missing,
     Name,
     Prepared,
@@ -261,7 +262,7 @@ class GroupedUpload(Upload, GroupedSpecification):
     group: Name = "group"
     groups: tuple[Name, ...] = Field(min_length=1, max_length=MAX_GROUPS)
     shares: tuple[float, ...]
-    shares_costs: tuple[Annotated[float, Field(gt=0, le=50)], ...] = Field((), max_length=100)
+    shares_costs: tuple[Cost, ...] = Field((), max_length=100)
     target: Name | None = "target"
     positive: Name = "1"
     missing: Missing = "fill"
@@ -274,6 +275,10 @@ class GroupedUpload(Upload, GroupedSpecification):
         if mistake:
             raise ValueError(mistake)
         return self
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        return (*super().costs, *self.shares_costs)
 
     @property
     def _columns(self) -> str:

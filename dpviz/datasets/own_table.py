@@ -1,7 +1,8 @@
 """A table of your own as the data of a problem, in one call."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,55 @@ from dpviz.datasets.categories import CategoricalUpload, prepare_categories
 from dpviz.datasets.groups import GroupedUpload, prepare_groups
 from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import frame_of, plain
-from dpviz.datasets.uploads.files import TableFile, read_table
-from dpviz.datasets.uploads.limits import MAX_BYTES, MAX_ROWS, UNDECLARED, check_columns, shown
+from dpviz.datasets.uploads.files import TableFile, large_file, read_table
+from dpviz.datasets.uploads.limits import UNDECLARED, check_columns, shown
 from dpviz.datasets.uploads.parsing import Declared, class_label
 from dpviz.datasets.uploads.reading import Reading
-from dpviz.datasets.uploads.upload import NO_CATEGORIES, Prepared, U, UploadedTable, new_identity, prepare
+from dpviz.datasets.uploads.upload import NO_CATEGORIES, Prepared, U, UploadedTable, in_ranges, new_identity, prepare
 from dpviz.datasets.users import UserUpload, prepare_users
 from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow
+from dpviz.numbers import short_up
 
 Bounds = Mapping[str, tuple[float, float]]  # the declared range (lowest, highest) of each column
 NO_BOUNDS: Bounds = {}
 _LISTED = 6  # the largest number of columns that an error names
+
+
+@dataclass(frozen=True)
+class BoughtRanges:
+    """Ranges of columns that were released privately, by `dpviz.private_bounds`, with the ε that they cost.
+
+    `bought | {"age": (0, 120)}` adds declared ranges, which take precedence, and `bought | more` another release. It is
+    no mapping: a copy of the ranges alone would lose their cost.
+
+    ranges : (lowest, highest) by column. costs : the ε of every release, each of which counts, used or not.
+    columns : the columns that were asked for; one that is not in `ranges` has too few rows for its noise.
+    user : the column of users, all of whose rows are protected; None where a single row is.
+    """
+
+    ranges: Bounds
+    costs: tuple[float, ...]
+    columns: tuple[str, ...]
+    user: str | None = None
+
+    def __repr__(self) -> str:
+        missing = [name for name in self.columns if name not in self.ranges]
+        ranges = ", ".join(in_ranges(list(self.ranges), list(self.ranges.values())))
+        without = f"; no range for {', '.join(missing)}" if missing else ""
+        unit = "row" if self.user is None else f"user by {self.user}"
+        return f"<BoughtRanges for ε = {' + '.join(map(short_up, self.costs))}, one {unit} replaced: {ranges}{without}>"
+
+    def __or__(self, more: "BoughtRanges | Bounds") -> "BoughtRanges":
+        if not isinstance(more, BoughtRanges):
+            return replace(self, ranges={**self.ranges, **more})
+        if more.user != self.user:
+            raise UserError("Buy both with the same `user`.", title="These ranges protect different units")
+        columns = tuple(dict.fromkeys((*self.columns, *more.columns)))
+        return BoughtRanges({**self.ranges, **more.ranges}, (*self.costs, *more.costs), columns, self.user)
+
+    def __ror__(self, declared: Bounds) -> "BoughtRanges":
+        return self | declared
 
 
 @checked
@@ -34,7 +72,7 @@ def table(
     target: str | None = None,
     positive: str | float | bool | None = None,
     features: Sequence[str] | None = None,
-    bounds: Bounds | tuple[float, float] = NO_BOUNDS,
+    bounds: Bounds | tuple[float, float] | BoughtRanges = NO_BOUNDS,
     categories: Mapping[str, Declared] = NO_CATEGORIES,
     drop_missing: bool = False,
     constant: bool = False,
@@ -61,8 +99,9 @@ def table(
         The class of the target that counts as yes. None: the target is a number, whose range is in `bounds`.
     features : sequence of str, optional
         The columns to learn from. By default all that have no other use.
-    bounds : mapping of column to (lowest, highest), or one pair for all
-        The range of every numeric feature, and of a target that is a number.
+    bounds : mapping of column to (lowest, highest), one pair for all, or what `dpviz.private_bounds` returns
+        The range of every numeric feature, and of a target that is a number. What bought ranges cost comes off the
+        budget of every run.
     categories : mapping of column to its categories
         Features of texts, each category a feature that is 0 or 1: as in `dpviz.datasets.prepare_categories`. With
         neither target nor bounds the table is one of categories alone, for synthetic data.
@@ -108,7 +147,7 @@ def table(
     """
     if isinstance(data, tuple) and len(data) == 2:
         data, target = _frame_of_arrays(*data), target or "y"
-    file = _file_in_blocks(data)  # None unless the data are a file too large to be read as a whole
+    file = large_file(Path(data)) if isinstance(data, (str, Path)) else None
     if file is not None and (target is None or group is not None or user is not None):
         raise UserError(
             "Groups, users and categories alone are read as a whole: at most 50 MB, and a million rows.",
@@ -124,7 +163,16 @@ def table(
     numeric = [name for name in features if name not in categories]
     # The columns that need a range: a target without a positive class is a number.
     ranged = numeric if positive is not None or target is None else [*numeric, target]
-    if not isinstance(bounds, Mapping):
+    costs = bounds.costs if isinstance(bounds, BoughtRanges) else ()
+    if isinstance(bounds, BoughtRanges):
+        if user is not None and bounds.user != user:  # ranges that protect users protect their rows, too
+            raise UserError(
+                f"Buy them with the `user` of the table: dpviz.private_bounds(…, user={user!r}).",
+                title="The ranges protect another unit than the table",
+            )
+        # A range that is of no column here may have been bought for another table of the same rows.
+        bounds = {name: bounds.ranges[name] for name in ranged if name in bounds.ranges}
+    elif not isinstance(bounds, Mapping):
         bounds = dict.fromkeys(ranged, bounds)
     _check_ranges(ranged, bounds)
     declared: dict[str, Any] = {
@@ -142,13 +190,22 @@ def table(
                 "Leave out user and categories, and give `positive` with a target.",
                 title="A table with groups has numeric features and two classes",
             )
-        return _carrying(prepare_groups(frame, **declared, group=group, groups=groups, shares=shares))
+        return _carrying(prepare_groups(frame, **declared, group=group, groups=groups, shares=shares), costs)
     if target is None:
         raise UserError("Give the column to predict, target=…, or a `group`.", title="Nothing says what to predict")
     declared |= {"categories": categories, "target_range": bounds[target] if target in ranged else None}
     if user is not None:
-        return _carrying(prepare_users(frame, **declared, user=user))
-    return _carrying(prepare(frame, **declared)) if file is None else _in_blocks(file, prepare(frame, **declared))
+        return _carrying(prepare_users(frame, **declared, user=user), costs)
+    result = prepare(frame, **declared)
+    return _carrying(result, costs) if file is None else _in_blocks(file, result, costs)
+
+
+def blocks_of(data: Any, reading: Reading | None = None) -> Iterator["pd.DataFrame"]:
+    """Yield a table of any kind that `table` accepts, as DataFrames: the blocks of a large file, else the whole."""
+    if isinstance(data, tuple) and len(data) == 2:
+        data = _frame_of_arrays(*data)
+    file = large_file(Path(data)) if isinstance(data, (str, Path)) else None
+    yield from [_frame(data, reading)] if file is None else file.blocks()
 
 
 def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
@@ -193,38 +250,17 @@ def _read_bytes(path: Path) -> bytes:
         raise UserError(f"{path}: {error.strerror or error}.", title="This file cannot be read") from None
 
 
-def _file_in_blocks(data: Any) -> TableFile | None:
-    """Return the file if `data` is the path of one that is too large to be read as a whole; None for other data.
-
-    A file is too large above MAX_BYTES, and a Parquet file also above MAX_ROWS. Raises UserError for a large file of
-    another format, as only Parquet can be read in blocks.
-    """
-    if not isinstance(data, (str, Path)) or not Path(data).is_file():
-        return None
-    path = Path(data)
-    is_large = path.stat().st_size > MAX_BYTES
-    with path.open("rb") as start:
-        is_parquet = start.read(4) == b"PAR1"
-    if is_parquet and not is_large:
-        is_large = TableFile(path).rows > MAX_ROWS
-    if not is_large:
-        return None
-    if not is_parquet:
-        raise UserError("A file as large as this is read in blocks: save it as Parquet.", title="This file is too big")
-    return TableFile(path)
-
-
-def _in_blocks(file: TableFile, first: Prepared[UploadedTable]) -> UploadedTable:
+def _in_blocks(file: TableFile, first: Prepared[UploadedTable], costs: tuple[float, ...]) -> UploadedTable:
     """Return the declarations of a file that is read in blocks, which carry the file in place of rows.
 
     first : the declarations, prepared from the first block alone. Here they get the number of rows of the whole file,
-    which must be read for that if rows with missing values are left out.
+    which must be read for that if rows with missing values are left out. costs : `ranges_costs`.
     """
     upload = first.specification
     n = file.rows
     if upload.missing == "drop":
         n = sum(len(upload.read(frame).table) for frame in file.blocks())
-    return upload.replaced(identity=new_identity(), n=n).carrying(file)
+    return upload.replaced(identity=new_identity(), n=n, ranges_costs=costs).carrying(file)
 
 
 def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
@@ -235,8 +271,10 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
     without = [name for name in names if not is_range(*bounds.get(name, UNDECLARED))]
     if without:
         listed = ", ".join(map(shown, without[:_LISTED])) + " and more" * (len(without) > _LISTED)
+        names_in_call = ", ".join(map(repr, without[:_LISTED])) + ", …" * (len(without) > _LISTED)
         raise UserError(
             f"Declare them: bounds={{{without[0]!r}: (lowest, highest), …}}, known without its rows. "
+            f"Or buy them with a part of the budget: bounds=dpviz.private_bounds(data, [{names_in_call}], epsilon=…). "
             f"Or leave columns out by features=[…]. Without a range: {listed}.",
             title=f"{len(without)} column{'s need' if len(without) > 1 else ' needs'} a range",
         )
@@ -248,12 +286,15 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
         )
 
 
-def _carrying(result: Prepared[U]) -> U:
-    """Return the declarations of a prepared table, which carry its rows; warn of rows left out and of odd cells."""
+def _carrying(result: Prepared[U], costs: tuple[float, ...] = ()) -> U:
+    """Return the declarations of a prepared table, which carry its rows; warn of rows left out and of odd cells.
+
+    costs : `ranges_costs`.
+    """
     notes = list(result.notes)
     if result.dropped:
         notes.insert(0, f"rows left out because of missing values: {result.dropped:,}")
     for note in notes:
         # Level 4 is the line that calls `table`: between are this function, `table`, and its wrapper by `checked`.
         warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=4)
-    return result.specification.carrying(result.table)
+    return result.specification.replaced(ranges_costs=costs).carrying(result.table)

@@ -77,7 +77,7 @@ class UserUpload(UploadedTable):
         """Make the array of `UploadedTable.read`, with the number of each row's user in one more column at its end."""
         rows_read = super().read(frame)
         check_columns(frame, (self.user,))
-        table = np.column_stack([rows_read.table, _user_numbers(frame[self.user][rows_read.kept])])
+        table = np.column_stack([rows_read.table, user_numbers(frame[self.user][rows_read.kept])])
         table.flags.writeable = False
         return replace(rows_read, table=table)
 
@@ -130,7 +130,7 @@ def count_users(table: np.ndarray) -> int:
     return int(table[:, -1].max(initial=-1)) + 1
 
 
-def _user_numbers(column: "pd.Series") -> np.ndarray:
+def user_numbers(column: "pd.Series") -> np.ndarray:
     """Number the users in the alphabetical order of their names, from 0; return the number of each row's user, (n,).
 
     All rows without a name share one number, the last.

@@ -17,6 +17,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan, Privacy, privacy_of
 from dpviz.experiments.trace import CLOUD, LEAST_RECORDS, RECORDS, ArmTrace, Trace, recording_grid
+from dpviz.numbers import short_up
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
@@ -224,8 +225,10 @@ class Experiment(Displayed, Specification):
 
     @property
     def promise(self) -> str:
-        """The guarantee with the unit of protection, such as "one row replaced"."""
-        return f"{self.guarantee}{';' if self.problem.from_data else ','} {self.problem.unit}"
+        """The guarantee with the unit of protection, and what it includes besides the run."""
+        earlier = accountants.total(self.problem.facts().released, "epsilon") if self.budget.private else 0.0
+        included = f"; this includes ε = {short_up(earlier)} of releases before the run" if earlier else ""
+        return f"{self.guarantee}{';' if self.problem.from_data else ','} {self.problem.unit}{included}"
 
     @checked
     def plan(self, arm: Arm) -> Plan:

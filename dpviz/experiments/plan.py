@@ -98,7 +98,8 @@ class Plan(Displayed):
 
     def __repr__(self) -> str:
         at_most = "at most " if self.stops else ""
-        return f"<Plan of {at_most}{self.iterations:,} iterations at {self.guarantee}>"
+        notes = "".join(f"; {note}" for note in self.notes)
+        return f"<Plan of {at_most}{self.iterations:,} iterations at {self.guarantee}{notes}>"
 
     def __post_init__(self) -> None:
         """Raise ValueError for arrays of a wrong shape or order; make all arrays and mappings read-only."""

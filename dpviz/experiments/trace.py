@@ -9,6 +9,7 @@ import numpy as np
 
 from dpviz.arguments import Between, checked, one_of
 from dpviz.datasets.base import DatasetSpecification
+from dpviz.datasets.groups import GroupedSpecification
 from dpviz.displays import Displayed
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot, Status
@@ -397,10 +398,10 @@ class Trace(Displayed):
         problem = self.problem
         score = None if problem is None or not len(released) else problem.linear_score(released[replicate])
         data = None if problem is None else problem.dataset
-        if score is None or not isinstance(data, DatasetSpecification):
+        if score is None or not isinstance(data, DatasetSpecification | GroupedSpecification):
+            name = "the run" if problem is None else repr(problem.title)
             raise UserError(
-                "The releases of a run are in `trace.lane(label).output`.",
-                title="No linear model of a table was released",
+                f"`trace.lane(label).output` has what {name} released.", title="No linear model of a table was released"
             )
         guarantee = self.promise if arm_trace.private else "none: it was trained without privacy"
         return Model(score, data, guarantee)

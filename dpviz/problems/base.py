@@ -16,7 +16,7 @@ from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, DataSpecification
 from dpviz.errors import UserError
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.events import Event, Relation
+from dpviz.privacy.events import Event, Laplace, Relation
 from dpviz.privacy.releases import Norm, Query
 from dpviz.problems.model import Score
 from dpviz.specification import Specification
@@ -205,6 +205,17 @@ class ProblemSpecification(Specification, ABC):
     @property
     def read_by_itself(self) -> tuple[str, ...]:
         """The part of `from_data` that are settings of the problem itself; the others are settings of its data set."""
+        return ()
+
+    @property
+    def released(self) -> tuple[Event, ...]:
+        """Events by which some of the facts were released before the run (`Facts.released`)."""
+        costs_of_data = self.dataset.costs if isinstance(self.dataset, DataSpecification) else ()
+        return (*map(Laplace, costs_of_data), *self.released_by_itself)
+
+    @property
+    def released_by_itself(self) -> tuple[Event, ...]:
+        """The part of `released` that are settings of the problem itself; the others are settings of its data set."""
         return ()
 
     @property

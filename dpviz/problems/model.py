@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification
+from dpviz.datasets.groups import GroupedFacts, GroupedSpecification, GroupedUpload
 from dpviz.datasets.uploads.columns import encode_target
 from dpviz.datasets.uploads.parsing import class_label
 from dpviz.datasets.uploads.upload import UploadedTable
@@ -49,7 +50,7 @@ class Model:
     """
 
     linear_score: Score
-    data: DatasetSpecification
+    data: DatasetSpecification | GroupedSpecification
     guarantee: str
 
     @property
@@ -70,17 +71,23 @@ class Model:
     def __repr__(self) -> str:
         largest = np.argsort(-np.abs(self.coef_), kind="stable")[:3]
         terms = ", ".join(f"{self.names[j]} {self.coef_[j]:+.3g}" for j in largest)
-        return f"<Model of {len(self.coef_)} coefficients: {terms}, …; {self.guarantee}>"
+        count, more = len(self.coef_), ", …" * (len(self.coef_) > len(largest))
+        return f"<Model of {count} coefficient{'s' * (count > 1)}: {terms}{more}; {self.guarantee}>"
 
     @property
     def classes_(self) -> np.ndarray | None:
         """[False, True], the negative and the positive class; None for a target that is a number."""
-        return None if self._facts.target is not None else np.array([False, True])
+        return None if self._predicts_numbers else np.array([False, True])
 
     @property
-    def _facts(self) -> DatasetFacts:
-        """The public facts of the table. Its `target` is the range of the target, None where there are two classes."""
+    def _facts(self) -> DatasetFacts | GroupedFacts:
+        """The public facts of the table."""
         return self.data.facts()
+
+    @property
+    def _predicts_numbers(self) -> bool:
+        """True if the target is a number, which has a declared range; False if it is one of two classes."""
+        return getattr(self._facts, "target", None) is not None  # a table with groups has two classes
 
     def decision_function(self, rows: Any) -> np.ndarray:
         """Compute the score (n,) of rows, intercept + Σ coefficient × value. rows : as in `predict`."""
@@ -103,7 +110,7 @@ class Model:
             If a column is missing, or an array has another number of columns.
         """
         score = self.decision_function(rows)
-        return score if self._facts.target is not None else score > 0
+        return score if self._predicts_numbers else score > 0
 
     def predict_proba(self, rows: Any) -> np.ndarray:
         """Predict the probabilities (n, 2) of the classes; of a logistic model only.
@@ -137,7 +144,7 @@ class Model:
         UserError
             If there is no target, or as `predict` does.
         """
-        target = self.data.target if isinstance(self.data, UploadedTable) else None
+        target = self.data.target if isinstance(self.data, UploadedTable | GroupedUpload) else None
         if y is None:
             if not isinstance(rows, pd.DataFrame) or target not in rows.columns:
                 raise UserError(
@@ -145,8 +152,8 @@ class Model:
                 )
             y = rows[target]
         predicted, labels = self.predict(rows), pd.Series(np.asarray(y))
-        if self._facts.target is None:
-            if not isinstance(self.data, UploadedTable):  # labels ±1, or True and False
+        if not self._predicts_numbers:
+            if not isinstance(self.data, UploadedTable | GroupedUpload):  # labels ±1, or True and False
                 is_positive = labels.astype(float).to_numpy() > 0
             elif labels.dtype == bool and class_label(self.data.positive) != "False":
                 is_positive = labels.to_numpy()  # as of `predict`: True for the positive class
@@ -164,8 +171,8 @@ class Model:
             "coefficients": dict(zip(self.names, self.coef_.tolist(), strict=True)),
             "intercept": self.intercept_,
             "ranges": dict(zip(facts.names, facts.bounds, strict=True)),
-            "positive": getattr(self.data, "positive", None) if facts.target is None else None,
-            "predicts": "positive where the score is above 0" if facts.target is None else "the score",
+            "positive": None if self._predicts_numbers else getattr(self.data, "positive", None),
+            "predicts": "the score" if self._predicts_numbers else "positive where the score is above 0",
             "guarantee": self.guarantee,
         }
 
@@ -191,14 +198,16 @@ class Model:
         No row is left out because of missing values. Raises UserError if a column is missing.
         """
         data = self.data
-        if not isinstance(data, UploadedTable):
+        if not isinstance(data, UploadedTable | GroupedUpload):
             missing = [name for name in self.names if name not in rows.columns]
             if missing:
                 raise UserError("Give all columns of the features.", title=f"Column {missing[0]!r} is missing")
             return rows[list(self.names)].to_numpy(dtype=float)
         frame = rows.reset_index(drop=True)
-        if data.target not in frame.columns:  # which `read` needs, although nothing depends on it here
-            frame = frame.assign(**{data.target: np.nan})
+        # Columns that `read` needs, although nothing depends on them here.
+        for name in (data.target, getattr(data, "group", None), getattr(data, "user", None)):
+            if name is not None and name not in frame.columns:
+                frame = frame.assign(**{name: np.nan})
         table = data.replaced(missing="fill").read(frame).table  # "fill", so that every row gets a prediction
         return data.model_copy(update={"n": len(table)}).raw_rows({data.identity: table})[0]
 

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpviz.cli import files, running
+from dpviz.cli import running
 from dpviz.datasets import UploadedTable
+from dpviz.datasets.uploads import limits
 from dpviz.experiments.experiment import Experiment
 from dpviz.exports.export import to_settings
 from dpviz.problems.linear.linear_models import LogisticRegression
@@ -25,7 +26,7 @@ def test_a_large_file_is_read_in_blocks_with_the_same_numbers(shell, monkeypatch
     own = Experiment(problem=LogisticRegression(data=data), arms=EXPERIMENT.arms, replicates=2)
     Path("own.json").write_text(to_settings(own))
     whole = shell("run own.json --table mine.parquet --diagnostics")[1]
-    monkeypatch.setattr(files, "MAX_ROWS", 300)
+    monkeypatch.setattr(limits, "MAX_ROWS", 300)
     monkeypatch.setattr(running, "LARGE", 0)
     code, out, err = shell("run own.json --table mine.parquet --diagnostics")
     rows = [[line for line in text.splitlines() if line.startswith("floor")] for text in (whole, out)]
@@ -35,6 +36,7 @@ def test_a_large_file_is_read_in_blocks_with_the_same_numbers(shell, monkeypatch
         and rows[0] == rows[1]
         and re.search(r"Needs at most about [\d.×⁻⁰-⁹]+ GB of memory\.", err)
     )
+    monkeypatch.setattr(limits, "MAX_BYTES", 300)
     code, _, err = shell("run own.json --table mine.csv")
     assert code == 2 and "save it as Parquet" in err
     code, _, err = shell("sweep own.json --table mine.parquet --grid epsilon=1,2")

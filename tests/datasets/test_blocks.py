@@ -64,6 +64,16 @@ def test_every_problem_has_the_rows_of_the_whole_table(stored: Path, drop: bool)
     assert clipped.build(inside).shortened_share == pytest.approx(clipped.build(beside).shortened_share)  # type: ignore[arg-type]
 
 
+def test_of_a_file_in_blocks_only_a_block_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ROWS", 5_000)
+    path, numbers = tmp_path / "large.parquet", np.random.default_rng(0).random((300_000, 4))
+    pd.DataFrame(numbers, columns=list("abcd")).to_parquet(path, row_group_size=20_000)
+    del numbers
+    before = pyarrow.total_allocated_bytes()
+    sizes = [pyarrow.total_allocated_bytes() - before for _ in TableFile(path).blocks()]
+    assert len(sizes) == 60 and max(sizes) < path.stat().st_size / 2
+
+
 def test_a_target_that_is_a_number_too(stored: Path) -> None:
     data, _ = upload(stored, False)
     number = data.replaced(target="pay", names=("age",), bounds=(BOUNDS["age"],), target_range=(-9e3, 9e3))

@@ -11,7 +11,8 @@ import pyarrow
 import pytest
 
 import dpviz
-from dpviz.datasets import UploadedTable, own_table, prepare
+from dpviz.datasets import UploadedTable, prepare
+from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.files import TableFile
 
 N = 40
@@ -97,7 +98,7 @@ def test_groups_users_and_categories_have_the_same_way() -> None:
 def test_a_large_file_is_read_in_blocks_and_gives_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _as("parquet", tmp_path)
     whole = dpviz.table(path, **DECLARED)
-    monkeypatch.setattr(own_table, "MAX_ROWS", N - 1)
+    monkeypatch.setattr(limits, "MAX_ROWS", N - 1)
     in_blocks = dpviz.table(path, **DECLARED)
     assert isinstance(in_blocks.carried[in_blocks.identity], TableFile) and in_blocks.n == N
     with pytest.raises(dpviz.UserError):

@@ -1,16 +1,22 @@
 """Models that runs release: in the units of the table they say what the problem's own rows say."""
 
 import json
-from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpviz
+from dpviz.datasets.base import DatasetSpecification
+from dpviz.datasets.groups import GroupedSpecification
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.games.games import to_ball
 from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.problems.model import Model
-from dpviz.problems.values.black_box import CappedRegression, ReluNetwork, TableModel
+from dpviz.problems.nonconvex import MarginModel, SigmoidTukey
+from dpviz.problems.tuning import model_tuning
+from dpviz.problems.values.black_box import ReluNetwork, TableModel
 
 N = 60
 _RNG = np.random.default_rng(0)
@@ -24,9 +30,13 @@ CLASSES = dpviz.table(
 )
 NUMBERS = dpviz.table(FRAME, target="cost", features=["age", "pay"], bounds=BOUNDS | {"cost": (0, 400)})
 TWO_FEATURES = dpviz.table(FRAME, target="sick", positive="yes", features=["age", "pay"], bounds=BOUNDS)
+GROUPS: dict[str, Any] = {"group": "town", "groups": ("A", "B"), "shares": (0.3, 0.3)}
+GROUPED = dpviz.table(
+    FRAME, target="sick", positive="yes", features=["age", "pay"], bounds=BOUNDS, constant=True, **GROUPS
+)
 METHOD = dpviz.Nesterov(iterations=20)
 MODELS = (dpviz.LogisticRegression, CLASSES), (dpviz.LeastSquares, CLASSES), (dpviz.HuberRegression, NUMBERS)
-PROBLEMS: Mapping[str, LinearModel | TableModel] = {
+PROBLEMS: dict[str, ProblemSpecification] = {
     f"{cls.__name__}, {data.target}, {scaling}, {intercept}": cls(data=data, scaling=scaling, intercept=intercept)
     for cls, data in (
         (dpviz.LogisticRegression, CLASSES),
@@ -35,13 +45,31 @@ PROBLEMS: Mapping[str, LinearModel | TableModel] = {
     )
     for scaling in ("unit", "centred")
     for intercept in ("yes", "no")
-} | {f"capped, {targets}": CappedRegression(data=NUMBERS, targets=targets) for targets in ("symmetric", "unit")}
+}
+PROBLEMS |= {
+    f"capped, {targets}": dpviz.CappedRegression(data=NUMBERS, targets=targets) for targets in ("symmetric", "unit")
+}
+PROBLEMS |= {
+    "group loss": dpviz.GroupLoss(data=GROUPED, loss="logistic", radius=2),
+    "Tukey": dpviz.LogisticTukey(data=CLASSES, divisor=3),
+    "sigmoid, as they are": SigmoidTukey(data=CLASSES, scaling="none", divisor=100),
+    "tuned, classes": model_tuning.HuberRegression(data=CLASSES),
+    "tuned, a number": model_tuning.HuberRegression(data=NUMBERS, most_features=1),  # the other's coefficient is 0
+}
 
 
-def _scores(problem: LinearModel | TableModel, x: np.ndarray) -> np.ndarray:
+def _scores(problem: Any, x: np.ndarray) -> np.ndarray:
     """The predictions of x (d,) for the table's rows by the problem's own arrays, in the unit of the target."""
     if isinstance(problem, LinearModel):
         score = problem.rows(problem.data.load(problem.carried)).features @ x
+    elif isinstance(problem, MarginModel):
+        data = problem.data.load(problem.carried)
+        score = data.labels * (problem.rows(data)[0] @ x)
+    elif isinstance(problem, dpviz.GroupLoss):
+        return np.asarray(problem.data.load(problem.carried).features @ to_ball(x, problem.radius))
+    elif isinstance(problem, model_tuning.HuberRegression):
+        score = x[0] + problem.rows(problem.carried).features @ x[1:]
+        score = score if problem.data.facts().target is None else score / 2  # of a target in [-2, 2]
     else:
         score = problem.drawn(problem.carried)[0] @ x
         score = 2 * score - 1 if problem.targets == "unit" else score
@@ -51,11 +79,12 @@ def _scores(problem: LinearModel | TableModel, x: np.ndarray) -> np.ndarray:
 
 def test_a_model_says_of_the_table_what_the_problem_says() -> None:
     for name, problem in PROBLEMS.items():
-        x = np.random.default_rng(1).normal(size=problem.facts().d)
+        d = problem.facts().d_x if isinstance(problem, dpviz.GroupLoss) else problem.facts().d
+        x = np.random.default_rng(1).normal(size=d)
         model, expected = _model(problem, x), _scores(problem, x)
         np.testing.assert_allclose(model.decision_function(FRAME), expected, rtol=1e-9, atol=1e-9, err_msg=name)
         score = ((expected > 0) == (FRAME.sick == "yes")).mean()
-        if problem.data.facts().target is not None:
+        if getattr(problem.dataset.facts(), "target", None) is not None:
             score = 1 - ((FRAME.cost - expected) ** 2).mean() / FRAME.cost.var(ddof=0)
         assert model.score(FRAME) == pytest.approx(score), name
 
@@ -68,10 +97,10 @@ def test_a_positive_class_false_is_scored_as_the_run_learnt_it() -> None:
     assert model.score(frame) == model.score(frame, frame.sick.astype(str)) == 1
 
 
-def _model(problem: LinearModel | TableModel, x: np.ndarray) -> Model:
-    score = problem.linear_score(x)
-    assert score is not None
-    return Model(score, problem.data, "none")
+def _model(problem: ProblemSpecification, x: np.ndarray) -> Model:
+    score, data = problem.linear_score(x), problem.dataset
+    assert score is not None and isinstance(data, DatasetSpecification | GroupedSpecification)
+    return Model(score, data, "none")
 
 
 def test_a_run_s_model_is_that_of_its_release_with_its_guarantee() -> None:
@@ -90,6 +119,27 @@ def test_a_run_s_model_is_that_of_its_release_with_its_guarantee() -> None:
     assert saved["coefficients"] == dict(zip(model.names, model.coef_.tolist(), strict=True))
 
 
+def test_a_run_of_every_family_has_a_model_whose_json_text_alone_predicts_the_same() -> None:
+    without_groups = FRAME.drop(columns=["town", "sick"])
+    cases: list[tuple[ProblemSpecification, Any, dict[str, float]]] = [
+        (dpviz.LeastSquares(data=NUMBERS), METHOD, {"epsilon": 1}),
+        (dpviz.GroupLoss(data=GROUPED), dpviz.VertexSampling(iterations=4), {"epsilon": 5, "delta": 1e-5}),
+        (dpviz.LogisticTukey(data=TWO_FEATURES), dpviz.ShortStep(iterations=4), {"rho": 1}),
+        (dpviz.CappedRegression(data=NUMBERS), dpviz.DirectionalDescent(descent_steps=4), {"mu": 1}),
+        (model_tuning.HuberRegression(data=NUMBERS), dpviz.RandomSearch(), {"mu": 1}),
+    ]
+    for problem, method, budget in cases:
+        trace = dpviz.Experiment(problem, method, **budget).run()
+        (label,) = trace.lanes
+        model = trace.model(label)
+        saved = json.loads(model.to_json())
+        values = without_groups.assign(constant=1.0)
+        clipped = [values[name].clip(*saved["ranges"][name]) * c for name, c in saved["coefficients"].items()]
+        score = saved["intercept"] + sum(clipped)
+        np.testing.assert_allclose(model.decision_function(without_groups), score, rtol=1e-9, atol=1e-12)
+        assert problem.unit in saved["guarantee"]
+
+
 def test_values_outside_of_the_ranges_count_as_their_ends_and_missing_ones_as_the_middle() -> None:
     model = _model(dpviz.LogisticRegression(data=TWO_FEATURES), np.array([1.0, -2.0]))
     rows = np.array([[1e9, 0.0], [100.0, 0.0], [np.nan, -1e9], [50.0, -10.0]])
@@ -100,11 +150,13 @@ def test_values_outside_of_the_ranges_count_as_their_ends_and_missing_ones_as_th
 
 def test_what_has_no_model_and_what_does_not_fit_one_is_said() -> None:
     trace = dpviz.Experiment(dpviz.Quadratic(), METHOD, epsilon=1).run()
+    game = dpviz.Experiment(dpviz.MatrixGame(), dpviz.VertexSampling(iterations=2), epsilon=1, delta=1e-6).run()
     regression = _model(dpviz.LeastSquares(data=NUMBERS), np.ones(2))
     network: TableModel = ReluNetwork(data=NUMBERS)
     assert network.linear_score(np.ones(3)) is None
     wrong = [
         lambda: trace.model("DP-NAG"),
+        lambda: game.model(*game.lanes),
         lambda: trace.model("Nesterov"),
         lambda: dpviz.Experiment(dpviz.LogisticRegression(data=CLASSES), METHOD, epsilon=1).run().model("DP-NAG", 7),
         lambda: regression.predict_proba(FRAME),

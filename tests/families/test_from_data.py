@@ -43,6 +43,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.exports.export import NOT_PRIVATE, sweep_to_csv, to_csv, to_notebook, to_script
 from dpviz.plots import displayed
 from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.events import Laplace
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear.linear_models import LeastSquares, LogisticRegression
 from dpviz.specification import registered
@@ -113,7 +114,9 @@ def test_every_problem_hands_on_what_was_read_from_its_table() -> None:
         for upload, _ in UPLOADS:
             if (plain := on(kind, upload)) is None:
                 continue
-            assert plain.facts().from_data == () and not plain.facts().condition
+            assert plain.facts().from_data == plain.facts().released == () and not plain.facts().condition
+            bought = on(kind, upload.replaced(ranges_costs=(0.3, 0.1)))
+            assert bought is not None and bought.facts().released == (Laplace(0.3), Laplace(0.1))
             for mark in marks_of(upload):
                 marked = on(kind, upload.replaced(from_data=(mark,)))
                 assert marked is not None
@@ -216,6 +219,11 @@ def test_every_plan_of_such_facts_says_on_what_its_guarantee_rests(
         assert plan.guarantee == plan.budget.describe() + condition * plan.private
     for sentence in results.sentences(results.costs(private, private, budget, 2, 1e-6)):
         assert sentence.endswith(condition)
+    assert isinstance(problem.dataset, Upload)
+    paid = planned(family, problem.replaced(data=problem.dataset.replaced(ranges_costs=(0.1,))), budget).plans()
+    for plan in (paid[label] for label in private):
+        assert plan.facts.released[0] == Laplace(0.1), "bought ranges come off the budget of every method"
+        assert budget.spent(plan.events, plan.facts.released) <= budget.limit * (1 + 1e-9)
     for text in (to_script(experiment), to_notebook(experiment)):
         assert f"{problem.unit}{condition}" in text
     compile(to_script(experiment), "script.py", "exec")

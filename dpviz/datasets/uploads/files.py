@@ -31,6 +31,7 @@ from dpviz.later import pd, pyarrow, types
 # `parsing`.
 
 ROWS = 65_536  # rows of a block, at most
+_PARQUET = b"PAR1"  # the beginning and the end of a Parquet file
 _ERRORS = (OSError, ValueError, OverflowError, LookupError)  # that Arrow may raise for a damaged file, next to its own
 
 
@@ -54,7 +55,8 @@ class TableFile:
         The index of each block counts from 0. Raises UserError for a file that is damaged, or no Parquet.
         """
         try:
-            with pyarrow.parquet.ParquetFile(self.path) as file:
+            # Without `pre_buffer`, which keeps all bytes of the file in memory until its end.
+            with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
                 names = limits.checked_names(file.schema_arrow.names, limits.MIN_COLUMNS, limits.MAX_COLUMNS)
                 for batch in file.iter_batches(ROWS):
                     arrays = [plain(array, name) for array, name in zip(batch.columns, names, strict=True)]
@@ -63,6 +65,24 @@ class TableFile:
                     yield frame_of(pyarrow.Table.from_arrays(columns, names=names))
         except (pyarrow.ArrowException, *_ERRORS):
             raise unreadable() from None
+
+
+def large_file(path: Path) -> TableFile | None:
+    """Return a file that is too large to be read as a whole, to be read in blocks; None for any other path.
+
+    A file is too large above MAX_BYTES, and a Parquet file also above MAX_ROWS. Raises UserError for a large file of
+    another format, as only Parquet can be read in blocks.
+    """
+    if not path.is_file():
+        return None
+    with path.open("rb") as start:
+        is_parquet = start.read(4) == _PARQUET
+    is_large = path.stat().st_size > limits.MAX_BYTES
+    if is_parquet and (is_large or TableFile(path).rows > limits.MAX_ROWS):
+        return TableFile(path)
+    if is_large:
+        raise UserError("A file as large as this is read in blocks: save it as Parquet.", title="This file is too big")
+    return None
 
 
 # --------------------------------------------------------------------------------------------------- files of all kinds
@@ -173,7 +193,7 @@ def is_parquet(data: bytes, name: str) -> bool:
     """Return true if a file is or claims to be Parquet. Raises UserError for one that is empty."""
     if not data or data.isspace():
         raise UserError("It holds no data. " + limits.HOW_TO_SAVE, title="This file is empty")
-    return data[:4] == b"PAR1" or name.lower().endswith((".parquet", ".pq"))
+    return data[:4] == _PARQUET or name.lower().endswith((".parquet", ".pq"))
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -234,7 +254,7 @@ def _is_number(kind: "pyarrow.DataType") -> bool:
 
 def _opened(data: bytes) -> "pyarrow.parquet.ParquetFile":
     """Open a Parquet file, after its last eight bytes have shown that the footer is not too large."""
-    if data[-4:] == b"PAR1" and int.from_bytes(data[-8:-4], "little") > MAX_FOOTER_BYTES:
+    if data[-4:] == _PARQUET and int.from_bytes(data[-8:-4], "little") > MAX_FOOTER_BYTES:
         raise too_big("What it says of itself alone takes more than 16 MB: it has too many columns or pieces.")
     return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), thrift_container_size_limit=MAX_LISTED)
 

@@ -27,6 +27,7 @@ from dpviz.datasets.uploads.parsing import is_empty, numbers
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.errors import UserError
 from dpviz.later import pd
+from dpviz.numbers import short_up
 from dpviz.specification import Specification
 
 IDENTITY = r"^[0-9a-f]{32}$"
@@ -35,6 +36,7 @@ NO_CATEGORIES: Mapping[str, parsing.Declared] = MappingProxyType({})
 _LISTED = 8  # columns that a sentence lists
 Missing = Literal["fill", "drop"]
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
+Cost = Annotated[float, Field(gt=0, le=50)]  # the ε of one release
 
 
 def new_identity() -> str:
@@ -49,6 +51,7 @@ class Upload(Specification):
     n : number of used rows, which counts as public.
     reading : the declared way to read the file; None is `Reading()`.
     from_data : marks of the declarations that were read from the rows.
+    ranges_costs : ε of every private release by which ranges were bought (`BoughtRanges`).
     """
 
     title: ClassVar[str] = "Uploaded table"
@@ -57,9 +60,11 @@ class Upload(Specification):
     n: int = Field(ge=limits.MIN_ROWS, le=limits.MOST_ROWS)
     reading: Reading | None = None
     from_data: tuple[Mark, ...] = Field((), max_length=3 * limits.MAX_COLUMNS)  # no column has more than three marks
+    ranges_costs: tuple[Cost, ...] = Field((), max_length=100)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.n:,} rows{': ' * bool(self._columns)}{self._columns}>"
+        bought = f"; ranges bought for ε = {' + '.join(map(short_up, self.ranges_costs))}" if self.ranges_costs else ""
+        return f"<{type(self).__name__} of {self.n:,} rows{': ' * bool(self._columns)}{self._columns}{bought}>"
 
     __str__ = __repr__
 
@@ -77,6 +82,11 @@ class Upload(Specification):
         phrases = in_words(self.from_data)
         drops_rows = getattr(self, "missing", "fill") == "drop"  # some kinds of uploads have no such field
         return (*phrases, ROWS) if drops_rows else phrases
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """The ε of every private release of the rows by which declarations were bought."""
+        return self.ranges_costs
 
     def carrying(self, rows: "np.ndarray | TableFile") -> Self:
         """Keep the rows with this object, for `carried`, as long as it lives; return the object."""

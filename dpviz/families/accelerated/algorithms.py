@@ -6,6 +6,7 @@ Each class is one update rule. The noise, the split of the budget and the number
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -144,7 +145,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         steps, m = self.steps(facts, len(events)), self.batch_size(facts)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
         scales = of_each(events, lambda event: noise_scale(event, sensitivity))
-        return Plan.fixed(
+        plan = Plan.fixed(
             facts,
             budget,
             events,
@@ -157,6 +158,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
             restart=steps.restart,
             stage=steps.stage,
         )
+        return replace(plan, notes=(*plan.notes, *planning.noise_note(self, facts, plan, steps)))
 
     def _notes(self, facts: SmoothFacts, steps: theory.Steps) -> tuple[str, ...]:
         """Return a warning if the largest step size is above 1/L, where the error bounds do not hold; else nothing."""

@@ -11,8 +11,14 @@ from pydantic import model_validator
 
 from dpviz.checkpoints import sliced
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
-from dpviz.privacy.events import Laplace
+from dpviz.datasets.groups import (
+    GroupedBundled,
+    GroupedDataset,
+    GroupedLosses,
+    GroupedSigns,
+    GroupedSpecification,
+    GroupedUpload,
+)
 from dpviz.privacy.releases import Query
 from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane, evaluated_in_slices
@@ -29,6 +35,7 @@ from dpviz.problems.games.games import (
 )
 from dpviz.problems.games.grouped import WORST_GROUP, GroupedGame, Rates, rates
 from dpviz.problems.games.matrix_games import Equilibrium, bilinear_gap, equilibrium
+from dpviz.problems.model import Score, unscaled
 from dpviz.specification import choice, number
 
 # Passes over the data work on blocks of about this many elements (rows × replicates), which stay in the cache.
@@ -90,7 +97,7 @@ class GroupLoss(GameSpecification):
         sums = len(data.groups) * data.d**2  # numbers in sums over all rows, computed before the run for squared loss
         return GameFacts(
             n=data.n,
-            released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
+            released=self.released,
             from_data=self.from_data,
             d=2 * data.d + len(data.groups),
             d_x=2 * data.d,
@@ -113,6 +120,14 @@ class GroupLoss(GameSpecification):
         """Return the name of a strategy: of x a feature with the sign of its weight, of y a group."""
         data = self.data.facts()
         return data.groups[index] if player == "y" else ball_vertex(data.names, index)
+
+    def linear_score(self, x: np.ndarray) -> Score | None:
+        data = self.data
+        if not isinstance(data, GroupedUpload | GroupedBundled) or getattr(data, "target", "") is None:
+            return None  # the labels are no classes
+        low, high = np.array(data.facts().bounds).T
+        model = unscaled(to_ball(x, self.radius), (low + high) / 2, (high - low) / 2)
+        return Score(*model, proba=self.loss == "logistic")
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "GroupLossGame":
         return GroupLossGame(self, self.data.load(tables))
@@ -380,7 +395,7 @@ class LossMatrix(GameSpecification):
         oscillation_x, oscillation_y = weight if data.d > 1 else 0.0, weight if len(data.groups) > 1 else 0.0
         return GameFacts(
             n=data.n,
-            released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
+            released=self.released,
             from_data=self.from_data,
             d=data.d + len(data.groups),
             d_x=data.d,

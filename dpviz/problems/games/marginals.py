@@ -191,6 +191,7 @@ class MarginalQueries(GameSpecification):
         d_x, d_y = data.domain_size, 2 * marginals.queries
         return GameFacts(
             n=data.n,
+            released=self.released,
             from_data=self.from_data,
             d=d_x + d_y,
             d_x=d_x,

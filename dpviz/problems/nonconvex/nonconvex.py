@@ -15,9 +15,10 @@ from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import Saddle
 from dpviz.errors import UserError
-from dpviz.privacy.events import Laplace
+from dpviz.privacy.events import Event, Laplace
 from dpviz.problems import base
 from dpviz.problems.base import Metric
+from dpviz.problems.model import Score, unscaled
 from dpviz.problems.nonconvex.nonconvex_risk import (
     MOST_COLUMNS,
     PLACE,
@@ -305,6 +306,10 @@ class NonconvexModel(base.ProblemSpecification):
     def public(self) -> bool:
         return self.data.public
 
+    @property
+    def released_by_itself(self) -> tuple[Event, ...]:
+        return () if self.gap_cost is None else (Laplace(self.gap_cost),)
+
     @classmethod
     def problem_type(cls) -> type[NonconvexRisk]:
         return cls.risk
@@ -342,7 +347,7 @@ class NonconvexModel(base.ProblemSpecification):
         return NonconvexFacts(
             n=data.n,
             d=data.d,
-            released=() if self.gap_cost is None else (Laplace(self.gap_cost),),
+            released=self.released,
             from_data=self.from_data,
             loss=risk.loss,
             gradient_sensitivity=2 * risk.steepest,
@@ -433,6 +438,15 @@ class MarginModel(NonconvexModel):
     @property
     def penalty(self) -> Penalty:
         return Tukey(self.regularisation)
+
+    def linear_score(self, x: np.ndarray) -> Score:
+        """Return the function for rows that are not shortened; the sign of the score is right for all."""
+        facts = self.data.facts()
+        centres, widths = np.zeros(facts.d), np.ones(facts.d)
+        if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
+            low, high = np.array(facts.bounds).T[:, : facts.numeric]
+            centres[: facts.numeric], widths[: facts.numeric] = (low + high) / 2, (high - low) / 2
+        return Score(*unscaled(x / self.divisor, centres, widths), proba=self.risk.loss == "logistic")
 
 
 class LogisticTukey(MarginModel):

@@ -15,6 +15,7 @@ from dpviz.datasets.base import NO_TABLES, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import DRAWN, FactorDraws, NormalDraws, ProcessDraws, RegressionDraws
 from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane
+from dpviz.problems.model import Score, to_target, unscaled
 from dpviz.problems.tuning.trainers import LEARNERS, Learner, ProcessLearner, Trainers, training_seconds
 from dpviz.problems.tuning.tuning import (
     GradientProblem,
@@ -175,6 +176,19 @@ class HuberRegression(DirectTuning):
     def longest_gradient(self) -> float:
         """Largest length of a user's gradient: c√2 with Mallows weights, else inf."""
         return self.corner * math.sqrt(2) if self.weighted else math.inf
+
+    def linear_score(self, x: np.ndarray) -> Score:
+        facts, target = self.data.facts(), self.data.facts().target
+        weights, centres, widths = np.zeros(facts.d), np.zeros(facts.d), np.ones(facts.d)
+        weights[self.chosen] = x[1:]
+        if not self.data.scaled:
+            low, high = np.array(facts.bounds).T
+            centres, widths = (low + high) / 2, (high - low) / 2 / self.spread
+        coefficients, constant = unscaled(weights, centres, widths)
+        constant += float(x[0])
+        if self.data.scaled or target is None:
+            return Score(coefficients, constant)
+        return to_target(Score(coefficients / 2, constant / 2), target)  # from [-2, 2], see `targets`, to [-1, 1]
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Huber":
         rows = self.rows(tables)

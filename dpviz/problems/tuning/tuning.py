@@ -252,6 +252,7 @@ class TuningSpecification(ProblemSpecification):
         return TuningFacts(
             n=n,
             d=len(names),
+            released=self.released,
             from_data=self.from_data,
             names=names,
             loss_cap=self.loss_cap,

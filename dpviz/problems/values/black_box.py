@@ -114,6 +114,7 @@ class BlackBox(ProblemSpecification):
         return ValueFacts(
             n=function.n,
             d=len(function.start),
+            released=self.released,
             from_data=self.from_data,
             lipschitz=lipschitz,
             exact=function.slope <= lipschitz,

@@ -1,7 +1,9 @@
 """From budgets to events: any schedule, what was released before, other losses, and what is drawn of a plan."""
 
 import math
+import re
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -153,6 +155,28 @@ def test_a_plan_says_when_its_limit_cuts_the_steps_that_the_bound_would_take() -
     assert 50 < free.iterations < 1000 and not free.notes
     assert cut.iterations == 50 and any("T = 50" in note for note in cut.notes)
     assert not Nesterov(iterations=50).plan(facts, PureDP()).notes
+
+
+def test_where_noise_may_hide_everything_a_plan_says_how_many_rows_would_help() -> None:
+    small = LogisticRegression(data=UniformLogistic(rows=500)).facts()
+    for method in (
+        Nesterov(iterations=30),
+        Nesterov(iterations=30, batch_fraction=0.25),
+        GradientDescent(iterations=30),
+    ):
+        (note,) = method.plan(small, PureDP(epsilon=0.5)).notes
+        times = float(re.search(r"([\d.,]+) times", note)[1])  # type: ignore[index]
+        for factor, helps in ((times, True), (0.9 * times, False)):
+            facts = replace(small, n=4 * round(125 * factor))
+            bound = method.error_bound(method.plan(facts, PureDP(epsilon=0.5)))
+            assert bound is not None and bool(bound[-1] < facts.initial_gap) == helps
+    by_bound = Nesterov(iterations=30, horizon="bound")
+    (note,) = by_bound.plan(small, PureDP(epsilon=0.5)).notes
+    times = float(re.search(r"([\d.,]+) times", note)[1])  # type: ignore[index]
+    facts = replace(small, n=int(small.n * times))
+    bound = by_bound.error_bound(by_bound.plan(facts, PureDP(epsilon=0.5)))
+    assert bound is not None and bound[-1] <= facts.initial_gap / 2
+    assert not Nesterov(iterations=30).plan(small, NoPrivacy()).notes
 
 
 def test_delta_buys_less_noise_and_never_more() -> None:
