@@ -1,7 +1,7 @@
 """Specifications: everything that a user can set, declared once.
 
-A field's range is declared at the field; validation, widgets, help texts, share links and documentation all use that
-declaration.
+A field's range and its limits are declared at the field. The range is what a page's slider offers, the limits are where
+the formula or the memory ends: validation in the library holds the limits, `check_ranges`, for pages, the range.
 """
 
 import difflib
@@ -10,6 +10,7 @@ import importlib
 import importlib.metadata
 import inspect
 import json
+import math
 import os
 import re
 import textwrap
@@ -59,7 +60,10 @@ _kinds: dict[str, "type[Specification]"] = {}  # the registered classes, by kind
 
 @dataclass(frozen=True)
 class Control:
-    """The declaration of a field that a user can set, for widgets and texts: name, label, help, type and range."""
+    """The declaration of a field that a user can set, for widgets and texts: name, label, help, type and range.
+
+    low, high : the range of a number on pages. limits : the range in the library, which includes that of pages.
+    """
 
     name: str
     label: str
@@ -75,6 +79,7 @@ class Control:
     optional: bool = False  # None means "chosen by theory"
     count: int = 0  # of its numbers, where it holds several: each in the range `each`
     each: tuple[float, float] = (0.0, 0.0)
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def title(self) -> str:
@@ -92,7 +97,7 @@ class Control:
             low, high = self.each
             kind = f"{self.count} floats in [{short(low, 6)}, {short(high, 6)}]"
         elif self.low is not None and self.high is not None:
-            kind += f" in [{short(self.low, 6)}, {short(self.high, 6)}]"
+            kind += f" in [{short(self.limits[0], 6)}, {short(self.limits[1], 6)}]"
         kind += " or None (by theory)" if self.optional else ""
         return f"{self.name} : {kind}, default {self.default!r}. {self.title}. {self.help}"
 
@@ -107,10 +112,20 @@ def number(
     symbol: str = "",
     unit: str = "",
     scale: Scale = "linear",
+    limits: tuple[float, float] | None = None,
 ) -> Any:
-    """Declare a numeric field with its closed range [low, high]; `scale` is that of its slider."""
-    extra: Any = {"symbol": symbol, "unit": unit, "scale": scale}
-    return Field(default, ge=low, le=high, title=label, description=help, json_schema_extra=extra)
+    """Declare a numeric field whose slider, with the scale `scale`, goes from `low` to `high`.
+
+    limits : the smallest and the largest value that the library takes; by default `low` and `high` on a linear scale.
+        On a logarithmic one they are far beyond, but a count does not get smaller, nor a share larger than 1.
+    """
+    if limits is None:
+        limits = (low, high)
+        if scale == "log":
+            lowest, beyond = (low, 1000) if isinstance(high, int) else (low / 1e6, 1e6)
+            limits = (lowest, high if high <= 1 else min(high * beyond, 10**9))
+    extra: Any = {"symbol": symbol, "unit": unit, "scale": scale, "low": low, "high": high}
+    return Field(default, ge=limits[0], le=limits[1], title=label, description=help, json_schema_extra=extra)
 
 
 def numbers(default: tuple[float, ...], *, label: str, help: str) -> Any:
@@ -258,6 +273,22 @@ class Specification(BaseModel):
         defaults = {control.name: control.default for control in self.controls()}
         return {f"{prefix}_{name}": address_text(value) for name, value in values.items() if value != defaults[name]}
 
+    def check_ranges(self) -> None:
+        """Raise UserError for a number outside of the range of its slider, here or in a specification inside: a page
+        takes no other values, whatever its address, a file or a link says."""
+        for control in self.controls():
+            value = getattr(self, control.name)
+            if control.low is None or control.high is None or value is None:
+                continue
+            if not control.low <= value <= control.high:
+                ends = between(control.low, control.high)
+                raise UserError(f"{control.label} must be {ends} on a page (got {value!r}).")
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, Specification):
+                    item.check_ranges()
+
     @classmethod
     @cache
     def controls(cls) -> tuple[Control, ...]:
@@ -363,7 +394,7 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
         if control is not None and control.count:
             yield f"{control.label} {several_between(control)}."
         elif control is not None and control.low is not None and control.high is not None:
-            yield f"{control.label} must be between {short(control.low, 6)} and {short(control.high, 6)}{got}."
+            yield f"{control.label} must be {between(*control.limits)}{got}."
         elif control is not None and control.options:
             yield f"{control.label} must be one of {', '.join(control.options)}{got}."
         else:
@@ -382,10 +413,14 @@ def _misnamed(cls: type[Specification], name: str, is_missing: bool) -> str:
     )
 
 
+def between(low: float, high: float) -> str:
+    """Return a range in words: "between 1 and 10,000"."""
+    return f"between {short(low, 6)} and {short(high, 6)}"
+
+
 def several_between(control: Control) -> str:
     """Return what a control of several numbers needs, in words: "needs 3 numbers between 0 and 1"."""
-    low, high = control.each
-    return f"needs {control.count} numbers between {short(low, 6)} and {short(high, 6)}"
+    return f"needs {control.count} numbers {between(*control.each)}"
 
 
 def _paragraph(control: Control) -> str:
@@ -438,16 +473,15 @@ def _control(name: str, field: FieldInfo) -> Control:
         item_type = get_args(annotation)[0]
         lower, upper = get_args(item_type)[1].metadata  # of `ge` and `le`, which pydantic keeps in this order
         annotation, each = tuple, (lower.ge, upper.le)
-    low = next((part.ge for part in field.metadata if hasattr(part, "ge")), None)
-    high = next((part.le for part in field.metadata if hasattr(part, "le")), None)
+    lowest = next((part.ge for part in field.metadata if hasattr(part, "ge")), -math.inf)
+    highest = next((part.le for part in field.metadata if hasattr(part, "le")), math.inf)
     return Control(
         name=name,
         label=field.title or name,
         help=field.description or "",
         default=field.default,
         type=cast(type, annotation),
-        low=low,
-        high=high,
+        limits=(lowest, highest),
         optional=optional,
         each=each,
         **extra,

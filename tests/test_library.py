@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 import pytest
 
 import dpviz
-from dpviz.datasets import UniformLinear, UploadedTable
+from dpviz.datasets import LatentGame, Saddle, UniformLinear, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
 from dpviz.experiments.experiment import Experiment, Step
@@ -166,7 +166,7 @@ _small: Any = partial(dpviz.Experiment, dpviz.Quadratic(), dpviz.Nesterov())
 _nesterov: Any = dpviz.Nesterov
 _pure: Any = dpviz.PureDP
 MISTAKES: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "a number out of range": (lambda: dpviz.PureDP(epsilon=-1), ("Privacy budget", "0.01", "50", "-1")),
+    "a number out of range": (lambda: dpviz.PureDP(epsilon=-1), ("Privacy budget", "10⁻⁹", "500", "-1")),
     "a choice": (lambda: dpviz.Nesterov(schedule="optimum"), ("Noise schedule", "optimal", "optimum")),
     "a misspelled setting": (lambda: _nesterov(iteration=3), ("iteration", "iterations")),
     "another name": (lambda: _small(epsilon=1, repeats=5), ("repeats",)),
@@ -192,6 +192,40 @@ def test_a_mistake_in_a_constructor_is_a_sentence_that_names_it() -> None:
             call()
         assert all(word in f"{caught.value.title} {caught.value}" for word in words), (name, str(caught.value))
         assert str(caught.value).count(".") < 6, name
+
+
+TUKEY = dpviz.LogisticTukey(data=Saddle(rows=300, dimension=1))
+GAME = dpviz.MatrixGame(data=LatentGame(rows=10, strategies_x=5, strategies_y=1))
+PHASES, TUNED = dpviz.PhaseRetrieval(rows=300, dimension=1), dpviz.LengthScales(training_rows=20)
+BEYOND: list[tuple[Any, Any, dict[str, Any]]] = [  # problem, method, budget and more: each beyond the ranges of a page
+    (dpviz.Quadratic(rows=1, dimension=1), dpviz.Nesterov(3), {"epsilon": 100, "replicates": 1_000}),
+    (dpviz.Quadratic(rows=10**9, dimension=300), dpviz.HeavyBall(3, momentum=0.999), {"epsilon": 500}),
+    (dpviz.Quadratic(clip=1e6, start=1e4), dpviz.MultistageNesterov(relative_step=1e-6), {"epsilon": 1e-6}),
+    (dpviz.Quadratic(), dpviz.GradientDescent(20_000), {"epsilon": 1, "replicates": 1}),
+    (
+        dpviz.LogisticRegression(data=UniformLogistic(rows=2, dimension=1), regularisation=100),
+        dpviz.GradientDescent(3, noise="gaussian"),
+        {"epsilon": 100, "delta": 0.1},
+    ),
+    (TUKEY, dpviz.LineSearch(iterations=5_001, gradient_target=0.009), {"rho": 500}),
+    (TUKEY, dpviz.TrustRegion(gradient_target=2.0, curvature_target=2.0), {"rho": 1e-8}),
+    (PHASES, dpviz.VarianceReduced(iterations=8, travel=100), {"mu": 50}),
+    (PHASES, dpviz.DirectionalDescent(descent_steps=8, clip=1e6), {"mu": 1e-6}),
+    (GAME, dpviz.VertexSampling(2_000), {"epsilon": 100}),
+    (dpviz.SparseRegression(rows=10, dimension=3, radius=100), dpviz.FrankWolfe(), {"epsilon": 100, "delta": 1e-12}),
+    (TUNED, dpviz.Gibo(iterations=3, step_size=1e4, clip=1e3), {"mu": 50}),
+    (TUNED, dpviz.RandomSearch(trainings=2), {"epsilon": 100}),
+]
+
+
+def test_what_the_formulas_allow_runs_though_no_page_offers_it() -> None:
+    for problem, method, settings in BEYOND:
+        experiment = dpviz.Experiment(problem, method, **{"replicates": 2, **settings})
+        trace = experiment.run()
+        assert trace.lanes[method.title].iterations[-1] > 0 and trace.figure().data, method
+        assert dpviz.Experiment.from_json(experiment.to_json()) == experiment
+        with pytest.raises(UserError, match="on a page"):
+            experiment.check_ranges()
 
 
 def test_values_may_be_given_by_position_in_the_order_of_the_settings() -> None:

@@ -17,6 +17,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan, Privacy, privacy_of
 from dpviz.experiments.trace import CLOUD, LEAST_RECORDS, RECORDS, ArmTrace, Trace, recording_grid
+from dpviz.numbers import short
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
@@ -296,12 +297,18 @@ class Experiment(Displayed, Specification):
         Raises
         ------
         UserError
-            If the settings do not go together, the problem reads no table of a given identity, or tqdm is missing.
+            If the settings do not go together, the problem reads no table of a given identity, tqdm is missing, or
+            there is not enough memory.
         """
         check_tables(self.problem, tables)
-        with bar("dpviz", progress) as set_progress:
-            for step in self.stream({**self.problem.carried, **tables}):  # at least one arm, and an arm one step
-                set_progress(step.progress)
+        try:
+            with bar("dpviz", progress) as set_progress:
+                for step in self.stream({**self.problem.carried, **tables}):  # at least one arm, and an arm one step
+                    set_progress(step.progress)
+        except MemoryError:
+            size = short(self.estimated_bytes(self.plans()) / 1e9, 2)
+            message = f"It needs about {size} GB. Choose fewer rows, parameters or repeats."
+            raise UserError(message, title="There is not enough memory") from None
         return step.trace
 
     @steps_on_one_thread

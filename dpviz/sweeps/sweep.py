@@ -131,7 +131,6 @@ def _addressed(owner: Specification, address: str) -> Mapping[str, Setting]:
 
 # --------------------------------------------------------------------------------------------------------------- sweeps
 
-MOST_VALUES, MOST_POINTS = 24, 200  # largest number of values of a setting, and of points of a sweep
 Address = Sequence[str]  # the address of a number, split at its dots: ["budget", "epsilon"]
 _HERE = InThread()  # the default executor: the caller's thread
 
@@ -165,9 +164,7 @@ class Point(Place):
 
 
 def _ascending(values: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the values in ascending order. Raises ValueError if there are too many, or equal ones."""
-    if len(values) > MOST_VALUES:
-        raise ValueError(f"at most {MOST_VALUES} of a setting, and there are {len(values):,}")
+    """Return the values in ascending order. Raises ValueError if some are equal."""
     if len(set(values)) < len(values):
         raise ValueError("every value of a sweep must be another one")
     return tuple(sorted(values))
@@ -277,12 +274,6 @@ class Sweep(Specification):
         addresses = [*set(self.fields), *set(second_fields), *seed_fields]
         if len(set(addresses)) < len(addresses):
             raise ValueError("a number can take one value at a time; vary another setting beside it")
-        return self
-
-    @model_validator(mode="after")
-    def _not_too_many(self) -> "Sweep":
-        if (points := self.data_sets * self.places) > MOST_POINTS:
-            raise ValueError(f"at most {MOST_POINTS} points, and this has {points}; choose fewer values or data sets")
         return self
 
     @property

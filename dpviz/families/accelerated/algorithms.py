@@ -273,7 +273,9 @@ class HeavyBall(GradientMethod):
             "own": "My own β",
         },
     )
-    momentum: float = number(0.8, 0.0, 0.99, label="Momentum", symbol="β", help="Used with the rule 'My own β'.")
+    momentum: float = number(
+        0.8, 0.0, 0.99, label="Momentum", symbol="β", help="Used with the rule 'My own β'.", limits=(0.0, 0.999999)
+    )
 
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
         step = self.relative_step / facts.smoothness

@@ -120,7 +120,14 @@ class DirectionalDescent(SinglePass):
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
     distance: float = number(
-        0.05, 0.001, 1.0, label="Distance", symbol="λ", scale="log", help="Values are compared at x ± λu."
+        0.05,
+        0.001,
+        1.0,
+        label="Distance",
+        symbol="λ",
+        scale="log",
+        help="Values are compared at x ± λu.",
+        limits=(1e-6, 1e6),
     )
     clip: float = number(
         2.5,

@@ -23,10 +23,12 @@ from dpviz.privacy.events import Event, objects
 from dpviz.specification import number
 
 
-def budget_number(default: float, low: float, high: float, symbol: str) -> Any:
-    """Declare the field of a budget that says how much privacy it gives, with its default and range."""
+def budget_number(default: float, low: float, high: float, symbol: str, largest: float) -> Any:
+    """Declare the field of a budget that says how much privacy it gives, with its default and range; with a larger
+    number than `largest` nothing is private, and exponentials of it overflow."""
     help = "Smaller = more privacy, more noise."
-    return number(default, low, high, label="Privacy budget", symbol=symbol, scale="log", help=help)
+    limits = (1e-9, largest)
+    return number(default, low, high, label="Privacy budget", symbol=symbol, scale="log", help=help, limits=limits)
 
 
 class AdditiveBudget(Budget):
@@ -64,7 +66,7 @@ class PureDP(AdditiveBudget):
     remark: ClassVar[str] = "Costs of the steps add up (basic composition)."
     pure: ClassVar[bool] = True
     allows_gaussian: ClassVar[bool] = False
-    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε")
+    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε", 500.0)
 
     @property
     def total_epsilon(self) -> float:
@@ -126,7 +128,7 @@ class ZeroConcentratedDP(AdditiveBudget):
     direction: ClassVar[str] = "Smaller ρ = more privacy, more noise."
     currency: ClassVar[Currency] = "rho"
     remark: ClassVar[str] = "Costs of the steps add up (zCDP)."
-    rho: float = budget_number(0.1, 1e-5, 100.0, "ρ")
+    rho: float = budget_number(0.1, 1e-5, 100.0, "ρ", 500.0)
 
     @property
     def total_rho(self) -> float:
@@ -174,7 +176,7 @@ class GaussianDP(AdditiveBudget):
     direction: ClassVar[str] = "Smaller μ = more privacy, more noise."
     currency: ClassVar[Currency] = "mu"
     remark: ClassVar[str] = "The squares of the costs add up (Gaussian DP)."
-    mu: float = budget_number(0.5, 0.01, 20.0, "μ")
+    mu: float = budget_number(0.5, 0.01, 20.0, "μ", 50.0)
 
     @property
     def total_rho(self) -> float:
@@ -224,7 +226,7 @@ class RenyiDP(Budget):
     direction: ClassVar[str] = "Smaller ε or larger α = more privacy, more noise."
     amplifies_gaussian: ClassVar[bool] = True
     larger_is_more: ClassVar[tuple[str, ...]] = ("order",)
-    epsilon: float = budget_number(1.0, 1e-4, 100.0, "ε")
+    epsilon: float = budget_number(1.0, 1e-4, 100.0, "ε", 500.0)
     order: float = number(
         8.0,
         1.01,
@@ -233,6 +235,7 @@ class RenyiDP(Budget):
         symbol="α",
         scale="log",
         help="Larger = more privacy, more noise: larger orders come closer to pure ε.",
+        limits=(1.0001, 1e6),
     )
 
     def cost(self, events: tuple[Event, ...]) -> float:

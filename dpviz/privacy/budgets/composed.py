@@ -34,7 +34,7 @@ class ApproximateDP(Budget):
     direction: ClassVar[str] = "Smaller ε or δ = more privacy, more noise."
     adds_up: ClassVar[bool] = False
     amplifies_gaussian: ClassVar[bool] = True
-    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε")
+    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε", 500.0)
     delta: float = number(
         1e-6,
         1e-10,
@@ -43,6 +43,7 @@ class ApproximateDP(Budget):
         symbol="δ",
         scale="log",
         help="Keep it far below 1/n. Smaller = more privacy, more noise.",
+        limits=(1e-100, 0.999),
     )
 
     @property

@@ -67,7 +67,13 @@ class GroupLoss(GameSpecification):
         options={"squared": "Squared", "logistic": "Logistic"},
     )
     radius: float = number(
-        1.0, 0.5, 5.0, label="Radius", symbol="r", help="The model's weights have ‖w‖₁ ≤ r. Larger = more noise."
+        1.0,
+        0.5,
+        5.0,
+        label="Radius",
+        symbol="r",
+        help="The model's weights have ‖w‖₁ ≤ r. Larger = more noise.",
+        limits=(1e-6, 1e6),
     )
 
     def _plane(self) -> Plane | None:

@@ -39,6 +39,7 @@ def _weight(player: str, symbol: str) -> Any:
         label=f"Curvature of {player}",
         symbol=symbol,
         help="Weight of the squared norm, which rewards mixing. It needs no data, hence no privacy. 0 = matrix game.",
+        limits=(0.0, 1e6),
     )
 
 

@@ -312,7 +312,7 @@ class NonconvexModel(base.ProblemSpecification):
     def _plane(self) -> base.Plane | None:
         """Return the plane of the first two coordinates; of `Saddle` data one is a hidden direction."""
         if isinstance(self.data, Saddle):
-            return base.first_two(DIRECTIONS)
+            return base.first_two(DIRECTIONS[: self.data.dimension])
         return base.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
 
     def starting_point(self) -> np.ndarray:
@@ -418,7 +418,14 @@ class MarginModel(NonconvexModel):
     penalty λ Σ xⱼ²/(1 + xⱼ²)."""
 
     regularisation: float = number(
-        1e-3, 1e-6, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ Σ xⱼ²/(1 + xⱼ²)."
+        1e-3,
+        1e-6,
+        1.0,
+        label="Regularisation",
+        symbol="λ",
+        scale="log",
+        help="Weight of λ Σ xⱼ²/(1 + xⱼ²).",
+        limits=(1e-12, 1e6),
     )
 
     @model_validator(mode="after")
@@ -464,7 +471,14 @@ class RobustComponent(NonconvexModel):
     title: ClassVar[str] = "Robust principal component"
     risk: ClassVar[type[NonconvexRisk]] = RobustRisk
     regularisation: float = number(
-        0.05, 1e-4, 1.0, label="Regularisation", symbol="μ", scale="log", help="Weight of μ/2 ‖x‖²."
+        0.05,
+        1e-4,
+        1.0,
+        label="Regularisation",
+        symbol="μ",
+        scale="log",
+        help="Weight of μ/2 ‖x‖².",
+        limits=(1e-12, 1e6),
     )
 
     @property

@@ -64,7 +64,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         64, 2, 1024, label="Steps", symbol="T", scale="log", help="Rounds of the game, or the most that there may be."
     )
     draws: int = number(1, 1, 64, label="Draws", symbol="K", scale="log", help=planning.DRAWS)
-    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
+    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y, limits=(1, 64_000))
     batching: planning.Batching = choice("full", BATCHES, label="Rows per round", help=BATCHING)
     accounting: planning.Accounting = choice(
         "tight",
@@ -379,7 +379,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
     metrics: ClassVar[tuple[Metric, ...]] = (CERTIFIED_GAP,)
     iterations: int = number(64, 2, 1024, label="Steps", symbol="T", scale="log", help="Rounds of the game.")
     draws: int = number(1, 1, 64, label="Draws", symbol="K", scale="log", help=planning.DRAWS)
-    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
+    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y, limits=(1, 64_000))
     share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
     certificate_share: float = number(

@@ -257,6 +257,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         label="Rounds of noisy gradients",
         symbol="T",
         help="Noisy gradients per player. Empty: by how the noise compares with the signal, between 4 and 256.",
+        limits=(1, 1_024_000),
     )
     batching: planning.Batching = choice("full", BATCHES, label="Rows per round", help=BATCHING)
     share_x: float = planning.SHARE_X

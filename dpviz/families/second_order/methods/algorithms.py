@@ -102,7 +102,14 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         help="The budget is split over the number that the targets ask for, or over so many if that is less.",
     )
     gradient_target: float = number(
-        0.1, 0.01, 0.3, label="Gradient target", symbol="α", scale="log", help="Solutions have ‖∇f‖ ≤ α."
+        0.1,
+        0.01,
+        0.3,
+        label="Gradient target",
+        symbol="α",
+        scale="log",
+        help="Solutions have ‖∇f‖ ≤ α.",
+        limits=(1e-6, 1e6),
     )
     curvature_target: float | None = number(
         0.2,
@@ -112,6 +119,7 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         symbol="ε_H",
         scale="log",
         help="Solutions have no eigenvalue of the Hessian below -ε_H. By theory: √(Mα).",
+        limits=(1e-6, 1e6),
     )
     hessian_noise: Shape = choice(
         "goe",
@@ -436,6 +444,7 @@ class PerturbedDescent(NonconvexMethod):
         unit="ε_g/G",
         scale="log",
         help="How far aside. Smaller: it takes longer until gradients show the curvature.",
+        limits=(1e-6, 1e6),
     )
 
     def patience(self, facts: NonconvexFacts) -> int:
