@@ -4,7 +4,6 @@ A field's range and its limits are declared at the field. The range is what a pa
 the formula or the memory ends: validation in the library holds the limits, `check_ranges`, for pages, the range.
 """
 
-import difflib
 import hashlib
 import importlib
 import importlib.metadata
@@ -24,7 +23,7 @@ from typing import Any, ClassVar, Literal, Self, Union, cast, get_args, get_orig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from dpviz.errors import UserError
+from dpviz.errors import UserError, did_you_mean, value_in_words, with_article
 from dpviz.numbers import short
 
 Scale = Literal["linear", "log"]
@@ -186,7 +185,7 @@ class Specification(BaseModel):
         if positional:
             names = list(cls.model_fields)
             if len(positional) > len(names):
-                raise UserError(f"{cls.__name__} takes {len(names)} values at most: {', '.join(names)}.")
+                raise UserError(f"{cls.__name__} takes no more values than {len(names)}: {', '.join(names) or 'none'}.")
             given = dict(zip(names, positional, strict=False))
             twice = [name for name in given if name in values]
             if twice:
@@ -228,7 +227,7 @@ class Specification(BaseModel):
         value = dict(value)
         target = kind_named(value.pop("kind"))
         if not issubclass(target, cls):
-            raise ValueError(f"{target.kind!r} is not a {cls.__name__}")
+            raise ValueError(f"these are settings of {target.__name__}, not of {cls.__name__}")
         with _sentences(target):  # explained here, where the class with the broken ranges is known
             return handler(value) if target is cls else target.model_validate(value)
 
@@ -241,7 +240,7 @@ class Specification(BaseModel):
         """Rebuild a specification from `to_json`. Raises UserError if the text is not such a specification."""
         try:
             value = json.loads(text)
-        except (ValueError, RecursionError):
+        except (TypeError, ValueError, RecursionError):
             raise UserError("These settings are not valid JSON. Export them again and paste all of the text.") from None
         return cls.model_validate(value)
 
@@ -334,7 +333,7 @@ def kind_named(kind: str) -> type[Specification]:
     if kind not in _kinds:
         _import_foreign_modules()
     if kind not in _kinds:
-        raise ValueError(f"unknown kind {kind!r}")
+        raise ValueError(f"unknown kind {kind!r}.{did_you_mean(kind, _kinds)}".removesuffix("."))
     return _kinds[kind]
 
 
@@ -376,27 +375,56 @@ class _sentences:
         raise UserError(" ".join(dict.fromkeys(_explained(error, self.cls)))) from None
 
 
+# By pydantic's name of a mistake, what it expects in place of a value.
+_EXPECTED = {
+    "bool_parsing": "True or False",
+    "bool_type": "True or False",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "model_type": "{class_name}",
+    "string_too_short": "a longer text",
+    "string_too_long": "a text of at most {max_length} letters",
+    "string_type": "a text",
+    "too_long": "a list of at most {max_length}",
+    "too_short": "a list of at least {min_length}",
+    "tuple_type": "a list",
+}
+
+
 def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str]:
-    """Yield a sentence for every mistake that pydantic reports in the values of `cls`, with label, range and value."""
+    """Yield a sentence for the first mistake that pydantic reports in each field of `cls`, with label, range, value."""
     controls = {control.name: control for control in cls.controls()}
+    explained = set()
     for item in error.errors(include_url=False):
-        if isinstance(item.get("ctx", {}).get("error"), UserError):
-            yield str(item["ctx"]["error"])  # of a specification inside this one
+        name = next((part for part in item["loc"] if isinstance(part, str)), "")  # the field
+        if name in explained:
             continue
-        names = [part for part in item["loc"] if isinstance(part, str)]  # the field, then fields inside it
-        name = names[0] if names else ""
-        control = controls.get(name)
-        value = item.get("input")
-        if item["type"] in ("extra_forbidden", "missing"):
-            yield _misnamed(cls, name, is_missing=item["type"] == "missing")
-            continue
+        explained.add(name)
+        value, context, control = item.get("input"), item.get("ctx", {}), controls.get(name)
         got = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
-        if control is not None and control.count:
+        if isinstance(context.get("error"), UserError):
+            yield str(context["error"])  # of a specification inside this one
+        elif item["type"] in ("extra_forbidden", "missing"):
+            yield _misnamed(cls, name, is_missing=item["type"] == "missing")
+        elif control is not None and control.count:
             yield f"{control.label} {several_between(control)}."
-        elif control is not None and control.low is not None and control.high is not None:
-            yield f"{control.label} must be {between(*control.limits)}{got}."
+        elif control is not None and control.low is not None:
+            kind = "a whole number " if control.type is int else ""
+            yield f"{control.label} must be {kind}{between(*control.limits)}{got}."
         elif control is not None and control.options:
             yield f"{control.label} must be one of {', '.join(control.options)}{got}."
+        elif item["type"] in _EXPECTED:
+            field = "".join(f"[{part}]" if isinstance(part, int) else part for part in item["loc"][:2])
+            instead = f" Write {value.__name__}()." if isinstance(value, type) else ""
+            if name == "data" and not isinstance(value, (Specification, type)):
+                instead = " Declare a table of your own by dpviz.table."
+            expected = _EXPECTED[item["type"]].format(**context)
+            expected = with_article(expected) if item["type"] == "model_type" else expected
+            yield f"`{field}` must be {expected}, not {value_in_words(value)}.{instead}"
         else:
             message = item["msg"].removeprefix("Value error, ")
             yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{got}."
@@ -407,10 +435,7 @@ def _misnamed(cls: type[Specification], name: str, is_missing: bool) -> str:
     if is_missing:
         return f"{cls.__name__} needs {name}."
     names = [*cls.model_fields, *cls.short_forms]
-    close = difflib.get_close_matches(name, names, 1)
-    return (
-        f"{cls.__name__} has no {name!r}.{f' Did you mean {close[0]!r}?' if close else ''} It has: {', '.join(names)}."
-    )
+    return f"{cls.__name__} has no {name!r}.{did_you_mean(name, names)} It has: {', '.join(names) or 'no settings'}."
 
 
 def between(low: float, high: float) -> str:

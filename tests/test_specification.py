@@ -285,9 +285,9 @@ def test_the_first_words_of_every_kind_say_which_module_registers_it() -> None:
 
 
 def test_a_kind_of_another_family_tree_is_refused() -> None:
-    with pytest.raises(UserError, match="not a Budget"):
+    with pytest.raises(UserError, match="not of Budget"):
         Budget.from_json('{"kind":"problems.quadratic.bench"}')
-    with pytest.raises(UserError, match="not a Algorithm"):
+    with pytest.raises(UserError, match="not of Algorithm"):
         Arm.model_validate({"label": "A", "algorithm": {"kind": "privacy.budgets.pure"}})
 
 
@@ -344,7 +344,7 @@ def test_any_json_either_becomes_a_specification_or_is_refused_with_a_sentence(t
 def test_a_value_out_of_range_is_explained_with_label_range_and_value() -> None:
     with pytest.raises(UserError) as caught:
         Nesterov.from_json('{"iterations": 20000000, "noise": "cauchy"}')
-    assert "Steps must be between 1 and 10,000,000 (got 20000000)." in str(caught.value)
+    assert "Steps must be a whole number between 1 and 10,000,000 (got 20000000)." in str(caught.value)
     assert "Noise must be one of laplace, gaussian (got 'cauchy')." in str(caught.value)
 
 

@@ -194,8 +194,10 @@ class Experiment(Displayed, Specification):
 
     @model_validator(mode="after")
     def _labels_differ(self) -> "Experiment":
-        if len({arm.label for arm in self.arms}) < len(self.arms):
-            raise ValueError("every algorithm of a comparison needs a label of its own")
+        labels = [arm.label for arm in self.arms]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise UserError(f"Several methods are called {label!r}. Give labels, as in {{label: method, …}}.")
         return self
 
     @property
@@ -372,7 +374,7 @@ def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> No
             "Tables are given by the identity that the settings declare, {problem.data.identity: array}, and the "
             f'problem "{problem.title}" declares none of this identity. Leave the table out, or declare it as the '
             "problem's data.",
-            title="This table would not be read",
+            title=f"The table {min(set(tables) - {identity})!r} would not be read",
         )
 
 

@@ -181,7 +181,7 @@ def _shares(weights: Floats, m: int, n: int) -> Floats:
     steps = np.asarray(weights, dtype=float)
     if steps.ndim != 1 or not len(steps) or not (steps > 0).all() or m > n:
         raise UserError(
-            "Steps need a positive weight each, in one row, and a batch has no more rows than there are.",
+            "`weights` is an array (T,) of positive numbers, one for each step, and `m` is at most `n`.",
             title="There are no such steps",
         )
     return np.asarray(steps / steps.sum())

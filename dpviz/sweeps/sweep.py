@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
@@ -15,7 +15,7 @@ from dpviz import later
 from dpviz.arguments import Between, checked, one_of
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import bar
-from dpviz.errors import UserError
+from dpviz.errors import UserError, value_in_words
 from dpviz.experiments.experiment import Experiment, check_tables
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import releases
@@ -233,12 +233,17 @@ class Sweep(Specification):
     def _from_short_forms(cls, values: Any) -> Any:
         """Replace the names of one or two settings with their values, `epsilon=(0.5, 1, 2)`, by fields and values."""
         experiment = values.get("experiment") if isinstance(values, dict) else None
+        if not isinstance(experiment, Experiment | dict | None) or (experiment is None and "fields" not in values):
+            first = value_in_words(experiment)
+            raise UserError(f"Give the experiment first, not {first}: Sweep(experiment, epsilon=(0.5, 1, 2)).")
         if not isinstance(experiment, Experiment) or "fields" in values:
             return values
         names = [name for name in values if name not in cls.model_fields and name != "kind"]
         by_name = settings(experiment)
         for name in names:
             one_of(name, by_name, "setting")
+            if not isinstance(values[name], Iterable) or isinstance(values[name], str):
+                raise UserError(f"Give {name} several values: {name}=(0.5, 1, 2), not {value_in_words(values[name])}.")
         if not names or len(names) > 2 or (len(names) == 2 and "second" in values):
             raise UserError("Name one setting with its values, or two: Sweep(experiment, epsilon=(0.5, 1, 2)).")
         others = {name: value for name, value in values.items() if name not in names}

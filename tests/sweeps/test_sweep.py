@@ -120,7 +120,11 @@ def test_numbers_of_the_experiment_itself_and_of_its_budget_can_be_varied() -> N
 @pytest.mark.parametrize(
     ("address", "value", "sentence"),
     [
-        ("problem.dimension", 2e6, "At the value 2,000,000: Parameters must be between 1 and 1,000,000 (got 2000000)."),
+        (
+            "problem.dimension",
+            2e6,
+            "At the value 2,000,000: Parameters must be a whole number between 1 and 1,000,000 (",
+        ),
         ("problem.dimension", 2.5, "At the value 2.5: Parameters must be a whole number."),
         ("budget.epsilon", -1, "At the value -1: "),
         ("problem.colour", 3, "'colour' is not a number"),
