@@ -37,6 +37,8 @@ _NAMES_BY_MODULE = {
     "library": ("audit", "calibrate", "epsilon", "open"),
     "privacy.calibration": ("calibrate_gaussian", "calibrate_laplace"),
     "privacy.statistics.noisy_means": ("NoisyMeans",),
+    "privacy.statistics.analyses": ("Count", "Histogram", "Mean", "Quantile", "Sum"),
+    "exports.statistics": ("Statistics", "statistics"),
     "datasets": ("read_table", "table"),
     "families": ("presets",),
     "families.accelerated": ("GradientDescent", "HeavyBall", "MultistageNesterov", "Nesterov"),

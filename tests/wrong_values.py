@@ -55,6 +55,7 @@ FITS: Mapping[str, tuple[str, ...]] = {
     "count": ("1", "10**9", "10**400"),
     "rows": ("10**9",),
     "few": ("1",),
+    "few rows": ("1", "10**9"),
     "optional count": ("None", "1", "10**9", "10**400"),
     "seed": ("0", "1", "10**9", "10**400"),
     "optional seed": ("None", "0", "1", "10**9", "10**400"),
@@ -136,6 +137,11 @@ def calls() -> list[Call]:
             {"positive": "class", "features": "optional names", "categories": "tables", "drop_missing": "flag"}
             | {"constant": "flag", "group": "optional", "groups": "names", "shares": "numbers", "user": "optional"}
             | {"reading": "optional"},
+        ),
+        Call(
+            dpviz.statistics,
+            {"budget": gaussian, "asked": [dpviz.Count()], "rows": 100, "noise": "smaller"},
+            {"rows": "few rows"},
         ),
         Call(dpviz.open, {"source": experiment.to_json()}),
         Call(
@@ -363,6 +369,21 @@ MISTAKES: Mapping[str, str] = {
     "dpviz.presets()['acelerated']": "acelerated 'accelerated'",
     "dpviz.NoisyMeans(iterations=0)": "Steps 0",
     "dpviz.NoisyMeans().events(1.0)": "budget 1.0",
+    "dpviz.statistics(1.0, [dpviz.Count()], rows=10)": "budget 1.0",
+    "dpviz.statistics([dpviz.Count()], dpviz.PureDP(1), rows=10)": "budget list",
+    "dpviz.statistics(dpviz.PureDP(1), 'count', rows=10)": "asked count",
+    "dpviz.statistics(dpviz.PureDP(1), [dpviz.Count], rows=10)": "asked",
+    "dpviz.statistics(dpviz.PureDP(1), [], rows=10)": "statistics 1",
+    "dpviz.statistics(dpviz.PureDP(1), [dpviz.Count()])": "rows",
+    "dpviz.statistics(dpviz.PureDP(1), [dpviz.Count()], rows=0)": "Rows 0",
+    "dpviz.statistics(dpviz.PureDP(1), [dpviz.Count('a'), dpviz.Sum('a')], rows=10)": "'a'",
+    "dpviz.statistics(dpviz.PureDP(1), dpviz.Count('a'), rows=10, noise='gaussian')": "Gaussian",
+    "dpviz.statistics(dpviz.PureDP(1), dpviz.Count('a'), rows=10).planned['b']": "'b' a",
+    "dpviz.statistics(dpviz.PureDP(1), dpviz.Count('a'), rows=10).to_frame(error=5)": "error 5",
+    "dpviz.Mean('age', lowest=3, highest=1)": "lowest highest",
+    "dpviz.Mean('age', low=3)": "'low' lowest",
+    "dpviz.Histogram('age', bins=1)": "Bins 1",
+    "dpviz.Quantile('age', level=50)": "Level 50",
     # ------------------------------------------------ settings, links, files
     "dpviz.open('nowhere.json')": "nowhere.json",
     "dpviz.open('{')": "JSON",

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
 
 from dpviz.arguments import Delta, checked
 from dpviz.errors import UserError
+from dpviz.later import functions
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -21,6 +21,8 @@ from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.budgets.base import Budget, Order
 from dpviz.privacy.events import Event, objects
 from dpviz.specification import number
+
+(ndtr,) = functions("scipy.special", "ndtr")
 
 
 def budget_number(default: float, low: float, high: float, symbol: str, largest: float) -> Any:

@@ -10,11 +10,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import model_validator
-from scipy.optimize import brentq
-from scipy.special import ndtri
 
 from dpviz.arguments import Delta, checked
 from dpviz.errors import UserError
+from dpviz.later import functions
 from dpviz.numbers import short_up
 from dpviz.privacy import audit, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, pld
@@ -24,6 +23,9 @@ from dpviz.privacy.budgets.additive import GaussianDP, ZeroConcentratedDP, budge
 from dpviz.privacy.budgets.base import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, StatedApproximateDP
 from dpviz.specification import number
+
+(brentq,) = functions("scipy.optimize", "brentq")
+(ndtri,) = functions("scipy.special", "ndtri")
 
 
 class ApproximateDP(Budget):

@@ -330,7 +330,9 @@ class Analyses(Specification):
     """
 
     kind: ClassVar[str] = "privacy.analyses.analyses"
-    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
+    rows: int = number(
+        10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.", limits=(1, 10**9)
+    )
     noise: Literal["smaller", "laplace", "gaussian"] = choice(
         "smaller",
         NOISES,

@@ -32,7 +32,9 @@ class NoisyMeans(Specification):
     """T releases of the mean of m clipped rows: the queries of most private algorithms."""
 
     kind: ClassVar[str] = "privacy.noisy_means.noisy_means"
-    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
+    rows: int = number(
+        10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.", limits=(1, 10**9)
+    )
     sampling: Scheme = choice(
         "wor",
         SCHEMES,
