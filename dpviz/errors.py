@@ -14,6 +14,13 @@ class UserError(ValueError):
         The mistake and its remedy, in full sentences.
     title : str
         The mistake in a few words; the heading above the message.
+
+    >>> import dpviz
+    >>> try:
+    ...     dpviz.PureDP(epsilon=-1)
+    ... except dpviz.UserError as error:
+    ...     print(error.title)
+    Please check your settings
     """
 
     def __init__(self, message: str, *, title: str = "Please check your settings") -> None:

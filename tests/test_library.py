@@ -2,6 +2,7 @@
 
 import math
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -23,7 +24,7 @@ from dpviz.execution.auditing import Auditing
 from dpviz.experiments.experiment import Experiment, Step
 from dpviz.privacy.events import ExpMech, Gaussian, Laplace, Sub
 from dpviz.sweeps.sweep import Sweep
-from dpviz.ui.families import FAMILIES
+from dpviz.ui.families import FAMILIES, named
 from tests.wrong_values import FITS, MISTAKES, WRONG, Call, calls
 
 SMALL = dpviz.Experiment(
@@ -109,7 +110,12 @@ def test_settings_of_every_kind_are_opened_again(tmp_path: Any) -> None:
 @pytest.mark.parametrize("family", [family.name for family in FAMILIES])
 def test_a_link_opens_the_experiment_of_its_page(family: str) -> None:
     first = next(entry for entry in FAMILIES if entry.name == family).page().presets[0].experiment
-    assert dpviz.open(f"http://localhost:8501/{family}") == first
+    program = "import sys, dpviz; print(dpviz.open(sys.argv[1]).to_json()); assert 'streamlit' not in sys.modules"
+    address = f"http://localhost:8501/{family}"
+    opened = subprocess.check_output([sys.executable, "-c", program, address], text=True, encoding="utf-8")
+    assert Experiment.from_json(opened) == first
+    with pytest.raises(UserError, match="Seed must be"):
+        dpviz.open(f"{address}?{named(family).page().prefix}_seed=-1")
 
 
 def test_a_bar_shows_the_progress_and_an_interrupt_keeps_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

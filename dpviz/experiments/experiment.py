@@ -36,6 +36,11 @@ class Arm(Specification):
     """One algorithm of a comparison, with its label.
 
     budget : the arm's own budget; None for that of the experiment. `NoPrivacy` makes the arm a reference.
+
+    >>> import dpviz
+    >>> arms = [dpviz.Arm("fast", dpviz.Nesterov(iterations=5)), dpviz.Arm("slow", dpviz.Nesterov(iterations=10))]
+    >>> dpviz.Experiment(dpviz.Quadratic(), arms, epsilon=1).plans()["fast"]
+    <Plan of 5 iterations at ε = 1>
     """
 
     kind: ClassVar[str] = "experiments.experiment.arm"
@@ -128,15 +133,12 @@ class Experiment(Displayed, Specification):
     budget : a `Budget`, or in its place the numbers of one as keywords: epsilon (pure DP), epsilon and delta, rho
         (zCDP), or mu (Gaussian DP).
 
-    >>> from dpviz.problems.linear.linear_models import LogisticRegression
-    >>> from dpviz.families.accelerated import Nesterov
-    >>> Experiment(LogisticRegression(), Nesterov(iterations=30), epsilon=2).budget
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.LogisticRegression(), dpviz.Nesterov(iterations=30), epsilon=2).budget
     PureDP(epsilon=2.0)
-    >>> from dpviz.families.accelerated import GradientDescent, Nesterov
-    >>> from dpviz.problems.linear.quadratic import Quadratic
-    >>> arms = tuple(Arm(label=c.title, algorithm=c(iterations=5)) for c in (GradientDescent, Nesterov))
-    >>> experiment = Experiment(problem=Quadratic(), arms=arms, budget=PureDP(epsilon=1.0), replicates=2)
-    >>> Experiment.from_json(experiment.to_json()) == experiment
+    >>> arms = {"slow": dpviz.GradientDescent(iterations=5), "DP-NAG": dpviz.Nesterov(iterations=5)}
+    >>> experiment = dpviz.Experiment(dpviz.Quadratic(), arms, budget=dpviz.PureDP(epsilon=1.0), replicates=2)
+    >>> dpviz.Experiment.from_json(experiment.to_json()) == experiment
     True
     >>> trace = experiment.run()
     >>> trace.last("DP-NAG", "objective_gap").shape  # one number per replicate

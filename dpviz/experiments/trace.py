@@ -224,6 +224,11 @@ class Trace(Displayed):
         in words, for models. Empty where the experiment is not known.
 
     `lanes` are the records of each arm, by label.
+
+    >>> import dpviz
+    >>> trace = dpviz.Experiment(dpviz.Quadratic(), dpviz.Nesterov(iterations=5), epsilon=1).run()
+    >>> trace.last("DP-NAG", "objective_gap").shape
+    (20,)
     """
 
     def __init__(

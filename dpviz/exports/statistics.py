@@ -23,6 +23,11 @@ class Statistics:
     """Statistics that share a budget, as `dpviz.statistics` plans them.
 
     analyses : the statistics, the number of rows and the kind of noise. budget : the budget of all together.
+
+    >>> import dpviz
+    >>> plan = dpviz.statistics(dpviz.ZeroConcentratedDP(rho=0.1), dpviz.Count("smokers"), rows=10_000)
+    >>> plan.planned["smokers"].error
+    4
     """
 
     analyses: Analyses

@@ -205,12 +205,9 @@ class Sweep(Specification):
     data_seed, data_seeds : address of the seed that the data are generated from, "problem.data.seed", and its values,
         one for each data set. Without them the experiment's data are the only ones.
 
-    >>> from dpviz.experiments.experiment import Arm
-    >>> from dpviz.families.accelerated import Nesterov
-    >>> from dpviz.problems.linear.quadratic import Quadratic
-    >>> arm = Arm(label="NAG", algorithm=Nesterov(iterations=5))
-    >>> experiment = Experiment(problem=Quadratic(), arms=(arm,), replicates=2)
-    >>> sweep = Sweep(experiment, epsilon=(5.0, 0.05))
+    >>> import dpviz
+    >>> experiment = dpviz.Experiment(dpviz.Quadratic(), {"NAG": dpviz.Nesterov(iterations=5)}, replicates=2)
+    >>> sweep = dpviz.Sweep(experiment, epsilon=(5.0, 0.05))
     >>> values, medians = sweep.run().medians("NAG")
     >>> values.tolist(), bool(medians[0] > medians[1])  # with less budget it is worse
     ([0.05, 5.0], True)

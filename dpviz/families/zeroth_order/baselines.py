@@ -113,6 +113,10 @@ class DirectionalDescent(SinglePass):
     """Single pass with g̃ = ṽ u, where u is a random direction and ṽ the noisy mean slope along u.
 
     A step releases one number ṽ, in any dimension, and moves the point along u only.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.PhaseRetrieval(rows=1000), dpviz.DirectionalDescent(descent_steps=10), mu=1).run()
+    <Trace of DP-ZO: one direction per step: 20 runs, 10 iterations>
     """
 
     kind: ClassVar[str] = "families.zeroth_order.directional_descent"

@@ -59,7 +59,12 @@ class AdditiveBudget(Budget):
 
 
 class PureDP(AdditiveBudget):
-    """Pure ε-differential privacy (Dwork, McSherry, Nissim, Smith 2006)."""
+    """Pure ε-differential privacy (Dwork, McSherry, Nissim, Smith 2006).
+
+    >>> import dpviz
+    >>> dpviz.PureDP(epsilon=2).to_rho()
+    1.5231883119115297
+    """
 
     kind: ClassVar[str] = "privacy.budgets.pure"
     name: ClassVar[str] = "Pure ε"
@@ -123,7 +128,12 @@ class PureDP(AdditiveBudget):
 
 
 class ZeroConcentratedDP(AdditiveBudget):
-    """ρ-zero-concentrated differential privacy (Bun and Steinke 2016)."""
+    """ρ-zero-concentrated differential privacy (Bun and Steinke 2016).
+
+    >>> import dpviz
+    >>> round(dpviz.ZeroConcentratedDP(rho=0.5).to_epsilon_at(1e-6), 3)
+    5.222
+    """
 
     kind: ClassVar[str] = "privacy.budgets.zero_concentrated"
     name: ClassVar[str] = "ρ-zCDP"
@@ -171,7 +181,12 @@ class ZeroConcentratedDP(AdditiveBudget):
 
 
 class GaussianDP(AdditiveBudget):
-    """μ-Gaussian differential privacy (Dong, Roth, Su 2019)."""
+    """μ-Gaussian differential privacy (Dong, Roth, Su 2019).
+
+    >>> import dpviz
+    >>> dpviz.GaussianDP(mu=1).to_rho()
+    0.5
+    """
 
     kind: ClassVar[str] = "privacy.budgets.gaussian"
     name: ClassVar[str] = "μ-GDP"
@@ -221,7 +236,12 @@ class GaussianDP(AdditiveBudget):
 
 
 class RenyiDP(Budget):
-    """(α, ε)-Rényi differential privacy (Mironov 2017): the Rényi divergence of one order is at most ε."""
+    """(α, ε)-Rényi differential privacy (Mironov 2017): the Rényi divergence of one order is at most ε.
+
+    >>> import dpviz
+    >>> round(dpviz.RenyiDP(epsilon=1, order=8).to_epsilon_at(1e-6), 3)
+    2.543
+    """
 
     kind: ClassVar[str] = "privacy.budgets.renyi"
     name: ClassVar[str] = "Rényi (α, ε)"

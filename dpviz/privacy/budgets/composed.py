@@ -29,7 +29,12 @@ from dpviz.specification import number
 
 
 class ApproximateDP(Budget):
-    """Approximate (ε, δ)-differential privacy."""
+    """Approximate (ε, δ)-differential privacy.
+
+    >>> import dpviz
+    >>> dpviz.ApproximateDP(epsilon=1, delta=1e-6).describe()
+    'ε = 1, δ = 10⁻⁶'
+    """
 
     kind: ClassVar[str] = "privacy.budgets.approximate"
     name: ClassVar[str] = "(ε, δ)"
@@ -165,6 +170,10 @@ class ApproximateDP(Budget):
 class TradeOff(Budget):
     """One point of the trade-off function (f-DP; Dong, Roth, Su 2019): no test whose false positive rate is at most
     `false_positive_rate` has a true positive rate above `true_positive_rate`, between any two neighbouring data sets.
+
+    >>> import dpviz
+    >>> dpviz.TradeOff(true_positive_rate=0.05, false_positive_rate=0.01).describe()
+    'TPR = 0.05, FPR = 0.01'
     """
 
     kind: ClassVar[str] = "privacy.budgets.trade_off"

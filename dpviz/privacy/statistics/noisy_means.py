@@ -29,7 +29,12 @@ PROTECTS: Mapping[Scheme, str] = MappingProxyType(resources.data(__package__, "w
 
 
 class NoisyMeans(Specification):
-    """T releases of the mean of m clipped rows: the queries of most private algorithms."""
+    """T releases of the mean of m clipped rows: the queries of most private algorithms.
+
+    >>> import dpviz
+    >>> round(float(dpviz.NoisyMeans(rows=1000, iterations=10).noise_scale(dpviz.GaussianDP(mu=1))), 6)
+    0.007449
+    """
 
     kind: ClassVar[str] = "privacy.noisy_means.noisy_means"
     rows: int = number(

@@ -47,6 +47,10 @@ class QuadraticGame(RecordsGame):
     """The settings of the game with F(x, y) = (λ_x/2) ‖x‖² + xᵀAy - (λ_y/2) ‖y‖², with payoffs A as in `MatrixGame`.
 
     The squared norms do not depend on data, so they cost no privacy.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.QuadraticGame(curvature_x=2), dpviz.VertexSampling(iterations=4), epsilon=1).run()
+    <Trace of Vertex sampling: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "problems.quadratic_games.quadratic"

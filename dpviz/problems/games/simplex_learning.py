@@ -53,6 +53,11 @@ class SparseRegression(_Learning):
 
     The labels are b = 0.5 a₁ - 0.3 a₂ + 0.2 a₃ + noise, clipped to [-1, 1]. The features are drawn from
     `default_rng(seed)`, and then the noise, uniform on [-0.2, 0.2].
+
+    >>> import dpviz
+    >>> problem = dpviz.SparseRegression(rows=1000, radius=2)
+    >>> dpviz.Experiment(problem, dpviz.VertexSampling(iterations=4), epsilon=1).run()
+    <Trace of Vertex sampling: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "problems.simplex_learning.sparse_regression"

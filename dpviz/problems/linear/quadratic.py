@@ -19,6 +19,10 @@ class Quadratic(base.ProblemSpecification):
     Rows may have gradients of norm up to C, so a query of their mean has the usual sensitivity and gets the usual
     noise; but all of these rows' gradients are 0. An algorithm thus sees exactly its own noise, and its expected error
     obeys the recursion that the theory solves exactly.
+
+    >>> import dpviz
+    >>> round(float(dpviz.Quadratic(dimension=2, strong_convexity=0.5).eigenvalues()[0]), 6)
+    0.5
     """
 
     kind: ClassVar[str] = "problems.quadratic.bench"

@@ -444,7 +444,12 @@ class MarginModel(NonconvexModel):
 
 class LogisticTukey(MarginModel):
     """f(x) = (1/n) Σ ln(1 + exp(-zᵢ⟨uᵢ, x⟩)) + λ Σ xⱼ²/(1 + xⱼ²), ‖uᵢ‖ ≤ 1: the risk of the experiments of Gao and
-    Wright (2023)."""
+    Wright (2023).
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.LogisticTukey(), dpviz.LineSearch(iterations=4), rho=0.1).run()
+    <Trace of OPT-LS: 20 runs, 3 iterations>
+    """
 
     kind: ClassVar[str] = "problems.nonconvex.logistic_tukey"
     title: ClassVar[str] = "Logistic loss, non-convex penalty"
@@ -465,6 +470,10 @@ class RobustComponent(NonconvexModel):
 
     The minimiser is a principal component of the rows that outliers hardly move. x = 0 is stationary for every data
     set; it is a saddle point if the rows have a main direction.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.RobustComponent(divisor=2), dpviz.TrustRegion(iterations=4), rho=0.1).run()
+    <Trace of DP-TR: 20 runs, 1 iterations>
     """
 
     kind: ClassVar[str] = "problems.nonconvex.robust_component"

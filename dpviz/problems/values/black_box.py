@@ -260,6 +260,10 @@ class PhaseRetrieval(BlackBox):
 
     The global minima are x* and -x*. The rows a are uniform on the sphere, drawn from `default_rng(seed)`; x* is 1/√d
     in every coordinate, and runs begin at x₀ = (1, -0.6, 0, …).
+
+    >>> import dpviz
+    >>> dpviz.PhaseRetrieval(dimension=3).facts().start
+    (1.0, -0.6, 0.0)
     """
 
     kind: ClassVar[str] = "problems.black_box.phase_retrieval"

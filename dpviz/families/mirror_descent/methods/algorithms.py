@@ -55,6 +55,10 @@ class VertexSampling(planning.GameAlgorithm[Game]):
 
     The gradient g_t is that at the averages of K vertices that each player draws from its weights x_t, y_t. The output
     is the average of all drawn vertices. Without privacy the weights themselves are played.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.MatrixGame(), dpviz.VertexSampling(iterations=4), epsilon=1).run()
+    <Trace of Vertex sampling: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "families.mirror_descent.vertex_sampling"
@@ -302,6 +306,10 @@ class SyntheticData(VertexSampling):
 
     x is a distribution over all possible rows, a histogram. Its gradients depend on y's draws only, which are private,
     so x's weights and its drawn rows are private at no further cost.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.MarginalQueries(), dpviz.SyntheticData(iterations=4), epsilon=1).run()
+    <Trace of Synthetic data: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "families.mirror_descent.synthetic_data"

@@ -315,7 +315,12 @@ class WholeTable(Descent):
 
 class ShortStep(WholeTable):
     """OPT, called 2OPT in two phases: on all rows, with steps -g̃/G against a noisy gradient, and of length 2|λ̃|/M
-    along a direction of negative curvature λ̃."""
+    along a direction of negative curvature λ̃.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.RobustComponent(), dpviz.ShortStep(iterations=4), rho=0.1).run()
+    <Trace of OPT: 20 runs, 4 iterations>
+    """
 
     kind: ClassVar[str] = "families.second_order.short_step"
     title: ClassVar[str] = "OPT"
@@ -396,6 +401,10 @@ class MiniBatch(Descent):
     one batch of rows, drawn afresh.
 
     All releases on a batch are paid for when it is drawn, used or not. So nothing is left over for a later phase.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.RobustComponent(), dpviz.MiniBatch(iterations=4), epsilon=2, delta=1e-6).run()
+    <Trace of OPT-B: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "families.second_order.mini_batch"
@@ -427,6 +436,10 @@ class PerturbedDescent(NonconvexMethod):
     Along a curvature below -ε_H the perturbation grows by the factor 1 + ε_H/G per step. A run stops where gradients
     stay short for the number of steps in which such growth would have made them long: there is no such curvature,
     unless luck or noise hid it. No Hessian is released, and nothing is certified.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.RobustComponent(), dpviz.PerturbedDescent(iterations=4), rho=0.1).run()
+    <Trace of DP-GD, perturbed: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "families.second_order.perturbed_descent"
