@@ -37,6 +37,8 @@ _NAMES_BY_MODULE = {
     "library": ("audit", "calibrate", "epsilon", "open"),
     "privacy.calibration": ("calibrate_gaussian", "calibrate_laplace"),
     "privacy.statistics.noisy_means": ("NoisyMeans",),
+    "privacy.statistics.analyses": ("Count", "Histogram", "Mean", "Quantile", "Sum"),
+    "exports.statistics": ("Statistics", "statistics"),
     "datasets": ("read_table", "table"),
     "families": ("presets",),
     "families.accelerated": ("GradientDescent", "HeavyBall", "MultistageNesterov", "Nesterov"),
@@ -71,7 +73,9 @@ later.backend = lambda: import_module(f"{__name__}.execution.backend")
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise AttributeError(f"dpviz has no {name!r}. It has: {', '.join(__all__)}.")
+        from dpviz.errors import did_you_mean
+
+        raise AttributeError(f"dpviz has no {name!r}.{did_you_mean(name, __all__)} It has: {', '.join(__all__)}.")
     return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 

@@ -10,6 +10,8 @@ from dpviz.experiments.plan import Plan as Plan
 from dpviz.experiments.results import final_table as final_table
 from dpviz.experiments.results import marked as marked
 from dpviz.experiments.trace import Trace as Trace
+from dpviz.exports.statistics import Statistics as Statistics
+from dpviz.exports.statistics import statistics as statistics
 from dpviz.families import presets as presets
 from dpviz.families.accelerated import GradientDescent as GradientDescent
 from dpviz.families.accelerated import HeavyBall as HeavyBall
@@ -47,6 +49,11 @@ from dpviz.privacy.budgets import ZeroConcentratedDP as ZeroConcentratedDP
 from dpviz.privacy.calibration import calibrate_gaussian as calibrate_gaussian
 from dpviz.privacy.calibration import calibrate_laplace as calibrate_laplace
 from dpviz.privacy.conversions import convert as convert
+from dpviz.privacy.statistics.analyses import Count as Count
+from dpviz.privacy.statistics.analyses import Histogram as Histogram
+from dpviz.privacy.statistics.analyses import Mean as Mean
+from dpviz.privacy.statistics.analyses import Quantile as Quantile
+from dpviz.privacy.statistics.analyses import Sum as Sum
 from dpviz.privacy.statistics.noisy_means import NoisyMeans as NoisyMeans
 from dpviz.problems.games.group_loss import GroupLoss as GroupLoss
 from dpviz.problems.games.marginals import MarginalQueries as MarginalQueries

@@ -1,7 +1,6 @@
 """Checks of the arguments of public functions against their annotations: a wrong argument raises an error in a
 sentence."""
 
-import difflib
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, ParamSpec, TypeVar, Unio
 
 import numpy as np
 
-from dpviz.errors import UserError
+from dpviz.errors import UserError, did_you_mean, value_in_words, with_article
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,7 +44,8 @@ Positive = Annotated[float, Between(0, math.inf)]
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with a check: it raises UserError for an argument that does not match its annotation.
+    """Return the function with a check: it raises UserError for an argument that does not match its annotation, has
+    another name, or is missing.
 
     Numbers must be finite, a bool is no number, and every item of a collection is checked. A default is not checked.
     """
@@ -58,7 +58,14 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         # without any says that they have been read.
         if not hints_by_name:
             hints_by_name.update(get_type_hints(function, include_extras=True) or {"return": None})
-        for name, value in signature.bind(*arguments, **named).arguments.items():
+        for name in named:
+            if name not in signature.parameters:
+                one_of(name, [other for other in signature.parameters if other != "self"], "argument")
+        try:
+            bound = signature.bind(*arguments, **named)
+        except TypeError as error:
+            raise UserError(f"{function.__name__}: {error}.", title="These arguments do not fit") from None
+        for name, value in bound.arguments.items():
             if name in hints_by_name and value is not signature.parameters[name].default:
                 _check(name, value, hints_by_name[name])
         return function(*arguments, **named)
@@ -76,7 +83,7 @@ def _check(name: str, value: Any, hint: Any) -> None:
     """Raise UserError if the value of the argument or field `name` does not match its annotation `hint`."""
     if not _fits(value, hint):
         raise UserError(
-            f"`{name}` must be {_in_words(hint)}, not {_value_in_words(value)}.", title=f"`{name}` is something else"
+            f"`{name}` must be {_in_words(hint)}, not {value_in_words(value)}.", title=f"`{name}` is something else"
         )
 
 
@@ -102,10 +109,9 @@ def one_of(name: str, names: Iterable[str], noun: str) -> None:
     """
     listed = list(names)
     if name not in listed:
-        close = difflib.get_close_matches(name, listed, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        there_are = f"There are: {', '.join(listed) or 'none'}."
         raise UserError(
-            f"There is no {noun} {name!r} here.{hint} There are: {', '.join(listed) or 'none'}.", title="Unknown name"
+            f"There is no {noun} {name!r} here.{did_you_mean(name, listed)} {there_are}", title="Unknown name"
         )
 
 
@@ -178,26 +184,10 @@ def _in_words(hint: Any) -> str:
     if origin is type:
         return f"a class of {getattr(get_origin(parts[0]) or parts[0], '__name__', 'any kind')}"
     if origin is not None and origin is not np.ndarray:
-        items = ", each ".join(_in_words(part) for part in parts if part is not Ellipsis)
-        return f"a {origin.__name__.lower()} ({items})" if items else f"a {origin.__name__.lower()}"
+        items = [_in_words(part) for part in parts if part is not Ellipsis]
+        joined = " to ".join(items) if issubclass(origin, Mapping) else ", ".join(items)
+        return f"a {origin.__name__.lower()} of {joined}" if items else f"a {origin.__name__.lower()}"
     texts = {float: "a finite number", int: "a whole number", bool: "True or False", str: "a text", bytes: "bytes"}
+    texts |= {Any: "anything", np.ndarray: "an array"}
     name = getattr(origin or hint, "__name__", str(hint))
-    return texts.get(hint) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
-def _value_in_words(value: Any) -> str:
-    """Return a wrong value in words: itself if it is short, else its type: "a DataFrame"."""
-    if value is None or (isinstance(value, str | float | int) and not (_large(value))):
-        return repr(value)
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
-
-
-def _large(value: str | float | int) -> bool:
-    """Return whether a value is too long to be written out in an error: more than about 18 digits, or 40 characters.
-
-    A whole number is not written to be measured, as that takes long if it is very large.
-    """
-    return value.bit_length() > 60 if isinstance(value, int) else len(str(value)) > 40
+    return texts.get(origin or hint) or with_article(name)

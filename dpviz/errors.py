@@ -1,4 +1,8 @@
-"""Errors that a user can cause and correct."""
+"""Errors that a user can cause and correct, and the parts of their sentences."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
 
 
 class UserError(ValueError):
@@ -10,6 +14,13 @@ class UserError(ValueError):
         The mistake and its remedy, in full sentences.
     title : str
         The mistake in a few words; the heading above the message.
+
+    >>> import dpviz
+    >>> try:
+    ...     dpviz.PureDP(epsilon=-1)
+    ... except dpviz.UserError as error:
+    ...     print(error.title)
+    Please check your settings
     """
 
     def __init__(self, message: str, *, title: str = "Please check your settings") -> None:
@@ -19,3 +30,32 @@ class UserError(ValueError):
 
 class NotYet(UserError):
     """An input is still missing: the message is shown as the next thing to do, not as a mistake."""
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" with the most similar of the names; "" if none is similar."""
+    close = difflib.get_close_matches(str(name), list(names), 1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def with_article(name: str) -> str:
+    """Return the name of a class with its article: "an Arm"."""
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+
+
+def value_in_words(value: Any) -> str:
+    """Return a wrong value in words: itself if it is short, else its type: "a DataFrame"."""
+    if value is None or (isinstance(value, str | float | int) and not (_large(value))):
+        return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    name = type(value).__name__.removeprefix("nd")  # an ndarray is an array
+    return f"an empty {name}" if isinstance(value, list | tuple | dict) and not value else with_article(name)
+
+
+def _large(value: str | float | int) -> bool:
+    """Return whether a value is too long to be written out in an error: more than about 18 digits, or 40 characters.
+
+    A whole number is not written to be measured, as that takes long if it is very large.
+    """
+    return value.bit_length() > 60 if isinstance(value, int) else len(str(value)) > 40

@@ -1,11 +1,11 @@
-"""Modules that are imported only when they are first used: packages for tables (`pd`, `pyarrow`), and the module that
-draws the library's objects (`painter`).
+"""Modules that are imported only when they are first used: packages for tables (`pd`, `pyarrow`), SciPy (`functions`),
+and the module that draws the library's objects (`painter`).
 
 A plan needs neither, and in a shell the imports would take longer than the plan. Annotations that name these modules
 are written as text.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +30,30 @@ else:
 
     pd, pyarrow, types = map(_Later, ("pandas", "pyarrow", "pyarrow.types"))
 
-__all__ = ["backend", "now", "painter", "pd", "pyarrow", "types"]
+__all__ = ["backend", "functions", "now", "painter", "pd", "pyarrow", "types"]
 
 # Returns the module with `figure(subject, diagnostics)` and `html(subject)`. `dpviz/__init__.py` sets it, so that this
 # module does not depend on figures.
 painter: Callable[[], Any]
 # Likewise the module with `computing(store, max_seconds, workers, cluster)`, for sweeps in other processes.
 backend: Callable[[], Any]
+
+
+def functions(module: str, names: str) -> Iterator[Callable[..., Any]]:
+    """Yield a stand-in for each of the functions `names`, words of a text, of a module that the first call imports."""
+    yield from (_function(module, name) for name in names.split())
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    function: Callable[..., Any] | None = None
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        nonlocal function
+        if function is None:
+            function = getattr(import_module(module), name)
+        return function(*arguments, **named)
+
+    return call
 
 
 def now() -> None:

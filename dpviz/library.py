@@ -224,8 +224,10 @@ def open(source: str | Path) -> Settings:
     if not text.startswith("{"):
         try:
             text = Path(source).read_text("utf-8-sig")
-        except (OSError, ValueError) as error:  # ValueError: the file is no text, or its name has a null character
-            raise UserError(f"{source}: {error}.", title="These settings cannot be read") from None
+        except OSError as error:
+            raise UserError(f"{source}: {error.strerror}.", title="These settings cannot be read") from None
+        except ValueError:  # the file is no text, or its name has a null character
+            raise UserError(f"{source!r} is no text in UTF-8.", title="These settings cannot be read") from None
     try:
         kind = json.loads(text).get("kind", "")
     except (ValueError, AttributeError, RecursionError):

@@ -1,15 +1,15 @@
 """Specifications: everything that a user can set, declared once.
 
-A field's range is declared at the field; validation, widgets, help texts, share links and documentation all use that
-declaration.
+A field's range and its limits are declared at the field. The range is what a page's slider offers, the limits are where
+the formula or the memory ends: validation in the library holds the limits, `check_ranges`, for pages, the range.
 """
 
-import difflib
 import hashlib
 import importlib
 import importlib.metadata
 import inspect
 import json
+import math
 import os
 import re
 import textwrap
@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal, Self, Union, cast, get_args, get_orig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from dpviz.errors import UserError
+from dpviz.errors import UserError, did_you_mean, value_in_words, with_article
 from dpviz.numbers import short
 
 Scale = Literal["linear", "log"]
@@ -59,7 +59,10 @@ _kinds: dict[str, "type[Specification]"] = {}  # the registered classes, by kind
 
 @dataclass(frozen=True)
 class Control:
-    """The declaration of a field that a user can set, for widgets and texts: name, label, help, type and range."""
+    """The declaration of a field that a user can set, for widgets and texts: name, label, help, type and range.
+
+    low, high : the range of a number on pages. limits : the range in the library, which includes that of pages.
+    """
 
     name: str
     label: str
@@ -75,6 +78,7 @@ class Control:
     optional: bool = False  # None means "chosen by theory"
     count: int = 0  # of its numbers, where it holds several: each in the range `each`
     each: tuple[float, float] = (0.0, 0.0)
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def title(self) -> str:
@@ -92,7 +96,7 @@ class Control:
             low, high = self.each
             kind = f"{self.count} floats in [{short(low, 6)}, {short(high, 6)}]"
         elif self.low is not None and self.high is not None:
-            kind += f" in [{short(self.low, 6)}, {short(self.high, 6)}]"
+            kind += f" in [{short(self.limits[0], 6)}, {short(self.limits[1], 6)}]"
         kind += " or None (by theory)" if self.optional else ""
         return f"{self.name} : {kind}, default {self.default!r}. {self.title}. {self.help}"
 
@@ -107,10 +111,20 @@ def number(
     symbol: str = "",
     unit: str = "",
     scale: Scale = "linear",
+    limits: tuple[float, float] | None = None,
 ) -> Any:
-    """Declare a numeric field with its closed range [low, high]; `scale` is that of its slider."""
-    extra: Any = {"symbol": symbol, "unit": unit, "scale": scale}
-    return Field(default, ge=low, le=high, title=label, description=help, json_schema_extra=extra)
+    """Declare a numeric field whose slider, with the scale `scale`, goes from `low` to `high`.
+
+    limits : the smallest and the largest value that the library takes; by default `low` and `high` on a linear scale.
+        On a logarithmic one they are far beyond, but a count does not get smaller, nor a share larger than 1.
+    """
+    if limits is None:
+        limits = (low, high)
+        if scale == "log":
+            lowest, beyond = (low, 1000) if isinstance(high, int) else (low / 1e6, 1e6)
+            limits = (lowest, high if high <= 1 else min(high * beyond, 10**9))
+    extra: Any = {"symbol": symbol, "unit": unit, "scale": scale, "low": low, "high": high}
+    return Field(default, ge=limits[0], le=limits[1], title=label, description=help, json_schema_extra=extra)
 
 
 def numbers(default: tuple[float, ...], *, label: str, help: str) -> Any:
@@ -171,7 +185,7 @@ class Specification(BaseModel):
         if positional:
             names = list(cls.model_fields)
             if len(positional) > len(names):
-                raise UserError(f"{cls.__name__} takes {len(names)} values at most: {', '.join(names)}.")
+                raise UserError(f"{cls.__name__} takes no more values than {len(names)}: {', '.join(names) or 'none'}.")
             given = dict(zip(names, positional, strict=False))
             twice = [name for name in given if name in values]
             if twice:
@@ -213,7 +227,7 @@ class Specification(BaseModel):
         value = dict(value)
         target = kind_named(value.pop("kind"))
         if not issubclass(target, cls):
-            raise ValueError(f"{target.kind!r} is not a {cls.__name__}")
+            raise ValueError(f"these are settings of {target.__name__}, not of {cls.__name__}")
         with _sentences(target):  # explained here, where the class with the broken ranges is known
             return handler(value) if target is cls else target.model_validate(value)
 
@@ -226,7 +240,7 @@ class Specification(BaseModel):
         """Rebuild a specification from `to_json`. Raises UserError if the text is not such a specification."""
         try:
             value = json.loads(text)
-        except (ValueError, RecursionError):
+        except (TypeError, ValueError, RecursionError):
             raise UserError("These settings are not valid JSON. Export them again and paste all of the text.") from None
         return cls.model_validate(value)
 
@@ -257,6 +271,22 @@ class Specification(BaseModel):
         values = {control.name: getattr(self, control.name) for control in self.controls()}
         defaults = {control.name: control.default for control in self.controls()}
         return {f"{prefix}_{name}": address_text(value) for name, value in values.items() if value != defaults[name]}
+
+    def check_ranges(self) -> None:
+        """Raise UserError for a number outside of the range of its slider, here or in a specification inside: a page
+        takes no other values, whatever its address, a file or a link says."""
+        for control in self.controls():
+            value = getattr(self, control.name)
+            if control.low is None or control.high is None or value is None:
+                continue
+            if not control.low <= value <= control.high:
+                ends = between(control.low, control.high)
+                raise UserError(f"{control.label} must be {ends} on a page (got {value!r}).")
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, Specification):
+                    item.check_ranges()
 
     @classmethod
     @cache
@@ -303,7 +333,7 @@ def kind_named(kind: str) -> type[Specification]:
     if kind not in _kinds:
         _import_foreign_modules()
     if kind not in _kinds:
-        raise ValueError(f"unknown kind {kind!r}")
+        raise ValueError(f"unknown kind {kind!r}.{did_you_mean(kind, _kinds)}".removesuffix("."))
     return _kinds[kind]
 
 
@@ -345,27 +375,56 @@ class _sentences:
         raise UserError(" ".join(dict.fromkeys(_explained(error, self.cls)))) from None
 
 
+# By pydantic's name of a mistake, what it expects in place of a value.
+_EXPECTED = {
+    "bool_parsing": "True or False",
+    "bool_type": "True or False",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "model_type": "{class_name}",
+    "string_too_short": "a longer text",
+    "string_too_long": "a text of at most {max_length} letters",
+    "string_type": "a text",
+    "too_long": "a list of at most {max_length}",
+    "too_short": "a list of at least {min_length}",
+    "tuple_type": "a list",
+}
+
+
 def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str]:
-    """Yield a sentence for every mistake that pydantic reports in the values of `cls`, with label, range and value."""
+    """Yield a sentence for the first mistake that pydantic reports in each field of `cls`, with label, range, value."""
     controls = {control.name: control for control in cls.controls()}
+    explained = set()
     for item in error.errors(include_url=False):
-        if isinstance(item.get("ctx", {}).get("error"), UserError):
-            yield str(item["ctx"]["error"])  # of a specification inside this one
+        name = next((part for part in item["loc"] if isinstance(part, str)), "")  # the field
+        if name in explained:
             continue
-        names = [part for part in item["loc"] if isinstance(part, str)]  # the field, then fields inside it
-        name = names[0] if names else ""
-        control = controls.get(name)
-        value = item.get("input")
-        if item["type"] in ("extra_forbidden", "missing"):
-            yield _misnamed(cls, name, is_missing=item["type"] == "missing")
-            continue
+        explained.add(name)
+        value, context, control = item.get("input"), item.get("ctx", {}), controls.get(name)
         got = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
-        if control is not None and control.count:
+        if isinstance(context.get("error"), UserError):
+            yield str(context["error"])  # of a specification inside this one
+        elif item["type"] in ("extra_forbidden", "missing"):
+            yield _misnamed(cls, name, is_missing=item["type"] == "missing")
+        elif control is not None and control.count:
             yield f"{control.label} {several_between(control)}."
-        elif control is not None and control.low is not None and control.high is not None:
-            yield f"{control.label} must be between {short(control.low, 6)} and {short(control.high, 6)}{got}."
+        elif control is not None and control.low is not None:
+            kind = "a whole number " if control.type is int else ""
+            yield f"{control.label} must be {kind}{between(*control.limits)}{got}."
         elif control is not None and control.options:
             yield f"{control.label} must be one of {', '.join(control.options)}{got}."
+        elif item["type"] in _EXPECTED:
+            field = "".join(f"[{part}]" if isinstance(part, int) else part for part in item["loc"][:2])
+            instead = f" Write {value.__name__}()." if isinstance(value, type) else ""
+            if name == "data" and not isinstance(value, (Specification, type)):
+                instead = " Declare a table of your own by dpviz.table."
+            expected = _EXPECTED[item["type"]].format(**context)
+            expected = with_article(expected) if item["type"] == "model_type" else expected
+            yield f"`{field}` must be {expected}, not {value_in_words(value)}.{instead}"
         else:
             message = item["msg"].removeprefix("Value error, ")
             yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{got}."
@@ -376,16 +435,17 @@ def _misnamed(cls: type[Specification], name: str, is_missing: bool) -> str:
     if is_missing:
         return f"{cls.__name__} needs {name}."
     names = [*cls.model_fields, *cls.short_forms]
-    close = difflib.get_close_matches(name, names, 1)
-    return (
-        f"{cls.__name__} has no {name!r}.{f' Did you mean {close[0]!r}?' if close else ''} It has: {', '.join(names)}."
-    )
+    return f"{cls.__name__} has no {name!r}.{did_you_mean(name, names)} It has: {', '.join(names) or 'no settings'}."
+
+
+def between(low: float, high: float) -> str:
+    """Return a range in words: "between 1 and 10,000"."""
+    return f"between {short(low, 6)} and {short(high, 6)}"
 
 
 def several_between(control: Control) -> str:
     """Return what a control of several numbers needs, in words: "needs 3 numbers between 0 and 1"."""
-    low, high = control.each
-    return f"needs {control.count} numbers between {short(low, 6)} and {short(high, 6)}"
+    return f"needs {control.count} numbers {between(*control.each)}"
 
 
 def _paragraph(control: Control) -> str:
@@ -438,16 +498,15 @@ def _control(name: str, field: FieldInfo) -> Control:
         item_type = get_args(annotation)[0]
         lower, upper = get_args(item_type)[1].metadata  # of `ge` and `le`, which pydantic keeps in this order
         annotation, each = tuple, (lower.ge, upper.le)
-    low = next((part.ge for part in field.metadata if hasattr(part, "ge")), None)
-    high = next((part.le for part in field.metadata if hasattr(part, "le")), None)
+    lowest = next((part.ge for part in field.metadata if hasattr(part, "ge")), -math.inf)
+    highest = next((part.le for part in field.metadata if hasattr(part, "le")), math.inf)
     return Control(
         name=name,
         label=field.title or name,
         help=field.description or "",
         default=field.default,
         type=cast(type, annotation),
-        low=low,
-        high=high,
+        limits=(lowest, highest),
         optional=optional,
         each=each,
         **extra,

@@ -23,17 +23,17 @@ DOCS = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*.
 EXAMPLES = {
     "dpviz": ["dpviz"],
     "dpviz.audits.audit": ["Audit"],
-    "dpviz.experiments.experiment": ["Experiment"],
+    "dpviz.experiments.experiment": ["Arm", "Experiment"],
     "dpviz.exports.export": ["to_csv", "to_script"],
     "dpviz.datasets.own_table": ["table"],
     "dpviz.audits.one_run": ["OneRun"],
-    "dpviz.experiments.trace": ["Trace.model"],
+    "dpviz.experiments.trace": ["Trace", "Trace.model"],
     "dpviz.extend": ["neighbours"],
     "dpviz.experiments.plan": ["Plan"],
     "dpviz.sweeps.sweep": ["Sweep"],
     "dpviz.library": ["audit", "calibrate", "epsilon", "open"],
     "dpviz.privacy.accounting.accountants": ["tightest", "when_stopped"],
-    "dpviz.privacy.statistics.analyses": ["Analyses"],
+    "dpviz.privacy.statistics.analyses": ["Analyses", "Count", "Histogram", "Mean", "Quantile", "Sum"],
     "dpviz.problems.private_bounds": ["private_bounds"],
     "dpviz.privacy.audit": ["epsilon_lower_bound"],
     "dpviz.privacy.calibration": ["calibrate_gaussian", "calibrate_laplace"],
@@ -48,6 +48,16 @@ def test_every_public_entry_point_has_an_example_that_gives_what_it_says(module:
     assert sorted(examples) == EXAMPLES[module]
     for test in examples.values():
         said: list[str] = []
+        assert doctest.DocTestRunner(verbose=False).run(test, out=said.append).failed == 0, "".join(said)
+
+
+def test_every_public_name_has_an_example_that_imports_all_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    for name in dpviz.__all__:
+        text = inspect.getdoc(getattr(dpviz, name)) or ""
+        test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+        said: list[str] = []
+        assert test.examples, name
         assert doctest.DocTestRunner(verbose=False).run(test, out=said.append).failed == 0, "".join(said)
 
 

@@ -1,6 +1,8 @@
 """The library as a notebook has it: pictures, short forms, a bar, saved settings."""
 
 import math
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -9,18 +11,21 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
 import dpviz
-from dpviz.datasets import UniformLinear, UploadedTable
+import dpviz.extend
+from dpviz import datasets
+from dpviz.datasets import LatentGame, Saddle, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
 from dpviz.experiments.experiment import Experiment, Step
 from dpviz.privacy.events import ExpMech, Gaussian, Laplace, Sub
 from dpviz.sweeps.sweep import Sweep
-from dpviz.ui.families import FAMILIES
-from tests.wrong_values import FITS, WRONG, Call, calls
+from dpviz.ui.families import FAMILIES, named
+from tests.wrong_values import FITS, MISTAKES, WRONG, Call, calls
 
 SMALL = dpviz.Experiment(
     dpviz.Quadratic(), [dpviz.Nesterov(iterations=6), dpviz.GradientDescent(iterations=6)], epsilon=1, replicates=3
@@ -105,7 +110,12 @@ def test_settings_of_every_kind_are_opened_again(tmp_path: Any) -> None:
 @pytest.mark.parametrize("family", [family.name for family in FAMILIES])
 def test_a_link_opens_the_experiment_of_its_page(family: str) -> None:
     first = next(entry for entry in FAMILIES if entry.name == family).page().presets[0].experiment
-    assert dpviz.open(f"http://localhost:8501/{family}") == first
+    program = "import sys, dpviz; print(dpviz.open(sys.argv[1]).to_json()); assert 'streamlit' not in sys.modules"
+    address = f"http://localhost:8501/{family}"
+    opened = subprocess.check_output([sys.executable, "-c", program, address], text=True, encoding="utf-8")
+    assert Experiment.from_json(opened) == first
+    with pytest.raises(UserError, match="Seed must be"):
+        dpviz.open(f"{address}?{named(family).page().prefix}_seed=-1")
 
 
 def test_a_bar_shows_the_progress_and_an_interrupt_keeps_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,36 +172,58 @@ def test_no_constructor_takes_what_it_has_no_use_for() -> None:
                 cls(**NEEDED.get(name, {}), no_such_setting=1)
 
 
-_small: Any = partial(dpviz.Experiment, dpviz.Quadratic(), dpviz.Nesterov())
 _nesterov: Any = dpviz.Nesterov
 _pure: Any = dpviz.PureDP
-MISTAKES: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "a number out of range": (lambda: dpviz.PureDP(epsilon=-1), ("Privacy budget", "0.01", "50", "-1")),
-    "a choice": (lambda: dpviz.Nesterov(schedule="optimum"), ("Noise schedule", "optimal", "optimum")),
-    "a misspelled setting": (lambda: _nesterov(iteration=3), ("iteration", "iterations")),
-    "another name": (lambda: _small(epsilon=1, repeats=5), ("repeats",)),
-    "a misspelled budget": (lambda: _small(epsilom=1), ("'epsilon'",)),
-    "problem and method swapped": (lambda: dpviz.Experiment(dpviz.Nesterov(), dpviz.Quadratic()), ("problem first",)),
-    "two budgets": (lambda: _small(epsilon=1, rho=1), ("epsilon and rho",)),
-    "no methods": (lambda: dpviz.Experiment(dpviz.Quadratic()), ("arms",)),
-    "twice": (lambda: _pure(1, epsilon=2), ("epsilon", "twice")),
-    "too many values": (lambda: _pure(1, 2), ("1 values at most",)),
-    "another method": (lambda: SMALL.run().last("Nesterov", "objective_gap"), ("Nesterov", "DP-NAG")),
-    "another plan": (lambda: SMALL.plans()["Nesterov"], ("Nesterov", "DP-NAG")),
-    "another family": (lambda: dpviz.presets()["acelerated"], ("'accelerated'",)),
-    "another setting of a sweep": (lambda: dpviz.Sweep(SMALL, iteration=(1, 2)), ("'iterations'",)),
-    "three settings of a sweep": (lambda: dpviz.Sweep(SMALL, epsilon=1, iterations=2, relative_step=1), ("two",)),
-    "settings of another kind": (lambda: dpviz.Experiment.from_json('{"kind": "nope"}'), ("nope",)),
-    "two classes wanted": (lambda: dpviz.LogisticRegression(data=UniformLinear()), ("two classes",)),
-}
 
 
-def test_a_mistake_in_a_constructor_is_a_sentence_that_names_it() -> None:
-    for name, (call, words) in MISTAKES.items():
+def test_every_mistake_is_one_sentence_that_names_it() -> None:
+    table = pd.DataFrame({"a": [0.1, 0.2] * 15, "y": [0, 1] * 15})
+    names = {"dpviz": dpviz, "datasets": datasets, "np": np, "nan": math.nan, "inf": math.inf, "table": table}
+    names |= {"small": partial(dpviz.Experiment, dpviz.Quadratic(), dpviz.Nesterov()), "experiment": SMALL}
+    names |= {"plan": SMALL.plans()["DP-NAG"], "trace": SMALL.run(), "swept": dpviz.Sweep(SMALL, epsilon=(1, 2)).run()}
+    assert len(MISTAKES) > 120
+    for call, words in MISTAKES.items():
         with pytest.raises(UserError) as caught:
-            call()
-        assert all(word in f"{caught.value.title} {caught.value}" for word in words), (name, str(caught.value))
-        assert str(caught.value).count(".") < 6, name
+            eval(call, names)
+            pytest.fail(call)
+        sentence = f"{caught.value.title}: {caught.value}"
+        assert all(word in sentence for word in words.split()), (call, sentence)
+        assert sentence.endswith(".") and len(sentence) < 400 and sentence.count(". ") < 4, (call, sentence)
+        assert not re.search("pydantic|validation|Input should|<class|Errno|Traceback", sentence), (call, sentence)
+
+
+TUKEY = dpviz.LogisticTukey(data=Saddle(rows=300, dimension=1))
+GAME = dpviz.MatrixGame(data=LatentGame(rows=10, strategies_x=5, strategies_y=1))
+PHASES, TUNED = dpviz.PhaseRetrieval(rows=300, dimension=1), dpviz.LengthScales(training_rows=20)
+BEYOND: list[tuple[Any, Any, dict[str, Any]]] = [  # problem, method, budget and more: each beyond the ranges of a page
+    (dpviz.Quadratic(rows=1, dimension=1), dpviz.Nesterov(3), {"epsilon": 100, "replicates": 1_000}),
+    (dpviz.Quadratic(rows=10**9, dimension=300), dpviz.HeavyBall(3, momentum=0.999), {"epsilon": 500}),
+    (dpviz.Quadratic(clip=1e6, start=1e4), dpviz.MultistageNesterov(relative_step=1e-6), {"epsilon": 1e-6}),
+    (dpviz.Quadratic(), dpviz.GradientDescent(20_000), {"epsilon": 1, "replicates": 1}),
+    (
+        dpviz.LogisticRegression(data=UniformLogistic(rows=2, dimension=1), regularisation=100),
+        dpviz.GradientDescent(3, noise="gaussian"),
+        {"epsilon": 100, "delta": 0.1},
+    ),
+    (TUKEY, dpviz.LineSearch(iterations=5_001, gradient_target=0.009), {"rho": 500}),
+    (TUKEY, dpviz.TrustRegion(gradient_target=2.0, curvature_target=2.0), {"rho": 1e-8}),
+    (PHASES, dpviz.VarianceReduced(iterations=8, travel=100), {"mu": 50}),
+    (PHASES, dpviz.DirectionalDescent(descent_steps=8, clip=1e6), {"mu": 1e-6}),
+    (GAME, dpviz.VertexSampling(2_000), {"epsilon": 100}),
+    (dpviz.SparseRegression(rows=10, dimension=3, radius=100), dpviz.FrankWolfe(), {"epsilon": 100, "delta": 1e-12}),
+    (TUNED, dpviz.Gibo(iterations=3, step_size=1e4, clip=1e3), {"mu": 50}),
+    (TUNED, dpviz.RandomSearch(trainings=2), {"epsilon": 100}),
+]
+
+
+def test_what_the_formulas_allow_runs_though_no_page_offers_it() -> None:
+    for problem, method, settings in BEYOND:
+        experiment = dpviz.Experiment(problem, method, **{"replicates": 2, **settings})
+        trace = experiment.run()
+        assert trace.lanes[method.title].iterations[-1] > 0 and trace.figure().data, method
+        assert dpviz.Experiment.from_json(experiment.to_json()) == experiment
+        with pytest.raises(UserError, match="on a page"):
+            experiment.check_ranges()
 
 
 def test_values_may_be_given_by_position_in_the_order_of_the_settings() -> None:

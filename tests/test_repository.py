@@ -254,9 +254,10 @@ def test_the_public_names_are_those_of_the_stub_and_are_imported_when_used() -> 
         module, _, inner = address.rpartition(".")
         assert getattr(dpviz, public) is getattr(importlib.import_module(module), inner)
         assert getattr(dpviz, public).__doc__ and public in dir(dpviz)
-    with pytest.raises(AttributeError, match="dpviz has no 'Nestorov'"):
+    with pytest.raises(AttributeError, match="Did you mean 'Nesterov'"):
         dpviz.Nestorov  # type: ignore[attr-defined]  # noqa: B018
-    program = "import sys, dpviz; assert not {'numpy', 'pydantic'} & set(sys.modules)"
+    program = "import sys, dpviz; assert not {'numpy', 'pydantic'} & set(sys.modules); dpviz.PureDP(1)"
+    program += "; assert not {'scipy', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 

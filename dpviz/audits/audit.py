@@ -315,8 +315,9 @@ class Audit:
     confidence : probability with which all of the bounds hold together.
     seed : seed of all noise; None to draw one.
 
-    >>> from dpviz.families.accelerated.audits import CASES
-    >>> verdict = Audit(CASES[0], CASES[0].budgets[0], runs=10_000, seed=1).run()
+    >>> import dpviz
+    >>> case = dpviz.families.audits()["accelerated"][0]
+    >>> verdict = dpviz.Audit(case, case.budgets[0], runs=10_000, seed=1).run()
     >>> verdict.violation
     False
     >>> 0.5 < verdict.tightness < 1.0

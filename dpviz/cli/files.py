@@ -26,10 +26,12 @@ from dpviz.experiments.results import UPPER
 from dpviz.exports.spreadsheets import as_csv
 from dpviz.later import pd
 from dpviz.numbers import rounded_up
-from dpviz.privacy.budgets import ApproximateDP
+from dpviz.privacy.budgets import ApproximateDP, Budget
+from dpviz.specification import Specification, registered
 from dpviz.sweeps.sweep import settings, with_numbers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+S = TypeVar("S", bound=Specification)
 DELTA = ApproximateDP().delta  # the δ at which ε is read where a budget has no δ of its own
 DIGITS = 6  # significant digits of a number in a table
 ENDINGS = (".csv", ".parquet")
@@ -90,7 +92,7 @@ def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] =
         raise click.UsageError("Give a file with settings, or the name of a preset (dpviz presets lists them).")
     is_file = file is not None and (file == "-" or Path(file).exists())
     if file is not None and is_file:
-        experiment = _read(file)
+        experiment = read_settings(file, Experiment)
     elif file is not None and file.endswith(".json"):
         raise click.UsageError(f"There is no file {file}.")
     else:
@@ -103,8 +105,8 @@ def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] =
     return experiment
 
 
-def _read(file: str) -> Experiment:
-    """Return the experiment of a file with settings in JSON, "-" for the standard input."""
+def read_settings(file: str, cls: type[S]) -> S:
+    """Return the settings, of class `cls`, of a file in JSON, "-" for the standard input."""
     try:
         with click.open_file(file, "rb") as stream:
             text = stream.read().decode("utf-8-sig")
@@ -112,7 +114,7 @@ def _read(file: str) -> Experiment:
         raise UserError("This file is no text. Give the settings that a page saves as JSON.") from None
     except OSError as error:
         raise click.UsageError(f"{file}: {error.strerror or error}.") from None
-    return Experiment.from_json(text)
+    return cls.from_json(text)
 
 
 def preset_named(name: str) -> Preset:
@@ -187,6 +189,20 @@ def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[fl
     matches = difflib.get_close_matches(name, by_name, n=1, cutoff=0.4)  # of low similarity, since it is only a hint
     hint = f" Did you mean {matches[0]}?" if matches else ""
     raise UserError(f"'{name}' is not a number among these settings.{hint} They have: {', '.join(by_name)}.")
+
+
+def budget_of(text: str) -> Budget:
+    """Return the budget of a text such as "epsilon=1,delta=1e-6". Raises UserError if it is that of no currency."""
+    parts = [part.partition("=") for part in text.split(",")]
+    values = {name.strip(): numbers(value)[0] for name, separator, value in parts if separator}
+    budgets: list[Any] = registered(Budget)
+    for cls in budgets:
+        if values and len(values) == len(parts) and values.keys() == cls.model_fields.keys():
+            budget: Budget = cls(**values)
+            return budget
+    kinds = [cls for cls in budgets if cls.model_fields]
+    forms = "; ".join(",".join(f"{name}=…" for name in cls.model_fields) for cls in kinds)
+    raise UserError(f"'{text}' is no budget. Give one of: {forms}.")
 
 
 def numbers(text: str) -> tuple[float, ...]:

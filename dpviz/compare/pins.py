@@ -117,6 +117,7 @@ def _pin(part: Any) -> Pin:
     if not all(isinstance(kind, str) and kind.startswith(_ROOMS) for kind in _kinds(part["experiment"])):
         raise UserError("It names a kind of setting that does not exist here.", title="Pin not read")
     experiment = Experiment.from_json(json.dumps(part["experiment"]))
+    experiment.check_ranges()
     if not experiment.problem.public:
         raise UserError("It is of somebody's own file, whose pins are never in links or files.", title="Pin not read")
     if any(_without_markup(arm.label) != arm.label for arm in experiment.arms):

@@ -19,9 +19,15 @@ SECONDS_PER_LOADED = 30e-9  # to draw or read, scale and clip one number of a ta
 _BLOCK = 1 << 18  # elements per row block when enforcing bounds: temporaries stay near 2 MB
 
 
-def rows_number(default: int, low: int, high: int, help: str = "More rows need less noise each.") -> Any:
+def rows_number(
+    default: int,
+    low: int,
+    high: int,
+    help: str = "More rows need less noise each.",
+    limits: tuple[int, int] = (2, 10**9),
+) -> Any:
     """Declare the field for the number of rows of a data set that is drawn from a seed."""
-    return number(default, low, high, label="Rows", symbol="n", scale="log", help=help)
+    return number(default, low, high, label="Rows", symbol="n", scale="log", help=help, limits=limits)
 
 
 def data_seed(default: int = 0) -> Any:

@@ -20,7 +20,7 @@ from dpviz.datasets.uploads.parsing import Declared, class_label
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import NO_CATEGORIES, Prepared, U, UploadedTable, in_ranges, new_identity, prepare
 from dpviz.datasets.users import UserUpload, prepare_users
-from dpviz.errors import UserError
+from dpviz.errors import UserError, value_in_words
 from dpviz.later import pd, pyarrow
 from dpviz.numbers import short_up
 
@@ -157,6 +157,8 @@ def table(
     frame = _frame(data, reading) if file is None else next(file.blocks())
     if categories and target is None and not bounds:
         return _carrying(prepare_categories(frame, categories, reading=reading))
+    if target is None and group is None:
+        raise UserError("Give the column to predict, target=…, or a `group`.", title="Nothing says what to predict")
     check_columns(frame, [*(features or ()), *categories, *filter(None, (target, group, user))])
     if features is None:
         features = [name for name in frame.columns if name not in {target, group, user, *categories}]
@@ -191,8 +193,6 @@ def table(
                 title="A table with groups has numeric features and two classes",
             )
         return _carrying(prepare_groups(frame, **declared, group=group, groups=groups, shares=shares), costs)
-    if target is None:
-        raise UserError("Give the column to predict, target=…, or a `group`.", title="Nothing says what to predict")
     declared |= {"categories": categories, "target_range": bounds[target] if target in ranged else None}
     if user is not None:
         return _carrying(prepare_users(frame, **declared, user=user), costs)
@@ -218,7 +218,7 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
     if not isinstance(data, pd.DataFrame):
         if not hasattr(data, "__arrow_c_stream__"):
             raise UserError(
-                "Give a DataFrame, (X, y), or the path of a file.", title=f"A {type(data).__name__} is no table"
+                "Give a DataFrame, (X, y), or the path of a file.", title=f"{value_in_words(data)} is no table"
             )
         table = pyarrow.table(data)  # from any library that exports Arrow data
         names = limits.checked_names(table.column_names, 1, limits.MAX_COLUMNS)

@@ -157,10 +157,24 @@ class LatentGame(Specification):
     )
     rows: int = rows_number(5000, 20, 100_000, "Each row is one person.")
     strategies_x: int = number(
-        300, 2, 10_000, label="Strategies of x", symbol="dₓ", scale="log", help="Choices of the minimising player."
+        300,
+        2,
+        10_000,
+        label="Strategies of x",
+        symbol="dₓ",
+        scale="log",
+        help="Choices of the minimising player.",
+        limits=(2, 10**6),
     )
     strategies_y: int = number(
-        300, 2, 10_000, label="Strategies of y", symbol="dᵧ", scale="log", help="Choices of the maximising player."
+        300,
+        2,
+        10_000,
+        label="Strategies of y",
+        symbol="dᵧ",
+        scale="log",
+        help="Choices of the maximising player.",
+        limits=(1, 10**6),
     )
     seed: int = data_seed()
 
@@ -257,7 +271,8 @@ _PAPER_ROWS = 100_000  # rows of the paper's matrix; a smaller n takes the first
 
 def _dimension(default: int = 10) -> Any:
     """Declare the field for the number of features."""
-    return number(default, 2, 50, label="Features", symbol="d", help="Noise is added to every coordinate.")
+    help = "Noise is added to every coordinate."
+    return number(default, 2, 50, label="Features", symbol="d", help=help, limits=(1, 100_000))
 
 
 def _signal(default: float = 4.0) -> Any:
@@ -273,12 +288,13 @@ def _facts(n: int, d: int, low: float, high: float) -> DatasetFacts:
     return DatasetFacts(n, ((low, high),) * d, tuple(f"feature_{j}" for j in range(1, d + 1)))
 
 
-def _tuned_rows(default: int, high: int) -> Any:
-    return rows_number(default, 100, high, "For training and validation.")
+def _tuned_rows(default: int, high: int, most: int = 10**9) -> Any:
+    return rows_number(default, 100, high, "For training and validation.", (100, most))
 
 
 def _tuned_dimension(default: int, low: int, high: int) -> Any:
-    return number(default, low, high, label="Features", help="Most methods need more of everything for more.")
+    help = "Most methods need more of everything for more."
+    return number(default, low, high, label="Features", help=help, limits=(low, 10_000))
 
 
 def _tuned_facts(n: int, d: int, bound: float, target: tuple[float, float]) -> DatasetFacts:
@@ -330,7 +346,14 @@ class PaperLogistic(DatasetSpecification):
     kind: ClassVar[str] = "datasets.synthetic.paper_logistic"
     title: ClassVar[str] = "Simulated data of the accelerated-gradient paper"
     rows: int = number(
-        10_000, 500, _PAPER_ROWS, label="Rows", symbol="n", scale="log", help="The first n of the paper's 100,000 rows."
+        10_000,
+        500,
+        _PAPER_ROWS,
+        label="Rows",
+        symbol="n",
+        scale="log",
+        help="The first n of the paper's 100,000 rows.",
+        limits=(1, _PAPER_ROWS),
     )
     dimension: int = _dimension(20)
     seed: int = data_seed(367)
@@ -366,6 +389,7 @@ class CorrelatedLogistic(DatasetSpecification):
         label="Correlation",
         symbol="r",
         help="Closer to 1 = harder to optimise: larger condition number.",
+        limits=(0.0, 0.999999),
     )
     signal: float = _signal(1.0)
     seed: int = data_seed()
@@ -397,7 +421,9 @@ class UniformLinear(DatasetSpecification):
     noise: float = number(
         0.5, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation, relative to that of the signal."
     )
-    outliers: float = number(0.02, 0.0, 0.5, label="Outliers", help="Share of targets with 20 times the noise.")
+    outliers: float = number(
+        0.02, 0.0, 0.5, label="Outliers", help="Share of targets with 20 times the noise.", limits=(0, 1)
+    )
     seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
@@ -424,9 +450,9 @@ class SphereLinear(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.sphere_linear"
     title: ClassVar[str] = "A number to predict, with outliers"
-    rows: int = number(60_000, 1000, 200_000, label="Rows", symbol="n", scale="log", help="More rows need less noise.")
+    rows: int = rows_number(60_000, 1000, 200_000)
     dimension: int = _dimension(8)
-    outliers: float = number(0.2, 0.0, 0.5, label="Outliers", help="Share of targets that say nothing.")
+    outliers: float = number(0.2, 0.0, 0.5, label="Outliers", help="Share of targets that say nothing.", limits=(0, 1))
     seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
@@ -453,11 +479,16 @@ class Saddle(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.saddle"
     title: ClassVar[str] = "Two sides of a line (saddle point)"
-    rows: int = number(
-        20_000, 1000, 200_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
-    )
+    rows: int = rows_number(20_000, 1000, 200_000)
     dimension: int = number(
-        10, 2, 2000, label="Features", symbol="d", scale="log", help="Noise is added to every coordinate."
+        10,
+        2,
+        2000,
+        label="Features",
+        symbol="d",
+        scale="log",
+        help="Noise is added to every coordinate.",
+        limits=(1, 1_000_000),
     )
     spike: float = number(
         0.85, 0.1, 0.99, label="Spike", help="How far the rows reach along the line: longer = steeper way down."
@@ -529,7 +560,9 @@ class NormalDraws(DatasetSpecification):
     scaled: ClassVar[bool] = True
     rows: int = _tuned_rows(1000, 200_000)
     dimension: int = _tuned_dimension(2, 1, 100)
-    mean: float = number(1.5, -3.0, 3.0, label="Mean", help="Of every feature; the standard deviation is 1.")
+    mean: float = number(
+        1.5, -3.0, 3.0, label="Mean", help="Of every feature; the standard deviation is 1.", limits=(-1e6, 1e6)
+    )
     seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
@@ -580,7 +613,7 @@ class ProcessDraws(DatasetSpecification):
     kind: ClassVar[str] = "datasets.tuning.process_draws"
     title: ClassVar[str] = "Draw of a Gaussian process"
     scaled: ClassVar[bool] = True
-    rows: int = _tuned_rows(700, 3000)
+    rows: int = _tuned_rows(700, 3000, 30_000)  # whose covariance has 7 GB
     dimension: int = _tuned_dimension(10, 1, 120)
     noise: float = number(0.1, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation; the process: 1.")
     seed: int = data_seed()

@@ -17,7 +17,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan, Privacy, privacy_of
 from dpviz.experiments.trace import CLOUD, LEAST_RECORDS, RECORDS, ArmTrace, Trace, recording_grid
-from dpviz.numbers import short_up
+from dpviz.numbers import short, short_up
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
@@ -36,6 +36,11 @@ class Arm(Specification):
     """One algorithm of a comparison, with its label.
 
     budget : the arm's own budget; None for that of the experiment. `NoPrivacy` makes the arm a reference.
+
+    >>> import dpviz
+    >>> arms = [dpviz.Arm("fast", dpviz.Nesterov(iterations=5)), dpviz.Arm("slow", dpviz.Nesterov(iterations=10))]
+    >>> dpviz.Experiment(dpviz.Quadratic(), arms, epsilon=1).plans()["fast"]
+    <Plan of 5 iterations at ε = 1>
     """
 
     kind: ClassVar[str] = "experiments.experiment.arm"
@@ -128,15 +133,12 @@ class Experiment(Displayed, Specification):
     budget : a `Budget`, or in its place the numbers of one as keywords: epsilon (pure DP), epsilon and delta, rho
         (zCDP), or mu (Gaussian DP).
 
-    >>> from dpviz.problems.linear.linear_models import LogisticRegression
-    >>> from dpviz.families.accelerated import Nesterov
-    >>> Experiment(LogisticRegression(), Nesterov(iterations=30), epsilon=2).budget
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.LogisticRegression(), dpviz.Nesterov(iterations=30), epsilon=2).budget
     PureDP(epsilon=2.0)
-    >>> from dpviz.families.accelerated import GradientDescent, Nesterov
-    >>> from dpviz.problems.linear.quadratic import Quadratic
-    >>> arms = tuple(Arm(label=c.title, algorithm=c(iterations=5)) for c in (GradientDescent, Nesterov))
-    >>> experiment = Experiment(problem=Quadratic(), arms=arms, budget=PureDP(epsilon=1.0), replicates=2)
-    >>> Experiment.from_json(experiment.to_json()) == experiment
+    >>> arms = {"slow": dpviz.GradientDescent(iterations=5), "DP-NAG": dpviz.Nesterov(iterations=5)}
+    >>> experiment = dpviz.Experiment(dpviz.Quadratic(), arms, budget=dpviz.PureDP(epsilon=1.0), replicates=2)
+    >>> dpviz.Experiment.from_json(experiment.to_json()) == experiment
     True
     >>> trace = experiment.run()
     >>> trace.last("DP-NAG", "objective_gap").shape  # one number per replicate
@@ -194,8 +196,10 @@ class Experiment(Displayed, Specification):
 
     @model_validator(mode="after")
     def _labels_differ(self) -> "Experiment":
-        if len({arm.label for arm in self.arms}) < len(self.arms):
-            raise ValueError("every algorithm of a comparison needs a label of its own")
+        labels = [arm.label for arm in self.arms]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise UserError(f"Several methods are called {label!r}. Give labels, as in {{label: method, …}}.")
         return self
 
     @property
@@ -299,12 +303,18 @@ class Experiment(Displayed, Specification):
         Raises
         ------
         UserError
-            If the settings do not go together, the problem reads no table of a given identity, or tqdm is missing.
+            If the settings do not go together, the problem reads no table of a given identity, tqdm is missing, or
+            there is not enough memory.
         """
         check_tables(self.problem, tables)
-        with bar("dpviz", progress) as set_progress:
-            for step in self.stream({**self.problem.carried, **tables}):  # at least one arm, and an arm one step
-                set_progress(step.progress)
+        try:
+            with bar("dpviz", progress) as set_progress:
+                for step in self.stream({**self.problem.carried, **tables}):  # at least one arm, and an arm one step
+                    set_progress(step.progress)
+        except MemoryError:
+            size = short(self.estimated_bytes(self.plans()) / 1e9, 2)
+            message = f"It needs about {size} GB. Choose fewer rows, parameters or repeats."
+            raise UserError(message, title="There is not enough memory") from None
         return step.trace
 
     @steps_on_one_thread
@@ -368,7 +378,7 @@ def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> No
             "Tables are given by the identity that the settings declare, {problem.data.identity: array}, and the "
             f'problem "{problem.title}" declares none of this identity. Leave the table out, or declare it as the '
             "problem's data.",
-            title="This table would not be read",
+            title=f"The table {min(set(tables) - {identity})!r} would not be read",
         )
 
 

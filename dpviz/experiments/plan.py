@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 
-from dpviz.arguments import Between, checked
+from dpviz.arguments import Between, ByName, checked
 from dpviz.displays import Displayed
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -123,7 +123,9 @@ class Plan(Displayed):
             if array is not None:
                 array.setflags(write=False)
         for name in ("noise", "schedule", "resolved"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))  # frozen, but not yet finished
+            object.__setattr__(
+                self, name, MappingProxyType(ByName(getattr(self, name), name))
+            )  # frozen, but not yet finished
 
     def _check_worst_case(self, spent: np.ndarray) -> None:
         """Raise ValueError unless `spent`, the field `worst_case`, are ascending sums of a filter, up to its cap."""

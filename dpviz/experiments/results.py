@@ -174,6 +174,13 @@ def final_table(
     -------
     DataFrame
         The columns of `columns`, as far as they apply.
+
+    Examples
+    --------
+    >>> import dpviz
+    >>> experiment = dpviz.Experiment(dpviz.Quadratic(), dpviz.Nesterov(iterations=5), epsilon=1)
+    >>> dpviz.final_table(experiment.run(), experiment.plans()).shape[0]
+    1
     """
     names = _recorded(trace, headlines)
     rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.lanes]
@@ -200,6 +207,14 @@ def marked(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
     -------
     DataFrame
         The same numbers; marked are the columns that no method releases, and the methods without privacy.
+
+    Examples
+    --------
+    >>> import dpviz
+    >>> experiment = dpviz.Experiment(dpviz.Quadratic(), dpviz.Nesterov(iterations=5), epsilon=1)
+    >>> trace = experiment.run()
+    >>> dpviz.marked(dpviz.final_table(trace, experiment.plans()), trace).shape[0]
+    1
     """
     one_of("algorithm", map(str, table.columns), "column")
     new_columns = {name: name + NOT_PRIVATE for name, column in columns(trace).items() if not column.released}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpviz.arguments import Between, checked, one_of
+from dpviz.arguments import Between, ByName, checked, one_of
 from dpviz.datasets.base import DatasetSpecification
 from dpviz.datasets.groups import GroupedSpecification
 from dpviz.displays import Displayed
@@ -225,6 +225,11 @@ class Trace(Displayed):
         in words, for models. Empty where the experiment is not known.
 
     `lanes` are the records of each arm, by label.
+
+    >>> import dpviz
+    >>> trace = dpviz.Experiment(dpviz.Quadratic(), dpviz.Nesterov(iterations=5), epsilon=1).run()
+    >>> trace.last("DP-NAG", "objective_gap").shape
+    (20,)
     """
 
     def __init__(
@@ -237,12 +242,13 @@ class Trace(Displayed):
         promise: str = "",
     ) -> None:
         self.public, self.arms, self.problem, self.promise = public, tuple(arms), problem, promise
-        self.lanes: dict[str, ArmTrace] = {
+        lanes = {
             label: ArmTrace(
                 tuple(arm_metrics), private=label not in references, keeps_path=public or label not in references
             )
             for label, arm_metrics in metrics.items()
         }
+        self.lanes: dict[str, ArmTrace] = ByName(lanes, "method")
 
     def __repr__(self) -> str:
         recorded = (
@@ -255,7 +261,8 @@ class Trace(Displayed):
     @property
     def metrics(self) -> dict[str, Metric]:
         """All metrics that any arm records, by name."""
-        return {metric.name: metric for arm_trace in self.lanes.values() for metric in arm_trace.metrics}
+        by_name = {metric.name: metric for arm_trace in self.lanes.values() for metric in arm_trace.metrics}
+        return ByName(by_name, "metric")
 
     @property
     def bytes(self) -> int:
@@ -282,7 +289,7 @@ class Trace(Displayed):
     def _with(self, lanes: dict[str, ArmTrace]) -> "Trace":
         """Return a trace of the same experiment with these records."""
         trace = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promise=self.promise)
-        trace.lanes = lanes
+        trace.lanes = ByName(lanes, "method")
         return trace
 
     def ends(self) -> "Trace":

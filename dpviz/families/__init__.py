@@ -29,6 +29,12 @@ def presets() -> Mapping[str, tuple[Preset, ...]]:
     -------
     mapping of str to tuple of Preset
         By the name of the family, such as "accelerated"; a preset has a `name`, an `experiment`, and its `source`.
+
+    Examples
+    --------
+    >>> import dpviz
+    >>> dpviz.presets()["accelerated"][0].name
+    'Start here: same privacy, three methods'
     """
     return ByName({name: module.PRESETS for name, module in _modules("presets")}, "family")
 

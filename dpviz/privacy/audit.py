@@ -16,10 +16,14 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import bdtr, bdtrc, betaincinv, betaln, expit, logit, ndtr, ndtri, xlog1py, xlogy
 
+from dpviz.later import functions
 from dpviz.privacy.accounting.closed_forms import Floats
+
+(brentq,) = functions("scipy.optimize", "brentq")
+bdtr, bdtrc, betaincinv, betaln, expit, logit, ndtr, ndtri, xlog1py, xlogy = functions(
+    "scipy.special", "bdtr bdtrc betaincinv betaln expit logit ndtr ndtri xlog1py xlogy"
+)
 
 Parameter = Literal["epsilon", "mu", "eta"]  # the claim is an ε of (ε, δ), a μ of Gaussian DP, or an η of bounded range
 CONFIDENCE = 0.95

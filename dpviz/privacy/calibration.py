@@ -100,8 +100,9 @@ def calibrate_laplace(
     UserError
         If `prior` leaves nothing of the budget, or if the noise would not hide the rows of a batch.
 
-    >>> from dpviz.privacy.budgets import PureDP
-    >>> calibrate_laplace(PureDP(epsilon=1.0), np.array([1.0, 3.0]), m=1000, n=1000).tolist()
+    >>> import numpy as np
+    >>> import dpviz
+    >>> dpviz.calibrate_laplace(dpviz.PureDP(epsilon=1.0), np.array([1.0, 3.0]), m=1000, n=1000).tolist()
     [0.25, 0.75]
     """
     shares = _shares(weights, m, n)
@@ -148,9 +149,10 @@ def calibrate_gaussian(
         If the budget is a pure ε, which Gaussian noise never gives; if it is a ρ or μ, which sampling does not shrink,
         and m < n; if `prior` leaves nothing; or if the noise would not hide the rows of a batch.
 
-    >>> from dpviz.privacy.budgets import ApproximateDP
-    >>> budget = ApproximateDP(epsilon=1.0, delta=1e-5)
-    >>> rho = calibrate_gaussian(budget, np.ones(10), m=1000, n=1000)
+    >>> import numpy as np
+    >>> import dpviz
+    >>> budget = dpviz.ApproximateDP(epsilon=1.0, delta=1e-5)
+    >>> rho = dpviz.calibrate_gaussian(budget, np.ones(10), m=1000, n=1000)
     >>> round(float(np.sqrt(2 * rho.sum())), 6)  # μ of (1, 1e-5)
     0.268051
     """
@@ -181,7 +183,7 @@ def _shares(weights: Floats, m: int, n: int) -> Floats:
     steps = np.asarray(weights, dtype=float)
     if steps.ndim != 1 or not len(steps) or not (steps > 0).all() or m > n:
         raise UserError(
-            "Steps need a positive weight each, in one row, and a batch has no more rows than there are.",
+            "`weights` is an array (T,) of positive numbers, one for each step, and `m` is at most `n`.",
             title="There are no such steps",
         )
     return np.asarray(steps / steps.sum())

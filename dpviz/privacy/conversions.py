@@ -76,8 +76,9 @@ def convert(budget: Budget, delta: Delta) -> dict[str, float | None]:
     ------
     `dpviz/privacy/THEORY.md`, section 3.
 
-    >>> from dpviz.privacy.budgets import PureDP
-    >>> {name: value and round(value, 4) for name, value in convert(PureDP(epsilon=1.0), delta=1e-6).items()}
+    >>> import dpviz
+    >>> conversions = dpviz.convert(dpviz.PureDP(epsilon=1.0), delta=1e-6)
+    >>> {name: value and round(value, 4) for name, value in conversions.items()}
     {'epsilon': 1.0, 'epsilon_at_delta': 1.0, 'rho': 0.4621, 'mu': 1.232}
     """
     return {

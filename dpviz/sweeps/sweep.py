@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
@@ -15,7 +15,7 @@ from dpviz import later
 from dpviz.arguments import Between, checked, one_of
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import bar
-from dpviz.errors import UserError
+from dpviz.errors import UserError, value_in_words
 from dpviz.experiments.experiment import Experiment, check_tables
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import releases
@@ -131,7 +131,6 @@ def _addressed(owner: Specification, address: str) -> Mapping[str, Setting]:
 
 # --------------------------------------------------------------------------------------------------------------- sweeps
 
-MOST_VALUES, MOST_POINTS = 24, 200  # largest number of values of a setting, and of points of a sweep
 Address = Sequence[str]  # the address of a number, split at its dots: ["budget", "epsilon"]
 _HERE = InThread()  # the default executor: the caller's thread
 
@@ -165,9 +164,7 @@ class Point(Place):
 
 
 def _ascending(values: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the values in ascending order. Raises ValueError if there are too many, or equal ones."""
-    if len(values) > MOST_VALUES:
-        raise ValueError(f"at most {MOST_VALUES} of a setting, and there are {len(values):,}")
+    """Return the values in ascending order. Raises ValueError if some are equal."""
     if len(set(values)) < len(values):
         raise ValueError("every value of a sweep must be another one")
     return tuple(sorted(values))
@@ -208,12 +205,9 @@ class Sweep(Specification):
     data_seed, data_seeds : address of the seed that the data are generated from, "problem.data.seed", and its values,
         one for each data set. Without them the experiment's data are the only ones.
 
-    >>> from dpviz.experiments.experiment import Arm
-    >>> from dpviz.families.accelerated import Nesterov
-    >>> from dpviz.problems.linear.quadratic import Quadratic
-    >>> arm = Arm(label="NAG", algorithm=Nesterov(iterations=5))
-    >>> experiment = Experiment(problem=Quadratic(), arms=(arm,), replicates=2)
-    >>> sweep = Sweep(experiment, epsilon=(5.0, 0.05))
+    >>> import dpviz
+    >>> experiment = dpviz.Experiment(dpviz.Quadratic(), {"NAG": dpviz.Nesterov(iterations=5)}, replicates=2)
+    >>> sweep = dpviz.Sweep(experiment, epsilon=(5.0, 0.05))
     >>> values, medians = sweep.run().medians("NAG")
     >>> values.tolist(), bool(medians[0] > medians[1])  # with less budget it is worse
     ([0.05, 5.0], True)
@@ -236,12 +230,17 @@ class Sweep(Specification):
     def _from_short_forms(cls, values: Any) -> Any:
         """Replace the names of one or two settings with their values, `epsilon=(0.5, 1, 2)`, by fields and values."""
         experiment = values.get("experiment") if isinstance(values, dict) else None
+        if not isinstance(experiment, Experiment | dict | None) or (experiment is None and "fields" not in values):
+            first = value_in_words(experiment)
+            raise UserError(f"Give the experiment first, not {first}: Sweep(experiment, epsilon=(0.5, 1, 2)).")
         if not isinstance(experiment, Experiment) or "fields" in values:
             return values
         names = [name for name in values if name not in cls.model_fields and name != "kind"]
         by_name = settings(experiment)
         for name in names:
             one_of(name, by_name, "setting")
+            if not isinstance(values[name], Iterable) or isinstance(values[name], str):
+                raise UserError(f"Give {name} several values: {name}=(0.5, 1, 2), not {value_in_words(values[name])}.")
         if not names or len(names) > 2 or (len(names) == 2 and "second" in values):
             raise UserError("Name one setting with its values, or two: Sweep(experiment, epsilon=(0.5, 1, 2)).")
         others = {name: value for name, value in values.items() if name not in names}
@@ -277,12 +276,6 @@ class Sweep(Specification):
         addresses = [*set(self.fields), *set(second_fields), *seed_fields]
         if len(set(addresses)) < len(addresses):
             raise ValueError("a number can take one value at a time; vary another setting beside it")
-        return self
-
-    @model_validator(mode="after")
-    def _not_too_many(self) -> "Sweep":
-        if (points := self.data_sets * self.places) > MOST_POINTS:
-            raise ValueError(f"at most {MOST_POINTS} points, and this has {points}; choose fewer values or data sets")
         return self
 
     @property

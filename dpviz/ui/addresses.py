@@ -1,17 +1,20 @@
 """The experiment that a link to a family's page restores, read by drawing the page without a browser.
 
-Only the page itself knows how its controls make an experiment, so the shell draws it, too.
+Only the page itself knows how its controls make an experiment. It is drawn in a process of its own, so that whoever
+opens a link imports no Streamlit.
 """
 
+import json
 import logging
-from urllib.parse import parse_qs, urlsplit
-
-from streamlit.testing.v1 import AppTest
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from dpviz import resources
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
-from dpviz.ui import families
 
 MAX_SECONDS = 60  # to draw a page
 
@@ -22,12 +25,39 @@ def experiment(address: str) -> Experiment:
     No server is asked: only the path and the query of the address count. Raises UserError if it names no family's page,
     or its settings make no experiment.
     """
+    names = [family["name"] for family in resources.data(__package__, "families.toml")["family"]]
+    if _page(urlsplit(address)) not in names:
+        raise UserError(
+            f"Give the address of one of these pages: {', '.join(names)}.", title="This is no algorithm's page"
+        )
+    here = str(Path(__file__).parents[2])  # from where this process has imported dpviz
+    path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    program = [sys.executable, "-m", __name__, address]
+    try:
+        drawn = subprocess.run(
+            program, capture_output=True, check=True, env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"}
+        )
+    except subprocess.CalledProcessError as error:
+        last_line = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise UserError(f"{last_line}.", title="The page cannot be drawn: is dpviz[app] installed?") from None
+    answer = json.loads(drawn.stdout.decode().rpartition("\n")[2])
+    if "message" in answer:
+        raise UserError(answer["message"], title="This link makes no experiment")
+    return Experiment.from_json(answer["experiment"])
+
+
+def _page(address: SplitResult) -> str:
+    return address.path.strip("/").rpartition("/")[2]
+
+
+def _drawn(address: str) -> dict[str, str]:
+    """Draw the page of an address; return the JSON of its experiment, or a message why there is none."""
+    from streamlit.testing.v1 import AppTest
+
+    from dpviz.ui import families
+
     parts = urlsplit(address)
-    page_name = parts.path.strip("/").rpartition("/")[2]
-    family = next((entry for entry in families.FAMILIES if entry.name == page_name), None)
-    if family is None:
-        names = ", ".join(entry.name for entry in families.FAMILIES)
-        raise UserError(f"Give the address of one of these pages: {names}.", title="This is no algorithm's page")
+    family = families.named(_page(parts))
     prefix = family.page().prefix
     app = AppTest.from_file(str(resources.dashboard() / "app.py"), default_timeout=MAX_SECONDS)
     parameters = parse_qs(parts.query, keep_blank_values=True)
@@ -35,14 +65,14 @@ def experiment(address: str) -> Experiment:
     for name, values in parameters.items():
         app.query_params[name] = values
     logging.disable(logging.WARNING)  # Streamlit warns that no browser is connected
-    try:
-        app.switch_page(f"pages/{family.name}.py").run()
-    finally:
-        logging.disable(logging.NOTSET)
+    app.switch_page(f"pages/{family.name}.py").run()
     key = f"{prefix}_settled"
     ready = app.session_state[key] if key in app.session_state else None  # noqa: SIM401 (it has no `get`)
     if ready is None:
-        messages = " ".join(box.value for box in [*app.error, *app.info])
-        raise UserError(messages or "Its data are a file, which no link holds.", title="This link makes no experiment")
-    result: Experiment = ready.experiment
-    return result
+        messages = " ".join(dict.fromkeys(box.value for box in [*app.error, *app.info]))
+        return {"message": messages or "Its data are a file, which no link holds."}
+    return {"experiment": ready.experiment.to_json()}
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n" + json.dumps(_drawn(sys.argv[1])))

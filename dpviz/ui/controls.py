@@ -22,7 +22,7 @@ from streamlit.errors import StreamlitAPIException
 
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
-from dpviz.specification import Control, Specification, address_text, several_between
+from dpviz.specification import Control, Specification, address_text, between, several_between
 from dpviz.ui import components, streamlit_patches
 from dpviz.ui.markdown import sentence
 
@@ -57,8 +57,11 @@ class Settings(Generic[S]):
     values: Mapping[str, Any]
 
     def build(self) -> S:
-        """Return the Specification with these values. Raises UserError if they do not go together."""
-        return self.cls(**self.values)
+        """Return the Specification with these values. Raises UserError if they do not go together, or one is outside
+        of the range of its slider, which bounds the work of the server."""
+        specification = self.cls(**self.values)
+        specification.check_ranges()
+        return specification
 
 
 @dataclass(frozen=True)
@@ -661,7 +664,7 @@ def mistake(control: Control, value: float | int | tuple[float, ...] | None) -> 
     if value is None:
         return "" if control.optional else f"{control.label} needs a number."
     if control.low is not None and control.high is not None and not control.low <= value <= control.high:
-        return f"{control.label} must be between {short(control.low, 6)} and {short(control.high, 6)}."
+        return f"{control.label} must be {between(control.low, control.high)}."
     if control.type is int and not isinstance(value, int):
         return f"{control.label} must be a whole number."
     return ""

@@ -110,8 +110,9 @@ def raw(data: bytes) -> str:
         (pack('{"name":1,"experiment":{}}'), "a name and an experiment"),
         (pack('{"name":"x","experiment":[]}'), "a name and an experiment"),
         (pack('{"name":"x","experiment":{"kind":"ui.experiment.page.x"}}'), "does not exist here"),
+        (Pin("x", EXPERIMENT.replaced(replicates=201)).to_link(), "Repeats must be between 1 and 200"),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_a_hostile_link_gets_a_sentence(packed: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):

@@ -128,7 +128,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a number of texts": ({"positive": None}, ("sick",)),
     "texts as features": ({"features": None}, ("town",)),
     "another file": ({"data": "nowhere.csv"}, ("nowhere.csv",)),
-    "no table": ({"data": 3}, ("int",)),
+    "no table": ({"data": 3}, ("3 is no table",)),
     "arrays of other lengths": ({"data": (np.ones((30, 2)), np.ones(3))}, ("(3,)",)),
     "groups and users": ({"group": "town", "user": "pay"}, ("user",)),
 }

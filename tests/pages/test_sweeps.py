@@ -57,4 +57,4 @@ def test_what_is_no_sweep_is_said_in_a_sentence(load: Load) -> None:
     app.number_input(key="accel_vary_epsilon_to").set_value(20.0).run()
     app.number_input(key="accel_vary_epsilon_values").set_value(24.0).run()
     app.number_input(key="accel_vary_data_sets").set_value(20.0).run()
-    assert "at most 200 points, and this has 480; choose fewer values or data sets" in said(app)
+    assert "This sweep has 480 points; a page takes at most 200." in said(app)

@@ -120,7 +120,11 @@ def test_numbers_of_the_experiment_itself_and_of_its_budget_can_be_varied() -> N
 @pytest.mark.parametrize(
     ("address", "value", "sentence"),
     [
-        ("problem.dimension", 5000, "At the value 5,000: Parameters must be between 2 and 200 (got 5000)."),
+        (
+            "problem.dimension",
+            2e6,
+            "At the value 2,000,000: Parameters must be a whole number between 1 and 1,000,000 (",
+        ),
         ("problem.dimension", 2.5, "At the value 2.5: Parameters must be a whole number."),
         ("budget.epsilon", -1, "At the value -1: "),
         ("problem.colour", 3, "'colour' is not a number"),
@@ -143,8 +147,8 @@ def test_what_cannot_be_is_said_in_a_sentence(address: str, value: float, senten
     assert sentence in str(caught.value) and str(caught.value).endswith((".", ")"))
 
 
-@pytest.mark.parametrize("values", [(), tuple(range(25)), (1, 1), (math.nan,), (math.inf,)])
-def test_values_are_numbers_between_one_and_24_of_them_and_all_different(values: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("values", [(), (1, 1), (math.nan,), (math.inf,)])
+def test_values_are_numbers_at_least_one_and_all_different(values: tuple[float, ...]) -> None:
     with pytest.raises(UserError):
         DIMENSIONS.replaced(values=values)
 

@@ -111,8 +111,8 @@ def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load
     assert app.warning[0].value and not app.button(key="p_sweep_run").disabled
     app.button(key="p_sweep_run").click().run()
     assert len(ended(app).warning) == 1, "said once"
-    wrong = load(values=(2.0, 5000.0))
-    assert "At the value 5,000: Parameters must be between 2 and 200" in wrong.error[0].value
+    wrong = load(values=(2.0, 5e6))
+    assert "At the value 5,000,000: Parameters must be a whole number between 1 and 1,000,000" in wrong.error[0].value
     assert wrong.button(key="p_sweep_run").disabled
 
 

@@ -131,6 +131,13 @@ def read_table(
         Python object per cell: see `arrow`.
 
     Raises UserError, which never quotes a cell, for a file that cannot be read or breaks a limit.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import dpviz
+    >>> len(dpviz.read_table(Path("data/breast_cancer.parquet").read_bytes(), "table.parquet"))
+    569
     """
     return frame_of(
         read_columns(

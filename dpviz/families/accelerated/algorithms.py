@@ -240,7 +240,12 @@ def _norms(x: np.ndarray) -> np.ndarray:
 
 
 class GradientDescent(GradientMethod):
-    """DP-GD, called DP-SGD on batches: x_t = x_{t-1} - α g̃_t(x_{t-1}), with step size α and noisy gradient g̃_t."""
+    """DP-GD, called DP-SGD on batches: x_t = x_{t-1} - α g̃_t(x_{t-1}), with step size α and noisy gradient g̃_t.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.Quadratic(), dpviz.GradientDescent(iterations=5), epsilon=1).run()
+    <Trace of DP-GD: 20 runs, 5 iterations>
+    """
 
     kind: ClassVar[str] = "families.accelerated.gradient_descent"
     title: ClassVar[str] = "DP-GD"
@@ -257,6 +262,10 @@ class HeavyBall(GradientMethod):
     """DP-HB, heavy ball: gradient descent with momentum β (Polyak 1964).
 
     x_t = x_{t-1} - α g̃_t(x_{t-1}) + β (x_{t-1} - x_{t-2}), with step size α and noisy gradient g̃_t.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.Quadratic(), dpviz.HeavyBall(iterations=5, momentum=0.5), epsilon=1).run()
+    <Trace of DP-HB: 20 runs, 5 iterations>
     """
 
     kind: ClassVar[str] = "families.accelerated.heavy_ball"
@@ -275,7 +284,9 @@ class HeavyBall(GradientMethod):
             "own": "My own β",
         },
     )
-    momentum: float = number(0.8, 0.0, 0.99, label="Momentum", symbol="β", help="Used with the rule 'My own β'.")
+    momentum: float = number(
+        0.8, 0.0, 0.99, label="Momentum", symbol="β", help="Used with the rule 'My own β'.", limits=(0.0, 0.999999)
+    )
 
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
         step = self.relative_step / facts.smoothness
@@ -300,6 +311,10 @@ class Nesterov(GradientMethod):
 
     w_t = x_{t-1} + β (x_{t-1} - x_{t-2}) and x_t = w_t - α g̃_t(w_t), with step size α, noisy gradient g̃_t, and
     momentum β = (1-q)/(1+q), q = √(μα), for strong convexity μ.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.Quadratic(), dpviz.Nesterov(iterations=5), epsilon=1).run()
+    <Trace of DP-NAG: 20 runs, 5 iterations>
     """
 
     kind: ClassVar[str] = "families.accelerated.nesterov"
@@ -317,7 +332,12 @@ class Nesterov(GradientMethod):
 
 class MultistageNesterov(Nesterov):
     """DP-MASG: Nesterov's method in stages of shrinking step size, with its momentum reset at the start of each (Aybat
-    et al. 2019)."""
+    et al. 2019).
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.Quadratic(), dpviz.MultistageNesterov(iterations=5), epsilon=1).run()
+    <Trace of DP-MASG: 20 runs, 5 iterations>
+    """
 
     kind: ClassVar[str] = "families.accelerated.multistage_nesterov"
     title: ClassVar[str] = "DP-MASG"

@@ -246,6 +246,10 @@ class Gibo(Descent):
 
     A step evaluates further points until at most a share ω of the gradient's variance is unexplained by the process.
     Without a budget the method is GIBO.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.LengthScales(training_rows=20), dpviz.Gibo(iterations=2), mu=1, replicates=2).run()
+    <Trace of DP-GIBO: 2 runs, 2 iterations>
     """
 
     kind: ClassVar[str] = "families.bayesian_optimization.gibo"
@@ -360,6 +364,11 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
 
     The privacy cost does not depend on N. Losses are clipped to [0, M], so one user moves each mean by at most M/n, up
     or down: the range of the change is 2M/n.
+
+    >>> import dpviz
+    >>> problem = dpviz.LengthScales(training_rows=20)
+    >>> dpviz.Experiment(problem, dpviz.RandomSearch(trainings=3), epsilon=1, replicates=2).run()
+    <Trace of Private random search: 2 runs, 1 iterations>
     """
 
     kind: ClassVar[str] = "families.bayesian_optimization.random_search"
@@ -415,6 +424,11 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
     Every evaluation releases the users' mean loss with noise; the next points and the output follow from these noisy
     values. Kusner et al. 2015 release the result only, and their privacy needs that losses are draws of a Gaussian
     process, which cannot be checked; here privacy needs no such assumption (THEORY.md, section 8).
+
+    >>> import dpviz
+    >>> problem = dpviz.LengthScales(training_rows=20)
+    >>> dpviz.Experiment(problem, dpviz.GlobalSearch(trainings=3), mu=1, replicates=2).run()
+    <Trace of Private global search (UCB): 2 runs, 3 iterations>
     """
 
     kind: ClassVar[str] = "families.bayesian_optimization.global_search"

@@ -44,12 +44,26 @@ class Placing(Specification):
         unit="ℓ",
         scale="log",
         help="From the iterate. Nearer points know the slope better, until noise and rounding decide.",
+        limits=(1e-6, 1e6),
     )
     least: int = number(
-        0, 0, 50, label="Fewest per step", symbol="b_min", help="Also where nothing seems to be missing."
+        0,
+        0,
+        50,
+        label="Fewest per step",
+        symbol="b_min",
+        help="Also where nothing seems to be missing.",
+        limits=(0, 10_000),
     )
     repeats: int = number(
-        1, 1, 20, label="Repeats", symbol="m", scale="log", help="Of central differences, where noise asks for more."
+        1,
+        1,
+        20,
+        label="Repeats",
+        symbol="m",
+        scale="log",
+        help="Of central differences, where noise asks for more.",
+        limits=(1, 10_000),
     )
     window: float = number(
         10.0,

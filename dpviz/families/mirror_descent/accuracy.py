@@ -49,6 +49,7 @@ class GameBound(ErrorBound):
         label="Own curvature",
         symbol="L₁",
         help="Of F in each player's own choices; 0 in matrix games.",
+        limits=(0.0, 1e6),
     )
     draws: int = number(1, 1, 64, label="Draws", symbol="K", scale="log", help=planning.DRAWS)
     iterations: int = number(

@@ -97,6 +97,7 @@ class Ladder(Specification):
         symbol="b_g",
         scale="log",
         help="Times the step that is sure to be accepted. By theory: so that no step is longer than 12, at most 20.",
+        limits=(1.0, 1e6),
     )
     b_h: float = number(
         20.0,
@@ -106,6 +107,7 @@ class Ladder(Specification):
         symbol="b_H",
         scale="log",
         help="Times the step that is sure to be accepted.",
+        limits=(1.0, 1e6),
     )
 
     def refused_with(self, constants: Constants) -> str:

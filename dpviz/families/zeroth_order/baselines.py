@@ -113,6 +113,10 @@ class DirectionalDescent(SinglePass):
     """Single pass with g̃ = ṽ u, where u is a random direction and ṽ the noisy mean slope along u.
 
     A step releases one number ṽ, in any dimension, and moves the point along u only.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.PhaseRetrieval(rows=1000), dpviz.DirectionalDescent(descent_steps=10), mu=1).run()
+    <Trace of DP-ZO: one direction per step: 20 runs, 10 iterations>
     """
 
     kind: ClassVar[str] = "families.zeroth_order.directional_descent"
@@ -120,7 +124,14 @@ class DirectionalDescent(SinglePass):
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
     distance: float = number(
-        0.05, 0.001, 1.0, label="Distance", symbol="λ", scale="log", help="Values are compared at x ± λu."
+        0.05,
+        0.001,
+        1.0,
+        label="Distance",
+        symbol="λ",
+        scale="log",
+        help="Values are compared at x ± λu.",
+        limits=(1e-6, 1e6),
     )
     clip: float = number(
         2.5,

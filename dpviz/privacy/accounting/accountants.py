@@ -140,7 +140,8 @@ def tightest(
     `dpviz/privacy/THEORY.md`, sections 8 to 10; Rogers, Roth, Ullman, Vadhan (2016) for adaptive choices.
 
     >>> from dpviz.privacy.events import Laplace, Sub
-    >>> reading = tightest([Sub("wor", 100, 1000, Laplace(1.0))] * 100, delta=1e-6)
+    >>> import dpviz
+    >>> reading = dpviz.tightest([Sub("wor", 100, 1000, Laplace(1.0))] * 100, delta=1e-6)
     >>> reading.method, round(reading.epsilon, 2), round(reading.by_method["basic"], 2)
     ('pld', 5.24, 15.86)
     """

@@ -15,12 +15,16 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.lapack import dtbtrs
-from scipy.optimize import brentq
-from scipy.special import erfcx, erfinv, expit, log_ndtr, ndtr, ndtri, ndtri_exp, zeta
 
 from dpviz.errors import UserError
+from dpviz.later import functions
 from dpviz.numbers import short
+
+(dtbtrs,) = functions("scipy.linalg.lapack", "dtbtrs")
+(brentq,) = functions("scipy.optimize", "brentq")
+erfcx, erfinv, expit, log_ndtr, ndtr, ndtri, ndtri_exp = functions(
+    "scipy.special", "erfcx erfinv expit log_ndtr ndtr ndtri ndtri_exp"
+)
 
 Floats = NDArray[np.float64]
 
@@ -31,8 +35,10 @@ _NARROW_MU = 0.05  # below this μ, the two terms of the δ of Gaussian noise ca
 ORDERS = 1 + np.logspace(-2, 4, 400)
 _LARGEST_LOG_ORDER = 353.0  # the square of an order must not overflow
 _EXP_REST = np.array([1 / math.factorial(k + 2) for k in range(15)])  # power series of (e^x - 1 - x) / x²
-# Power series in x² of ln(sinh(x)/x) = Σ_k (-1)^(k+1) ζ(2k)/k (x/π)^(2k), k = 1, 2, …
-_LOG_SINHC = np.array([0.0, *((-1) ** (k + 1) * zeta(2 * k) / k / math.pi ** (2 * k) for k in range(1, 13))])
+# Power series in x² of ln(sinh(x)/x) = Σ_k B_2k 2^(2k-1) / (k (2k)!) x^2k, k = 1, 2, …, with Bernoulli numbers B_2k.
+_BERNOULLI = [1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330]
+_BERNOULLI += [854513 / 138, -236364091 / 2730]
+_LOG_SINHC = np.array([0.0, *(b * 2 ** (2 * k - 1) / (k * math.factorial(2 * k)) for k, b in enumerate(_BERNOULLI, 1))])
 MOST_RANGES = 512  # different ranges of selections for which divergences are computed one by one
 # Nodes and weights of the Gauss-Legendre rule with five nodes, on [0, 1] in place of [-1, 1].
 NODES, WEIGHTS = (rule / 2 + shift for rule, shift in zip(np.polynomial.legendre.leggauss(5), (0.5, 0.0), strict=True))

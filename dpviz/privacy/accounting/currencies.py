@@ -15,11 +15,13 @@ from types import MappingProxyType
 from typing import Literal, TypeVar
 
 import numpy as np
-from scipy.optimize import brentq
 
+from dpviz.later import functions
 from dpviz.privacy import events as kinds
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.closed_forms import Floats
+
+(brentq,) = functions("scipy.optimize", "brentq")
 
 Currency = Literal["epsilon", "rho", "mu"]
 Noise = Literal["laplace", "gaussian", "selection", "any"]

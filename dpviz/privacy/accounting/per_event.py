@@ -12,8 +12,8 @@ from typing import assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erfinv, ndtri_exp
 
+from dpviz.later import functions
 from dpviz.privacy.accounting import closed_forms, subsampled_rdp
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.events import (
@@ -32,6 +32,8 @@ from dpviz.privacy.events import (
     described,
     parts,
 )
+
+erfinv, ndtri_exp = functions("scipy.special", "erfinv ndtri_exp")
 
 Profile = Callable[[ArrayLike], Floats]
 # Rényi divergences, functions of (ε, orders), of events whose parameter is a pure ε. For other events with a pure ε,

@@ -19,16 +19,18 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.fft import irfft, next_fast_len, rfft
-from scipy.linalg.blas import dtbsv
-from scipy.optimize import brentq
-from scipy.special import ndtri
 
+from dpviz.later import functions
 from dpviz.privacy.accounting import closed_forms, per_event
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.per_event import Profile
 from dpviz.privacy.accounting.rounding import blocks_of, log_strength, parameter, releases_of, simplified
 from dpviz.privacy.events import Event, Gaussian, StatedApproximateDP, StatedZCDP, Sub, relation
+
+irfft, next_fast_len, rfft = functions("scipy.fft", "irfft next_fast_len rfft")
+(dtbsv,) = functions("scipy.linalg.blas", "dtbsv")
+(brentq,) = functions("scipy.optimize", "brentq")
+(ndtri,) = functions("scipy.special", "ndtri")
 
 
 @dataclass(frozen=True, eq=False)

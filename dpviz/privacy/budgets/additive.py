@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
 
 from dpviz.arguments import Delta, checked
 from dpviz.errors import UserError
+from dpviz.later import functions
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -22,11 +22,15 @@ from dpviz.privacy.budgets.base import Budget, Order
 from dpviz.privacy.events import Event, objects
 from dpviz.specification import number
 
+(ndtr,) = functions("scipy.special", "ndtr")
 
-def budget_number(default: float, low: float, high: float, symbol: str) -> Any:
-    """Declare the field of a budget that says how much privacy it gives, with its default and range."""
+
+def budget_number(default: float, low: float, high: float, symbol: str, largest: float) -> Any:
+    """Declare the field of a budget that says how much privacy it gives, with its default and range; with a larger
+    number than `largest` nothing is private, and exponentials of it overflow."""
     help = "Smaller = more privacy, more noise."
-    return number(default, low, high, label="Privacy budget", symbol=symbol, scale="log", help=help)
+    limits = (1e-9, largest)
+    return number(default, low, high, label="Privacy budget", symbol=symbol, scale="log", help=help, limits=limits)
 
 
 class AdditiveBudget(Budget):
@@ -55,7 +59,12 @@ class AdditiveBudget(Budget):
 
 
 class PureDP(AdditiveBudget):
-    """Pure ε-differential privacy (Dwork, McSherry, Nissim, Smith 2006)."""
+    """Pure ε-differential privacy (Dwork, McSherry, Nissim, Smith 2006).
+
+    >>> import dpviz
+    >>> dpviz.PureDP(epsilon=2).to_rho()
+    1.5231883119115297
+    """
 
     kind: ClassVar[str] = "privacy.budgets.pure"
     name: ClassVar[str] = "Pure ε"
@@ -64,7 +73,7 @@ class PureDP(AdditiveBudget):
     remark: ClassVar[str] = "Costs of the steps add up (basic composition)."
     pure: ClassVar[bool] = True
     allows_gaussian: ClassVar[bool] = False
-    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε")
+    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε", 500.0)
 
     @property
     def total_epsilon(self) -> float:
@@ -119,14 +128,19 @@ class PureDP(AdditiveBudget):
 
 
 class ZeroConcentratedDP(AdditiveBudget):
-    """ρ-zero-concentrated differential privacy (Bun and Steinke 2016)."""
+    """ρ-zero-concentrated differential privacy (Bun and Steinke 2016).
+
+    >>> import dpviz
+    >>> round(dpviz.ZeroConcentratedDP(rho=0.5).to_epsilon_at(1e-6), 3)
+    5.222
+    """
 
     kind: ClassVar[str] = "privacy.budgets.zero_concentrated"
     name: ClassVar[str] = "ρ-zCDP"
     direction: ClassVar[str] = "Smaller ρ = more privacy, more noise."
     currency: ClassVar[Currency] = "rho"
     remark: ClassVar[str] = "Costs of the steps add up (zCDP)."
-    rho: float = budget_number(0.1, 1e-5, 100.0, "ρ")
+    rho: float = budget_number(0.1, 1e-5, 100.0, "ρ", 500.0)
 
     @property
     def total_rho(self) -> float:
@@ -167,14 +181,19 @@ class ZeroConcentratedDP(AdditiveBudget):
 
 
 class GaussianDP(AdditiveBudget):
-    """μ-Gaussian differential privacy (Dong, Roth, Su 2019)."""
+    """μ-Gaussian differential privacy (Dong, Roth, Su 2019).
+
+    >>> import dpviz
+    >>> dpviz.GaussianDP(mu=1).to_rho()
+    0.5
+    """
 
     kind: ClassVar[str] = "privacy.budgets.gaussian"
     name: ClassVar[str] = "μ-GDP"
     direction: ClassVar[str] = "Smaller μ = more privacy, more noise."
     currency: ClassVar[Currency] = "mu"
     remark: ClassVar[str] = "The squares of the costs add up (Gaussian DP)."
-    mu: float = budget_number(0.5, 0.01, 20.0, "μ")
+    mu: float = budget_number(0.5, 0.01, 20.0, "μ", 50.0)
 
     @property
     def total_rho(self) -> float:
@@ -217,14 +236,19 @@ class GaussianDP(AdditiveBudget):
 
 
 class RenyiDP(Budget):
-    """(α, ε)-Rényi differential privacy (Mironov 2017): the Rényi divergence of one order is at most ε."""
+    """(α, ε)-Rényi differential privacy (Mironov 2017): the Rényi divergence of one order is at most ε.
+
+    >>> import dpviz
+    >>> round(dpviz.RenyiDP(epsilon=1, order=8).to_epsilon_at(1e-6), 3)
+    2.543
+    """
 
     kind: ClassVar[str] = "privacy.budgets.renyi"
     name: ClassVar[str] = "Rényi (α, ε)"
     direction: ClassVar[str] = "Smaller ε or larger α = more privacy, more noise."
     amplifies_gaussian: ClassVar[bool] = True
     larger_is_more: ClassVar[tuple[str, ...]] = ("order",)
-    epsilon: float = budget_number(1.0, 1e-4, 100.0, "ε")
+    epsilon: float = budget_number(1.0, 1e-4, 100.0, "ε", 500.0)
     order: float = number(
         8.0,
         1.01,
@@ -233,6 +257,7 @@ class RenyiDP(Budget):
         symbol="α",
         scale="log",
         help="Larger = more privacy, more noise: larger orders come closer to pure ε.",
+        limits=(1.0001, 1e6),
     )
 
     def cost(self, events: tuple[Event, ...]) -> float:

@@ -299,7 +299,12 @@ def _advantage(budget: Budget) -> float:
 
 
 class NoPrivacy(Budget):
-    """No guarantee, for a reference run without noise. The events of such a run cost infinity."""
+    """No guarantee, for a reference run without noise. The events of such a run cost infinity.
+
+    >>> import dpviz
+    >>> dpviz.Arm("reference", dpviz.Nesterov(), budget=dpviz.NoPrivacy()).reference
+    True
+    """
 
     kind: ClassVar[str] = "privacy.budgets.none"
     name: ClassVar[str] = "No privacy"

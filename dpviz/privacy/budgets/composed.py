@@ -10,11 +10,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import model_validator
-from scipy.optimize import brentq
-from scipy.special import ndtri
 
 from dpviz.arguments import Delta, checked
 from dpviz.errors import UserError
+from dpviz.later import functions
 from dpviz.numbers import short_up
 from dpviz.privacy import audit, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, pld
@@ -25,16 +24,24 @@ from dpviz.privacy.budgets.base import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, StatedApproximateDP
 from dpviz.specification import number
 
+(brentq,) = functions("scipy.optimize", "brentq")
+(ndtri,) = functions("scipy.special", "ndtri")
+
 
 class ApproximateDP(Budget):
-    """Approximate (ε, δ)-differential privacy."""
+    """Approximate (ε, δ)-differential privacy.
+
+    >>> import dpviz
+    >>> dpviz.ApproximateDP(epsilon=1, delta=1e-6).describe()
+    'ε = 1, δ = 10⁻⁶'
+    """
 
     kind: ClassVar[str] = "privacy.budgets.approximate"
     name: ClassVar[str] = "(ε, δ)"
     direction: ClassVar[str] = "Smaller ε or δ = more privacy, more noise."
     adds_up: ClassVar[bool] = False
     amplifies_gaussian: ClassVar[bool] = True
-    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε")
+    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε", 500.0)
     delta: float = number(
         1e-6,
         1e-10,
@@ -43,6 +50,7 @@ class ApproximateDP(Budget):
         symbol="δ",
         scale="log",
         help="Keep it far below 1/n. Smaller = more privacy, more noise.",
+        limits=(1e-100, 0.999),
     )
 
     @property
@@ -162,6 +170,10 @@ class ApproximateDP(Budget):
 class TradeOff(Budget):
     """One point of the trade-off function (f-DP; Dong, Roth, Su 2019): no test whose false positive rate is at most
     `false_positive_rate` has a true positive rate above `true_positive_rate`, between any two neighbouring data sets.
+
+    >>> import dpviz
+    >>> dpviz.TradeOff(true_positive_rate=0.05, false_positive_rate=0.01).describe()
+    'TPR = 0.05, FPR = 0.01'
     """
 
     kind: ClassVar[str] = "privacy.budgets.trade_off"

@@ -193,7 +193,12 @@ class Ranged(Statistic):
 
 
 class Count(Statistic):
-    """The number of rows that satisfy a condition, which depends on each row alone."""
+    """The number of rows that satisfy a condition, which depends on each row alone.
+
+    >>> import dpviz
+    >>> dpviz.statistics(dpviz.PureDP(epsilon=1), dpviz.Count("smokers"), rows=10_000)
+    <Statistics of 10,000 rows at ε = 1, 95 %: smokers ± 3 rows>
+    """
 
     kind: ClassVar[str] = "privacy.analyses.count"
     title: ClassVar[str] = "Count"
@@ -210,7 +215,12 @@ class Count(Statistic):
 
 
 class Sum(Ranged):
-    """The sum of a column."""
+    """The sum of a column.
+
+    >>> import dpviz
+    >>> dpviz.statistics(dpviz.PureDP(epsilon=1), dpviz.Sum("hours", lowest=0, highest=80), rows=10_000)
+    <Statistics of 10,000 rows at ε = 1, 95 %: hours ± 240>
+    """
 
     kind: ClassVar[str] = "privacy.analyses.sum"
     title: ClassVar[str] = "Sum"
@@ -233,7 +243,12 @@ class Sum(Ranged):
 
 
 class Mean(Ranged):
-    """The mean of a column: its sum divided by the public number of rows."""
+    """The mean of a column: its sum divided by the public number of rows.
+
+    >>> import dpviz
+    >>> dpviz.statistics(dpviz.PureDP(epsilon=1), dpviz.Mean("age", lowest=0, highest=100), rows=10_000)
+    <Statistics of 10,000 rows at ε = 1, 95 %: age ± 0.03>
+    """
 
     kind: ClassVar[str] = "privacy.analyses.mean"
     title: ClassVar[str] = "Mean"
@@ -256,7 +271,12 @@ class Mean(Ranged):
 
 
 class Histogram(Statistic):
-    """The number of rows in each of several declared bins. A row is in at most one bin."""
+    """The number of rows in each of several declared bins. A row is in at most one bin.
+
+    >>> import dpviz
+    >>> dpviz.statistics(dpviz.PureDP(epsilon=1), dpviz.Histogram("regions", bins=12), rows=10_000)
+    <Statistics of 10,000 rows at ε = 1, 95 %: regions ± 6 rows>
+    """
 
     kind: ClassVar[str] = "privacy.analyses.histogram"
     title: ClassVar[str] = "Histogram"
@@ -283,6 +303,10 @@ class Quantile(Ranged):
     """A quantile of a column by the exponential mechanism, among evenly spaced values of the declared range.
 
     A value's utility is minus the number of rows between it and the wanted rank q n.
+
+    >>> import dpviz
+    >>> dpviz.statistics(dpviz.PureDP(epsilon=1), dpviz.Quantile("median age", lowest=0, highest=100), rows=10_000)
+    <Statistics of 10,000 rows at ε = 1, 95 %: median age ± 15.1 ranks>
     """
 
     kind: ClassVar[str] = "privacy.analyses.quantile"

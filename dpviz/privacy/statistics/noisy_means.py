@@ -39,7 +39,9 @@ def protected_change(relation: Relation, rows_per_person: int = 1) -> str:
 class PeoplesRows(Specification):
     """A table as a plan knows it: its number of rows n, and the largest number of rows of one person, k."""
 
-    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
+    rows: int = number(
+        10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.", limits=(1, 10**9)
+    )
     rows_per_person: int = number(
         1,
         1,
@@ -58,7 +60,12 @@ class PeoplesRows(Specification):
 
 
 class NoisyMeans(PeoplesRows):
-    """T releases of the mean of m clipped rows: the queries of most private algorithms."""
+    """T releases of the mean of m clipped rows: the queries of most private algorithms.
+
+    >>> import dpviz
+    >>> round(float(dpviz.NoisyMeans(rows=1000, iterations=10).noise_scale(dpviz.GaussianDP(mu=1))), 6)
+    0.007449
+    """
 
     kind: ClassVar[str] = "privacy.noisy_means.noisy_means"
     sampling: Scheme = choice(

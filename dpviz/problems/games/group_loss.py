@@ -62,6 +62,10 @@ class GroupLoss(GameSpecification):
     L_h(w) = (1/n) Σ_{i in group h} loss(w; aᵢ, bᵢ) / p_h with declared shares p_h of the groups. It is the group's mean
     loss if its share is right, else that times the ratio of actual to declared share. The loss of a row with features a
     and label b is ½ (⟨a, w⟩ - b)² or ln(1 + exp(-b ⟨a, w⟩)).
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.GroupLoss(), dpviz.GaussianMirrorDescent(gradient_rounds=4), mu=1).run()
+    <Trace of Gaussian mirror descent: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "problems.group_loss.worst_group"
@@ -74,7 +78,13 @@ class GroupLoss(GameSpecification):
         options={"squared": "Squared", "logistic": "Logistic"},
     )
     radius: float = number(
-        1.0, 0.5, 5.0, label="Radius", symbol="r", help="The model's weights have ‖w‖₁ ≤ r. Larger = more noise."
+        1.0,
+        0.5,
+        5.0,
+        label="Radius",
+        symbol="r",
+        help="The model's weights have ‖w‖₁ ≤ r. Larger = more noise.",
+        limits=(1e-6, 1e6),
     )
 
     def _plane(self) -> Plane | None:

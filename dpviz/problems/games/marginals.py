@@ -146,6 +146,10 @@ class MarginalQueries(GameSpecification):
     F(x, y) = Σ_j (y⁺_j - y⁻_j) (A(p_S - x))_j with the histogram p_S of the rows and the matrix A of `Marginals`. The
     second player picks a cell j and the sign of its error; y has the weights y⁺ and y⁻ (2q,) of these choices. So
     max_y F(x, y) = max_j |A(p_S - x)|_j, the largest error.
+
+    >>> import dpviz
+    >>> dpviz.MarginalQueries(ways=2).facts().d_x
+    480
     """
 
     kind: ClassVar[str] = "problems.marginals.synthetic_data"

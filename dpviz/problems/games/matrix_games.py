@@ -69,6 +69,10 @@ class MatrixGame(RecordsGame):
     signs.
 
     The records are stored as bits. So no entry of u and v exceeds 1, and all bounds hold for any content of a row.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.MatrixGame(), dpviz.VertexSampling(iterations=4, draws=2), epsilon=1).run()
+    <Trace of Vertex sampling: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "problems.matrix_games.matrix"

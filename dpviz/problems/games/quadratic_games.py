@@ -39,6 +39,7 @@ def _weight(player: str, symbol: str) -> Any:
         label=f"Curvature of {player}",
         symbol=symbol,
         help="Weight of the squared norm, which rewards mixing. It needs no data, hence no privacy. 0 = matrix game.",
+        limits=(0.0, 1e6),
     )
 
 
@@ -46,6 +47,10 @@ class QuadraticGame(RecordsGame):
     """The settings of the game with F(x, y) = (λ_x/2) ‖x‖² + xᵀAy - (λ_y/2) ‖y‖², with payoffs A as in `MatrixGame`.
 
     The squared norms do not depend on data, so they cost no privacy.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.QuadraticGame(curvature_x=2), dpviz.VertexSampling(iterations=4), epsilon=1).run()
+    <Trace of Vertex sampling: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "problems.quadratic_games.quadratic"

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import model_validator
 
 from dpviz.checkpoints import slices
-from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.base import NO_TABLES, rows_number
 from dpviz.numbers import short
 from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane
@@ -53,18 +53,27 @@ class SparseRegression(_Learning):
 
     The labels are b = 0.5 a₁ - 0.3 a₂ + 0.2 a₃ + noise, clipped to [-1, 1]. The features are drawn from
     `default_rng(seed)`, and then the noise, uniform on [-0.2, 0.2].
+
+    >>> import dpviz
+    >>> problem = dpviz.SparseRegression(rows=1000, radius=2)
+    >>> dpviz.Experiment(problem, dpviz.VertexSampling(iterations=4), epsilon=1).run()
+    <Trace of Vertex sampling: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "problems.simplex_learning.sparse_regression"
     title: ClassVar[str] = "Sparse regression"
-    rows: int = number(
-        10_000, 200, 100_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
-    )
+    rows: int = rows_number(10_000, 200, 100_000)
     dimension: int = number(
         500, 3, 2000, label="Features", symbol="d", scale="log", help="Three of them matter; the others are noise."
     )
     radius: float = number(
-        1.0, 0.5, 5.0, label="Radius", symbol="r", help="The model's weights have ‖w‖₁ ≤ r; the true ones have norm 1."
+        1.0,
+        0.5,
+        5.0,
+        label="Radius",
+        symbol="r",
+        help="The model's weights have ‖w‖₁ ≤ r; the true ones have norm 1.",
+        limits=(1e-6, 1e6),
     )
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
@@ -100,7 +109,14 @@ class Portfolio(_Learning):
     kind: ClassVar[str] = "problems.simplex_learning.portfolio"
     title: ClassVar[str] = "Portfolio choice"
     rows: int = number(
-        10_000, 200, 100_000, label="Periods", symbol="n", scale="log", help="One row is one period's returns."
+        10_000,
+        200,
+        100_000,
+        label="Periods",
+        symbol="n",
+        scale="log",
+        help="One row is one period's returns.",
+        limits=(2, 10**9),
     )
     dimension: int = number(
         100, 3, 2000, label="Assets", symbol="d", scale="log", help="Three of them have a positive mean return."
@@ -160,12 +176,17 @@ class PolytopeRegression(games.GameSpecification):
     )
     dimension: int = number(5, 1, 10, label="Features", symbol="d", help="Of a box or of rising weights.")
     radius: float = number(
-        0.2, 0.01, 5.0, label="Radius", symbol="r", scale="log", help="Size of the box or of the largest weight."
+        0.2,
+        0.01,
+        5.0,
+        label="Radius",
+        symbol="r",
+        scale="log",
+        help="Size of the box or of the largest weight.",
+        limits=(1e-6, 1e6),
     )
     vertices: tuple[tuple[float, ...], ...] = ()
-    rows: int = number(
-        10_000, 200, 100_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
-    )
+    rows: int = rows_number(10_000, 200, 100_000)
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
     @model_validator(mode="after")

@@ -209,7 +209,14 @@ class LinearModel(base.ProblemSpecification):
     has_probabilities: ClassVar[bool] = False
     data: DatasetSpecification = UniformLogistic()
     regularisation: float = number(
-        0.01, 1e-5, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ‖x‖²; μ = 2λ."
+        0.01,
+        1e-5,
+        1.0,
+        label="Regularisation",
+        symbol="λ",
+        scale="log",
+        help="Weight of λ‖x‖²; μ = 2λ.",
+        limits=(1e-12, 1e6),
     )
     scaling: Literal["unit", "centred"] = choice(
         "unit",
@@ -247,7 +254,9 @@ class LinearModel(base.ProblemSpecification):
     smoothness_cost: float | None = number(
         None, 1e-6, 50.0, label="Cost of L", symbol="ε_L", scale="log", help="Pure ε that the private release spent."
     )
-    start: float = number(0.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
+    start: float = number(
+        0.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.", limits=(-1e6, 1e6)
+    )
     initial_gap: float | None = number(
         None,
         1e-6,

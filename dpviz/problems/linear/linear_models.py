@@ -31,6 +31,10 @@ class LeastSquares(LinearModel):
     Two classes are the targets -1 and +1. The slope of this loss is unbounded, so there is always a clip of gradients:
     by default, and if the user's clip is one of rows, the largest norm that any row's gradient can have at x = 0, R₁ in
     the ℓ1 and R₂ in the ℓ2 norm.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.LeastSquares(), dpviz.GradientDescent(iterations=5), epsilon=1).run()
+    <Trace of DP-GD: 20 runs, 5 iterations>
     """
 
     kind: ClassVar[str] = "problems.regression.least_squares"
@@ -63,6 +67,10 @@ class HuberRegression(LinearModel):
 
     tᵢ is the target, its declared range mapped to [-1, 1]; two classes are -1 and +1. No slope exceeds δ, so that no
     row's gradient has a norm above δ R.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.HuberRegression(threshold=0.1), dpviz.GradientDescent(iterations=5), epsilon=1).run()
+    <Trace of DP-GD: 20 runs, 5 iterations>
     """
 
     kind: ClassVar[str] = "problems.regression.huber"
@@ -175,7 +183,13 @@ _LARGEST_MARGIN = 600.0  # up to this |margin|, `_shared_exponential` is used; e
 
 class LogisticRegression(LinearModel):
     """F(x) = (1/n) Σ ln(1 + exp(-zᵢ uᵢᵀx)) + λ‖x‖² with labels zᵢ = ±1 and features uᵢ scaled by their declared
-    bounds."""
+    bounds.
+
+    >>> import dpviz
+    >>> problem = dpviz.LogisticRegression(regularisation=0.1)
+    >>> dpviz.Experiment(problem, dpviz.Nesterov(iterations=5), epsilon=1).run()
+    <Trace of DP-NAG: 20 runs, 5 iterations>
+    """
 
     kind: ClassVar[str] = "problems.linear_models.logistic_regression"
     title: ClassVar[str] = "Logistic regression"

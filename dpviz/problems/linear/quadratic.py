@@ -19,12 +19,20 @@ class Quadratic(base.ProblemSpecification):
     Rows may have gradients of norm up to C, so a query of their mean has the usual sensitivity and gets the usual
     noise; but all of these rows' gradients are 0. An algorithm thus sees exactly its own noise, and its expected error
     obeys the recursion that the theory solves exactly.
+
+    >>> import dpviz
+    >>> round(float(dpviz.Quadratic(dimension=2, strong_convexity=0.5).eigenvalues()[0]), 6)
+    0.5
     """
 
     kind: ClassVar[str] = "problems.quadratic.bench"
     title: ClassVar[str] = "Quadratic test bench"
-    rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
-    dimension: int = number(10, 2, 200, label="Parameters", symbol="d", scale="log", help="Number of eigenvalues.")
+    rows: int = number(
+        10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.", limits=(1, 10**9)
+    )
+    dimension: int = number(
+        10, 2, 200, label="Parameters", symbol="d", scale="log", help="Number of eigenvalues.", limits=(1, 10**6)
+    )
     strong_convexity: float = number(
         0.02, 1e-5, 10.0, label="Strong convexity", symbol="μ", scale="log", help="The smallest eigenvalue."
     )
@@ -40,7 +48,9 @@ class Quadratic(base.ProblemSpecification):
     clip: float = number(
         10.0, 1e-3, 1e4, label="Gradient clip", symbol="C", scale="log", help="Largest norm of one row's gradient."
     )
-    start: float = number(1.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
+    start: float = number(
+        1.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.", limits=(-1e6, 1e6)
+    )
 
     def eigenvalues(self) -> np.ndarray:
         """Return the eigenvalues λᵢ (d,) of the Hessian, ascending from μ to L.

@@ -317,7 +317,7 @@ class NonconvexModel(base.ProblemSpecification):
     def _plane(self) -> base.Plane | None:
         """Return the plane of the first two coordinates; of `Saddle` data one is a hidden direction."""
         if isinstance(self.data, Saddle):
-            return base.first_two(DIRECTIONS)
+            return base.first_two(DIRECTIONS[: self.data.dimension])
         return base.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
 
     def starting_point(self) -> np.ndarray:
@@ -423,7 +423,14 @@ class MarginModel(NonconvexModel):
     penalty λ Σ xⱼ²/(1 + xⱼ²)."""
 
     regularisation: float = number(
-        1e-3, 1e-6, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ Σ xⱼ²/(1 + xⱼ²)."
+        1e-3,
+        1e-6,
+        1.0,
+        label="Regularisation",
+        symbol="λ",
+        scale="log",
+        help="Weight of λ Σ xⱼ²/(1 + xⱼ²).",
+        limits=(1e-12, 1e6),
     )
 
     @model_validator(mode="after")
@@ -451,7 +458,12 @@ class MarginModel(NonconvexModel):
 
 class LogisticTukey(MarginModel):
     """f(x) = (1/n) Σ ln(1 + exp(-zᵢ⟨uᵢ, x⟩)) + λ Σ xⱼ²/(1 + xⱼ²), ‖uᵢ‖ ≤ 1: the risk of the experiments of Gao and
-    Wright (2023)."""
+    Wright (2023).
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.LogisticTukey(), dpviz.LineSearch(iterations=4), rho=0.1).run()
+    <Trace of OPT-LS: 20 runs, 3 iterations>
+    """
 
     kind: ClassVar[str] = "problems.nonconvex.logistic_tukey"
     title: ClassVar[str] = "Logistic loss, non-convex penalty"
@@ -472,13 +484,24 @@ class RobustComponent(NonconvexModel):
 
     The minimiser is a principal component of the rows that outliers hardly move. x = 0 is stationary for every data
     set; it is a saddle point if the rows have a main direction.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.RobustComponent(divisor=2), dpviz.TrustRegion(iterations=4), rho=0.1).run()
+    <Trace of DP-TR: 20 runs, 1 iterations>
     """
 
     kind: ClassVar[str] = "problems.nonconvex.robust_component"
     title: ClassVar[str] = "Robust principal component"
     risk: ClassVar[type[NonconvexRisk]] = RobustRisk
     regularisation: float = number(
-        0.05, 1e-4, 1.0, label="Regularisation", symbol="μ", scale="log", help="Weight of μ/2 ‖x‖²."
+        0.05,
+        1e-4,
+        1.0,
+        label="Regularisation",
+        symbol="μ",
+        scale="log",
+        help="Weight of μ/2 ‖x‖².",
+        limits=(1e-12, 1e6),
     )
 
     @property

@@ -432,7 +432,12 @@ class ModelTuning(TuningSpecification):
 
 class LengthScales(ModelTuning):
     """The settings of a problem that tunes the length-scales of Gaussian-process regression, one for each feature. The
-    loss of a row is the squared residual."""
+    loss of a row is the squared residual.
+
+    >>> import dpviz
+    >>> dpviz.LengthScales(training_rows=20).facts().n
+    500
+    """
 
     kind: ClassVar[str] = "problems.model_tuning.length_scales"
     title: ClassVar[str] = "Length-scales of a Gaussian process"

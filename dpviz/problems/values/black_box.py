@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from dpviz.checkpoints import slices
-from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification, rows_number
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Plane, ProblemSpecification
@@ -31,7 +31,7 @@ from dpviz.specification import choice, number, switch
 
 def _rows(default: int) -> Any:
     """Declare the number of rows of a problem whose data are drawn."""
-    return number(default, 1000, 200_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each.")
+    return rows_number(default, 1000, 200_000)
 
 
 def _seed() -> Any:
@@ -71,6 +71,7 @@ class BlackBox(ProblemSpecification):
         symbol="r",
         scale="log",
         help="Values are compared at distance r. Larger: less noise, but kinks are looked at from farther away.",
+        limits=(1e-6, 1e6),
     )
     lipschitz: float | None = number(
         None,
@@ -93,7 +94,7 @@ class BlackBox(ProblemSpecification):
     )
 
     def _plane(self) -> Plane | None:
-        return base.first_two(("Parameter x₁", "Parameter x₂"))
+        return base.first_two(("Parameter x₁", "Parameter x₂")[: self.facts().d])
 
     @abstractmethod
     def function(self) -> Function:
@@ -234,7 +235,9 @@ class ReluNetwork(TableModel):
 
     kind: ClassVar[str] = "problems.black_box.relu_network"
     title: ClassVar[str] = "Small neural network"
-    units: int = number(4, 1, 20, label="Units", symbol="h", help="Hidden units; each has one weight per feature.")
+    units: int = number(
+        4, 1, 20, label="Units", symbol="h", help="Hidden units; each has one weight per feature.", limits=(1, 10_000)
+    )
     start_scale: float = number(0.3, 0.01, 3.0, label="Start", scale="log", help="Runs begin at normal weights.")
     start_seed: int = number(0, 0, 2**31 - 1, label="Seed of the start", help="Another seed, another start.")
 
@@ -242,7 +245,7 @@ class ReluNetwork(TableModel):
         return None
 
     def _plane(self) -> Plane | None:
-        return base.first_two(("First weight of unit 1", "Second weight of unit 1"))
+        return base.first_two(("First weight of unit 1", "Second weight of unit 1")[: self.features])
 
     def function(self) -> Function:
         start = self.start_scale * random_start(self.units * self.features, self.start_seed)[0]
@@ -258,12 +261,18 @@ class PhaseRetrieval(BlackBox):
 
     The global minima are x* and -x*. The rows a are uniform on the sphere, drawn from `default_rng(seed)`; x* is 1/√d
     in every coordinate, and runs begin at x₀ = (1, -0.6, 0, …).
+
+    >>> import dpviz
+    >>> dpviz.PhaseRetrieval(dimension=3).facts().start
+    (1.0, -0.6, 0.0)
     """
 
     kind: ClassVar[str] = "problems.black_box.phase_retrieval"
     title: ClassVar[str] = "Phase retrieval"
     rows: int = _rows(50_000)
-    dimension: int = number(6, 2, 100, label="Parameters", symbol="d", scale="log", help="Each gets noise.")
+    dimension: int = number(
+        6, 2, 100, label="Parameters", symbol="d", scale="log", help="Each gets noise.", limits=(1, 100_000)
+    )
     form: Literal["absolute", "squared"] = choice(
         "absolute",
         label="Loss",
@@ -273,7 +282,7 @@ class PhaseRetrieval(BlackBox):
     seed: int = _seed()
 
     def function(self) -> Function:
-        start = np.append((1.0, -0.6), np.zeros(self.dimension - 2))  # ‖x₀‖² = 1.36
+        start = np.append((1.0, -0.6), np.zeros(self.dimension))[: self.dimension]  # ‖x₀‖² = 1.36, or 1 if d = 1
         # Both |⟨a, x₀⟩| and y are in [0, ‖x₀‖], so their difference is at most ‖x₀‖, and that of their squares ‖x₀‖².
         if self.form == "squared":
             return Function(SquaredPhase(), self.rows, start, largest=1.36, slope=math.inf)

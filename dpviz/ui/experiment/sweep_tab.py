@@ -14,7 +14,7 @@ from dpviz.numbers import short
 from dpviz.plots.elements.chart import Chart, Provenance, provenance
 from dpviz.plots.sweep_figures import BEST, against, heat_maps
 from dpviz.specification import Control
-from dpviz.sweeps.sweep import MOST_VALUES, Axis, Setting, Sweep, data_seed, named, settings
+from dpviz.sweeps.sweep import Axis, Setting, Sweep, data_seed, named, settings
 from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts, downloads, explain, screen
 from dpviz.ui.controls import Panel, Settings, in_place
@@ -27,7 +27,8 @@ TITLE = "Sweep"
 NONE = "none"  # value of the choice of the second setting that varies no second one
 HEIGHT = 400  # of the chart of curves, in pixels
 NARROW, WIDE = 350, 1000  # width of the maps on a narrow and on a wide screen, in pixels
-VALUES = Control("values", "Values", "How many, both ends included.", 5, int, 2, MOST_VALUES)
+MAX_POINTS = 200  # of a sweep on a page
+VALUES = Control("values", "Values", "How many, both ends included.", 5, int, 2, 24)
 DATA_SETS = Control("data_sets", "Data sets", texts.DATA_SETS_HELP, 1, int, 1, 20, symbol="S")
 
 
@@ -95,7 +96,12 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
         seed = experiment.problem.dataset.seed  # type: ignore[union-attr]  # `seed_field` names it, so there is one
         seeds = tuple((seed + k) % 2**31 for k in range(int(data_sets)))  # the next ones, below the largest seed
         fields |= {"data_seed": seed_field, "data_seeds": seeds}
-    return Settings(Sweep, fields).build()
+    sweep = Settings(Sweep, fields).build()
+    if (points := sweep.data_sets * sweep.places) > MAX_POINTS:
+        raise UserError(
+            f"This sweep has {points} points; a page takes at most {MAX_POINTS}. Choose fewer values or data sets."
+        )
+    return sweep
 
 
 def _has_control(panel: Panel, name: str, setting: Setting) -> bool:

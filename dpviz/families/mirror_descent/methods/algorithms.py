@@ -55,6 +55,10 @@ class VertexSampling(planning.GameAlgorithm[Game]):
 
     The gradient g_t is that at the averages of K vertices that each player draws from its weights x_t, y_t. The output
     is the average of all drawn vertices. Without privacy the weights themselves are played.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.MatrixGame(), dpviz.VertexSampling(iterations=4), epsilon=1).run()
+    <Trace of Vertex sampling: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "families.mirror_descent.vertex_sampling"
@@ -64,7 +68,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         64, 2, 1024, label="Steps", symbol="T", scale="log", help="Rounds of the game, or the most that there may be."
     )
     draws: int = number(1, 1, 64, label="Draws", symbol="K", scale="log", help=planning.DRAWS)
-    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
+    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y, limits=(1, 64_000))
     batching: planning.Batching = choice("full", BATCHES, label="Rows per round", help=BATCHING)
     accounting: planning.Accounting = choice(
         "tight",
@@ -302,6 +306,10 @@ class SyntheticData(VertexSampling):
 
     x is a distribution over all possible rows, a histogram. Its gradients depend on y's draws only, which are private,
     so x's weights and its drawn rows are private at no further cost.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.MarginalQueries(), dpviz.SyntheticData(iterations=4), epsilon=1).run()
+    <Trace of Synthetic data: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "families.mirror_descent.synthetic_data"
@@ -379,7 +387,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
     metrics: ClassVar[tuple[Metric, ...]] = (CERTIFIED_GAP,)
     iterations: int = number(64, 2, 1024, label="Steps", symbol="T", scale="log", help="Rounds of the game.")
     draws: int = number(1, 1, 64, label="Draws", symbol="K", scale="log", help=planning.DRAWS)
-    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
+    draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y, limits=(1, 64_000))
     share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
     certificate_share: float = number(

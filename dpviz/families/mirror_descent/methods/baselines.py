@@ -106,7 +106,12 @@ class BestResponses(planning.GameAlgorithm[Game]):
 
 class TwoDraws(BestResponses):
     """Best responses with one draw of each player, x against uniform y, then y against the drawn x: the simplest
-    private play."""
+    private play.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.MatrixGame(), dpviz.TwoDraws(), epsilon=1).run()
+    <Trace of Two draws: 20 runs, 2 iterations>
+    """
 
     kind: ClassVar[str] = "families.mirror_descent.two_draws"
     title: ClassVar[str] = "Two draws"
@@ -117,7 +122,12 @@ class TwoDraws(BestResponses):
 
 
 class FictitiousPlay(BestResponses):
-    """Best responses with many draws, whose averages can approach an equilibrium in mixed strategies."""
+    """Best responses with many draws, whose averages can approach an equilibrium in mixed strategies.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.MatrixGame(), dpviz.FictitiousPlay(responses=4), epsilon=1).run()
+    <Trace of Fictitious play: 20 runs, 4 iterations>
+    """
 
     kind: ClassVar[str] = "families.mirror_descent.fictitious_play"
     title: ClassVar[str] = "Fictitious play"

@@ -43,7 +43,13 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         64, 4, 1024, label="Stop level", symbol="U", scale="log", help="Rounds end before Σ 2^N exceeds U; U B rows."
     )
     rows_per_draw: int = number(
-        0, 0, 10_000, label="Rows per unit", symbol="B", help="Rows of a round at level 0. 0 = n/U, all there are."
+        0,
+        0,
+        10_000,
+        label="Rows per unit",
+        symbol="B",
+        help="Rows of a round at level 0. 0 = n/U, all there are.",
+        limits=(0, 10**9),
     )
     accounting: planning.Accounting = choice(
         "tight", ACCOUNTING, label="Accounting", help="What a draw costs: its bounded range, or Proposition E.1."

@@ -200,6 +200,10 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
 
     Round t = 0, 1, ... moves the strategy u towards a vertex: u ← (1 - γ) u + γ e_j with γ = 2/(t + 2). The exponential
     mechanism draws the vertex j, with the utilities -∂_j F(u).
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.SparseRegression(rows=1000), dpviz.FrankWolfe(chosen_vertices=4), epsilon=1).run()
+    <Trace of Frank-Wolfe: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "families.mirror_descent.frank_wolfe"
@@ -257,6 +261,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         label="Rounds of noisy gradients",
         symbol="T",
         help="Noisy gradients per player. Empty: by how the noise compares with the signal, between 4 and 256.",
+        limits=(1, 1_024_000),
     )
     batching: planning.Batching = choice("full", BATCHES, label="Rows per round", help=BATCHING)
     share_x: float = planning.SHARE_X
@@ -405,7 +410,12 @@ class EuclideanGradient(NoisyGradients):
 
 class GaussianMirrorDescent(NoisyGradients):
     """Mirror descent with the same Gaussian noise as `EuclideanGradient`: exponential weights on sums of noisy
-    gradients. A strong baseline."""
+    gradients. A strong baseline.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.QuadraticGame(), dpviz.GaussianMirrorDescent(gradient_rounds=4), mu=1).run()
+    <Trace of Gaussian mirror descent: 20 runs, 4 iterations>
+    """
 
     kind: ClassVar[str] = "families.mirror_descent.gaussian_mirror_descent"
     title: ClassVar[str] = "Gaussian mirror descent"

@@ -102,7 +102,14 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         help="The budget is split over the number that the targets ask for, or over so many if that is less.",
     )
     gradient_target: float = number(
-        0.1, 0.01, 0.3, label="Gradient target", symbol="α", scale="log", help="Solutions have ‖∇f‖ ≤ α."
+        0.1,
+        0.01,
+        0.3,
+        label="Gradient target",
+        symbol="α",
+        scale="log",
+        help="Solutions have ‖∇f‖ ≤ α.",
+        limits=(1e-6, 1e6),
     )
     curvature_target: float | None = number(
         0.2,
@@ -112,6 +119,7 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         symbol="ε_H",
         scale="log",
         help="Solutions have no eigenvalue of the Hessian below -ε_H. By theory: √(Mα).",
+        limits=(1e-6, 1e6),
     )
     hessian_noise: Shape = choice(
         "goe",
@@ -313,7 +321,12 @@ class WholeTable(Descent):
 
 class ShortStep(WholeTable):
     """OPT, called 2OPT in two phases: on all rows, with steps -g̃/G against a noisy gradient, and of length 2|λ̃|/M
-    along a direction of negative curvature λ̃."""
+    along a direction of negative curvature λ̃.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.RobustComponent(), dpviz.ShortStep(iterations=4), rho=0.1).run()
+    <Trace of OPT: 20 runs, 4 iterations>
+    """
 
     kind: ClassVar[str] = "families.second_order.short_step"
     title: ClassVar[str] = "OPT"
@@ -394,6 +407,10 @@ class MiniBatch(Descent):
     one batch of rows, drawn afresh.
 
     All releases on a batch are paid for when it is drawn, used or not. So nothing is left over for a later phase.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.RobustComponent(), dpviz.MiniBatch(iterations=4), epsilon=2, delta=1e-6).run()
+    <Trace of OPT-B: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "families.second_order.mini_batch"
@@ -425,6 +442,10 @@ class PerturbedDescent(NonconvexMethod):
     Along a curvature below -ε_H the perturbation grows by the factor 1 + ε_H/G per step. A run stops where gradients
     stay short for the number of steps in which such growth would have made them long: there is no such curvature,
     unless luck or noise hid it. No Hessian is released, and nothing is certified.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.RobustComponent(), dpviz.PerturbedDescent(iterations=4), rho=0.1).run()
+    <Trace of DP-GD, perturbed: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "families.second_order.perturbed_descent"
@@ -442,6 +463,7 @@ class PerturbedDescent(NonconvexMethod):
         unit="ε_g/G",
         scale="log",
         help="How far aside. Smaller: it takes longer until gradients show the curvature.",
+        limits=(1e-6, 1e6),
     )
 
     def patience(self, facts: NonconvexFacts) -> int:

@@ -47,7 +47,12 @@ SEARCH_CHARGED = Metric("search_charged", "ρ charged for line searches", releas
 
 class LineSearch(WholeTable):
     """OPT-LS, called 2OPT-LS in two phases: descent whose steps are the longest ones that decrease f enough, found by a
-    private line search with the sparse vector technique."""
+    private line search with the sparse vector technique.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.RobustComponent(), dpviz.LineSearch(iterations=4), rho=0.1).run()
+    <Trace of OPT-LS: 20 runs, 2 iterations>
+    """
 
     kind: ClassVar[str] = "families.second_order.line_search"
     title: ClassVar[str] = "OPT-LS"
@@ -138,6 +143,10 @@ class TrustRegion(NonconvexMethod):
     The multiplier λ ≥ 0 of that constraint says how much the radius matters: (H̃ + λI) h = -g̃ with the noisy Hessian
     H̃ and gradient g̃. A run stops after a step where it hardly does, λ ≤ √(M α_TR). The method has one tolerance, α_TR
     = min(α, ε_H²/M) for the targets α and ε_H; with α itself a strict saddle point might be a stop. r = √(α_TR/M).
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.RobustComponent(), dpviz.TrustRegion(iterations=4), rho=0.1).run()
+    <Trace of DP-TR: 20 runs, 4 iterations>
     """
 
     kind: ClassVar[str] = "families.second_order.trust_region"

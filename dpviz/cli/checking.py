@@ -1,0 +1,113 @@
+"""Commands without an experiment: `dpviz statistics` and `dpviz audit`."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpviz import families
+from dpviz.audits.audit import Audit
+from dpviz.cli.files import budget_of, delta_option, numbers, read_settings, rows_as_text
+from dpviz.errors import UserError, did_you_mean
+from dpviz.execution.auditing import Auditing
+from dpviz.numbers import short, short_up
+from dpviz.privacy.statistics.analyses import Count, Histogram, Mean, Quantile, Ranged, Statistic, Sum
+
+BUDGETS = "Its numbers: epsilon=1; epsilon=1,delta=1e-6; rho=0.1; mu=1."
+
+
+@click.command()
+@click.argument("asked", nargs=-1, required=True, metavar="NAME=KIND[:NUMBER,…]…")
+@click.option("--rows", type=int, required=True, help="Number of rows of the table, which is public.")
+@click.option("--budget", required=True, metavar="NAME=VALUE,…", help=BUDGETS)
+@click.option("--error", default=0.05, show_default=True, help="The relative error for which rows are computed.")
+@delta_option
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="The planner's report, as HTML.")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
+def statistics(
+    *, asked: tuple[str, ...], rows: int, budget: str, error: float, delta: float, report: Path | None, as_json: bool
+) -> int:
+    """Noise and error of counts, means and more under a budget.
+
+    Kinds: count; sum:LOWEST,HIGHEST; mean:LOWEST,HIGHEST; histogram:BINS; quantile:LOWEST,HIGHEST,LEVEL,VALUES. No data
+    are read: ranges and bins are declared.
+    """
+    planner = import_module("dpviz.exports.statistics")  # with its templates, which no other command needs
+    plan = planner.statistics(budget_of(budget), [_statistic(text) for text in asked], rows=rows)
+    table = plan.to_frame(error)
+    if report is not None:
+        report.write_text(plan.report(error, delta), encoding="utf-8")
+    if as_json:
+        click.echo(table.to_json(orient="records", indent=2, force_ascii=False))
+        return 0
+    click.echo(f"Guarantee of all together: {plan.budget.describe()}, one row replaced, {rows:,} rows.\n")
+    columns = {"error": "95 % error", "unit": "unit", "noise": "noise", "scale": "scale", "rows_needed": "rows needed"}
+    numbers_up = table.assign(error=table["error"].map(short_up), scale=table["scale"].map(short))
+    printed = numbers_up.assign(rows_needed=[f"{count:,}" for count in table["rows_needed"]])
+    click.echo(rows_as_text(printed[["name", *columns]].rename(columns=columns).to_dict("records")))
+    click.echo(
+        f"\nRows needed for an error of {short(100 * error)} % of: {', '.join(dict.fromkeys(table['relative_to']))}."
+    )
+    return 0
+
+
+def _statistic(text: str) -> Any:
+    """Return the statistic of a text such as "age=mean:0,100". Raises UserError for another form or kind."""
+    kinds = {cls.__name__.casefold(): cls for cls in (Count, Sum, Mean, Histogram, Quantile)}
+    name, separator, asked = text.partition("=")
+    kind, _, values = asked.partition(":")
+    if not separator or not name or kind not in kinds:
+        hint = did_you_mean(kind, kinds)
+        raise UserError(
+            f"'{text}' needs the form NAME=KIND:NUMBERS, as in age=mean:0,100.{hint} Kinds: {', '.join(kinds)}."
+        )
+    cls, own = kinds[kind], [field for field in kinds[kind].model_fields if field not in Statistic.model_fields]
+    given = numbers(values) if values else ()
+    if len(given) > len(own):
+        raise UserError(f"'{text}': {kind} takes {', '.join(own) or 'no numbers'}.")
+    if len(given) < 2 and issubclass(cls, Ranged):
+        raise UserError(f"'{text}': declare the range, as in {name}={kind}:0,100, from what is known beforehand.")
+    return cls(name=name, **dict(zip(own, given, strict=False)))
+
+
+@click.command()
+@click.argument("method", required=False, metavar="[METHOD | AUDIT.json]")
+@click.option("--budget", metavar="NAME=VALUE,…", help=f"The claim. {BUDGETS} Default: the first that it keeps.")
+@click.option("--runs", type=click.IntRange(2, 10**7), help="On each of the two data sets.  [default: the audit's own]")
+@click.option("--seed", type=click.IntRange(0), help="Another seed is another audit.  [default: drawn]")
+@click.option("--json", "as_json", is_flag=True, help="The verdict as JSON, with all digits.")
+def audit(method: str | None, budget: str | None, runs: int | None, seed: int | None, as_json: bool) -> int:
+    """Attack a method, and test its releases.
+
+    Without a METHOD, a list of those that there are. Exit code 1 if the claim is refuted, or a test of the releases
+    fails.
+    """
+    cases = {f"{family}.{case.name}": case for family, listed in families.audits().items() for case in listed}
+    if method is None:
+        for name, case in cases.items():
+            click.echo(f"{name}  ({case.title}; {'; '.join(option.describe() for option in case.budgets)})")
+        return 0
+    if method.endswith(".json"):
+        if budget or runs or seed is not None:
+            raise UserError("The file says all of it. Leave the options out.")
+        attack = read_settings(method, Auditing).audit
+    else:
+        names = [name.split(".") for name in cases]
+        matches = [case for name, case in cases.items() if method in (name, name.partition(".")[2])]
+        if len(matches) != 1:
+            several = ", ".join(name for name in cases if name.endswith(f".{method}"))
+            hint = f" Write one of {several}." if several else did_you_mean(method, (name for _, name in names))
+            raise UserError(f"No audit is called just '{method}'.{hint} `dpviz audit` lists them.")
+        (case,) = matches
+        claim = case.budgets[0] if budget is None else budget_of(budget)
+        attack = Audit(case, claim, runs or case.runs, seed=seed)
+    verdict = attack.run()
+    if as_json:
+        numbers_of = ("symbol", "claim", "bound", "confidence", "runs", "violation", "faulty")
+        click.echo(json.dumps({name: getattr(verdict, name) for name in numbers_of}, indent=2, ensure_ascii=False))
+    else:
+        click.echo(f"{attack.case.title}: {verdict}")
+        click.echo(f"Releases that are not as declared, by the tests of them: {'some' if verdict.faulty else 'none'}.")
+    return int(verdict.violation or verdict.faulty)
