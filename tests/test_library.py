@@ -1,6 +1,8 @@
 """The library as a notebook has it: pictures, short forms, a bar, saved settings."""
 
 import math
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -124,9 +126,76 @@ def test_a_bar_shows_the_progress_and_an_interrupt_keeps_what_was_recorded(monke
     assert 0 < part.lanes["DP-NAG"].iterations[-1] < 6
     with pytest.raises(KeyboardInterrupt):
         SMALL.run()
-    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(UserError, match="pip install tqdm"):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with pytest.raises(UserError, match=r"pip install 'dpviz\[notebook\]'"):
         SMALL.run(progress=True)
+
+
+# In a program of its own, as if the packages of the extras were not installed.
+ALONE = """
+import sys
+sys.modules |= dict.fromkeys(("distributed", "ipywidgets", "pyarrow", "sklearn", "starlette", "streamlit", "tqdm"))
+import dpviz
+"""
+
+
+def alone(program: str) -> str:
+    """What a program prints."""
+    return subprocess.run([sys.executable, "-c", ALONE + program], capture_output=True, text=True, check=True).stdout
+
+
+def test_the_library_alone_plans_runs_and_audits_and_names_the_extra_of_all_else() -> None:
+    printed = alone("""
+import numpy as np
+from dpviz.cli.main import run
+table = dpviz.table((np.eye(20), np.ones(20)), positive=1, bounds=(0, 1))
+own = dpviz.Experiment(dpviz.LogisticRegression(data=table), dpviz.Nesterov(iterations=3), epsilon=1)
+print(own.run().model("DP-NAG").predict(np.eye(20)).shape, bool(own.run().figure().data))
+print(dpviz.calibrate(dpviz.PureDP(epsilon=1), 10), dpviz.audit(dpviz.GradientDescent, runs=200, seed=1).violation)
+public = dpviz.Experiment(dpviz.Quadratic(), dpviz.Nesterov(iterations=3), epsilon=1)
+presets = {preset.name: preset.experiment for family in dpviz.presets().values() for preset in family}
+for needed in (
+    lambda: dpviz.open("http://localhost:8501/accelerated"),
+    lambda: dpviz.table("data/breast_cancer.parquet", target="malignant", positive=1, bounds=(0, 1)),
+    lambda: dpviz.read_table(b"a,b\\n1,2\\n", "mine.csv"),
+    lambda: presets["Real data: doctor visits"].run(),
+    lambda: presets["Synthetic data: health insurance"].run(),
+    lambda: presets["Figure 2, right: a hundred length-scales"].run(),
+    lambda: public.run(progress=True),
+    lambda: dpviz.Sweep(public, epsilon=(1, 2)).run(client="tcp://127.0.0.1:1"),
+):
+    try:
+        needed()
+    except dpviz.UserError as error:
+        print(error)
+sys.stderr = sys.stdout
+print(run(["serve"]), run(["run", "Start here: same", "--out", "out.parquet"]))
+""")
+    app, extras = ("streamlit", *["pyarrow"] * 4, "sklearn"), ("tqdm", "distributed", "streamlit", "pyarrow")
+    assert re.findall(r"This needs (\w+): pip install 'dpviz\[(\w+)\]'\.", printed) == [
+        *((package, "app") for package in app),
+        *zip(extras, ("notebook", "cluster", "app", "app"), strict=True),
+    ]
+    assert printed.startswith("(20,) True\n10.0 False\n") and printed.endswith("2 2\n")
+
+
+@pytest.mark.slow
+def test_every_preset_but_those_of_bundled_tables_and_support_vectors_begins_in_the_library_alone() -> None:
+    printed = alone("""
+for family, presets in dpviz.presets().items():
+    for preset in presets:
+        preset.experiment.plans()
+        try:
+            for _, _ in zip(range(3), preset.experiment.replaced(replicates=1).stream({})):
+                pass
+        except dpviz.UserError:
+            print(preset.experiment.problem)
+        else:
+            print(family, "begins")
+""")
+    lines = printed.splitlines()
+    assert {line for line in lines if line.endswith("begins")} == {f"{family} begins" for family in dpviz.presets()}
+    assert all("Bundled" in line or "KernelMachine" in line for line in lines if not line.endswith("begins"))
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
