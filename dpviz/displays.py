@@ -6,7 +6,6 @@ from typing import Any
 
 from dpviz import later
 from dpviz.arguments import checked
-from dpviz.errors import UserError
 
 
 class Displayed:
@@ -51,10 +50,9 @@ def bar(title: str, is_shown: bool) -> Iterator[Callable[[float], None]]:
     if not is_shown:
         yield lambda _: None
         return
-    try:
-        from tqdm.auto import tqdm  # type: ignore[import-untyped]
-    except ImportError:
-        raise UserError("A progress bar needs tqdm: pip install tqdm.", title="tqdm is missing") from None
+    later.needs("tqdm")
+    from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
     has_begun = False
     bar_format = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
     with tqdm(total=100, desc=title, bar_format=bar_format) as progress_bar:

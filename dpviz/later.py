@@ -1,5 +1,5 @@
 """Modules that are imported only when they are first used: packages for tables (`pd`, `pyarrow`), SciPy (`functions`),
-and the module that draws the library's objects (`painter`).
+and the module that draws the library's objects (`painter`); and packages that only an extra installs.
 
 A plan needs neither, and in a shell the imports would take longer than the plan. Annotations that name these modules
 are written as text.
@@ -7,7 +7,10 @@ are written as text.
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from dpviz.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,13 +27,14 @@ else:
             self._name = name
 
         def __getattr__(self, name: str) -> Any:
+            needs(self._name.partition(".")[0])
             if name in ("compute", "parquet"):  # modules inside pyarrow, which its own import leaves out
                 return import_module(f"{self._name}.{name}")
             return getattr(import_module(self._name), name)
 
     pd, pyarrow, types = map(_Later, ("pandas", "pyarrow", "pyarrow.types"))
 
-__all__ = ["backend", "functions", "now", "painter", "pd", "pyarrow", "types"]
+__all__ = ["backend", "functions", "needs", "now", "painter", "pd", "pyarrow", "types"]
 
 # Returns the module with `figure(subject, diagnostics)` and `html(subject)`. `dpviz/__init__.py` sets it, so that this
 # module does not depend on figures.
@@ -56,8 +60,20 @@ def _function(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
+_EXTRAS = {"distributed": "cluster", "tqdm": "notebook"}  # by package; the others that are not always there: "app"
+
+
+def needs(package: str) -> None:
+    """Raise UserError, which names the extra of pyproject.toml that installs it, if a package is missing."""
+    if find_spec(package) is None:
+        extra = _EXTRAS.get(package, "app")
+        raise UserError(f"This needs {package}: pip install 'dpviz[{extra}]'.", title="A package is missing")
+
+
 def now() -> None:
-    """Import the packages for tables now. To be called before a limit of memory or time begins, which must not count
-    the imports."""
-    for name in ("pandas", "pyarrow.compute", "pyarrow.parquet"):
-        import_module(name)
+    """Import the packages for tables now, as far as they are installed. To be called before a limit of memory or time
+    begins, which must not count the imports."""
+    import_module("pandas")
+    if find_spec("pyarrow"):
+        import_module("pyarrow.compute")
+        import_module("pyarrow.parquet")

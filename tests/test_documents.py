@@ -3,7 +3,11 @@
 import doctest
 import importlib
 import inspect
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +17,12 @@ import pytest
 import dpviz
 from dpviz.privacy.events import Gaussian
 from dpviz.specification import Specification
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 GENERATED = "api"  # by the build, from docstrings
-DOCS = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*.md")) if path.stem != GENERATED}
+DOCS = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*.md"))}
 
 
 EXAMPLES = {
@@ -66,11 +71,69 @@ def blocks(text: str) -> list[str]:
     return [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if not block.startswith("class ")]
 
 
-@pytest.mark.parametrize("name", ["README", *(name for name, text in DOCS.items() if blocks(text))])
+@pytest.mark.parametrize("name", ["README", *(name for name in DOCS if name != "quickstart" and blocks(DOCS[name]))])
 def test_every_program_of_the_documents_runs(name: str) -> None:
     names: dict[str, Any] = {}
     for block in blocks({"README": README, **DOCS}[name]):
         exec(block, names)
+
+
+@pytest.fixture
+def quickstart(tmp_path: Path) -> Path:
+    """A folder with the programs of the quickstart, each in a file of its own."""
+    programs = dict(zip(("model", "plan", "mine", "audit", "sweep"), blocks(DOCS["quickstart"]), strict=True))
+    for name, program in programs.items():
+        (tmp_path / f"{name}.py").write_text(program)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_quickstart_runs_program_by_program_and_its_sweep_goes_on_after_a_kill(quickstart: Path) -> None:
+    assert all(sum(map(bool, program.splitlines())) <= 10 for program in blocks(DOCS["quickstart"]))
+    assert set(re.findall(r"(?:from|import) ([\w.]+)", "".join(blocks(DOCS["quickstart"])))) <= {
+        *("collections.abc", "numpy", "dpviz", "dpviz.extend", "mine"),
+        *("Iterator", "GradientDescent", "neighbours", "Halving"),
+    }
+    store = quickstart / "store"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DPVIZ_STORE": str(store)}
+
+    def shell(name: str) -> "subprocess.Popen[str]":
+        program = [sys.executable, "-W", "ignore", f"{name}.py"]
+        return subprocess.Popen(program, cwd=quickstart, env=environment, stdout=subprocess.PIPE, text=True)
+
+    def printed(name: str) -> str:
+        said, _ = (process := shell(name)).communicate(timeout=300)
+        assert process.returncode == 0
+        return said
+
+    def points() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in store.glob("*/*") if re.fullmatch(r"[0-9a-f]{64}", path.name)}
+
+    *_, score = printed("model").split()
+    assert float(score) > 0.85  # about 0.93 of the rows; the majority is half of them
+    assert float(printed("plan").split()[-1]) < 1
+    assert printed("audit").split()[-1] == "False"
+    sweep = shell("sweep")
+    until(points)
+    sweep.kill()
+    sweep.communicate()
+    kept = points()
+    assert 0 < len(kept) < 8
+    printed("sweep")
+    assert len(points()) == 8 and points().items() >= kept.items()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_the_quickstart_passes_a_strict_checker_of_types(checker: str, quickstart: Path) -> None:
+    pytest.importorskip(checker)  # pyright comes with the nightly step "types"
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
+    (quickstart / "pyrightconfig.json").write_text(json.dumps(settings))
+    options = ["--strict", "--follow-imports=silent", "."] if checker == "mypy" else ["--pythonpath", sys.executable]
+    environment = {**os.environ, "MYPYPATH": str(ROOT)}
+    program = [sys.executable, "-m", checker, *options]
+    run = subprocess.run(program, cwd=quickstart, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_the_readme_is_short_and_its_pictures_and_papers_are_there() -> None:

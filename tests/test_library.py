@@ -4,7 +4,7 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FunctionType
@@ -18,6 +18,7 @@ import pytest
 import dpviz
 import dpviz.extend
 from dpviz import datasets
+from dpviz.cli.main import run as shell
 from dpviz.datasets import LatentGame, Saddle, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
@@ -134,9 +135,71 @@ def test_a_bar_shows_the_progress_and_an_interrupt_keeps_what_was_recorded(monke
     assert 0 < part.lanes["DP-NAG"].iterations[-1] < 6
     with pytest.raises(KeyboardInterrupt):
         SMALL.run()
-    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(UserError, match="pip install tqdm"):
-        SMALL.run(progress=True)
+
+
+EXTRA = ("distributed", "ipywidgets", "pyarrow", "sklearn", "starlette", "streamlit", "tqdm")  # packages of extras
+
+
+def test_what_needs_a_missing_package_names_the_extra_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in EXTRA:
+        monkeypatch.setitem(sys.modules, package, None)
+    presets = {preset.name: preset.experiment for family in dpviz.presets().values() for preset in family}
+    sweep = dpviz.Sweep(SMALL, epsilon=(1, 2))
+    needed: list[tuple[str, str, Callable[[], object]]] = [
+        ("streamlit", "app", lambda: dpviz.open("http://localhost:8501/accelerated")),
+        ("pyarrow", "app", lambda: dpviz.table("data/breast_cancer.parquet", target="malignant", bounds=(0, 1))),
+        ("pyarrow", "app", lambda: dpviz.read_table(b"a,b\n1,2\n", "mine.csv")),
+        ("pyarrow", "app", presets["Real data: doctor visits"].run),
+        ("pyarrow", "app", presets["Synthetic data: health insurance"].run),
+        ("sklearn", "app", presets["Figure 2, right: a hundred length-scales"].run),
+        ("tqdm", "notebook", lambda: SMALL.run(progress=True)),
+        ("distributed", "cluster", lambda: sweep.run(client="tcp://127.0.0.1:1")),
+    ]
+    for package, extra, call in needed:
+        with pytest.raises(UserError) as refusal:
+            call()
+        assert str(refusal.value) == f"This needs {package}: pip install 'dpviz[{extra}]'."
+    assert shell(["serve"]) == shell(["run", "Start here: same", "--out", "out.parquet"]) == 2
+    assert capsys.readouterr().err.count("'dpviz[app]'") == 2
+
+
+def alone(program: str) -> str:
+    """What a program prints in a process of its own, as if the packages of the extras were not installed."""
+    program = f"import sys\nsys.modules |= dict.fromkeys({EXTRA})\nimport dpviz\n{program}"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.slow
+def test_the_library_alone_learns_draws_calibrates_and_audits() -> None:
+    printed = alone("""
+import numpy as np
+data = dpviz.table((np.eye(20), np.ones(20)), positive=1, bounds=(0, 1))
+trace = dpviz.Experiment(dpviz.LogisticRegression(data=data), dpviz.Nesterov(iterations=3), epsilon=1).run()
+print(trace.model("DP-NAG").predict(np.eye(20)).shape, bool(trace.figure().data))
+print(dpviz.calibrate(dpviz.PureDP(epsilon=1), 10), dpviz.audit(dpviz.GradientDescent, runs=200, seed=1).violation)
+""")
+    assert printed == "(20,) True\n10.0 False\n"
+
+
+@pytest.mark.slow
+def test_every_preset_but_those_of_bundled_tables_and_support_vectors_begins_in_the_library_alone() -> None:
+    printed = alone("""
+for family, presets in dpviz.presets().items():
+    for preset in presets:
+        preset.experiment.plans()
+        try:
+            for _, _ in zip(range(3), preset.experiment.replaced(replicates=1).stream({})):
+                pass
+        except dpviz.UserError:
+            print(preset.experiment.problem)
+        else:
+            print(family, "begins")
+""")
+    lines = printed.splitlines()
+    assert {line for line in lines if line.endswith("begins")} == {f"{family} begins" for family in dpviz.presets()}
+    assert all("Bundled" in line or "KernelMachine" in line for line in lines if not line.endswith("begins"))
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)

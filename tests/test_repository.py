@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import itertools
 import os
 import re
 import subprocess
@@ -101,16 +100,27 @@ def test_every_requirement_has_a_lower_and_an_upper_bound(path: str) -> None:
 NAMES = {"sklearn": "scikit-learn"}  # modules whose package is called otherwise
 
 
+def test_requirements_are_those_of_the_library_and_of_the_app() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    both = [*project["dependencies"], *extras["app"]]
+    assert sorted(map(str, map(Requirement, both))) == sorted(map(str, requirements(ROOT / "requirements.txt")))
+    documents = [*PRODUCT, ROOT / "README.md", ROOT / "dpviz/cli/README.md", *(ROOT / ".docs").glob("*.md")]
+    named = set(re.findall(r"(?:dpviz|\.)\[(\w+)\]['\"]", "".join(path.read_text() for path in documents)))
+    assert named == set(extras)
+
+
 @pytest.mark.slow
 def test_requirements_name_what_the_code_imports_and_nothing_else() -> None:
     modules = set().union(*map(imported, PRODUCT)) - set(sys.stdlib_module_names) - {"dpviz"}
     declared = {requirement.name for requirement in requirements(ROOT / "requirements.txt")}
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    optional = {Requirement(line).name for lines in extras.values() for line in lines}
-    # pandas reads and writes Parquet through pyarrow, without an import of ours.
-    assert {NAMES.get(module, module) for module in modules} | {"pyarrow"} == declared | optional
-    for line in itertools.chain.from_iterable(extras.values()):
-        assert Requirement(line) in requirements(ROOT / "tests" / "requirements.txt")
+    optional = [Requirement(line) for name in ("cluster", "notebook") for line in extras[name]]
+    assert {NAMES.get(module, module) for module in modules} | {"ipywidgets"} == declared | {
+        requirement.name for requirement in optional
+    }
+    for requirement in optional:
+        assert requirement.name == "ipywidgets" or requirement in requirements(ROOT / "tests" / "requirements.txt")
 
 
 def test_readme_commands_are_single_lines_that_install_what_they_need() -> None:

@@ -24,7 +24,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import UPPER
 from dpviz.exports.spreadsheets import as_csv
-from dpviz.later import pd
+from dpviz.later import needs, pd
 from dpviz.numbers import rounded_up
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.specification import Specification, registered
@@ -232,6 +232,8 @@ def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path 
     """Return the value of --out. Raises click's error for another ending, or a folder that cannot be written to."""
     if path is not None and path.suffix.lower() not in ENDINGS:
         raise click.BadParameter(f"'{path}' must end in {' or '.join(ENDINGS)}.")
+    if path is not None and path.suffix.lower() == ".parquet":
+        needs("pyarrow")
     if path is not None and not os.access(path.parent, os.W_OK):
         raise click.BadParameter(f"'{path.parent}' is no folder that you may write to.")
     return path

@@ -22,6 +22,7 @@ import dpviz
 from dpviz import resources
 from dpviz.cli import INTERRUPTED, WRONG
 from dpviz.errors import UserError
+from dpviz.later import needs
 from dpviz.specification import MODULES
 
 # -------------------------------------------------------------- the dashboard, of an installed package or of a checkout
@@ -37,6 +38,7 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool) -> i
 
     Its settings are those of .streamlit/config.toml; variables named STREAMLIT_… override them.
     """
+    needs("streamlit")
     environment = dict(os.environ)
     if workers is not None:
         environment["DPVIZ_WORKERS"] = str(workers)

@@ -15,7 +15,7 @@ from dpviz.datasets.uploads.parsing import numbers
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
 from dpviz.errors import UserError
-from dpviz.later import pd
+from dpviz.later import pd, pyarrow
 from dpviz.specification import choice
 
 DECLARED = resources.data(__package__, "bundled.toml")
@@ -61,7 +61,7 @@ class BundledTable(DatasetSpecification):
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return features (n, d) in their own units, and labels (n,): +1 where the target passes the table's test."""
-        frame = pd.read_parquet(resources.data_file(f"{self.table}.parquet"))
+        frame = pyarrow.parquet.read_table(resources.data_file(f"{self.table}.parquet")).to_pandas()
         features = np.array(frame[list(self._bounds)], dtype=np.float64, order="C")
         target = frame[DECLARED[self.table]["target"]].to_numpy()
         return features, np.where(_POSITIVE[self.table](target), 1.0, -1.0)

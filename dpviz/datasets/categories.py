@@ -23,7 +23,7 @@ from dpviz.datasets.uploads.parsing import as_number, classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
 from dpviz.errors import NotYet, UserError
-from dpviz.later import pd
+from dpviz.later import pd, pyarrow
 
 Columns = tuple[tuple[str, tuple[str, ...]], ...]  # (name, categories) of every column
 
@@ -155,7 +155,7 @@ class CategoricalBundled(CategoricalData):
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         """Return the codes (n, columns): each source column is cut into categories at its edges."""
-        frame = pd.read_parquet(resources.data_file("health_insurance.parquet"))
+        frame = pyarrow.parquet.read_table(resources.data_file("health_insurance.parquet")).to_pandas()
         codes = [np.digitize(frame[source], edges) for _, source, edges, _ in _INSURANCE]
         # Health is good, fair or poor where one of these columns is 1, and excellent where all are 0.
         codes.append(frame[["hlthg", "hlthf", "hlthp"]].to_numpy(dtype=np.int64) @ np.array([1, 2, 3]))

@@ -10,8 +10,8 @@ import numpy as np
 
 from dpviz.arguments import checked
 from dpviz.datasets.base import is_range
-from dpviz.datasets.categories import CategoricalUpload, prepare_categories
-from dpviz.datasets.groups import GroupedUpload, prepare_groups
+from dpviz.datasets.categories import prepare_categories
+from dpviz.datasets.groups import prepare_groups
 from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import frame_of, plain
 from dpviz.datasets.uploads.files import TableFile, large_file, read_table
@@ -19,7 +19,7 @@ from dpviz.datasets.uploads.limits import UNDECLARED, check_columns, shown
 from dpviz.datasets.uploads.parsing import Declared, class_label
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import NO_CATEGORIES, Prepared, U, UploadedTable, in_ranges, new_identity, prepare
-from dpviz.datasets.users import UserUpload, prepare_users
+from dpviz.datasets.users import prepare_users
 from dpviz.errors import UserError, value_in_words
 from dpviz.later import pd, pyarrow
 from dpviz.numbers import short_up
@@ -81,7 +81,7 @@ def table(
     shares: Sequence[float] = (),
     user: str | None = None,
     reading: Reading | None = None,
-) -> UploadedTable | GroupedUpload | UserUpload | CategoricalUpload:
+) -> Any:  # one of four classes, each for some of the problems: the arguments say which, and a type checker cannot
     """Declare a table of your own as data that carry their rows, for `data=` of a problem.
 
     What is declared must come from knowledge of the columns, not from the rows: plans and guarantees rest on it. Any

@@ -26,6 +26,7 @@ from dpviz.execution.increments import outcome_from_bytes, outcome_to_bytes
 from dpviz.execution.store import versions
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.task import OURS, Cell, Keep, OnProgress, Outcome, Stopping, execute
+from dpviz.later import needs
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -169,10 +170,9 @@ class _Session:
 
     async def _connected(self) -> "Client":
         """Return a client connected to the scheduler. Raises UserError without Dask, or if no scheduler answers."""
-        try:
-            from distributed import Client
-        except ImportError as error:
-            raise UserError("To use a cluster, install dpviz[cluster] where this server runs.") from error
+        needs("distributed")
+        from distributed import Client
+
         client = Client(self._address, asynchronous=True, timeout=PATIENCE, set_as_default=False)
         try:
             # Dask's own time limit does not cover a host that listens and never answers.
