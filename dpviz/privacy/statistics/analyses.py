@@ -74,7 +74,7 @@ class Statistic(Specification):
     accepted_error: float | None = number(
         None,
         1e-12,
-        1e20,
+        1e9,
         label="Error you accept",
         scale="log",
         help="Largest 95 % error, in the unit of the statistic; empty: a share of its reference, like the others.",
@@ -154,7 +154,7 @@ class Ranged(Statistic):
         None, -1e12, 1e12, label="Typical value", help="Mean of the values before clipping, as you expect it."
     )
     spread: float | None = number(
-        None, 1e-12, 1e12, label="Spread", scale="log", help="Their standard deviation, as you expect it."
+        None, 1e-12, 1e9, label="Spread", scale="log", help="Their standard deviation, as you expect it."
     )
 
     @model_validator(mode="after")
