@@ -244,6 +244,9 @@ def test_every_mistake_is_one_sentence_that_names_it() -> None:
     names = {"dpviz": dpviz, "datasets": datasets, "np": np, "nan": math.nan, "inf": math.inf, "table": table}
     names |= {"small": partial(dpviz.Experiment, dpviz.Quadratic(), dpviz.Nesterov()), "experiment": SMALL}
     names |= {"plan": SMALL.plans()["DP-NAG"], "trace": SMALL.run(), "swept": dpviz.Sweep(SMALL, epsilon=(1, 2)).run()}
+    # Its rows take 800 TB: more than a process can address.
+    data = UniformLogistic(rows=10**9, dimension=10**5)
+    names["huge"] = lambda: dpviz.Experiment(dpviz.LogisticRegression(data=data), dpviz.GradientDescent(2))
     assert len(MISTAKES) > 120
     for call, words in MISTAKES.items():
         with pytest.raises(UserError) as caught:

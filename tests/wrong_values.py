@@ -298,6 +298,7 @@ MISTAKES: Mapping[str, str] = {
     "dpviz.Arm(label='a', algorithm=dpviz.Nesterov(), budget=2)": "budget 2",
     "dpviz.Experiment(dpviz.MatrixGame(), dpviz.Nesterov(), epsilon=1).run()": "DP-NAG Matrix",
     "dpviz.Experiment(dpviz.Quadratic(), dpviz.Gibo(), mu=1).plans()": "DP-GIBO Quadratic",
+    "huge().run()": "memory 2,400,000",
     "experiment.plan('DP-NAG')": "arm",
     "experiment.plan(dpviz.Nesterov())": "arm",
     "experiment.plans()['Nesterov']": "Nesterov DP-NAG",
