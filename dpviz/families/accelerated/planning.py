@@ -237,7 +237,7 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         times = (by_batches + math.sqrt(by_batches**2 + 4 * margin * by_privacy)) / (2 * margin)
         return (
             f"Noise may hide everything: the error bound ends at {short(bound)}, and that of {about_start} is "
-            f"{short(start)}. {short_up(times, 2)} times as many rows would bring it below; fewer features help.",
+            f"{short(start)}. With {short_up(times, 2)} times as many rows it would be below; fewer features help.",
         )
     if method.horizon != "bound" or bound < HARDLY_BELOW * start:
         return ()
@@ -245,7 +245,7 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
     for times in (4, 16, 64, 256):
         _, bounds, _ = bound_by_horizon(method, replace(facts, n=times * facts.n), plan.budget)
         if bounds.min() <= start / 2:
-            rows = f" {times} times as many rows would halve it; fewer features help."
+            rows = f" With {times} times as many rows it would be half of that at most; fewer features help."
             break
     return (
         "Noise may hide everything: even after the best number of steps the error bound is "
