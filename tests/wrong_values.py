@@ -146,8 +146,8 @@ def calls() -> list[Call]:
         ),
         Call(
             dpviz.statistics,
-            {"budget": gaussian, "asked": [dpviz.Count()], "rows": 100, "noise": "smaller"},
-            {"rows": "few rows"},
+            {"budget": gaussian, "asked": [dpviz.Count()], "rows": 100, "rows_per_person": 1, "noise": "smaller"},
+            {"rows": "few rows", "rows_per_person": "few rows"},
         ),
         Call(dpviz.open, {"source": experiment.to_json()}),
         Call(

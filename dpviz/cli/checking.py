@@ -21,13 +21,22 @@ BUDGETS = "Its numbers: epsilon=1; epsilon=1,delta=1e-6; rho=0.1; mu=1."
 @click.command()
 @click.argument("asked", nargs=-1, required=True, metavar="NAME=KIND[:NUMBER,…]…")
 @click.option("--rows", type=int, required=True, help="Number of rows of the table, which is public.")
+@click.option("--rows-per-person", default=1, show_default=True, help="At most this many; all of them are protected.")
 @click.option("--budget", required=True, metavar="NAME=VALUE,…", help=BUDGETS)
 @click.option("--error", default=0.05, show_default=True, help="The relative error for which rows are computed.")
 @delta_option
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="The planner's report, as HTML.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
 def statistics(
-    *, asked: tuple[str, ...], rows: int, budget: str, error: float, delta: float, report: Path | None, as_json: bool
+    *,
+    asked: tuple[str, ...],
+    rows: int,
+    rows_per_person: int,
+    budget: str,
+    error: float,
+    delta: float,
+    report: Path | None,
+    as_json: bool,
 ) -> int:
     """Noise and error of counts, means and more under a budget.
 
@@ -35,14 +44,17 @@ def statistics(
     are read: ranges and bins are declared.
     """
     planner = import_module("dpviz.exports.statistics")  # with its templates, which no other command needs
-    plan = planner.statistics(budget_of(budget), [_statistic(text) for text in asked], rows=rows)
+    plan = planner.statistics(
+        budget_of(budget), [_statistic(text) for text in asked], rows=rows, rows_per_person=rows_per_person
+    )
     table = plan.to_frame(error)
     if report is not None:
         report.write_text(plan.report(error, delta), encoding="utf-8")
     if as_json:
         click.echo(table.to_json(orient="records", indent=2, force_ascii=False))
         return 0
-    click.echo(f"Guarantee of all together: {plan.budget.describe()}, one row replaced, {rows:,} rows.\n")
+    change = "one row" if rows_per_person == 1 else f"up to {rows_per_person:,} rows of a person"
+    click.echo(f"Guarantee of all together: {plan.budget.describe()}, {change} replaced, {rows:,} rows.\n")
     columns = {"error": "95 % error", "unit": "unit", "noise": "noise", "scale": "scale", "rows_needed": "rows needed"}
     numbers_up = table.assign(error=table["error"].map(short_up), scale=table["scale"].map(short))
     printed = numbers_up.assign(rows_needed=[f"{count:,}" for count in table["rows_needed"]])
@@ -63,7 +75,9 @@ def _statistic(text: str) -> Any:
         raise UserError(
             f"'{text}' needs the form NAME=KIND:NUMBERS, as in age=mean:0,100.{hint} Kinds: {', '.join(kinds)}."
         )
-    cls, own = kinds[kind], [field for field in kinds[kind].model_fields if field not in Statistic.model_fields]
+    cls = kinds[kind]
+    fields = cls.model_fields.items()
+    own = [name for name, field in fields if name not in Statistic.model_fields and field.default is not None]
     given = numbers(values) if values else ()
     if len(given) > len(own):
         raise UserError(f"'{text}': {kind} takes {', '.join(own) or 'no numbers'}.")

@@ -12,7 +12,7 @@ from dpviz.later import pd
 from dpviz.numbers import short_up
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
-from dpviz.privacy.statistics.analyses import Analyses, Planned, Statistic
+from dpviz.privacy.statistics.analyses import Analyses, Planned, Statistic, smallest_budget
 
 Error = Annotated[float, Between(0, 1)]
 WANTED = 0.05  # the relative error for which the rows that it needs are computed
@@ -72,6 +72,30 @@ class Statistics:
         return pd.DataFrame([_row(planned, error) for planned in self.planned.values()])
 
     @checked
+    def smallest(self, error: Error = WANTED) -> "Statistics":
+        """Return the same statistics with the smallest budget, and its shares, that meets the accepted errors.
+
+        Parameters
+        ----------
+        error : float
+            The relative 95 % error of statistics without an `accepted_error`, as a share of what `relative_to` names.
+
+        Raises
+        ------
+        UserError
+            If no budget of this currency is enough.
+
+        Examples
+        --------
+        >>> import dpviz
+        >>> asked = [dpviz.Mean("age", highest=100, accepted_error=0.5), dpviz.Count("smokers", accepted_error=20)]
+        >>> dpviz.statistics(dpviz.PureDP(1), asked, rows=10_000).smallest()
+        <Statistics of 10,000 rows at ε = 0.207, 95 %: age ± 0.498; smokers ± 20 rows>
+        """
+        smallest = smallest_budget(self.analyses, self.analyses.accepted_errors(error), self.budget)
+        return Statistics(smallest.plan, smallest.budget)
+
+    @checked
     def report(self, error: Error = WANTED, delta: Delta = 1e-6) -> str:
         """Return the planner's report, a page of HTML to print.
 
@@ -111,6 +135,7 @@ def statistics(
     asked: Statistic | Sequence[Statistic],
     *,
     rows: int,
+    rows_per_person: int = 1,
     noise: Literal["smaller", "laplace", "gaussian"] = "smaller",
 ) -> Statistics:
     """Plan counts, sums, means, histograms and quantiles of a table of your own under one budget; no data are read.
@@ -123,6 +148,8 @@ def statistics(
         With names that differ, and the declared ranges and bins.
     rows : int
         Number of rows, which is public.
+    rows_per_person : int
+        The largest number of rows of one person, all of which are protected together.
     noise : "smaller", "laplace" or "gaussian"
         Of numbers; quantiles are drawn by the exponential mechanism.
 
@@ -155,6 +182,6 @@ def statistics(
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"Several statistics are called {name!r}. Give each a name of its own.")
-    result = Statistics(Analyses(rows=rows, noise=noise, statistics=several), budget)
+    result = Statistics(Analyses(rows=rows, rows_per_person=rows_per_person, noise=noise, statistics=several), budget)
     result.analyses.planned(budget)  # raises what is wrong now
     return result

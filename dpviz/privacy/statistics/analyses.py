@@ -559,13 +559,13 @@ def _event(statistic: Statistic, noise: Noise, error: float, plan: Analyses) -> 
 # are clipped, missing ones count as the lowest value of the range, and bins that were not declared are not counted.
 
 
-def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndarray:
+def rows_kept(people: ArrayLike, rows_per_person: int, generator: np.random.Generator) -> np.ndarray:
     """Return the indices of the rows to keep, ascending, so that no person has more than k = `rows_per_person` of them.
 
-    people : (n,) the person of each row: numbers or texts. seed : of the choice, which is public: it is uniform among
-        the rows of a person and looks at no other column. The number of rows that remain is public, too.
+    people : (n,) the person of each row: numbers or texts. generator : draws the choice, which is public: it is uniform
+        among the rows of a person and looks at no other column. The number of rows that remain is public, too.
     """
-    order = np.random.default_rng(seed).permutation(len(names := np.asarray(people)))
+    order = generator.permutation(len(names := np.asarray(people)))
     person = np.unique(names, return_inverse=True)[1][order]
     by_person = np.argsort(person, kind="stable")
     sizes = np.bincount(person)
@@ -606,8 +606,8 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None) -> None:
         )
     if np.unique(np.asarray(people), return_counts=True)[1].max() > most:
         raise UserError(
-            f"Somebody has more rows than the {most:,} of the plan. Keep `rows_kept(people, {most})` of the table, and "
-            "plan with their number.",
+            f"Somebody has more rows than the {most:,} of the plan. Keep `rows_kept(people, {most}, generator)` of the "
+            "table, and plan with their number.",
             title="Too many rows of one person",
         )
 

@@ -217,7 +217,12 @@ class TableModel(BlackBox):
 
 class CappedRegression(TableModel):
     """f(x, (a, y)) = min(|y - ⟨a, x⟩|, τ) for a row with features a and target y: if its error is above τ, it has no
-    influence on the slope."""
+    influence on the slope.
+
+    >>> import dpviz
+    >>> dpviz.Experiment(dpviz.CappedRegression(), dpviz.Naive(iterations=2), budget=dpviz.GaussianDP(mu=1)).run()
+    <Trace of Naive oracle: 20 runs, 2 iterations>
+    """
 
     kind: ClassVar[str] = "problems.black_box.capped_regression"
     title: ClassVar[str] = "Robust regression (capped error)"
