@@ -33,7 +33,7 @@ from dpviz.privacy.statistics.analyses import (
 from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
 from dpviz.specification import Control
 from dpviz.ui import downloads
-from dpviz.ui.budget_planner import texts
+from dpviz.ui.budget_planner import declared, texts
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable, Row
 from dpviz.ui.budget_planner.view import Releases
@@ -46,14 +46,23 @@ from dpviz.ui.uploads.file import File, read_file
 
 TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
 # Columns of the table of analyses, in their order.
-COLUMNS = NAME, KIND, LOW, HIGH, SIZE, LEVEL, SHARE = "analysis", "kind", "lowest", "highest", "bins", "level", "share"
+COLUMNS = NAME, KIND, DECLARED, LOW, HIGH, SIZE, LEVEL, SHARE = (
+    "analysis",
+    "kind",
+    "declared",
+    "lowest",
+    "highest",
+    "bins",
+    "level",
+    "share",
+)
 KINDS: dict[str, type[Statistic]] = {cls.title: cls for cls in (Count, Sum, Mean, Histogram, Quantile)}
 DEFAULT: tuple[Row, ...] = (
-    ("Aged 65 or more", "Count", None, None, None, None, 1.0),
-    ("Monthly income", "Mean", 0.0, 10_000.0, None, None, 1.0),
-    ("Hours worked", "Sum", 0.0, 80.0, None, None, 1.0),
-    ("Region", "Histogram", None, None, 16.0, None, 1.0),
-    ("Age, median", "Quantile", 0.0, 120.0, 121.0, 0.5, 1.0),
+    ("Aged 65 or more", "Count", "age >= 65", None, None, None, None, 1.0),
+    ("Monthly income", "Mean", "income", 0.0, 10_000.0, None, None, 1.0),
+    ("Hours worked", "Sum", "hours", 0.0, 80.0, None, None, 1.0),
+    ("Region", "Histogram", "region:", None, None, 16.0, None, 1.0),
+    ("Age, median", "Quantile", "age", 0.0, 120.0, 121.0, 0.5, 1.0),
 )
 _HELP = (
     "Of statistics the 95 % error, as a share of what the table compares it with. Of a model that is trained in noisy "
@@ -237,8 +246,14 @@ def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, coun
 
     The ranges stay empty: they must not be read from the file.
     """
-    table.add([(name[:60], kind, None, None, None, None, 1.0) for name in names])
+    table.add([(name[:60], kind, _column(kind, name), None, None, None, None, 1.0) for name in names])
     panel.write({"rows": count, "columns": []})
+
+
+def _column(kind: str, name: str) -> str:
+    """Return the line that declares a column of a file for a kind of analysis."""
+    text = name if re.fullmatch(r"[\w .]+", name) else '"' + name.replace('"', '""') + '"'
+    return text + ":" * (kind == Histogram.title)
 
 
 def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float) -> None:
@@ -298,7 +313,7 @@ def _table(panel: Panel) -> EditedTable:
         columns(TABLES["analyses"], kind={"options": [*KINDS]}),
         numbers=(LOW, HIGH, SIZE, LEVEL, SHARE),
         start=DEFAULT,
-        alt="The analyses: name, kind, declared range, bins, level, share",
+        alt="The analyses: name, kind, declared column, condition or bins, declared range, bins, level, share",
     )
 
 
@@ -313,12 +328,16 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
         name, cls = values[NAME] or "Analysis", KINDS.get(values[KIND] or "")
         if cls is None:
             raise UserError(f"Choose a kind for {name}: {', '.join(KINDS)}.", title="A kind is missing")
+        try:
+            parts = declared.read(cls, values[DECLARED] or "")
+        except UserError as error:
+            raise UserError(f"{name}: {error}", title=error.title) from error
         lacks_range = issubclass(cls, Ranged) and None in (values[LOW], values[HIGH])
-        lacks_bins = cls is Histogram and values[SIZE] is None
+        lacks_bins = cls is Histogram and values[SIZE] is None and not parts.keys() & {"keys", "cut_points"}
         if lacks_range or lacks_bins:
             missing.append(name)
             continue
-        fields = {"name": name, "weight": values[SHARE]} | _fields(cls, values)
+        fields = {"name": name, "weight": values[SHARE]} | _fields(cls, values) | parts
         filled = {field: value for field, value in fields.items() if value is not None}  # others get their defaults
         try:
             statistics.append(Settings(cls, filled).build())
@@ -326,8 +345,8 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
             raise UserError(f"{name}: {error}", title=error.title) from error
     if missing:
         raise NotYet(
-            f"Declare the lowest and the highest value, or the number of bins, of {', '.join(missing)}: from what you "
-            "know beforehand, not from the data.",
+            f"Declare the lowest and the highest value, or the bins, of {', '.join(missing)}: from what you know "
+            "beforehand, not from the data.",
             title="A range is not declared yet",
         )
     return tuple(statistics)
