@@ -1,5 +1,6 @@
 """The planner's tab for analysts: what each analysis gets, why, and what is wrong with a table."""
 
+import ast
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -126,12 +127,12 @@ def test_a_page_that_is_loaded_again_has_the_table_that_was_edited(load: Load) -
         ([row("Up", "Mean", 3.0, 2.0)], {}, "Up: Mean: the lowest value must be below the highest"),
         ([row("Thin", "Sum", 0.0, 5e-324)], {}, "Thin: Sum: the range is too narrow to compute with"),
         ([row("Bins", "Histogram", bins=2.5)], {}, "Bins: Bins must be between 2 and 100,000"),
-        ([row("Old", declared="> 3")], {}, "Old: Begin with the column"),
-        ([row("Age", "Histogram", declared="0; 9; 3")], {}, "Age: Histogram: every cut point must be larger"),
         ([row("Old", share=-1.0)], {}, "Old: Share must be between"),
         ([row("Old")], {"analyses_noise": "Gaussian"}, "Gaussian noise never gives pure ε-DP"),
         ([row("Old")], {"sampling": "Poisson"}, "Choose another sampling than Poisson"),
         ([row("Old")], {"currency": "Attack bound"}, "not as Attack bound"),
+        ([row("Old", declared="> 3")], {}, "Old: Begin with the column"),
+        ([row("Age", "Histogram", declared="0; 9; 3")], {}, "Age: Histogram: every cut point must be larger"),
     ],
 )
 def test_a_mistake_is_a_sentence(load: Load, rows: list[list[Any]], settings: dict[str, str], sentence: str) -> None:
@@ -275,6 +276,31 @@ def test_declared_columns_conditions_and_bins_are_in_the_plan_and_in_the_link(
     assert "2 declared ranges, cut at -10, 0, 10" in words_of["Age"]
     assert printed(app, capsys).count("\n") == 3  # the program in Python declares the same
     assert results(load("budget_planner", **settings_of(app))).equals(results(app))
+
+
+def test_the_program_for_opendp_is_on_the_page_and_meets_the_budget_by_the_count_that_is_chosen(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(st, "download_button", lambda label, data, *, key, **_: files.update({key: data}))
+    settings = {"currency": "(ε, δ)", "epsilon": "1", "delta": "1e-6", "analyses_noise": "Gaussian"}
+
+    def costs(app: AppTest) -> float:
+        program = files["planner_opendp"]().decode()
+        assert program.strip() in [code.value for code in app.code]
+        assigned = {node.targets[0].id: node.value for node in ast.parse(program).body if isinstance(node, ast.Assign)}  # type: ignore[attr-defined]
+        statistics = ast.literal_eval(assigned["STATISTICS"])
+        assert [s["planned"] for s in statistics.values()] == results(app)["Standard deviation"].tolist()
+        return math.fsum(s["cost"] for s in statistics.values())
+
+    app = analyses(load, EXAMPLE, **settings)
+    rho = closed_forms.zcdp_rho(1.0, 1e-6)
+    assert costs(app) == pytest.approx(rho, rel=1e-8) and "OpenDP's own count" in words(app)
+    app.segmented_control(key="planner_counting").set_value("dpviz").run()
+    assert costs(app) > 1.05 * rho and "by dpviz's count" in words(app)
+    assert settings_of(app)["planner_counting"] == "dpviz's"
+    app = analyses(load, EXAMPLE, currency="μ-GDP", mu="1")
+    assert costs(app) == pytest.approx(0.5) and "does not count in μ" in words(app)
 
 
 @pytest.mark.parametrize("kind", ["Mean", "Magic"])

@@ -12,11 +12,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import resources
 from dpviz.errors import NotYet, UserError
-from dpviz.exports import export
+from dpviz.exports import export, opendp
 from dpviz.exports.export import to_report
 from dpviz.numbers import rounded_up, short
 from dpviz.plots import planner_figures
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import Budget, GaussianDP
 from dpviz.privacy.events import described
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.analyses import (
@@ -70,6 +70,7 @@ _HELP = (
 )
 WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 1e-6, 1.0, scale="log")
 NOISE = "analyses_noise"  # key of the control of `_noise`
+COUNTINGS = {"opendp": "OpenDP's", "dpviz": "dpviz's"}
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
 
 
@@ -105,11 +106,13 @@ def view(
         with head:
             figures = _show_verdict(plan.planned(budget), plan.rows, budget, wanted, rows)
     _show_details(plan, budget, delta, wanted)
+    program = _show_program(panel, plan, budget, delta)
     downloads.analyses(
         panel.page,
         plan,
         partial(export.of_analyses, plan, budget, delta, wanted),
         lambda: to_report(plan, budget, delta, wanted, date.today().isoformat()),
+        lambda: program,
     )
     return figures, _releases(plan.planned(budget))
 
@@ -276,6 +279,19 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float)
         f"for planned in plan.planned({budget.to_python()}):\n"
         "    print(planned.statistic.name, planned.scale, planned.error)"
     )
+
+
+def _show_program(panel: Panel, plan: Analyses, budget: Budget, delta: float) -> str:
+    """Draw the program that releases the plan with OpenDP, and whose count of the loss it meets; return it."""
+    st.subheader("Release it with OpenDP", anchor=False)
+    counting: opendp.Counting = "opendp"
+    if not isinstance(budget, GaussianDP):
+        counting = panel.choice("counting", "Whose count meets the budget", COUNTINGS, counting, texts.COUNTING_HELP)  # type: ignore[assignment]
+    st.markdown(f"{opendp.whose_count(opendp.releases(plan, budget, counting), budget, counting)} {texts.OPENDP}")
+    program = opendp.to_opendp(plan, budget, delta, counting)
+    with st.expander("The program", icon=":material/code:"):
+        st.code(program, language="python", height=500)
+    return program
 
 
 def _show_numbers(planned: Sequence[Planned], relative: float) -> None:
