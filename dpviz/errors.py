@@ -49,6 +49,8 @@ def value_in_words(value: Any) -> str:
         return repr(value)
     if isinstance(value, type):
         return f"the class {value.__name__}"
+    if isinstance(value, str):
+        return f"a text of {len(value):,} letters"
     name = type(value).__name__.removeprefix("nd")  # an ndarray is an array
     return f"an empty {name}" if isinstance(value, list | tuple | dict) and not value else with_article(name)
 

@@ -76,8 +76,8 @@ def _statistic(text: str) -> Any:
             f"'{text}' needs the form NAME=KIND:NUMBERS, as in age=mean:0,100.{hint} Kinds: {', '.join(kinds)}."
         )
     cls = kinds[kind]
-    fields = cls.model_fields.items()
-    own = [name for name, field in fields if name not in Statistic.model_fields and field.default is not None]
+    own_controls = (control for control in cls.controls() if control.name not in Statistic.model_fields)
+    own = [control.name for control in own_controls if control.type in (int, float) and not control.optional]
     given = numbers(values) if values else ()
     if len(given) > len(own):
         raise UserError(f"'{text}': {kind} takes {', '.join(own) or 'no numbers'}.")

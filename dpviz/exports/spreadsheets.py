@@ -35,11 +35,11 @@ def as_text(value: Any) -> Any:
 
 
 def without_formulas(text: str) -> str:
-    """Return a text without the signs that would begin a formula.
+    """Return a text without the signs that would begin a formula; numbers keep theirs.
 
     This is for texts from a link in tables that are saved without `as_csv`.
     """
-    return re.sub(rf"(^|[;\t\r\n])({_RUN})+", r"\1", text)
+    return re.sub(rf"(^|[;\t\r\n])(?!{_NUMBER}(?:[;\t\r\n]|$))({_RUN})+", r"\1", text)
 
 
 def neutral(frame: "pd.DataFrame", convert: Callable[[Any], Any] = as_text) -> "pd.DataFrame":

@@ -54,10 +54,13 @@ def programs(page: str, experiment: Experiment) -> None:
     )
 
 
-def analyses(page: str, plan: Analyses, notebook: Callable[[], str], report: Callable[[], str]) -> None:
-    """Draw buttons for the plan of several analyses: a report to print, and a notebook that computes it again.
+def analyses(
+    page: str, plan: Analyses, notebook: Callable[[], str], report: Callable[[], str], program: Callable[[], str]
+) -> None:
+    """Draw buttons for the plan of several analyses: a report to print, a notebook that computes it again, and a
+    program that releases it.
 
-    notebook, report : return the text of these files.
+    notebook, report, program : return the text of these files.
     """
     name = f"dpviz_{page}_{plan.content_hash()[:8]}"
     with st.container(horizontal=True):
@@ -65,6 +68,13 @@ def analyses(page: str, plan: Analyses, notebook: Callable[[], str], report: Cal
             "Report to print (HTML)", report, f"{name}.html", f"{page}_report", "In plain words, for those who decide."
         )
         _button("Notebook", notebook, f"{name}.ipynb", f"{page}_notebook", "For Jupyter: computes these numbers again.")
+        _button(
+            "OpenDP program",
+            program,
+            f"{name}.py",
+            f"{page}_opendp",
+            "Releases it: `uv run` this file with your table. It needs no dpviz.",
+        )
 
 
 def pins(page: str, pins: Sequence[Pin]) -> None:

@@ -23,9 +23,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Chart]:
     found: dict[str, Chart] = {}
     picture = charts.picture
 
-    def recorded(chart: Chart, key: str, **how: Any) -> Chart:
+    def recorded(chart: Chart, key: str, *how: Any, **named: Any) -> Chart:
         found[key] = chart
-        return picture(chart, key, **how)
+        return picture(chart, key, *how, **named)
 
     monkeypatch.setattr(charts, "picture", recorded)
     return found

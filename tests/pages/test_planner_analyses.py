@@ -1,5 +1,6 @@
 """The planner's tab for analysts: what each analysis gets, why, and what is wrong with a table."""
 
+import ast
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -32,11 +33,12 @@ def row(
     bins: float | None = None,
     level: float | None = None,
     share: float | None = 1.0,
+    declared: str = "",
     accepted: float | None = None,
     typical: float | None = None,
     spread: float | None = None,
 ) -> list[Any]:
-    return [name, kind, lowest, highest, bins, level, share, accepted, typical, spread]
+    return [name, kind, declared, lowest, highest, bins, level, share, accepted, typical, spread]
 
 
 def analyses(load: Load, asked: Sequence[Sequence[Any]], **settings: str) -> AppTest:
@@ -128,15 +130,17 @@ def test_a_page_that_is_loaded_again_has_the_table_that_was_edited(load: Load) -
     ("rows", "settings", "sentence"),
     [
         ([row("Wide", "Sum", -1e308, 1e400)], {}, "Wide: Lowest value must be between"),
-        ([row("N" * 999)], {}, "at most 60 characters"),
+        ([row("N" * 999)], {}, "at most 60 letters, not a text of 999 letters"),
         ([row("Odd", "Magic")], {}, "Choose a kind for Odd"),
         ([row("Up", "Mean", 3.0, 2.0)], {}, "Up: Mean: the lowest value must be below the highest"),
         ([row("Thin", "Sum", 0.0, 5e-324)], {}, "Thin: Sum: the range is too narrow to compute with"),
-        ([row("Bins", "Histogram", bins=2.5)], {}, "Bins: Bins must be between 2 and 100,000"),
+        ([row("Bins", "Histogram", bins=2.5)], {}, "Bins: Bins must be a whole number"),
         ([row("Old", share=-1.0)], {}, "Old: Share must be between"),
         ([row("Old")], {"analyses_noise": "Gaussian"}, "Gaussian noise never gives pure ε-DP"),
         ([row("Old")], {"sampling": "Poisson"}, "Choose another sampling than Poisson"),
         ([row("Old")], {"currency": "Attack bound"}, "not as Attack bound"),
+        ([row("Old", declared="> 3")], {}, "Old: Begin with the column"),
+        ([row("Age", "Histogram", declared="0; 9; 3")], {}, "Age: Histogram: every cut point must be larger"),
     ],
 )
 def test_a_mistake_is_a_sentence(load: Load, rows: list[list[Any]], settings: dict[str, str], sentence: str) -> None:
@@ -150,10 +154,10 @@ def test_a_mistake_is_a_sentence(load: Load, rows: list[list[Any]], settings: di
         "[",
         "{}",
         "[[]]",
-        '["abcdefg"]',
-        "[[1,2,3,4,5,6,7]]",
-        "[[[1],{},NaN,1e999,[],null,2]]",
-        '[["Odd","Magic",true,{},[1],true,false]]',
+        '["abcdefgh"]',
+        "[[1,2,3,4,5,6,7,8]]",
+        "[[[1],{},[],NaN,1e999,[],null,2]]",
+        '[["Odd","Magic",7,true,{},[1],true,false]]',
         "[" * 9999,
     ],
 )
@@ -189,14 +193,14 @@ def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> No
     assert not app.exception and app.number_input(key="planner_rows").value == 40
     assert "of income, 1,=SUM(A1): from what you know beforehand" in hinted(app)
     offered = settings_of(app)
-    wanted = [row("Old"), row("income", "Mean"), row("1,=SUM(A1)", "Mean")]
+    wanted = [row("Old"), row("income", "Mean", declared="income"), row("1,=SUM(A1)", "Mean", declared='"=1,=SUM(A1)"')]
     assert json.loads(offered["planner_analyses"]) == wanted and offered["planner_rows"] == "40"
     assert not any(text in str(offered) for text in ("6000", "T39", "mine"))
     # The next of its columns comes below, and what was added stays.
     app.multiselect(key="planner_columns").set_value(["town"]).run()
     app.selectbox(key="planner_columns_kind").set_value("Histogram").run()
     app.button(key="planner_columns_add").click().run()
-    assert json.loads(settings_of(app)["planner_analyses"]) == [*wanted, row("town", "Histogram")]
+    assert json.loads(settings_of(app)["planner_analyses"]) == [*wanted, row("town", "Histogram", declared="town:")]
 
 
 def test_the_columns_of_a_file_take_the_place_of_the_example(load: Load) -> None:
@@ -262,6 +266,49 @@ def test_the_notebook_and_the_report_have_the_numbers_of_the_page(load: Load, mo
     assert short_up(names["total"].values["epsilon_at_delta"]) in metrics(app)["ε at δ = 10⁻⁶"]
     report = files["planner_report"]().decode()
     assert all(f"off by at most {short_up(error)}" in report for error in computed["error"])
+
+
+def test_declared_columns_conditions_and_bins_are_in_the_plan_and_in_the_link(
+    load: Load, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [
+        row("Old", declared="age >= 65"),
+        row("Region", "Histogram", declared='region: north; "so;uth"; "=east"'),
+        row("Age", "Histogram", declared="-10; 0; 10"),
+        row("Income", "Mean", 0.0, 9.0, declared="net income"),
+    ]
+    app = analyses(load, asked)
+    words_of = results(app)["Asked"]
+    assert "“age” ≥ 65" in words_of["Old"] and "“net income”" in words_of["Income"]
+    assert "3 declared keys: “north”, “so;uth”, “=east”" in words_of["Region"]
+    assert "2 declared ranges, cut at -10, 0, 10" in words_of["Age"]
+    assert printed(app, capsys).count("\n") == 3  # the program in Python declares the same
+    assert results(load("budget_planner", **settings_of(app))).equals(results(app))
+
+
+def test_the_program_for_opendp_is_on_the_page_and_meets_the_budget_by_the_count_that_is_chosen(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(st, "download_button", lambda label, data, *, key, **_: files.update({key: data}))
+    settings = {"currency": "(ε, δ)", "epsilon": "1", "delta": "1e-6", "analyses_noise": "Gaussian"}
+
+    def costs(app: AppTest) -> float:
+        program = files["planner_opendp"]().decode()
+        assert program.strip() in [code.value for code in app.code]
+        assigned = {node.targets[0].id: node.value for node in ast.parse(program).body if isinstance(node, ast.Assign)}  # type: ignore[attr-defined]
+        statistics = ast.literal_eval(assigned["STATISTICS"])
+        assert [s["planned"] for s in statistics.values()] == results(app)["Standard deviation"].tolist()
+        return math.fsum(s["cost"] for s in statistics.values())
+
+    app = analyses(load, EXAMPLE, **settings)
+    rho = closed_forms.zcdp_rho(1.0, 1e-6)
+    assert costs(app) == pytest.approx(rho, rel=1e-8) and "OpenDP's own count" in words(app)
+    app.segmented_control(key="planner_counting").set_value("dpviz").run()
+    assert costs(app) > 1.05 * rho and "by dpviz's count" in words(app)
+    assert settings_of(app)["planner_counting"] == "dpviz's"
+    app = analyses(load, EXAMPLE, currency="μ-GDP", mu="1")
+    assert costs(app) == pytest.approx(0.5) and "does not count in μ" in words(app)
 
 
 @pytest.mark.parametrize("kind", ["Mean", "Magic"])

@@ -258,6 +258,51 @@ def test_errors_without_noise_are_those_of_samples() -> None:
     assert Mean().clipping_bias(400) is None and Count().clipping_bias(400) == 0
 
 
+def test_declared_parts_are_in_json_python_and_words() -> None:
+    statistics = (
+        Count(column="age", comparison="is one of", operands=(3, 4.5)),
+        Count(column="a\"'\n", comparison="≠", operands=("3",)),
+        Histogram(column="region", keys=(" north ", "so'uth")),
+        Histogram(cut_points=(0, 18, 1_234_567.8), bins=9),
+    )
+    plan = Analyses(statistics=statistics)
+    names = {cls.__name__: cls for cls in (Analyses, Count, Histogram)}
+    assert Analyses.from_json(plan.to_json()) == plan == eval(plan.to_python(), names)
+    _, _, keys, cuts = statistics
+    assert keys.keys == ("north", "so'uth") and keys.values == 2 and keys.replaced(keys=("a", "b", "c")).values == 3
+    assert cuts.values == 2 and cuts.labels == ("[0, 18)", "[18, 1234567.8]") and "1234567.8" in cuts.asked
+    assert "“age” is one of 3, 4.5" in statistics[0].asked and "“north”, “so'uth”" in keys.asked
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields"),
+    [
+        (Count, {"comparison": "="}),
+        (Count, {"operands": (3,)}),
+        (Count, {"comparison": "=", "operands": (3, 4)}),
+        (Count, {"comparison": "<", "operands": ("a",)}),
+        (Count, {"comparison": "is one of", "operands": (3, "a")}),
+        (Count, {"comparison": "is one of", "operands": ("a", " a")}),
+        (Count, {"comparison": "=", "operands": (" ",)}),
+        (Count, {"comparison": "=", "operands": (math.inf,)}),
+        (Count, {"comparison": "=", "operands": ("a" * 61,)}),
+        (Count, {"column": "a" * 201}),
+        (Histogram, {"keys": ("a",)}),
+        (Histogram, {"keys": ("a", "a ")}),
+        (Histogram, {"keys": ("a", "")}),
+        (Histogram, {"keys": tuple(map(str, range(1001)))}),
+        (Histogram, {"cut_points": (0, 1)}),
+        (Histogram, {"cut_points": (0, 1, 1)}),
+        (Histogram, {"cut_points": (0, 1, math.nan)}),
+        (Histogram, {"keys": ("a", "b"), "cut_points": (0, 1, 2)}),
+    ],
+    ids=str,
+)
+def test_what_is_declared_wrongly_is_a_sentence(cls: type[Statistic], fields: dict[str, object]) -> None:
+    with pytest.raises(UserError):
+        cls(**fields)
+
+
 def test_an_error_that_says_nothing_is_known_as_such() -> None:
     """No rank is farther from the median than n/2, none from the lowest tenth than 0.9 n."""
     (count,) = Analyses(rows=20, statistics=(Count(),)).planned(PureDP(epsilon=0.1))

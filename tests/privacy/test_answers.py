@@ -44,6 +44,43 @@ def test_counts_and_bins_by_hand() -> None:
     assert analyses.computed(Histogram(bins=3), bins).tolist() == [1, 0, 2]
 
 
+CELLS = [" north", "south", "1", "1.0", "65", " 65.5 ", "-3", "1e999", "nan", "", "Ж", None, "\0"]
+
+
+@pytest.mark.parametrize(
+    ("statistic", "expected"),
+    [
+        (Count(comparison="≥", operands=(65,)), [4, 5, 7]),
+        (Count(comparison="<", operands=(65,)), [2, 3, 6]),
+        (Count(comparison="=", operands=(1,)), [2, 3]),
+        (Count(comparison="=", operands=("1",)), [2]),
+        (Count(comparison="≠", operands=(1,)), [4, 5, 6, 7]),
+        (Count(comparison="≠", operands=("1",)), [i for i in range(13) if i not in (2, 9, 11)]),
+        (Count(comparison="is one of", operands=("north", "Ж", "no such")), [0, 10]),
+        (Count(comparison="is one of", operands=(-3, 65.5)), [5, 6]),
+        (Count(), [2, 3, 4, 5, 6, 7]),
+        (Histogram(keys=("north", "1", "Ж")), {0: [0], 1: [2], 2: [10]}),
+        (Histogram(cut_points=(-3, 1, 65, 65.5)), {0: [6], 1: [2, 3], 2: [4, 5]}),
+        (Histogram(bins=2), {1: [2, 3]}),
+    ],
+    ids=str,
+)
+def test_what_is_declared_is_what_is_read_of_each_cell(
+    statistic: Statistic, expected: list[int] | dict[int, list[int]]
+) -> None:
+    """By hand; and any cell in place of any other moves the answer by no more than is paid for."""
+    statistic = statistic.replaced(column="c")
+    bins = expected if isinstance(expected, dict) else {1: expected}
+    column = analyses.read(statistic, {"c": CELLS})
+    assert {k: np.flatnonzero(column == k).tolist() for k in bins} == bins
+    assert [analyses.read(statistic, {"c": [cell]})[0] for cell in CELLS] == pytest.approx(column, nan_ok=True)
+    answers = [analyses.computed(statistic, column[[i, 0, 2]]) for i in range(len(CELLS))]
+    for one, other in itertools.combinations(answers, 2):
+        assert np.abs(one - other).sum() <= statistic.sensitivity("l1", 3)
+    with pytest.raises(UserError, match="no column “c”"):
+        analyses.read(statistic, {"d": CELLS})
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "budget", [PureDP(epsilon=2.0), ApproximateDP(epsilon=1.0), ZeroConcentratedDP(rho=0.1)], ids=lambda b: b.name
@@ -59,7 +96,8 @@ def test_the_answers_are_as_far_off_as_planned_and_cost_it(budget: Budget, monke
     monkeypatch.setattr(Ledger, "charge", watched)
     planned = Analyses(rows=400, statistics=ALL).planned(budget)
     generator = np.random.default_rng(4)
-    columns = [analyses.made_up(p.statistic, 400, generator) for p in planned]
+    table = analyses.made_up(ALL, 400, generator)
+    columns = [analyses.read(p.statistic, table) for p in planned]
     runs, within = 300, np.zeros(len(ALL))
     for seed in range(runs):
         found = analyses.released(planned, columns, seed)

@@ -10,15 +10,17 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 from scipy.special import ndtr, ndtri
 
 from dpviz import resources
 from dpviz.errors import UserError
+from dpviz.later import pd
 from dpviz.numbers import rounded_up, short, short_up
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.currencies import Noise
@@ -40,6 +42,7 @@ _ROOT = math.sqrt(2 * math.pi)
 MOST = 20  # largest number of statistics in a plan
 NARROWEST = 1e-100  # smallest width of a column's range with which all computed numbers are finite
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
+Key = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60)]  # text of a cell
 NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
 
 
@@ -59,6 +62,7 @@ class Statistic(Specification):
     title : name of the kind of statistic, for the screen.
     unit : unit of its error; empty if it is that of the column.
     of : text that names the reference, the number to which a relative error refers.
+    column : name of the column that it reads; empty if that is its own name.
     whole : True if released numbers are rounded to whole ones after the noise was added, which costs nothing.
     """
 
@@ -67,6 +71,7 @@ class Statistic(Specification):
     of: ClassVar[str] = ""
     whole: ClassVar[bool] = False
     name: str = Field("Analysis", min_length=1, max_length=60)
+    column: str = Field("", max_length=200)
     weight: float = number(
         1.0, 1e-6, 1e6, label="Share", symbol="w", scale="log", help="Parts of the budget: 2 gets twice as much as 1."
     )
@@ -79,6 +84,16 @@ class Statistic(Specification):
         scale="log",
         help="Largest 95 % error, in the unit of the statistic; empty: a share of its reference, like the others.",
     )
+
+    @property
+    def reads(self) -> str:
+        """Name of the column that it reads."""
+        return self.column or self.name
+
+    @property
+    def of_column(self) -> str:
+        """Words that name the declared column, " of “age”"; empty if there is none."""
+        return f" of “{self.column}”" if self.column else ""
 
     @property
     def values(self) -> int:
@@ -172,7 +187,10 @@ class Ranged(Statistic):
 
     @property
     def asked(self) -> str:
-        return f"{self.title} of values clipped to [{short(self.lowest, 6)}, {short(self.highest, 6)}]"
+        return (
+            f"{self.title}{self.of_column or ' of values'} clipped to "
+            f"[{short(self.lowest, 6)}, {short(self.highest, 6)}]"
+        )
 
     @property
     def _deviation(self) -> float:
@@ -195,6 +213,10 @@ class Ranged(Statistic):
 class Count(Statistic):
     """The number of rows that satisfy a condition, which depends on each row alone.
 
+    comparison, operands : the condition on the cell of the column, such as "≥" and (65.0,), or "is one of" and
+        ("north", "south"). Numbers are compared with the cell as a number, texts with the cell as it is written.
+        Without a comparison, rows count whose cell is a number other than 0. An empty cell satisfies no condition.
+
     >>> import dpviz
     >>> dpviz.statistics(dpviz.PureDP(epsilon=1), dpviz.Count("smokers"), rows=10_000)
     <Statistics of 10,000 rows at ε = 1, 95 %: smokers ± 3 rows>
@@ -205,10 +227,29 @@ class Count(Statistic):
     unit: ClassVar[str] = "rows"
     of: ClassVar[str] = "the count"
     whole: ClassVar[bool] = True
+    comparison: Literal["", "=", "≠", "<", "≤", ">", "≥", "is one of"] = ""
+    operands: tuple[float | Key, ...] = Field((), max_length=1000)
+
+    @model_validator(mode="after")
+    def _is_condition(self) -> "Count":
+        kinds = {type(operand) for operand in self.operands}
+        if bool(self.comparison) != bool(self.operands):
+            raise ValueError("a condition is a comparison and what the cell is compared with")
+        if len(self.operands) > 1 and self.comparison != "is one of":
+            raise ValueError(f"“{self.comparison}” compares with one value; use “is one of” for several")
+        if self.comparison in ("<", "≤", ">", "≥") and kinds != {float}:
+            raise ValueError(f"“{self.comparison}” compares with a number")
+        if len(kinds) > 1:
+            raise ValueError("compare with numbers or with texts, not with both")
+        if len(set(self.operands)) < len(self.operands):
+            raise ValueError("a value is named twice")
+        return self
 
     @property
     def asked(self) -> str:
-        return "Count of the rows that satisfy a condition"
+        if not self.comparison:
+            return f"Count{self.of_column} of the rows that satisfy a condition"
+        return f"Count of the rows where “{self.reads}” {self.comparison} {_listed(self.operands)}"
 
     def sensitivity(self, norm: Norm, rows: int) -> float:
         return 1.0
@@ -273,6 +314,10 @@ class Mean(Ranged):
 class Histogram(Statistic):
     """The number of rows in each of several declared bins. A row is in at most one bin.
 
+    keys : the texts of the cells, one for each bin. cut_points : a bin is from one of these numbers up to the next,
+        which is not in it; the last is in the last bin. Without either, cells are numbers of bins, from 0. With either,
+        `bins` follows from it. Rows with another cell are not counted.
+
     >>> import dpviz
     >>> dpviz.statistics(dpviz.PureDP(epsilon=1), dpviz.Histogram("regions", bins=12), rows=10_000)
     <Statistics of 10,000 rows at ε = 1, 95 %: regions ± 6 rows>
@@ -286,14 +331,48 @@ class Histogram(Statistic):
     bins: int = number(
         10, 2, 100_000, label="Bins", symbol="B", scale="log", help="Categories or ranges, all declared beforehand."
     )
+    keys: tuple[Key, ...] = Field((), max_length=1000)
+    cut_points: tuple[float, ...] = Field((), max_length=1001)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _follow_bins(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            keys, cut_points = values.get("keys"), values.get("cut_points")
+            if isinstance(keys, list | tuple) and keys:
+                return values | {"bins": len(keys)}
+            if isinstance(cut_points, list | tuple) and cut_points:
+                return values | {"bins": len(cut_points) - 1}
+        return values
+
+    @model_validator(mode="after")
+    def _are_bins(self) -> "Histogram":
+        if self.keys and self.cut_points:
+            raise ValueError("declare keys or cut points, not both")
+        if len(set(self.keys)) < len(self.keys):
+            raise ValueError("a key is named twice")
+        if any(low >= high for low, high in pairwise(self.cut_points)):
+            raise ValueError("every cut point must be larger than the one before")
+        return self
 
     @property
     def values(self) -> int:
         return self.bins
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """Text that names each bin."""
+        if self.cut_points:
+            ranges = [f"[{low:.15g}, {high:.15g}" for low, high in pairwise(self.cut_points)]
+            return (*(f"{text})" for text in ranges[:-1]), f"{ranges[-1]}]")
+        return self.keys or tuple(map(str, range(self.bins)))
+
+    @property
     def asked(self) -> str:
-        return f"Histogram over {self.bins:,} declared bins"
+        if self.cut_points:
+            return f"Histogram{self.of_column} over {self.bins:,} declared ranges, cut at {_listed(self.cut_points)}"
+        declared = f"keys: {_listed(self.keys)}" if self.keys else "bins"
+        return f"Histogram{self.of_column} over {self.bins:,} declared {declared}"
 
     def sensitivity(self, norm: Norm, rows: int) -> float:
         return {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}[norm]
@@ -321,7 +400,7 @@ class Quantile(Ranged):
     @property
     def asked(self) -> str:
         return (
-            f"Quantile {short(self.level, 6)} among {self.candidates:,} evenly spaced values from "
+            f"Quantile {short(self.level, 6)}{self.of_column} among {self.candidates:,} evenly spaced values from "
             f"{short(self.lowest, 6)} to {short(self.highest, 6)}"
         )
 
@@ -352,6 +431,12 @@ class Quantile(Ranged):
 
     def sampling_error(self, rows: int) -> float:
         return _NORMAL * math.sqrt(rows * self.level * (1 - self.level))  # ranks between sample and wanted quantile
+
+
+def _listed(declared: Sequence[float | str]) -> str:
+    """Return declared numbers or texts in words, of many only the first."""
+    words = [f"“{value}”" if isinstance(value, str) else f"{value:.15g}" for value in declared[:12]]
+    return ", ".join(words) + (f" and {len(declared) - 12:,} more" if len(declared) > 12 else "")
 
 
 @dataclass(frozen=True)
@@ -578,8 +663,8 @@ def released(
 ) -> list[Any]:
     """Release every planned statistic of a table; return for each a number, or the numbers (B,) of a histogram.
 
-    columns : one for each statistic, with its values in the n rows: True or False for a count; numbers for a sum, a
-        mean or a quantile; the index of the bin, from 0, for a histogram.
+    columns : one for each statistic, with its values in the n rows, as `read` takes them from a table: True or False
+        for a count; numbers for a sum, a mean or a quantile; the index of the bin, from 0, for a histogram.
     seed : of the noise; None draws a new, unknown one.
     people : (n,) the person of each row; not needed where every row is a person of its own.
 
@@ -670,8 +755,86 @@ def _clipped(statistic: Ranged, column: np.ndarray) -> np.ndarray:
     return np.clip(np.where(np.isnan(column), statistic.lowest, column), statistic.lowest, statistic.highest)
 
 
-def made_up(statistic: Statistic, rows: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw a column of n = `rows` values that the statistic can be computed from, for a rehearsal without data."""
-    if isinstance(statistic, Ranged):
-        return generator.uniform(statistic.lowest, statistic.highest, rows)
-    return generator.integers(statistic.bins if isinstance(statistic, Histogram) else 2, size=rows).astype(float)
+def read(statistic: Statistic, table: Mapping[str, Any]) -> np.ndarray:
+    """Return what a statistic is computed from, (n,), out of a table: a frame, or columns by name.
+
+    Every cell is read by itself; so let pandas read a file with `dtype=str`, as otherwise one row changes how it reads
+    others. Raises UserError if the table lacks the column.
+    """
+    if statistic.reads not in table:
+        raise UserError(
+            f"The table has no column “{statistic.reads}”, which {statistic.name} reads.", title="A column is missing"
+        )
+    cells = pd.Series(table[statistic.reads])
+    match statistic:
+        case Count(comparison=comparison, operands=operands) if comparison:
+            values = _texts(cells) if isinstance(operands[0], str) else _cell_numbers(cells)
+            return np.where(pd.isna(values), False, _holds(values, comparison, operands)).astype(float)
+        case Count():
+            return (np.nan_to_num(_cell_numbers(cells)) != 0).astype(float)
+        case Histogram(keys=keys) if keys:
+            return pd.Index(keys).get_indexer(_texts(cells)).astype(float)  # -1 for other cells
+        case Histogram(cut_points=cuts) if cuts:
+            numbers = _cell_numbers(cells)
+            index = np.searchsorted(cuts, numbers, "right") - 1  # B for missing numbers, and from the last cut point on
+            return np.where(numbers == cuts[-1], statistic.bins - 1, index).astype(float)
+    return _cell_numbers(cells)
+
+
+def _texts(cells: "pd.Series[Any]") -> np.ndarray:
+    """Return cells as texts, (n,), without spaces at their ends; None for missing and empty ones."""
+    texts = cells.astype(str).str.strip().to_numpy(dtype=object, copy=True)
+    texts[cells.isna() | (texts == "")] = None
+    return texts
+
+
+def _cell_numbers(cells: "pd.Series[Any]") -> np.ndarray:
+    """Return cells as numbers, (n,); NaN for all that are none."""
+    return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float)
+
+
+def _holds(values: np.ndarray, comparison: str, operands: Sequence[float | str]) -> np.ndarray:
+    """Return for each of the values (n,) if it satisfies the condition of a count."""
+    match comparison:
+        case "<":
+            return values < operands[0]
+        case "≤":
+            return values <= operands[0]
+        case ">":
+            return values > operands[0]
+        case "≥":
+            return values >= operands[0]
+    is_one = np.isin(values, operands)
+    return ~is_one if comparison == "≠" else is_one
+
+
+def example_cells(statistic: Statistic) -> tuple[float | str, ...]:
+    """Return made-up cells of the column that a statistic reads, for a rehearsal without data."""
+    match statistic:
+        case Ranged():
+            return tuple(np.linspace(statistic.lowest, statistic.highest, 101).tolist())
+        case Histogram(keys=keys) if keys:
+            return keys
+        case Histogram(cut_points=cuts) if cuts:
+            return tuple(np.linspace(cuts[0], cuts[-1], 101).tolist())
+        case Histogram():
+            return tuple(range(min(statistic.bins, 1000)))
+        case Count(operands=operands) if operands and isinstance(operands[0], str):
+            return (*operands, "made up")
+        case Count(operands=operands) if operands:
+            return (*operands, operands[0] - 1, operands[-1] + 1)  # type: ignore[operator]
+    return (0, 1)
+
+
+def made_up(statistics: Sequence[Statistic], rows: int, generator: np.random.Generator) -> dict[str, np.ndarray]:
+    """Draw columns (n,) by name for n = `rows` rows from `example_cells`, for a rehearsal without data.
+
+    A column that several statistics read has cells for each of them.
+    """
+    columns: dict[str, list[float | str]] = {}
+    for statistic in statistics:
+        columns.setdefault(statistic.reads, []).extend(example_cells(statistic))
+    return {
+        name: np.array(values, dtype=object)[generator.integers(len(values), size=rows)]
+        for name, values in columns.items()
+    }

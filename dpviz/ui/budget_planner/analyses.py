@@ -13,11 +13,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import resources
 from dpviz.errors import NotYet, UserError
-from dpviz.exports import export
+from dpviz.exports import export, opendp
 from dpviz.exports.export import to_report
 from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots import planner_figures
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import Budget, GaussianDP
 from dpviz.privacy.events import described
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.analyses import (
@@ -36,7 +36,7 @@ from dpviz.privacy.statistics.analyses import (
 from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
 from dpviz.specification import Control
 from dpviz.ui import downloads
-from dpviz.ui.budget_planner import texts
+from dpviz.ui.budget_planner import declared, texts
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable, Row
 from dpviz.ui.budget_planner.view import Releases
@@ -49,15 +49,18 @@ from dpviz.ui.uploads.file import File, read_file
 
 TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
 # Columns of the table of analyses, in their order.
-COLUMNS = ("analysis", "kind", "lowest", "highest", "bins", "level", "share", "accepted", "typical", "spread")
-NAME, KIND, LOW, HIGH, SIZE, LEVEL, SHARE, ACCEPTED, TYPICAL, SPREAD = COLUMNS
+COLUMNS = (
+    *("analysis", "kind", "declared", "lowest", "highest", "bins", "level", "share"),
+    *("accepted", "typical", "spread"),
+)
+NAME, KIND, DECLARED, LOW, HIGH, SIZE, LEVEL, SHARE, ACCEPTED, TYPICAL, SPREAD = COLUMNS
 KINDS: dict[str, type[Statistic]] = {cls.title: cls for cls in (Count, Sum, Mean, Histogram, Quantile)}
 DEFAULT: tuple[Row, ...] = (
-    ("Aged 65 or more", "Count", None, None, None, None, 1.0, None, None, None),
-    ("Monthly income", "Mean", 0.0, 10_000.0, None, None, 1.0, None, 3_000.0, 2_000.0),
-    ("Hours worked", "Sum", 0.0, 80.0, None, None, 1.0, None, 38.0, 12.0),
-    ("Region", "Histogram", None, None, 16.0, None, 1.0, None, None, None),
-    ("Age, median", "Quantile", 0.0, 120.0, 121.0, 0.5, 1.0, None, None, None),
+    ("Aged 65 or more", "Count", "age >= 65", None, None, None, None, 1.0, None, None, None),
+    ("Monthly income", "Mean", "income", 0.0, 10_000.0, None, None, 1.0, None, 3_000.0, 2_000.0),
+    ("Hours worked", "Sum", "hours", 0.0, 80.0, None, None, 1.0, None, 38.0, 12.0),
+    ("Region", "Histogram", "region:", None, None, 16.0, None, 1.0, None, None, None),
+    ("Age, median", "Quantile", "age", 0.0, 120.0, 121.0, 0.5, 1.0, None, None, None),
 )
 _HELP = (
     "Of statistics the 95 % error, as a share of what the table compares it with. Of a model that is trained in noisy "
@@ -66,6 +69,7 @@ _HELP = (
 WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 1e-6, 1.0, scale="log")
 NOISE = "analyses_noise"  # key of the control of `_noise`
 _REFERENCES = "in % of the declared range (sums: n times it); counts, bins and ranks in % of all n rows"
+COUNTINGS = {"opendp": "OpenDP's", "dpviz": "dpviz's"}
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
 
 
@@ -102,11 +106,13 @@ def view(
             figures = _show_verdict(panel, plan, budget, wanted, question)
     _show_smallest(panel, table, plan, budget, wanted)
     _show_details(plan, budget, delta, wanted)
+    program = _show_program(panel, plan, budget, delta)
     downloads.analyses(
         panel.page,
         plan,
         partial(export.of_analyses, plan, budget, delta, wanted),
         lambda: to_report(plan, budget, delta, wanted, date.today().isoformat()),
+        lambda: program,
     )
     return figures, _releases(plan.planned(budget))
 
@@ -332,8 +338,14 @@ def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, coun
 
     The ranges stay empty: they must not be read from the file.
     """
-    table.add([(name[:60], kind, None, None, None, None, 1.0, None, None, None) for name in names])
+    table.add([(name[:60], kind, _column(kind, name), None, None, None, None, 1.0, None, None, None) for name in names])
     panel.write({"rows": count, "columns": []})
+
+
+def _column(kind: str, name: str) -> str:
+    """Return the line that declares a column of a file for a kind of analysis."""
+    text = name if re.fullmatch(r"[\w .]+", name) else '"' + name.replace('"', '""') + '"'
+    return text + ":" * (kind == Histogram.title)
 
 
 def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float) -> None:
@@ -356,6 +368,19 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float)
         f"for planned in plan.planned({budget.to_python()}):\n"
         "    print(planned.statistic.name, planned.scale, planned.error)"
     )
+
+
+def _show_program(panel: Panel, plan: Analyses, budget: Budget, delta: float) -> str:
+    """Draw the program that releases the plan with OpenDP, and whose count of the loss it meets; return it."""
+    st.subheader("Release it with OpenDP", anchor=False)
+    counting: opendp.Counting = "opendp"
+    if not isinstance(budget, GaussianDP):
+        counting = panel.choice("counting", "Whose count meets the budget", COUNTINGS, counting, texts.COUNTING_HELP)  # type: ignore[assignment]
+    st.markdown(f"{opendp.whose_count(opendp.releases(plan, budget, counting), budget, counting)} {texts.OPENDP}")
+    program = opendp.to_opendp(plan, budget, delta, counting)
+    with st.expander("The program", icon=":material/code:"):
+        st.code(program, language="python", height=500)
+    return program
 
 
 def _show_numbers(planned: Sequence[Planned], relative: float) -> None:
@@ -391,9 +416,10 @@ def _table(panel: Panel) -> EditedTable:
         panel,
         "analyses",
         columns(TABLES["analyses"], kind={"options": [*KINDS]}),
-        numbers=COLUMNS[2:],
+        numbers=COLUMNS[3:],
         start=DEFAULT,
-        alt="The analyses: name, kind, declared range, bins, level, share, error you accept, typical value, spread",
+        alt="The analyses: name, kind, declared column, condition or bins, declared range, bins, level, share, error "
+        "you accept, typical value, spread",
     )
 
 
@@ -408,12 +434,16 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
         name, cls = values[NAME] or "Analysis", KINDS.get(values[KIND] or "")
         if cls is None:
             raise UserError(f"Choose a kind for {name}: {', '.join(KINDS)}.", title="A kind is missing")
+        try:
+            parts = declared.read(cls, values[DECLARED] or "")
+        except UserError as error:
+            raise UserError(f"{name}: {error}", title=error.title) from error
         lacks_range = issubclass(cls, Ranged) and None in (values[LOW], values[HIGH])
-        lacks_bins = cls is Histogram and values[SIZE] is None
+        lacks_bins = cls is Histogram and values[SIZE] is None and not parts.keys() & {"keys", "cut_points"}
         if lacks_range or lacks_bins:
             missing.append(name)
             continue
-        fields = {"name": name, "weight": values[SHARE]} | _fields(cls, values)
+        fields = {"name": name, "weight": values[SHARE]} | _fields(cls, values) | parts
         filled = {field: value for field, value in fields.items() if value is not None}  # others get their defaults
         try:
             statistics.append(Settings(cls, filled).build())
@@ -421,8 +451,8 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
             raise UserError(f"{name}: {error}", title=error.title) from error
     if missing:
         raise NotYet(
-            f"Declare the lowest and the highest value, or the number of bins, of {', '.join(missing)}: from what you "
-            "know beforehand, not from the data.",
+            f"Declare the lowest and the highest value, or the bins, of {', '.join(missing)}: from what you know "
+            "beforehand, not from the data.",
             title="A range is not declared yet",
         )
     return tuple(statistics)

@@ -54,7 +54,7 @@ class EditedTable:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Put rows below the present ones, or in place of `start`; for callbacks."""
-        added = [tuple(_harmless(cell) for cell in row) for row in rows]
+        added = [tuple(harmless(cell) for cell in row) for row in rows]
         old = st.session_state.get(self._last, [])
         self.replace([*old, *added] if old != [*self.start] else added)
 
@@ -182,7 +182,7 @@ class EditedTable:
                 rows = json.loads(text)
                 has_shape = isinstance(rows, list) and len(rows) <= MAX_ROWS
                 if has_shape and all(len(row) == len(self.columns) for row in rows):
-                    return self._frame([[_harmless(cell) for cell in row] for row in rows])
+                    return self._frame([[harmless(cell) for cell in row] for row in rows])
             except (ValueError, TypeError, OverflowError, RecursionError):
                 pass
             st.warning("The table of analyses in this link cannot be read. The default one is shown.")
@@ -199,8 +199,8 @@ class EditedTable:
         return frame
 
 
-def _harmless(cell: Any) -> Any:
-    """Return a cell from a link or a file, a text in one line that is safe to show and to save; a number unchanged.
+def harmless(cell: Any) -> Any:
+    """Return a cell from a link or a file: a text in one line that is safe to show and to save; a number unchanged.
 
     Characters that turn the text around them are left out, as with them 21 would read as 12. Formulas of spreadsheets
     are made plain text, as the editor lets a visitor save its table without another check.

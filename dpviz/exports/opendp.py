@@ -1,0 +1,201 @@
+"""Programs that release a plan for several analyses with OpenDP, whose noise is safe on data that must be protected.
+
+The programs are text: nothing here needs OpenDP. THEORY.md, section 11, has how OpenDP counts.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context
+from typing import Any, Literal
+
+import dpviz
+from dpviz import templates
+from dpviz.numbers import short_up
+from dpviz.privacy.accounting import closed_forms, per_event
+from dpviz.privacy.accounting.currencies import Noise
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import ExpMech
+from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Planned, Quantile, Ranged, example_cells
+from dpviz.privacy.statistics.noisy_means import protected_change
+
+Counting = Literal["opendp", "dpviz"]
+Unit = Literal["epsilon", "rho"]
+
+_OPERATORS = {"=": "==", "≠": "!=", "<": "<", "≤": "<=", ">": ">", "≥": ">="}
+
+
+@dataclass(frozen=True)
+class Release:
+    """A planned statistic as OpenDP releases it.
+
+    number : its place in the plan, from 1. cost : for all rows of a person, in ε for Laplace noise, in ρ for Gaussian
+        noise, in `unit` for a selection. unit : in which the losses of the program are added up.
+    """
+
+    planned: Planned
+    number: int
+    cost: float
+    unit: Unit
+
+    @property
+    def measure(self) -> Unit:
+        """Unit of its cost."""
+        return _measure(self.planned.noise, self.unit)
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise, as `Planned.scale`."""
+        return _scale(self.planned, self.measure, self.cost)
+
+    @property
+    def factor(self) -> float:
+        """Scale of the noise, divided by the planned one."""
+        return self.scale / self.planned.scale
+
+    @property
+    def key(self) -> str:
+        """Source of the name of the statistic in the program, which is another for each."""
+        return repr(f"{self.number}. {self.planned.statistic.name}")
+
+    @property
+    def expression(self) -> str:
+        """Source of the expression of what the statistic reads of a row."""
+        statistic, column = self.planned.statistic, repr(self.planned.statistic.reads)
+        match statistic:
+            case Count(comparison=comparison, operands=operands) if comparison:
+                cell = f"{'text' if isinstance(operands[0], str) else 'number'}({column})"
+                if comparison == "is one of":
+                    return f"{cell}.is_in({list(operands)!r})"
+                return f"{cell} {_OPERATORS[comparison]} {operands[0]!r}"
+            case Count():
+                return f"number({column}) != 0"
+            case Histogram(keys=keys) if keys:
+                return f"text({column})"
+        return f"number({column})"
+
+    @property
+    def settings(self) -> str:
+        """Source of the settings of the statistic in the program."""
+        statistic, noise = self.planned.statistic, self.planned.noise
+        values: dict[str, Any] = {
+            "name": statistic.name,
+            "kind": statistic.title.lower(),
+            "measure": self.measure,
+            "cost": self.cost,
+            "planned": self.planned.scale,
+            "alone": noise == "selection" or (noise == "gaussian" and isinstance(statistic, Histogram)),
+        }
+        match statistic:
+            case Histogram():
+                has_labels = bool(statistic.keys or statistic.cut_points)
+                values |= {"bins": statistic.bins, "cut_points": list(statistic.cut_points)}
+                values["labels"] = list(statistic.labels) if has_labels else []
+            case Ranged():
+                values |= {"lowest": statistic.lowest, "highest": statistic.highest}
+        if isinstance(statistic, Quantile):
+            values |= {"level": statistic.level, "values": statistic.candidates}
+        return repr(values)
+
+
+def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> tuple[Release, ...]:
+    """Return the statistics of a plan as OpenDP releases them.
+
+    counting : whose count of the loss meets the budget: "opendp", or "dpviz", with the planned noise. OpenDP has no
+        μ-GDP, so that a budget in μ is always met by the count of dpviz.
+    """
+    planned = plan.planned(budget)
+    rho = isinstance(budget, ApproximateDP) and closed_forms.zcdp_rho(budget.epsilon, budget.delta)
+    limits: dict[Unit, float] = {}  # of the units in which OpenDP can meet the budget
+    if isinstance(budget, PureDP | ApproximateDP) and all(p.noise != "gaussian" for p in planned):
+        limits["epsilon"] = budget.epsilon
+    if isinstance(budget, ZeroConcentratedDP):
+        limits["rho"] = budget.rho
+    elif rho:
+        limits["rho"] = rho * (1 - 1e-9)  # OpenDP's conversion to ε is not exact in the last digits
+    if counting == "opendp" and limits:
+        ways = [_sharing(planned, unit, limit) for unit, limit in limits.items()]
+        return min(ways, key=lambda way: math.fsum(math.log(release.scale) for release in way))
+    unit: Unit = next(iter(limits), "rho")
+    return _rounded(planned, [_planned_cost(p, _measure(p.noise, unit)) for p in planned], unit)
+
+
+def _sharing(planned: Sequence[Planned], unit: Unit, limit: float) -> tuple[Release, ...]:
+    """Return releases that share a limit in the unit as the planned ones share the budget, by OpenDP's count."""
+    # Under (ε, δ) the shares of the plan may be those of ρ, and those of ε in proportion to their roots.
+    sizes = [_planned_cost(p, unit) if unit == "epsilon" else p.share.fraction or 0.0 for p in planned]
+    costs = [limit * size / math.fsum(sizes) for size in sizes]
+    # To OpenDP, Laplace noise of ε has ρ = ε²/2.
+    own = [
+        cost if _measure(p.noise, unit) == unit else math.sqrt(2 * cost) for p, cost in zip(planned, costs, strict=True)
+    ]
+    return _rounded(planned, own, unit)
+
+
+def _rounded(planned: Sequence[Planned], costs: Sequence[float], unit: Unit) -> tuple[Release, ...]:
+    """Return releases of these costs, rounded down in their twelfth digit: five costs of 0.2 would add up to more than
+    1, which OpenDP's filter refuses for good."""
+    digits = Context(prec=12, rounding=ROUND_FLOOR)
+    return tuple(
+        Release(p, i, float(digits.create_decimal_from_float(cost * (1 - 1e-12))), unit)
+        for i, (p, cost) in enumerate(zip(planned, costs, strict=True), 1)
+    )
+
+
+def _measure(noise: Noise, unit: Unit) -> Unit:
+    """Return the unit in which OpenDP measures a noise, in a program whose losses are added up in `unit`."""
+    measures: dict[Noise, Unit] = {"laplace": "epsilon", "gaussian": "rho", "selection": unit}
+    return measures[noise]
+
+
+def _planned_cost(p: Planned, measure: Unit) -> float:
+    """Return OpenDP's cost of the planned noise."""
+    if isinstance(p.event, ExpMech):
+        return p.event.eta if measure == "epsilon" else p.event.eta**2 / 8
+    return per_event.pure(p.event) if measure == "epsilon" else per_event.rho(p.event)
+
+
+def _scale(p: Planned, measure: Unit, cost: float) -> float:
+    """Return the scale of the noise that has a cost by OpenDP's count."""
+    if measure == "epsilon":
+        return p.sensitivity / cost
+    return p.sensitivity / math.sqrt((8 if p.noise == "selection" else 2) * cost)
+
+
+def whose_count(made: Sequence[Release], budget: Budget, counting: Counting) -> str:
+    """Return sentences for the screen: whose count of the loss meets the budget, and what that costs in noise."""
+    unit = {"epsilon": "ε", "rho": "ρ"}[made[0].unit]
+    factor = max(release.factor for release in made)
+    if counting == "opendp" and not isinstance(budget, GaussianDP):
+        noise = "with the planned noise" if factor < 1 + 1e-8 else f"with up to {short_up(factor, 5)} times its noise"
+        return f"OpenDP's own count of the loss, in {unit}, meets the budget, {noise}."
+    why = " OpenDP does not count in μ." if isinstance(budget, GaussianDP) else ""
+    return (
+        f"The noise is the planned one: it meets the budget by dpviz's count. OpenDP's, in {unit}, may be higher.{why}"
+    )
+
+
+def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting = "opendp") -> str:
+    """Return the program that releases a plan with OpenDP; no text of the user becomes part of its code.
+
+    delta : at which ε is read, if the budget has no δ. counting : as of `releases`.
+    """
+    made = releases(plan, budget, counting)
+    cells: dict[str, list[str]] = {}
+    for release in made:
+        statistic = release.planned.statistic
+        cells.setdefault(repr(statistic.reads), []).extend(map(str, example_cells(statistic)))
+    return templates.document(
+        "exports/templates/analyses_opendp.py.j2",
+        version=dpviz.__version__,
+        plan=plan,
+        budget=budget,
+        change=protected_change("replace-one", plan.rows_per_person),
+        counting=whose_count(made, budget, counting),
+        delta=repr(budget.own_delta(delta)),
+        unit=made[0].unit,
+        releases=made,
+        selections=any(release.planned.noise == "selection" for release in made),
+        grouped=any(p.planned.noise == "gaussian" and isinstance(p.planned.statistic, Histogram) for p in made),
+        cells={column: repr(texts) for column, texts in cells.items()},
+    )

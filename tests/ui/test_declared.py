@@ -1,0 +1,56 @@
+"""What an analysis declares in one line: read as it is written, or a sentence."""
+
+from typing import Any
+
+import pytest
+
+from dpviz.errors import UserError
+from dpviz.privacy.statistics.analyses import Count, Histogram, Mean, Statistic
+from dpviz.ui.budget_planner import declared
+from dpviz.ui.budget_planner.editing import harmless
+
+
+@pytest.mark.parametrize(
+    ("cls", "line", "fields"),
+    [
+        (Mean, "", {}),
+        (Mean, " income; net: 3 ", {"column": "income; net: 3"}),
+        (Mean, '"a ""b"""', {"column": 'a "b"'}),
+        (Count, "age", {"column": "age"}),
+        (Count, "age >= -6.5e1", {"column": "age", "comparison": "≥", "operands": (-65.0,)}),
+        (Count, "age<>3", {"column": "age", "comparison": "≠", "operands": (3.0,)}),
+        (Count, 'code == "03"', {"column": "code", "comparison": "=", "operands": ("03",)}),
+        (Count, '"a > b" > 3', {"column": "a > b", "comparison": ">", "operands": (3.0,)}),
+        (Count, "born in is one of north; so uth", {"column": "born in", "operands": ("north", "so uth")}),
+        (Count, "c is one of 1; 2; other", {"column": "c", "operands": ("1", "2", "other")}),
+        (Histogram, "region:", {"column": "region"}),
+        (Histogram, "north; south", {"column": "", "keys": ("north", "south")}),
+        (Histogram, 'a b: "x; y"; "=z"; "3"', {"column": "a b", "keys": ("x; y", "=z", "3")}),
+        (Histogram, "age: -10; 0; 1e2", {"column": "age", "cut_points": (-10.0, 0.0, 100.0)}),
+        (Histogram, "-10; 0; +10", {"column": "", "cut_points": (-10.0, 0.0, 10.0)}),
+    ],
+)
+def test_a_line_is_read_as_it_is_written_and_so_after_it_was_in_a_link(
+    cls: type[Statistic], line: str, fields: dict[str, Any]
+) -> None:
+    for text in (line, harmless(line)):
+        parts = declared.read(cls, text)
+        assert parts | fields == parts and cls(**{"highest": 2.0} if cls is Mean else {}, **parts)
+
+
+@pytest.mark.parametrize(
+    ("cls", "line"),
+    [
+        (Count, "= 5"),
+        (Count, "> 5"),
+        (Count, 'age > "5'),
+        (Histogram, "north"),
+        (Histogram, "age: 3"),
+        (Histogram, "a; =b"),
+        (Histogram, "=1+1; b"),
+        (Histogram, "a\u202eb; c"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_a_sentence(cls: type[Statistic], line: str) -> None:
+    with pytest.raises(UserError):
+        declared.read(cls, line)
