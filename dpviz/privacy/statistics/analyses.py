@@ -5,6 +5,7 @@ public. The neighbouring relation is replace-one: all rows of one person, at mos
 THEORY.md, section 11, has the derivations. Only `released` and the functions below it work with columns of data.
 """
 
+import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -337,12 +338,14 @@ class Histogram(Statistic):
     @model_validator(mode="before")
     @classmethod
     def _follow_bins(cls, values: Any) -> Any:
-        if isinstance(values, dict):
-            keys, cut_points = values.get("keys"), values.get("cut_points")
-            if isinstance(keys, list | tuple) and keys:
-                return values | {"bins": len(keys)}
-            if isinstance(cut_points, list | tuple) and cut_points:
-                return values | {"bins": len(cut_points) - 1}
+        if not isinstance(values, dict):
+            return values
+        for name, more in (("keys", 0), ("cut_points", 1)):
+            declared = values.get(name, ())
+            if not isinstance(declared, list | tuple):
+                raise ValueError(f"{name} must be a list")
+            if declared:
+                return values | {"bins": len(declared) - more}
         return values
 
     @model_validator(mode="after")
@@ -644,18 +647,18 @@ def _event(statistic: Statistic, noise: Noise, error: float, plan: Analyses) -> 
 # are clipped, missing ones count as the lowest value of the range, and bins that were not declared are not counted.
 
 
-def rows_kept(people: ArrayLike, rows_per_person: int, generator: np.random.Generator) -> np.ndarray:
+def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndarray:
     """Return the indices of the rows to keep, ascending, so that no person has more than k = `rows_per_person` of them.
 
-    people : (n,) the person of each row: numbers or texts. generator : draws the choice, which is public: it is uniform
-        among the rows of a person and looks at no other column. The number of rows that remain is public, too.
+    people : (n,) the person of each row: numbers or texts. seed : of the choice, which is public. It is as if at random
+        among the rows of a person, by a hash of the person and of the row's number among theirs: it looks at no other
+        column, and not at other people. The number of rows that remain is public, too.
     """
-    order = generator.permutation(len(names := np.asarray(people)))
-    person = np.unique(names, return_inverse=True)[1][order]
-    by_person = np.argsort(person, kind="stable")
-    sizes = np.bincount(person)
-    rank = np.arange(len(person)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # of a row among those of its person
-    return np.sort(order[by_person[rank < rows_per_person]])
+    rows_of: dict[str, list[tuple[bytes, int]]] = {}
+    for row, person in enumerate(map(str, np.asarray(people).tolist())):
+        rows = rows_of.setdefault(person, [])
+        rows.append((hashlib.blake2b(f"{seed} {len(rows)} {person}".encode(), digest_size=8).digest(), row))
+    return np.array(sorted(row for rows in rows_of.values() for _, row in sorted(rows)[:rows_per_person]), dtype=int)
 
 
 def released(
@@ -691,7 +694,7 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None) -> None:
         )
     if np.unique(np.asarray(people), return_counts=True)[1].max() > most:
         raise UserError(
-            f"Somebody has more rows than the {most:,} of the plan. Keep `rows_kept(people, {most}, generator)` of the "
+            f"Somebody has more rows than the {most:,} of the plan. Keep `rows_kept(people, {most})` of the "
             "table, and plan with their number.",
             title="Too many rows of one person",
         )
