@@ -238,9 +238,10 @@ def of_hundred(right: Mapping[str, float]) -> go.Figure:
     colors[0] = style.GREY
     ends = [min(100, math.ceil(count - 1e-9)) for count in right.values()]
     kinds = [*zip(right, [0, *ends], ends, colors, strict=False), ("never", ends[-1], 100, "rgba(0,0,0,0)")]
-    frame = style.layout(Axes("", ""), legend_entries=len(kinds), height=LOWER)
+    frame = style.layout(Axes("", "People"), legend_entries=len(kinds), height=LOWER)
     hidden = {"visible": False, "fixedrange": True}
-    frame["xaxis"], frame["yaxis"] = hidden | {"range": [-0.6, 19.6]}, hidden | {"range": [4.6, -0.6]}
+    frame["xaxis"] |= hidden | {"range": [-0.6, 19.6]}
+    frame["yaxis"] |= hidden | {"range": [4.6, -0.6]}
     frame["hovermode"] = "closest"
     data = [
         {
@@ -249,7 +250,7 @@ def of_hundred(right: Mapping[str, float]) -> go.Figure:
             "x": np.arange(start, end, dtype=np.int16) % 20,
             "y": np.arange(start, end, dtype=np.int16) // 20,
             "name": f"{name}: {end - start}",
-            "marker": {"color": color, "size": 13, "line": {"color": style.GREY, "width": 1}},
+            "marker": {"symbol": "circle", "color": color, "size": 13, "line": {"color": style.GREY, "width": 1}},
             "hovertemplate": f"{name}<extra></extra>",
         }
         for name, start, end, color in kinds
@@ -264,9 +265,9 @@ def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | N
     groups : for each group the values with their texts. here : a value that a line through all rows marks; None for no
         line.
     """
-    frame = style.layout(Axes(title, "", log_x=True), legend_entries=0, height=45 * len(groups) + 110)
+    frame = style.layout(Axes(title, title, log_x=True), legend_entries=0, height=45 * len(groups) + 110)
     ticks = {"tickmode": "array", "tickvals": list(range(len(groups))), "ticktext": list(groups)}
-    frame["yaxis"] = {"range": [len(groups) - 0.5, -0.5], "automargin": True, "zeroline": False} | ticks
+    frame["yaxis"] |= {"range": [len(groups) - 0.5, -0.5], "automargin": True, "zeroline": False} | ticks
     frame["hovermode"] = "closest"
     if here is not None:
         line = {"color": style.PALETTE["spent"], "width": 2, "dash": "dash"}

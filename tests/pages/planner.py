@@ -9,7 +9,7 @@ from tests.pages.reading import Load, link
 
 TABS = ("Your analyses", "Solve for", "What it is worth", "Accounting", "Split a budget")
 ANALYSES, SOLVE, WORTH, _, SPLIT = TABS
-SOLVED = ("Noise", "Steps", "Rows", "People", "Search", "Budget")  # for which the second of them solves
+SOLVED = ("Noise", "Steps", "Rows", "People", "Search", "DP-SGD", "Budget")  # for which the second of them solves
 VIEWS = (ANALYSES, *SOLVED, *TABS[2:])
 SMALL = {"rows": "1000", "batch_fraction": "0.1"}  # n = 1000, m = 100, T = 100: dpviz/privacy/THEORY.md, section 11
 

@@ -314,6 +314,17 @@ def test_what_each_training_of_a_search_may_cost(load: Load, capsys: pytest.Capt
     assert "State the total as (ε, δ)" in words(app)
 
 
+def test_a_training_of_another_library_is_read_and_its_settings_are_taken(load: Load) -> None:
+    app = planner(load, "DP-SGD", sampling="Poisson", noise="Gaussian", currency="(ε, δ)", batch_fraction="0.1")
+    assert any("noise_multiplier = " in code.value for code in app.code)
+    app.text_area(key="planner_their_settings").set_value("noise_multiplier=2, sample_rate=0.01, steps=1000").run()
+    assert metrics(app)["ε at δ = 10⁻⁶"] == "≤ 0.722"
+    app.button(key="planner_take_theirs").click().run()
+    assert settings_of(app)["planner_batch_fraction"] == "0.01" and settings_of(app)["planner_target"] == "0.02"
+    assert "1,000 means with noise σ = 0.02" in words(app) and not app.exception
+    assert "do not translate" in words(planner(load, "DP-SGD"))
+
+
 # ---------------------------------------------------------------------------------------------------- all tabs together
 
 
@@ -370,7 +381,7 @@ def test_every_tab_survives_extreme_settings(load: Load, settings: dict[str, str
                 app.session_state["planner_solve"] = name
                 app.run()
             assert not app.exception
-            assert app.error or len(charts(app)) >= 2 or app.info or app.metric
+            assert app.error or len(charts(app)) >= 2 or app.info or app.metric or app.code
             for alt in charts(app):
                 for trace in traces(app, alt):
                     for axis in "xy":

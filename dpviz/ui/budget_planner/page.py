@@ -23,7 +23,15 @@ from dpviz.ui.experiment.plan import Shown
 ABOUT = {"statistics": "Statistics", "steps": "T noisy steps"}
 ATTACKER = {"people": "Of 100 people", "curve": "Trade-off curve"}  # pictures of what an attacker can do
 QUESTIONS = {"error": "Error I get", "rows": "Rows I need", "sources": "Sources"}
-SOLVE = {"noise": "Noise", "steps": "Steps", "rows": "Rows", "people": "People", "search": "Search", "budget": "Budget"}
+SOLVE = {
+    "noise": "Noise",
+    "steps": "Steps",
+    "rows": "Rows",
+    "people": "People",
+    "search": "Search",
+    "dpsgd": "DP-SGD",
+    "budget": "Budget",
+}
 ANALYSES, SOLVED = "Your analyses", "Solve for"  # titles of the two sections that set what is released
 
 
@@ -159,6 +167,8 @@ class _Planner(Part):
                 trainings = panel.number(tabs.TRAININGS, "trainings")
                 panel.check()
                 return tabs.price_of_search(budget, int(trainings or 2))
+            if name == "dpsgd":
+                return tabs.trainers(panel, means, budget, delta)
             target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
             panel.check()
             if name == "rows":

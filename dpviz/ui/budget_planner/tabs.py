@@ -14,6 +14,7 @@ import streamlit as st
 
 from dpviz import resources
 from dpviz.errors import UserError
+from dpviz.exports import dpsgd
 from dpviz.numbers import short, short_down, short_up
 from dpviz.plots import planner_figures
 from dpviz.privacy.accounting import accountants, closed_forms
@@ -404,6 +405,54 @@ def price_of_search(budget: Budget, trainings: int) -> Shown:
         f"print({planned})"
     )
     return figures
+
+
+def trainers(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> Shown:
+    """Draw the noisy means in the words of Opacus, JAX-Privacy and dp_accounting, and what their settings cost here."""
+    try:
+        st.code(dpsgd.to_dpsgd(means, budget), language="python")
+    except UserError as error:
+        st.info(f"{error.title}. {error}")
+    text = st.text_area(
+        "Their settings",
+        key=panel.key("their_settings"),
+        placeholder="noise_multiplier=1.1, sample_rate=0.01, max_grad_norm=1, steps=1000",
+        help=texts.THEIRS_HELP,
+        max_chars=2000,
+    )
+    if not text.strip():
+        return []
+    theirs, scale = dpsgd.from_dpsgd(text, means.rows)
+    st.markdown(
+        f"**{theirs.iterations:,} noisy means of {theirs.batch_size:,} of {theirs.rows:,} rows**, Poisson batches, "
+        f"clip {short(theirs.clip)}, noise σ = {short(scale)} in each mean. For one row added or removed they cost:"
+    )
+    planner_view.of_events(noisy_means.guarantee(theirs.events_of_noise(scale), delta))
+    st.button(
+        "Take these settings",
+        key=panel.key("take_theirs"),
+        on_click=_take,
+        args=(panel, theirs, scale),
+        help="Into the controls of this page, with their noise as the one that you can live with.",
+    )
+    return []
+
+
+def _take(panel: Panel, theirs: NoisyMeans, scale: float) -> None:
+    """Put the noisy means into the controls of the page, and their noise as the wanted one; for callbacks."""
+    panel.write(
+        {
+            "rows": theirs.rows,
+            "rows_per_person": 1,
+            "sampling": theirs.sampling,
+            "batch_fraction": theirs.batch_fraction,
+            "iterations": theirs.iterations,
+            "clip": theirs.clip,
+            "noise": theirs.noise,
+            "target": scale,
+            "solve": "steps",
+        }
+    )
 
 
 def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:

@@ -1,0 +1,108 @@
+"""Noisy means with Poisson batches in the words of Opacus, JAX-Privacy and dp_accounting, and back.
+
+Their guarantee is for a row added or removed, and for batches that every row joins by itself: other plans do not
+translate.
+"""
+
+import re
+
+from dpviz.errors import UserError
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
+
+_NUMBER = r"([0-9][0-9_,]*\.?[0-9_]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+)"
+# Names of each setting, as regular expressions, in Opacus, JAX-Privacy, dp_accounting, TensorFlow Privacy and papers.
+_NAMES = {
+    "noise_multiplier": r"noise_multiplier|noise multiplier|GaussianDpEvent|sigma|σ",
+    "sample_rate": r"sample_rate|sampling_prob(?:ability)?|PoissonSampledDpEvent|sample rate|q",
+    "batch_size": r"(?:expected_)?batch_size|batch size",
+    "rows": r"sample_size|dataset_size|num(?:ber_of)?_(?:examples|samples)|len\(dataset\)|n",
+    "clip": r"max_grad_norm|l2_norm_clip|clip(?:ping)?_norm|clip",
+    "steps": r"steps|iterations|num_updates|num_steps|T",
+    "epochs": r"(?:num_)?epochs",
+}
+_TAKEN = {
+    name: re.compile(rf"(?<!\w)(?:{names})\s*(?:[=:(]\s*)+(?:\w+\s*=\s*)?{_NUMBER}") for name, names in _NAMES.items()
+}
+_COMPOSED = re.compile(rf"SelfComposedDpEvent\(.*,\s*(?:count\s*=\s*)?{_NUMBER}\s*\)", re.S)
+
+
+def noise_multiplier(means: NoisyMeans, scale: float) -> float:
+    """Return the noise in the sum of a batch, divided by the clip, if that of the mean has this scale.
+
+    Raises UserError for means that do not translate.
+    """
+    if means.sampling != "poisson" or means.noise != "gaussian":
+        raise UserError(
+            "Opacus and JAX-Privacy count Gaussian noise on Poisson batches. Choose both in the sidebar; plans with "
+            "other batches or noise do not translate.",
+            title="No such training there",
+        )
+    if means.rows_per_person > 1:
+        raise UserError("They protect one row, not all rows of a person.", title="Not for several rows of a person")
+    return scale * means.batch_size / means.clip
+
+
+def to_dpsgd(means: NoisyMeans, budget: Budget) -> str:
+    """Return Python lines with the settings of the same training in Opacus, JAX-Privacy and dp_accounting.
+
+    Raises UserError for means that do not translate, and for a budget that no noise meets.
+    """
+    multiplier = noise_multiplier(means, means.noise_scale(budget))
+    rate = means.batch_size / means.rows
+    return f"""\
+# {budget.describe()} for one row added or removed, with Poisson batches, by the accountants of dpviz
+noise_multiplier = {multiplier!r}  # noise in the sum of a batch, divided by max_grad_norm
+max_grad_norm = {means.clip!r}
+sample_rate = {rate!r}  # {means.batch_size:,} of {means.rows:,} rows, on average
+steps = {means.iterations}  # {means.iterations * rate:.4g} epochs
+
+# Opacus: give a DataLoader with batch_size={means.batch_size}; it draws Poisson batches from it
+PrivacyEngine().make_private(
+    module=model,
+    optimizer=optimizer,
+    data_loader=loader,
+    noise_multiplier=noise_multiplier,
+    max_grad_norm=max_grad_norm,
+    poisson_sampling=True,
+)
+
+# JAX-Privacy
+jax_privacy.accounting.dpsgd_event(noise_multiplier, steps, sampling_prob=sample_rate)
+
+# dp_accounting
+dp_accounting.SelfComposedDpEvent(
+    dp_accounting.PoissonSampledDpEvent(sample_rate, dp_accounting.GaussianDpEvent(noise_multiplier)), steps
+)
+"""
+
+
+def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
+    """Return the noisy means, and the scale of their noise, of a training whose settings `text` names.
+
+    text : settings such as "noise_multiplier=1.1, sample_rate=0.01, epochs=30", the arguments of a call, or an event of
+        dp_accounting. rows : the number of rows, if the text does not say it.
+    Raises UserError where settings are missing or impossible.
+    """
+    taken = {
+        name: float(re.sub("[_,]", "", match[1])) for name, names in _TAKEN.items() if (match := names.search(text))
+    }
+    if match := _COMPOSED.search(text):
+        taken["steps"] = float(re.sub("[_,]", "", match[1]))
+    n = int(taken.get("rows", rows))
+    rate = taken.get("sample_rate", taken.get("batch_size", 0.0) / n)
+    steps = taken.get("steps", taken.get("epochs", 0.0) / rate if rate else 0.0)
+    missing = [
+        words
+        for words, value in (
+            ("noise_multiplier", taken.get("noise_multiplier")),
+            ("sample_rate (or batch_size and dataset_size)", rate),
+            ("steps (or epochs)", round(steps)),
+        )
+        if not value
+    ]
+    if missing:
+        raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
+    values = {"rows": n, "sampling": "poisson", "batch_fraction": rate, "iterations": round(steps), "noise": "gaussian"}
+    means = NoisyMeans(**values, clip=taken.get("clip", 1.0))
+    return means, taken["noise_multiplier"] * means.sensitivity
