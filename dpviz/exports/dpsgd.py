@@ -21,7 +21,7 @@ _NAMES = {
     "steps": r"steps|iterations|num_updates|num_steps|T",
     "epochs": r"(?:num_)?epochs",
 }
-_TAKEN = {
+_SETTINGS = {
     name: re.compile(rf"(?<!\w)(?:{names})\s*(?:[=:(]\s*)+(?:\w+\s*=\s*)?{_NUMBER}") for name, names in _NAMES.items()
 }
 _COMPOSED = re.compile(rf"SelfComposedDpEvent\(.*,\s*(?:count\s*=\s*)?{_NUMBER}\s*\)", re.S)
@@ -84,18 +84,18 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
         dp_accounting. rows : the number of rows, if the text does not say it.
     Raises UserError where settings are missing or impossible.
     """
-    taken = {
-        name: float(re.sub("[_,]", "", match[1])) for name, names in _TAKEN.items() if (match := names.search(text))
+    settings = {
+        name: float(re.sub("[_,]", "", match[1])) for name, names in _SETTINGS.items() if (match := names.search(text))
     }
     if match := _COMPOSED.search(text):
-        taken["steps"] = float(re.sub("[_,]", "", match[1]))
-    n = int(taken.get("rows", rows))
-    rate = taken.get("sample_rate", taken.get("batch_size", 0.0) / n)
-    steps = taken.get("steps", taken.get("epochs", 0.0) / rate if rate else 0.0)
+        settings["steps"] = float(re.sub("[_,]", "", match[1]))
+    n = int(settings.get("rows", rows))
+    rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / n)
+    steps = settings.get("steps", settings.get("epochs", 0.0) / rate if rate else 0.0)
     missing = [
         words
         for words, value in (
-            ("noise_multiplier", taken.get("noise_multiplier")),
+            ("noise_multiplier", settings.get("noise_multiplier")),
             ("sample_rate (or batch_size and dataset_size)", rate),
             ("steps (or epochs)", round(steps)),
         )
@@ -104,5 +104,5 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     if missing:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
     values = {"rows": n, "sampling": "poisson", "batch_fraction": rate, "iterations": round(steps), "noise": "gaussian"}
-    means = NoisyMeans(**values, clip=taken.get("clip", 1.0))
-    return means, taken["noise_multiplier"] * means.sensitivity
+    means = NoisyMeans(**values, clip=settings.get("clip", 1.0))
+    return means, settings["noise_multiplier"] * means.sensitivity

@@ -60,14 +60,14 @@ def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: i
     )
 
 
-def dropped_rows(kept: np.ndarray, shares: np.ndarray, present: tuple[int, float]) -> go.Figure:
+def dropped_rows(per_person: np.ndarray, shares: np.ndarray, present: tuple[int, float]) -> go.Figure:
     """Return a figure of the share of rows that are dropped [%] against the number that is kept of each person.
 
-    kept, shares : (k,) numbers of rows, and the share for each. present : the present ones, which are marked.
+    per_person, shares : (k,) numbers of rows, and the share for each. present : the present ones, which are marked.
     """
     k, share = present
     mark = Mark(float(k), share, f"k = {k:,}: {short(share)} %", style.PALETTE["spent"])
-    line = Line(kept, shares, "rows that are dropped", _THEORY, value=False)
+    line = Line(per_person, shares, "rows that are dropped", _THEORY, value=False)
     return line_figure([line], Axes("Rows kept of a person, k", "Rows dropped [%]", log_x=True), marks=[mark])
 
 

@@ -161,7 +161,7 @@ def test_the_page_offers_its_link_and_its_downloads_in_every_tab(load: Load, tab
     assert settings_of(app) == ({} if tab == ANALYSES else solved if tab in SOLVED else {"planner_section": tab})
     labels = [button.proto.label for button in app.get("download_button")]
     # Beside errors and what an attacker can do, one; a given noise in the currency of the budget, and as ε at δ.
-    wanted = 2 + {ANALYSES: 0, "Steps": 2}.get(tab, 1)
+    wanted = 2 + {ANALYSES: 0, "Steps": 2, "DP-SGD": 0}.get(tab, 1)
     of_charts = {label for label in labels if label.startswith("CSV *of the chart “")}  # each says of which
     assert len(of_charts) == len(drawn(app)) == wanted and labels.count("Figures (HTML)") == 1
     assert all(alt for alt, _ in drawn(app))

@@ -28,7 +28,7 @@ from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.games import GameFacts
 
-ROUND = "Round t"
+STEP = "Step t"
 LONGEST = 4096  # the largest number of rounds in the figure of bounds against T
 
 
@@ -72,7 +72,7 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
     notes = ["single pass: bound for the population"] if any_single_pass else []
     figure = line_figure(
         lines,
-        Axes(ROUND, bound_title(any_one_player), log_y=True, bound="upper"),
+        Axes(STEP, bound_title(any_one_player), log_y=True, bound="upper"),
         notes=[*notes, says_nothing] if useless else notes,
         if_empty=says_nothing if useless else "No bound is known for these methods.",
     )
@@ -265,7 +265,7 @@ def strategies(
     """
     stored = min(len(path), len(iterations))
     if not stored:
-        return line_figure([], Axes(ROUND, "Weight"), if_empty="The strategies were too large to keep.")
+        return line_figure([], Axes(STEP, "Weight"), if_empty="The strategies were too large to keep.")
     indices = np.unique(np.linspace(0, stored - 1, min(stored, MAX_POINTS)).round().astype(int))
     weights = np.stack([path[i] for i in indices])
     rounds = np.asarray(iterations)[indices].astype(np.int32)
@@ -285,7 +285,7 @@ def strategies(
     # The layout counts three entries to a line of the legend. That is right for short names; long ones take one line
     # each, or two.
     entries = 3 * (legend_lines + bool(others)) if longest_name > _SHORT_NAME else len(traces)
-    frame = style.layout(Axes(ROUND, "Weight"), legend_entries=entries)
+    frame = style.layout(Axes(STEP, "Weight"), legend_entries=entries)
     frame["yaxis"] |= {"range": [0, 1]}
     return go.Figure({"data": traces, "layout": frame})
 

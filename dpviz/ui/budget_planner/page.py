@@ -1,7 +1,6 @@
 """The budget planner: what a guarantee is worth and what it buys. No data needed."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +8,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import privacy
-from dpviz.errors import UserError
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.ui import downloads, explain, glossary, links
@@ -32,6 +30,7 @@ SOLVE = {
     "dpsgd": "DP-SGD",
     "budget": "Budget",
 }
+Planned = tuple[Shown, Releases | None]  # charts of a section, and the releases that they are about
 ANALYSES, SOLVED = "Your analyses", "Solve for"  # titles of the two sections that set what is released
 
 
@@ -127,69 +126,33 @@ class _Planner(Part):
         None where it plans something, but that is not possible.
         """
         panel, delta = self.panel, self.delta
-        planned: list[Releases | None] = [view.of_means(means, budget)]  # a list, so that sections can replace it
         max_error, question = float(self.wanted[analyses.WANTED.name] or 0.0), self.question
         head = answer if self.about == "statistics" else None
+        of_means = view.of_means(means, budget)
+        planned: Releases | None = of_means
 
-        def charts_only(draw: Callable[[], Shown]) -> Callable[[], None]:
-            """Return a section of charts that `draw` draws, about the releases in `planned`."""
+        def section(draw: Callable[[], Planned], otherwise: Releases | None = None) -> Callable[[], None]:
+            """Return a section of the charts that `draw` returns with the releases that they are about.
 
-            def section() -> None:
+            otherwise : the releases if `draw` raises UserError.
+            """
+
+            def show_section() -> None:
+                nonlocal planned
+                planned = otherwise
                 with in_place():
-                    self.figures += draw()
-                    _show_assumptions(planned[0] or view.of_means(means, budget))
-
-            return section
-
-        def charts_and_plan(draw: Callable[[], tuple[Shown, Releases | None]]) -> Callable[[], None]:
-            """Return a section of charts that `draw` draws, about releases that it returns too."""
-
-            def section() -> None:
-                planned[0] = None  # stays so if `draw` raises
-                with in_place():
-                    figures, planned[0] = draw()
+                    figures, planned = draw()
                     self.figures += figures
-                    _show_assumptions(planned[0] or view.of_means(means, budget))
+                    _show_assumptions(planned or of_means)
 
-            return section
-
-        def solve() -> Shown:
-            """Draw the choice of what is solved for, and the solution."""
-            name = panel.choice("solve", "Solve for", SOLVE, "noise", texts.SOLVE_HELP)
-            if name == "budget":
-                planned[0] = None
-                return accuracy.view(panel, means, max_error, delta)
-            if name == "noise":
-                return tabs.noise(means, budget)
-            if name == "people":
-                return tabs.people(panel, means)
-            if name == "search":
-                trainings = panel.number(tabs.TRAININGS, "trainings")
-                panel.check()
-                return tabs.price_of_search(budget, int(trainings or 2))
-            if name == "dpsgd":
-                return tabs.trainers(panel, means, budget, delta)
-            target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
-            panel.check()
-            if name == "rows":
-                return tabs.rows(means, budget, target)
-            with suppress(UserError):  # `given_noise` raises it again, and then it is drawn
-                planned[0] = view.of_means(means, budget, tabs.wanted(means, budget, target))
-            return tabs.given_noise(means, budget, delta, target)
-
-        def worth() -> Shown:
-            """Draw what the guarantee is worth, and where others stand; the attacker is one of what is released."""
-            if self.about == "statistics":
-                planned[0] = analyses.releases(panel, means, budget)
-            view.worth(budget, means, delta)
-            return view.others(budget, delta)
+            return show_section
 
         parts: dict[str, Callable[[], None]] = {
-            ANALYSES: charts_and_plan(lambda: analyses.view(panel, means, budget, delta, max_error, head, question)),
-            SOLVED: charts_only(solve),
-            "What it is worth": charts_only(worth),
-            "Accounting": charts_only(lambda: tabs.savings(means, budget, delta)),
-            "Split a budget": charts_and_plan(lambda: tabs.split(panel, means, budget, delta)),
+            ANALYSES: section(lambda: analyses.view(panel, means, budget, delta, max_error, head, question)),
+            SOLVED: section(lambda: self._solve(means, budget, max_error), of_means),
+            "What it is worth": section(lambda: self._worth(means, budget), of_means),
+            "Accounting": section(lambda: (tabs.savings(means, budget, delta), of_means), of_means),
+            "Split a budget": section(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
         panel.sections(parts, ANALYSES, keeps=True)
@@ -198,7 +161,37 @@ class _Planner(Part):
             self.figures = accuracy.answer(panel, means, budget, max_error, answer, question == "rows") + self.figures
         elif not panel.shows(ANALYSES):
             self.figures = analyses.answer(panel, means, budget, max_error, head, question) + self.figures
-        return planned[0]
+        return planned
+
+    def _solve(self, means: NoisyMeans, budget: Budget, max_error: float) -> Planned:
+        """Draw the choice of what is solved for, and the solution; return its charts and the releases."""
+        panel, of_means = self.panel, view.of_means(means, budget)
+        name = panel.choice("solve", "Solve for", SOLVE, "noise", texts.SOLVE_HELP)
+        if name == "budget":
+            return accuracy.view(panel, means, max_error, self.delta), None
+        if name == "noise":
+            return tabs.noise(means, budget), of_means
+        if name == "people":
+            return tabs.people(panel, means), of_means
+        if name == "dpsgd":
+            return tabs.trainers(panel, means, budget, self.delta), of_means
+        if name == "search":
+            trainings = panel.number(tabs.TRAININGS, "trainings")
+            panel.check()
+            return tabs.price_of_search(budget, int(trainings or 2)), of_means
+        target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
+        panel.check()
+        if name == "rows":
+            return tabs.rows(means, budget, target), of_means
+        given = view.of_means(means, budget, tabs.wanted(means, budget, target))
+        return tabs.given_noise(means, budget, self.delta, target), given
+
+    def _worth(self, means: NoisyMeans, budget: Budget) -> Planned:
+        """Draw what the guarantee is worth, and where others stand; the attacker is one of what is released."""
+        view.worth(budget, means, self.delta)
+        is_of_means = self.about != "statistics"
+        releases = view.of_means(means, budget) if is_of_means else analyses.releases(self.panel, means, budget)
+        return view.others(budget, self.delta), releases
 
     def _open(self) -> None:
         """Open the section that sets what is released, after a change of the choice "What is released"."""

@@ -360,10 +360,10 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
         raise UserError("Add a row with people who have at least one row each.", title="No people are declared")
     k = means.rows_per_person
     dropped, losing = noisy_means.cut_off(declared, k)
-    kept = "All rows are kept." if not dropped else f"**{short(100 * dropped)} % of the rows** are dropped, of "
-    kept += f"{short(100 * losing)} % of the people." if dropped else ""
+    outcome = "All rows are kept." if not dropped else f"**{short(100 * dropped)} % of the rows** are dropped, of "
+    outcome += f"{short(100 * losing)} % of the people." if dropped else ""
     noise = f"The noise is {k:,} times that of one row." if k > 1 else "The noise is the smallest."
-    st.markdown(f"With at most **{k:,}** row{'s' * (k > 1)} of a person: {kept} {noise}")
+    st.markdown(f"With at most **{k:,}** row{'s' * (k > 1)} of a person: {outcome} {noise}")
     numbers = np.unique(np.geomspace(1, max(*declared, k, 2), 60).round())
     shares = np.array([noisy_means.cut_off(declared, round(number))[0] for number in numbers])
     return planner_view.chart(
