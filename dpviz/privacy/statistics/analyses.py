@@ -471,14 +471,6 @@ class Planned:
         return self.rows_per_person * self.statistic.sensitivity(NORMS[self.noise], self.rows)
 
     @property
-    def why(self) -> str:
-        """Sentences for the screen that explain the sensitivity."""
-        one_row = self.statistic.why(self.rows)
-        if self.rows_per_person == 1:
-            return one_row
-        return f"{one_row} The {self.rows_per_person:,} rows of a person together move it by as many times that."
-
-    @property
     def scale(self) -> float:
         """Scale of the noise: b (Laplace), σ (Gaussian), or for a selection that of the Gumbel noise, in ranks."""
         assert self.share.noise_scale is not None

@@ -356,9 +356,11 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float)
     drowned = [plain(p.statistic.name) for p in planned if p.drowned]
     if drowned:
         st.warning(texts.DROWNED.format(lost=", ".join(drowned), rows=plan.rows))
-    whose = "one row" if plan.rows_per_person == 1 else "one person"
-    st.subheader(f"How far {whose} moves each of them", anchor=False)
-    st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.why}" for p in planned))
+    st.subheader("How far one row moves each of them", anchor=False)
+    if plan.rows_per_person > 1:
+        k = f"{plan.rows_per_person:,}"
+        st.markdown(f"The {k} rows of a person together move each of them {k} times as far, which the noise pays for.")
+    st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.statistic.why(p.rows)}" for p in planned))
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.of_events(allocation.together([p.share for p in planned], delta))
     kinds = sorted({type(p.statistic).__name__ for p in planned})
