@@ -28,7 +28,7 @@ DOCS = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*.
 EXAMPLES = {
     "dpviz": ["dpviz"],
     "dpviz.audits.audit": ["Audit"],
-    "dpviz.experiments.experiment": ["Arm", "Experiment"],
+    "dpviz.experiments.experiment": ["Arm", "Experiment", "Experiment.settings"],
     "dpviz.exports.export": ["to_csv", "to_script"],
     "dpviz.datasets.own_table": ["table"],
     "dpviz.audits.one_run": ["OneRun"],

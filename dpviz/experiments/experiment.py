@@ -247,6 +247,16 @@ class Experiment(Displayed, Specification):
             plan = arm.algorithm.plan(facts, arm.budget or self.budget)
         return replace(plan, seeded=True) if self.seeded else plan
 
+    def settings(self) -> dict[str, Any]:
+        """Return the value of every setting by its address in the JSON text, which a sweep takes as well.
+
+        >>> import dpviz
+        >>> settings = dpviz.Experiment(dpviz.LogisticRegression(), dpviz.Nesterov(iterations=30), epsilon=2).settings()
+        >>> settings["budget.epsilon"], settings["arms.0.algorithm.iterations"], settings["problem.data.rows"]
+        (2.0, 30, 10000)
+        """
+        return dict(_by_address(self, ""))
+
     def plans(self) -> dict[str, Plan]:
         """Compute the plans of all arms, by label. Raises UserError if the settings of one do not go together."""
         return ByName({arm.label: self.plan(arm) for arm in self.arms}, "method")
@@ -568,3 +578,16 @@ class _Run:
             self._record_last(self._record_seconds[True] <= self._max_last_record)
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators
+
+
+def _by_address(value: Any, address: str) -> Iterator[tuple[str, Any]]:
+    """Yield the address and the value of every setting in a specification or in a tuple of them, at this address."""
+    if isinstance(value, Specification):
+        parts = [(name, getattr(value, name)) for name in type(value).model_fields]
+    elif isinstance(value, tuple) and any(isinstance(item, Specification) for item in value):
+        parts = [(str(index), item) for index, item in enumerate(value)]
+    else:
+        yield address, value
+        return
+    for name, part in parts:
+        yield from _by_address(part, f"{address}.{name}".removeprefix("."))

@@ -16,7 +16,7 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.exports.export import sweep_to_csv
-from dpviz.families.accelerated import Nesterov
+from dpviz.families.accelerated import HeavyBall, Nesterov
 from dpviz.families.mirror_descent import NoisyPayoffs, VertexSampling
 from dpviz.plots import displayed
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
@@ -25,7 +25,7 @@ from dpviz.problems.base import Facts, Metric, Problem
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.sweeps.sweep import Sweep, SweepStep
+from dpviz.sweeps.sweep import Sweep, SweepStep, settings, with_numbers
 from dpviz.sweeps.sweep_result import SweepResult, log_law, power_law
 
 BENCH = Quadratic(rows=1000, dimension=2)
@@ -403,3 +403,12 @@ def test_the_price_of_a_sweep_on_a_file_is_of_all_runs_that_it_makes(replicates:
     assert price in displayed.chart(result, False).caption and price in sweep_to_csv(result, sweep)
     assert DIMENSIONS.price() == DIMENSIONS.run().price == "", "of public data nothing is paid"
     assert "ublishing" not in displayed.chart(DIMENSIONS.run(), False).caption
+
+
+def test_every_address_of_a_number_is_one_that_a_sweep_takes() -> None:
+    experiment = Experiment(LogisticRegression(), [Nesterov(iterations=3), HeavyBall(iterations=3)], epsilon=1)
+    values = experiment.settings()
+    assert values["arms.1.algorithm.iterations"] == 3 and values["budget.epsilon"] == 1.0
+    for setting in settings(experiment).values():
+        for address in setting.fields:
+            assert with_numbers(experiment, [(address.split("."), values[address])]) == experiment
