@@ -165,7 +165,7 @@ def test_a_move_sends_little(load: Load, name: str, monkeypatch: pytest.MonkeyPa
     app.main.number_input[0].set_value(0.7)
     moved_alone(app, prefix, monkeypatch)
     assert texts.EARLIER in text(app)
-    assert len(sent) <= 61 and sum(message.ByteSize() for message in sent) <= 55_000
+    assert len(sent) <= 62 and sum(message.ByteSize() for message in sent) <= 55_000
 
 
 def on_screen(app: AppTest, question: str) -> list[object]:
