@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
@@ -115,7 +116,7 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
     for analysis in sharing:
         _check_splittable(analysis, budget, rule)
     _check_total(budget)
-    shares: list[Share] = []
+    shares: Sequence[Share] = ()
     if sharing and budget.currency is None:  # (ε, δ): costs do not add up
         shares = _split_composed(budget, stated, sharing, rule)
     elif sharing and budget.currency is not None:
@@ -234,7 +235,10 @@ def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> 
     ]
 
 
-def _split_composed(budget: Budget, stated: Sequence[Analysis], sharing: Sequence[Analysis], rule: Rule) -> list[Share]:
+@lru_cache(64)  # a plan asks again whenever its number of rows changes, on which shares do not depend
+def _split_composed(
+    budget: Budget, stated: tuple[Analysis, ...], sharing: tuple[Analysis, ...], rule: Rule
+) -> Sequence[Share]:
     """Return the shares of the analyses `sharing` in a budget whose costs do not add up, such as (ε, δ).
 
     Candidates are shares of ρ, as large as the best accountant allows together with the analyses `stated`, and shares
@@ -249,6 +253,7 @@ def _split_composed(budget: Budget, stated: Sequence[Analysis], sharing: Sequenc
             for analysis, fraction in zip(sharing, fractions, strict=True)
         ]
 
+    @cache  # the root finder asks again at the ends of its bracket
     def excess(log_rho: float) -> float:
         """Return ln(spent / limit), both in the number that the budget states, such as the ε of (ε, δ)."""
         releases = [(share.analysis, share.event) for share in shares_of(math.exp(log_rho))]
@@ -257,10 +262,13 @@ def _split_composed(budget: Budget, stated: Sequence[Analysis], sharing: Sequenc
             return 100.0  # far beyond the limit; the root finder needs finite numbers
         return math.log(max(spent, 1e-300) / budget.limit)  # to spend 0 is finite, too
 
-    high = math.log(budget.about_rho(budget.amount))
+    low = high = math.log(budget.about_rho(budget.amount))
+    # Small ε grow with √ρ and large ones with ρ, so that the root is 1 to 2 times the excess away.
+    step = min(2.1 * abs(excess(high)) + 1e-5, 0.5)
     while excess(high) <= 0:
-        high += 0.5
-    low = high - 0.5
+        low, high = high, high + step
+    if low == high:
+        low = high - step
     while excess(low) > 0:
         low -= 2 * (high - low)
         if low < high - 60:  # even a ρ smaller by e^-60 is too much
