@@ -29,6 +29,7 @@ from dpviz.specification import Specification
 
 EQUALS = "\u00a0=\u00a0"  # with spaces at which no line breaks
 Numbers = Mapping[str, "float | int | str"]  # by the names by which the texts of a lesson call them
+Frame = tuple[tuple[float, float], tuple[float, float]]  # both ends of a chart's horizontal and of its vertical axis
 M = TypeVar("M", bound=AnyAlgorithm)
 
 
@@ -128,6 +129,11 @@ class Measure(ABC):
     def numbers(self, side: Side) -> Numbers:
         """Return the numbers of a side that the lesson's texts may name; some are known only when it has run."""
 
+    def noise(self, _: Side) -> tuple[Curve, ...]:
+        """Return the lines of a second chart, of the noise scale in each step, which plans know before anything runs;
+        none if the lesson is not about that."""
+        return ()
+
     def ratio(self, before: Side, after: Side) -> float:
         """Return the number of `after` over that of `before`, which decides between the answers; nan if undefined."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -156,10 +162,12 @@ class Ends(Measure):
     """The median of a metric over the replicates at the last iteration of a method; the chart has all iterations.
 
     arm : label of the method. metric : name of a metric that the run records.
+    schedule : the kind of noise in the plan whose scale a second chart shows; "" for none.
     """
 
     arm: str
     metric: str = "objective_gap"
+    schedule: str = ""
 
     def value(self, side: Side) -> float:
         _, values = self._quantiles(side)
@@ -179,6 +187,12 @@ class Ends(Measure):
 
     def reach(self, side: Side) -> tuple[float, float]:
         return 0.0, float(side.plans[self.arm].iterations)
+
+    def noise(self, side: Side) -> tuple[Curve, ...]:
+        if not self.schedule:
+            return ()
+        scales = side.plans[self.arm].noise[self.schedule]
+        return (Curve(np.arange(1, len(scales) + 1), scales),)
 
     def numbers(self, side: Side) -> Numbers:
         """Return the numbers of the plan and, after the run, of the medians.
@@ -275,6 +289,8 @@ class Lesson:
         `after[…]` for the numbers of the measure, and those of `also`. The first two may use only those numbers of
         `after` that are known before it has run.
     answers : the intervals of the ratio between which the reader chooses.
+    heights : lower and upper end of the chart's vertical axis, in all steps: with room for the curves after the change,
+        and for as much that does not come.
     drawn : true if the reader draws the curve, whose end is the prediction, instead of choosing an answer.
     also : a function that returns further numbers for the texts, from both sides.
     """
@@ -291,6 +307,7 @@ class Lesson:
     why: str
     try_it: str
     answers: tuple[Answer, ...]
+    heights: tuple[float, float]
     drawn: bool = False
     also: Callable[[Side, Side], Numbers] = _nothing
 
@@ -299,6 +316,10 @@ class Lesson:
         """The one control that differs. Raises ValueError if there is not exactly one."""
         (change,) = changes(self.before, self.after)
         return change
+
+    def frame(self, after: Side) -> Frame:
+        """Return the ends of both axes of the chart, the same in all steps; `after` need not have run."""
+        return self.measure.reach(after), self.heights
 
     def answer(self, ratio: float) -> Answer:
         """Return the right answer, i.e. the one whose interval holds the ratio.
@@ -351,6 +372,7 @@ def load(package: str, slug: str, settings: type[Specification] = Experiment, **
         container = container[int(key)] if isinstance(container, list) else container[key]
     container[name] = change["value"]
     texts["answers"] = tuple(Answer(**fields) for fields in texts["answers"])
+    texts["heights"] = tuple(texts["heights"])
     texts["before"] = settings.model_validate(before)
     texts["after"] = settings.model_validate(after)
     return Lesson(slug=slug, **(texts | parts))
@@ -449,7 +471,7 @@ class Found(Measure):
         return (Curve(epsilons, np.array([_share_found(epsilon) for epsilon in epsilons])),)
 
     def axes(self, _: Side) -> Axes:
-        return Axes("ε", f"People found at {short(100 * FALSE_ALARMS)} % false alarms [%], at most")
+        return Axes("ε", f"People found at {short(100 * FALSE_ALARMS)} % false alarms [%], at most", log_y=False)
 
     def reach(self, side: Side) -> tuple[float, float]:
         return 0.0, _released(side).budget.amount

@@ -92,10 +92,17 @@ def test_the_run_decides_and_fills_the_texts(lesson: Lesson) -> None:
         assert "nan" not in lesson.told(template, before, after)
     assert right(lesson, before, after).words in [answer.words for answer in lesson.answers]
     assert lesson.measure.curves(before) and lesson.measure.curves(after)
-    measure = lesson.measure
-    asked = lesson_figures.asked(measure.curves(before), "", measure.axes(before), measure.reach(after)).layout.yaxis
-    low, high = 10.0 ** np.array(asked.range) if asked.type == "log" else asked.range
-    assert all(low < curve.y[-1] < high for curve in measure.curves(after))  # where it is predicted
+    old, new, axes = lesson.measure.curves(before), lesson.measure.curves(after), lesson.measure.axes(before)
+    (left, right_end), (low, high) = lesson.frame(nothing[1])
+    for curve in (*old, *new):  # all of it is in the frame that was there when it was predicted
+        assert left <= curve.x[0] and curve.x[-1] <= right_end
+        assert all(low < y.min() and y.max() < high for y in (curve.y, curve.low, curve.high) if y is not None)
+    layouts = [
+        lesson_figures.told(old, seen, lesson.change.names, axes, lesson.frame(after)).layout for seen in ((), new)
+    ]
+    for name in ("xaxis", "yaxis"):
+        assert layouts[0][name].range == layouts[1][name].range and layouts[0][name].type == layouts[1][name].type
+    assert all(len(lesson.measure.noise(one)) == (lesson.slug == "shrink") for one in nothing)
 
 
 @each
