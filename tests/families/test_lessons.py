@@ -5,6 +5,7 @@ from math import inf, nan, nextafter
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpviz.experiments.changes import changes
 from dpviz.experiments.experiment import Experiment
@@ -115,6 +116,31 @@ def test_its_runs_are_of_public_data(lesson: Lesson) -> None:
 def test_the_truth_holds_over_six_seeds(lesson: Lesson) -> None:
     sides = ((side(lesson.before, seed), side(lesson.after, seed)) for seed in range(6))
     assert len({right(lesson, *both) for both in sides}) == 1
+
+
+def test_the_noise_of_a_server_and_of_phones_is_that_of_their_mechanisms() -> None:
+    """Errors that are exceeded in 5 % of the cases, on a server as drawn, on phones by the reports' distribution."""
+    trust = next(lesson for lesson in LESSONS if lesson.slug == "trust")
+    server, phones = (side(settings, None) for settings in (trust.before, trust.after))
+    n, model = 1000, trust.after.model  # type: ignore[attr-defined]
+    noise = stats.laplace(scale=1 / n)  # of a share of yes at ε = 1, which a replaced answer moves by 1/n
+    assert 2 * noise.sf(trust.measure.value(server) / 100) == pytest.approx(0.05)
+    reports = np.arange(n + 1)
+    law = stats.binom.pmf(reports, n, model.lie)  # if nobody has a yes to report
+    errors = np.abs([100 * model.estimate(count, n) for count in reports])
+    assert law @ (errors > trust.measure.value(phones)) == pytest.approx(0.05, abs=0.01)
+
+
+def test_an_answer_in_two_counts_is_found_more_often_than_a_presence_and_no_more_than_a_lesson_says() -> None:
+    """Two counts with the noise of ε = 2 for one who comes or goes: the best test of an answer in one or the other."""
+    lesson = next(lesson for lesson in LESSONS if lesson.slug == "neighbours")
+    comes, replaced = (lesson.measure.value(side(settings, None)) / 100 for settings in (lesson.before, lesson.after))
+    first, second = np.random.default_rng(1).laplace(scale=0.5, size=(2, 400_000))
+    in_first, in_second = (
+        2 * (np.abs(a) - np.abs(a - 1) + np.abs(b - 1) - np.abs(b))  # log of the likelihood ratio
+        for a, b in ((first + 1, second), (first, second + 1))
+    )
+    assert comes < (in_first > np.quantile(in_second, 0.99)).mean() <= replaced
 
 
 def test_momentum_helps_where_the_lesson_says_so() -> None:
