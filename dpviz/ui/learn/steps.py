@@ -141,23 +141,23 @@ def _show_verdict(lesson: Lesson, before: Side, after: Side) -> None:
 def _show_chart(lesson: Lesson, step: int, before: Side, after: Side) -> None:
     """Draw the chart of a step: the curves before the change; from the step See on also those after it.
 
-    In the step Predict it has room for the curves to come or, in a lesson with a drawn prediction, is the sheet on
-    which the visitor draws.
+    In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws.
     """
     measure = lesson.measure
-    axes, old, names = measure.axes(before), measure.curves(before), lesson.change.names
+    axes, names = measure.axes(before), lesson.change.names
     if step == PREDICT and lesson.drawn:
         _draw_prediction(lesson, before, after)
     else:
-        if step == PREDICT:
-            figure = lesson_figures.asked(old, names[0], axes, measure.reach(after))
-        elif step >= SEE:
-            new, guess = measure.curves(after), _drawn_curve(lesson, before, after)
-            figure = lesson_figures.told(old, new, names, axes, guess)
-        else:
-            figure = lesson_figures.told(old, (), names, axes, None)
+        new = measure.curves(after) if step >= SEE else ()
+        guess = _drawn_curve(lesson, before, after) if step >= SEE else None
+        figure = lesson_figures.told(measure.curves(before), new, names, axes, lesson.frame(after), guess)
         charts.plain(figure, _key(lesson, "chart"), f"{axes.describe()}: “{lesson.title}”")
     st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes))
+    noise = measure.noise(before)
+    if noise:
+        figure = lesson_figures.noise(noise, measure.noise(after), names, measure.reach(after), there=step != SETTING)
+        charts.plain(figure, _key(lesson, "noise"), f"Noise scale in each step: “{lesson.title}”")
+        st.caption(explain.SETTINGS_ONLY)
 
 
 def _caption(settings: Specification, axes: Axes) -> str:
@@ -280,9 +280,9 @@ def _drawn_curve(lesson: Lesson, before: Side, after: Side) -> Curve | None:
 
 
 def _sheet(lesson: Lesson, before: Side, after: Side) -> Sheet:
-    """Return the sheet with the curves before the change, on axes that also have room for those after it."""
+    """Return the sheet with the curves before the change, on the axes of the lesson's chart."""
     measure = lesson.measure
-    return lesson_figures.sheet(measure.curves(before), measure.axes(before), measure.reach(after))
+    return lesson_figures.sheet(measure.curves(before), lesson.change.names, measure.axes(before), lesson.frame(after))
 
 
 def _note_drawing(lesson: Lesson, sheet: Sheet, end_before: float) -> None:
