@@ -99,6 +99,7 @@ def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
     return Releases(
         events=allocation.composed([(share.analysis, share.event) for share in shares]),
         name=f"the split below ({planner_view.analyses(len(shares))})",
+        relation=means.relation,
         protects=protected_change(means.relation, means.rows_per_person),
         batches=texts.OWN_ROWS,
         composition=texts.ACCOUNTED,
