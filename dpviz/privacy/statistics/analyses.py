@@ -65,6 +65,16 @@ def _chance_of_excess(values: int) -> float:
     return -math.expm1(math.log(CONFIDENCE) / values)
 
 
+def selection_bound(scale: float, candidates: int) -> float:
+    """Return by how much the utility of what the exponential mechanism selects is, with 95 % probability, at most below
+    the largest one.
+
+    It is the k for which the bound P(k or more below) ≤ x/(1 + x) with x = (N - 1) e^(-k/scale) is 5 %, where N is the
+    number of candidates. scale : of the Gumbel noise that it amounts to, the range of the change over η.
+    """
+    return scale * math.log((candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
+
+
 def ratio_bound(noise: Noise, scale: float, values: int = 1) -> float:
     """Return the t that, with 95 % probability, none of k = `values` noisy ratios is off by more than t/n.
 
@@ -481,10 +491,9 @@ class Quantile(Ranged):
     def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
         """Return the error in ranks that is not exceeded with 95 % probability, for any data.
 
-        It is the k for which the bound P(error ≥ k) ≤ x/(1 + x) with x = (N - 1) e^(-k/scale) is 5 %, where N is the
-        number of candidates. The values of the column are rounded to candidates, so one candidate has the wanted rank.
+        The values of the column are rounded to candidates, so one candidate has the wanted rank.
         """
-        return scale * math.log((self.candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
+        return selection_bound(scale, self.candidates)
 
     def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
         return error / self.error(noise, 1.0, rows, relation)

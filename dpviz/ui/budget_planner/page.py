@@ -183,9 +183,9 @@ class _Planner(Part):
         if name == "dpsgd":
             return tabs.trainers(panel, means, budget, self.delta), of_means
         if name == "search":
-            trainings = panel.number(tabs.TRAININGS, "trainings")
+            trainings, held_out = panel.number(tabs.TRAININGS, "trainings"), panel.number(tabs.HELD_OUT, "held_out")
             panel.check()
-            return tabs.price_of_search(budget, int(trainings or 2)), of_means
+            return tabs.price_of_search(means, budget, int(trainings or 2), int(held_out or 1)), of_means
         target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
         panel.check()
         if name == "rows":
