@@ -51,7 +51,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "events",
     ),
     # What is asked above how a budget is split.
-    "dpviz.privacy.statistics": ("analyses", "allocation", "noisy_means search"),
+    "dpviz.privacy.statistics": ("search", "analyses", "allocation", "noisy_means"),
     # Mistakes above tests, tests above what was released.
     "dpviz.privacy.verification": ("broken", "implementation", "transcripts"),
     # Accountants above single events, single events above closed forms.

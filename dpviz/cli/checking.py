@@ -20,7 +20,8 @@ BUDGETS = "Its numbers: epsilon=1; epsilon=1,delta=1e-6; rho=0.1; mu=1."
 
 @click.command()
 @click.argument("asked", nargs=-1, required=True, metavar="NAME=KIND[:NUMBER,…]…")
-@click.option("--rows", type=int, required=True, help="Number of rows of the table, which is public.")
+@click.option("--rows", type=int, required=True, help="Number of rows of the table, which is public unless:")
+@click.option("--secret-rows", is_flag=True, help="Rows are added or removed; --rows is assumed, for the errors.")
 @click.option("--rows-per-person", default=1, show_default=True, help="At most this many; all of them are protected.")
 @click.option("--budget", required=True, metavar="NAME=VALUE,…", help=BUDGETS)
 @click.option("--error", default=0.05, show_default=True, help="The relative error for which rows are computed.")
@@ -31,6 +32,7 @@ def statistics(
     *,
     asked: tuple[str, ...],
     rows: int,
+    secret_rows: bool,
     rows_per_person: int,
     budget: str,
     error: float,
@@ -45,7 +47,11 @@ def statistics(
     """
     planner = import_module("dpviz.exports.statistics")  # with its templates, which no other command needs
     plan = planner.statistics(
-        budget_of(budget), [_statistic(text) for text in asked], rows=rows, rows_per_person=rows_per_person
+        budget_of(budget),
+        [_statistic(text) for text in asked],
+        rows=rows,
+        rows_per_person=rows_per_person,
+        relation="add/remove-one" if secret_rows else "replace-one",
     )
     table = plan.to_frame(error)
     if report is not None:
@@ -54,7 +60,8 @@ def statistics(
         click.echo(table.to_json(orient="records", indent=2, force_ascii=False))
         return 0
     change = "one row" if rows_per_person == 1 else f"up to {rows_per_person:,} rows of a person"
-    click.echo(f"Guarantee of all together: {plan.budget.describe()}, {change} replaced, {rows:,} rows.\n")
+    change += " added or removed" if secret_rows else " replaced"
+    click.echo(f"Guarantee of all together: {plan.budget.describe()}, {change}, {plan.analyses.rows_text} rows.\n")
     columns = {"error": "95 % error", "unit": "unit", "noise": "noise", "scale": "scale", "rows_needed": "rows needed"}
     numbers_up = table.assign(error=table["error"].map(short_up), scale=table["scale"].map(short))
     printed = numbers_up.assign(rows_needed=[f"{count:,}" for count in table["rows_needed"]])

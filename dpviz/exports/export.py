@@ -75,7 +75,12 @@ def _noise_and_error(p: Planned) -> str:
     """Return sentences about the noise of one planned analysis `p` and about the error that it causes."""
     unit = f" {p.statistic.unit}" if p.statistic.unit else ""
     values = p.statistic.values
-    if p.standard_deviation is None:
+    if p.statistic.is_ratio(p.relation):
+        noise = (
+            f"{p.noise.capitalize()} noise is added to a sum and to the number of rows, which are not published but in "
+            f"their ratio. The error is for {p.rows:,} rows; with fewer it is larger."
+        )
+    elif p.standard_deviation is None:
         noise = (
             "One of its values is drawn at random, by far more often one near the wanted rank. How far off it is in "
             "ranks is how many rows lie in between."
@@ -368,7 +373,7 @@ def of_analyses(plan: Analyses, budget: Budget, delta: float, relative: float) -
     return notebook(
         "analyses",
         plan=plan,
-        change=protected_change("replace-one", plan.rows_per_person),
+        change=protected_change(plan.relation, plan.rows_per_person),
         noise=repr(plan.noise),
         kinds=sorted({"Analyses", *(type(statistic).__name__ for statistic in plan.statistics)}),
         currency=type(budget).__name__,

@@ -84,7 +84,7 @@ class Release:
             "measure": self.measure,
             "cost": self.cost,
             "planned": self.planned.scale,
-            "alone": noise == "selection" or (noise == "gaussian" and isinstance(statistic, Histogram)),
+            "alone": noise == "selection" or _has_own_filter(self.planned),
         }
         match statistic:
             case Histogram():
@@ -96,6 +96,11 @@ class Release:
         if isinstance(statistic, Quantile):
             values |= {"level": statistic.level, "values": statistic.candidates}
         return repr(values)
+
+
+def _has_own_filter(p: Planned) -> bool:
+    """Return whether OpenDP knows the sensitivity only in a privacy filter of one column: √2, of a replaced row."""
+    return p.noise == "gaussian" and isinstance(p.statistic, Histogram) and p.relation == "replace-one"
 
 
 def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> tuple[Release, ...]:
@@ -190,12 +195,15 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
         version=dpviz.__version__,
         plan=plan,
         budget=budget,
-        change=protected_change("replace-one", plan.rows_per_person),
+        change=protected_change(plan.relation, plan.rows_per_person),
+        secret=plan.relation == "add/remove-one",
         counting=whose_count(made, budget, counting),
         delta=repr(budget.own_delta(delta)),
         unit=made[0].unit,
         releases=made,
         selections=any(release.planned.noise == "selection" for release in made),
-        grouped=any(p.planned.noise == "gaussian" and isinstance(p.planned.statistic, Histogram) for p in made),
+        grouped=any(_has_own_filter(release.planned) for release in made),
+        sums=any(release.planned.statistic.title == "Sum" for release in made),
+        means=any(release.planned.statistic.title == "Mean" for release in made),
         cells={column: repr(texts) for column, texts in cells.items()},
     )

@@ -11,7 +11,7 @@ from dpviz.exports.export import to_report
 from dpviz.later import pd
 from dpviz.numbers import short_up
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import described
+from dpviz.privacy.events import Relation, described
 from dpviz.privacy.statistics.analyses import Analyses, Planned, Statistic, smallest_budget
 
 Error = Annotated[float, Between(0, 1)]
@@ -46,7 +46,7 @@ class Statistics:
             f"{name} ± {short_up(planned.error)}{planned.statistic.unit and ' '}{planned.statistic.unit}"
             for name, planned in self.planned.items()
         )
-        return f"<Statistics of {self.analyses.rows:,} rows at {self.budget.describe()}, 95 %: {'; '.join(errors)}>"
+        return f"<Statistics of {self.analyses.rows_text} rows at {self.budget.describe()}, 95 %: {'; '.join(errors)}>"
 
     def _repr_html_(self) -> str:
         """Return the table of `to_frame`, for Jupyter."""
@@ -136,6 +136,7 @@ def statistics(
     *,
     rows: int,
     rows_per_person: int = 1,
+    relation: Relation = "replace-one",
     noise: Literal["smaller", "laplace", "gaussian"] = "smaller",
 ) -> Statistics:
     """Plan counts, sums, means, histograms and quantiles of a table of your own under one budget; no data are read.
@@ -147,9 +148,12 @@ def statistics(
     asked : Count, Sum, Mean, Histogram or Quantile, or several of them
         With names that differ, and the declared ranges and bins.
     rows : int
-        Number of rows, which is public.
+        Number of rows, which is public under "replace-one".
     rows_per_person : int
         The largest number of rows of one person, all of which are protected together.
+    relation : "replace-one" or "add/remove-one"
+        Whether the rows of a person are replaced by others, or are added or removed. In the latter case the number of
+        rows is secret, and `rows` an assumption for the errors.
     noise : "smaller", "laplace" or "gaussian"
         Of numbers; quantiles are drawn by the exponential mechanism.
 
@@ -182,6 +186,7 @@ def statistics(
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"Several statistics are called {name!r}. Give each a name of its own.")
-    result = Statistics(Analyses(rows=rows, rows_per_person=rows_per_person, noise=noise, statistics=several), budget)
+    plan = Analyses(rows=rows, rows_per_person=rows_per_person, relation=relation, noise=noise, statistics=several)
+    result = Statistics(plan, budget)
     result.analyses.planned(budget)  # raises what is wrong now
     return result

@@ -63,11 +63,11 @@ class Ledger:
     Under a `Filter`, every replicate has its own sum of costs. Threads may share a ledger: the charge of one thread is
     booked before that of the next is checked.
 
-    relation : the neighbouring relation under which the events hold: that of their batches, and replace-one if they
+    relation : the neighbouring relation under which the events hold: that of their batches, and `otherwise` if they
         draw none. The constructor raises UserError if the batches have different ones.
     """
 
-    def __init__(self, terms: FixedEvents | Filter, replicates: int) -> None:
+    def __init__(self, terms: FixedEvents | Filter, replicates: int, otherwise: Relation = "replace-one") -> None:
         self.replicates = replicates
         self._lock = Lock()  # a sum that two threads read before either adds to it would pay for one of them only
         self._accounts: _FixedAccounts | _FilterAccounts
@@ -77,7 +77,7 @@ class Ledger:
         else:
             self._accounts = _FilterAccounts(terms, replicates)
             batch_relation = relation(terms.allowed.values())
-        self.relation: Relation = batch_relation or "replace-one"
+        self.relation: Relation = batch_relation or otherwise
 
     def charge(self, event: Event, times: np.ndarray | None = None) -> None:
         """Book `event` for each replicate, or raise LedgerError before anything is booked or drawn.

@@ -536,6 +536,8 @@ def test_statistics_are_those_of_the_planner_and_their_mistakes_are_sentences(sh
     assert dpviz.statistics(budget, statistics, rows=5000).to_frame()["error"].tolist() == [p.error for p in planned]
     code, out, _ = shell("statistics age=count --rows 5000 --rows-per-person 3 --budget epsilon=1 --json")
     assert code == 0 and json.loads(out)[0]["scale"] == pytest.approx(3)
+    code, out, _ = shell("statistics bins=histogram:9 --rows 5000 --secret-rows --budget epsilon=1")
+    assert code == 0 and "one row added or removed, about 5,000 rows" in out and re.search("laplace +1 ", out)
     code, out, _ = shell("statistics age=mean:0,100 --rows 5000 --budget epsilon=1")
     assert code == 0 and "ε = 1, one row replaced" in out and re.search("^age +0.06 ", out, re.M)
     for wrong, words in (

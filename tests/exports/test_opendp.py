@@ -24,6 +24,7 @@ from dpviz.exports.opendp import Release, releases, to_opendp, whose_count
 from dpviz.numbers import short_up
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import Relation
 from dpviz.privacy.statistics import analyses
 from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Mean, Quantile, Statistic, Sum
 
@@ -56,8 +57,9 @@ BUDGETS: list[Budget] = [
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
+@pytest.mark.parametrize("relation", ["replace-one", "add/remove-one"])
 @pytest.mark.parametrize("rows_per_person", [1, 3])
-def test_no_text_of_the_user_becomes_code(budget: Budget, rows_per_person: int) -> None:
+def test_no_text_of_the_user_becomes_code(budget: Budget, rows_per_person: int, relation: Relation) -> None:
     """Every mark of a hostile text is in a string literal, which is that text."""
     hostile = HOSTILE[:60]
     statistics = (
@@ -65,7 +67,7 @@ def test_no_text_of_the_user_becomes_code(budget: Budget, rows_per_person: int) 
         Histogram(name="b", column=f"{HOSTILE}'", keys=(hostile, "'", '"')),
         Mean(name=hostile, lowest=0.0, highest=1e-100),
     )
-    plan = Analyses(rows_per_person=rows_per_person, statistics=statistics)
+    plan = Analyses(rows_per_person=rows_per_person, relation=relation, statistics=statistics)
     program = to_opendp(plan, budget, 1e-6)
     compile(program, "release.py", "exec")
     tokens = [*tokenize.generate_tokens(io.StringIO(program).readline)]
@@ -95,7 +97,15 @@ def test_the_costs_meet_the_budget_by_opendps_count(budget: Budget, noise: str) 
 def loss_of(release: Release) -> Fraction:
     """By OpenDP's count, in the unit of the program."""
     cost = Fraction(release.cost)
+    if is_halved(release):
+        return 2 * (cost / 2) ** 2 / 2
     return cost**2 / 2 if release.measure != release.unit else cost
+
+
+def is_halved(release: Release) -> bool:
+    """Whether a mean is two releases of Laplace noise in a program that counts in ρ: half of ε costs a quarter of ρ."""
+    is_ratio = release.planned.statistic.is_ratio(release.planned.relation)
+    return is_ratio and release.measure != release.unit
 
 
 def test_what_opendps_count_costs_in_noise_and_what_the_planned_noise_costs_by_it() -> None:
@@ -165,7 +175,7 @@ epsilon = loss if UNIT == "epsilon" else epsilon_at(loss)
 refused = [refuses(key, chosen) for key, chosen in filters.items()]
 print(json.dumps([answers, loss, epsilon, refused, table.to_dict(as_series=False)]))
 """
-RUNS = [
+RUNS: list[tuple[Budget, str, int]] = [
     (PureDP(epsilon=1.0), "laplace", 1),
     (PureDP(epsilon=3.0), "laplace", 3),
     (ApproximateDP(epsilon=1.0, delta=1e-6), "laplace", 2),
@@ -180,29 +190,39 @@ RUNS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("budget", "noise", "rows_per_person"), RUNS, ids=str)
+@pytest.mark.parametrize(
+    ("budget", "noise", "rows_per_person", "relation"),
+    [*((*run, "replace-one") for run in RUNS), *((*run, "add/remove-one") for run in RUNS)],
+    ids=str,
+)
 def test_opendp_gives_the_planned_noise_for_the_planned_cost(
-    tmp_path: Path, budget: Budget, noise: str, rows_per_person: int
+    tmp_path: Path, budget: Budget, noise: str, rows_per_person: int, relation: Relation
 ) -> None:
-    plan = Analyses(rows=600, rows_per_person=rows_per_person, noise=noise, statistics=ALL)
+    plan = Analyses(rows=600, rows_per_person=rows_per_person, relation=relation, noise=noise, statistics=ALL)
     made = releases(plan, budget)
     answers, loss, epsilon, refused, table = run(tmp_path, to_opendp(plan, budget, 1e-7), RELEASE)
     assert [answer["scale"] for answer in answers] == pytest.approx([release.scale for release in made], rel=1e-9)
     assert loss == pytest.approx(float(sum(map(loss_of, made))), rel=1e-9) and refused == [True] * len(refused)
-    assert len(refused) == (1 if noise == "laplace" else 4)  # of Gaussian histograms, each has a filter of its own
+    # Of Gaussian histograms each has a filter of its own, where n is public.
+    assert len(refused) == (1 if noise == "laplace" or relation == "add/remove-one" else 4)
     delta = budget.own_delta(1e-7)
     if made[0].unit == "rho":
         assert epsilon == pytest.approx(closed_forms.zcdp_epsilon(loss, delta), rel=1e-6)
     if isinstance(budget, ApproximateDP):
         assert epsilon <= budget.epsilon
-        assert epsilon == pytest.approx(budget.epsilon, rel=1e-6)
+        assert epsilon == pytest.approx(budget.epsilon, rel=1e-6) or any(map(is_halved, made))
     elif not isinstance(budget, GaussianDP):
-        assert loss <= budget.limit and loss == pytest.approx(budget.limit, rel=1e-9)
+        assert loss <= budget.limit
+        if not any(map(is_halved, made)):
+            assert loss == pytest.approx(budget.limit, rel=1e-9)
     # What is read is what dpviz reads, and what is added is noise of that scale.
     is_noisy = False
     for answer, release in zip(answers, made, strict=True):
         statistic = release.planned.statistic
-        exact = analyses.computed(statistic, analyses.read(statistic, table))
+        exact = analyses.computed(statistic, analyses.read(statistic, table), relation)
+        if statistic.is_ratio(relation):
+            exact = 40 + 40 * exact[:1] / exact[1:]
+            assert abs(answer["value"] - exact[0]) < 3 * release.planned.error * release.factor
         if isinstance(statistic, Quantile):
             assert exact[round(answer["value"])] > -30 * release.scale
             continue
@@ -215,8 +235,9 @@ def test_opendp_gives_the_planned_noise_for_the_planned_cost(
 
 
 @pytest.mark.slow
-def test_twenty_statistics_with_hostile_names_columns_and_ranges_run(tmp_path: Path) -> None:
-    """As a whole, from a file to a file."""
+@pytest.mark.parametrize("relation", ["replace-one", "add/remove-one"])
+def test_twenty_statistics_with_hostile_names_columns_and_ranges_run(tmp_path: Path, relation: Relation) -> None:
+    """As a whole, from a file to a file; where the number of rows is secret, of one with another number."""
     hostile = HOSTILE[:60]
     some: tuple[Statistic, ...] = (
         Count(name=hostile, column="*", comparison="is one of", operands=("^a.*$", hostile)),
@@ -225,7 +246,7 @@ def test_twenty_statistics_with_hostile_names_columns_and_ranges_run(tmp_path: P
         Histogram(name="h", column="*", keys=(hostile, "'", '"')),
         Quantile(name="^a", lowest=-1e12, highest=1e12, candidates=3),
     )
-    plan = Analyses(rows=20, statistics=some * 4)
+    plan = Analyses(rows=20 if relation == "replace-one" else 1000, relation=relation, statistics=some * 4)
     program = to_opendp(plan, PureDP(epsilon=2.0), 1e-6)
     lines = ['"^.*$","^a","*"'] + [f'999999999999.{i % 10},{i},"{"^a.*$" if i % 2 else chr(39)}"' for i in range(20)]
     (tmp_path / "table.csv").write_text("\n".join(lines), encoding="utf-8")
@@ -237,7 +258,11 @@ def test_twenty_statistics_with_hostile_names_columns_and_ranges_run(tmp_path: P
     scales = [answer["scale"] for answer in found["answers"]]
     assert scales == pytest.approx([release.scale for release in made], rel=1e-9, abs=0)
     assert found["cost"]["epsilon"] == pytest.approx(2, rel=1e-9) and found["cost"]["epsilon"] <= 2
-    sum_ = found["answers"][1]  # the noise is in its steps, though 2e13 swallows some digits
+    sum_ = found["answers"][1]
+    if relation == "add/remove-one":
+        assert sum_["offset"] == 0 and abs(sum_["value"] - 2e13) < 30 * scales[1]
+        return
+    # The noise is in its steps, though 2e13 swallows some digits.
     assert sum_["offset"] == 20 * (1e12 - 1) and abs(sum_["steps"] * sum_["step"] - 0.45 * 20) < 1000
 
 

@@ -137,7 +137,6 @@ def test_a_page_that_is_loaded_again_has_the_table_that_was_edited(load: Load) -
         ([row("Bins", "Histogram", bins=2.5)], {}, "Bins: Bins must be a whole number"),
         ([row("Old", share=-1.0)], {}, "Old: Share must be between"),
         ([row("Old")], {"analyses_noise": "Gaussian"}, "Gaussian noise never gives pure ε-DP"),
-        ([row("Old")], {"sampling": "Poisson"}, "Choose another sampling than Poisson"),
         ([row("Old")], {"currency": "Attack bound"}, "not as Attack bound"),
         ([row("Old", declared="> 3")], {}, "Old: Begin with the column"),
         ([row("Age", "Histogram", declared="0; 9; 3")], {}, "Age: Histogram: every cut point must be larger"),
@@ -319,12 +318,61 @@ def test_what_is_said_of_a_name_is_no_markup(load: Load, kind: str) -> None:
     assert r"\!\[x\](http" in message and r"\$x\$" in message
 
 
-def test_analyses_protect_against_a_replaced_row_and_refuse_poisson_batches(load: Load) -> None:
-    """They use all rows and publish n: an added row is no neighbour of theirs."""
-    app = analyses(load, [row("count")])
-    said_first = next(caption.value for caption in app.caption if "Who is protected" in caption.value)
-    assert said_first.endswith(f"**Who is protected: replace-one.** {protected_change('replace-one')}")
-    assert "one row is exchanged, not added or removed" in said(analyses(load, [row("count")], sampling="Poisson"))
+def protected(app: AppTest) -> str:
+    """Who is protected, as said at the top."""
+    return next(caption.value for caption in app.caption if "Who is protected" in caption.value)
+
+
+def test_analyses_have_neighbours_of_their_own(load: Load) -> None:
+    """They use all rows, so the batches of the noisy means do not matter; whether n is public does."""
+    for settings in ({}, {"sampling": "Poisson"}):
+        app = analyses(load, [row("count")], **settings)
+        assert protected(app).endswith(f"**Who is protected: replace-one.** {protected_change('replace-one')}")
+    app.segmented_control(key="planner_analyses_relation").set_value("add/remove-one").run()
+    change = protected_change("add/remove-one")
+    assert protected(app).endswith(f"**Who is protected: add/remove-one.** {change}")
+    assert settings_of(app)["planner_analyses_relation"] == "Secret" and "in the data or not" in words(app)
+    broken = analyses(load, [row("x", "Magic")], analyses_relation="Secret")
+    assert protected(broken).endswith(change), "also of a table with a mistake"
+    other = planner(load, "Noise", analyses_relation="Secret")
+    assert "Who is protected: replace-one" in protected(other)
+    assert "The answer above holds under add/remove-one" in protected(other)
+
+
+def test_where_the_number_of_rows_is_secret_it_is_an_assumption(
+    load: Load, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ε = 1 in 5 parts, n = 1000: the scale is max(|a|, |b|)/0.2 of the sum, 1/0.2 of a bin, and s = 5000/0.4 of the
+    mean, whose error is 4.113 s/n; and all that is taken away says so."""
+    files: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(st, "download_button", lambda label, data, *, key, **_: files.update({key: data}))
+    app = analyses(load, EXAMPLE, epsilon="1", rows="1000", analyses_relation="Secret")
+    computed = results(app)
+    assert computed["Sensitivity"].tolist() == pytest.approx([1.0, 5000.0, 70.0, 1.0])
+    assert computed["95 % error"]["Income"] == pytest.approx(4.113 * 12.5, rel=1e-3)
+    assert computed["95 % error"]["Region"] == 15 and math.isnan(computed["Standard deviation"]["Income"])
+    lines = [line.rsplit(" ", 2) for line in printed(app, capsys).splitlines()]
+    assert [float(error) for *_, error in lines] == pytest.approx(computed["95 % error"].tolist(), rel=1e-3)
+    names: dict[str, Any] = {}
+    for cell in json.loads(files["planner_notebook"]())["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert names["table"]["error"].tolist() == pytest.approx(computed["95 % error"].tolist(), rel=1e-3)
+    report, program = files["planner_report"]().decode(), files["planner_opendp"]().decode()
+    assert "unit_of(contributions=ROWS_PER_PERSON)" in program
+    for page in (words(app), report, program):
+        assert "rows is secret" in page and "number of rows is public" not in page and "which is public" not in page
+    assert "about 1,000 rows" in report and "one row added or removed" in report
+
+
+def test_of_a_file_whose_number_of_rows_is_secret_only_names_are_taken(load: Load) -> None:
+    app = analyses(load, [row("Old")], analyses_relation="Secret", rows="5000")
+    data = "income,town\n" + "\n".join(f"{60_000 + k},T{k}" for k in range(40))
+    confirmed(app.file_uploader[0].upload("mine.csv", data.encode(), "text/csv").run())
+    app.multiselect(key="planner_columns").set_value(["income"]).run()
+    assert app.button(key="planner_columns_add").label == "Add to the table"
+    app.button(key="planner_columns_add").click().run()
+    assert not app.exception and app.number_input(key="planner_rows").value == 5000
 
 
 def test_whether_the_budget_is_enough_stands_first_whichever_tab_is_open(load: Load) -> None:

@@ -308,9 +308,14 @@ def test_what_each_training_of_a_search_may_cost(load: Load, capsys: pytest.Capt
     app = planner(load, "Search", trainings="40")
     assert "ε = 1 for each" in words(app) and "ε = 0.05 for each" in words(app)
     factors = bars(app, "Noise of each training against")
-    assert sorted(factors.values()) == pytest.approx([2, 3, 40]) and "PureDP(epsilon=1.0)" in printed(app, capsys)
-    app = planner(load, "Search", trainings="40", currency="μ-GDP")
-    assert list(bars(app, "Noise of each training against").values()) == pytest.approx([40**0.5])
+    lines = printed(app, capsys)
+    assert sorted(factors.values()) == pytest.approx([2, 3, 40, 40]) and "PureDP(epsilon=1.0)" in lines
+    below = math.log(39 * 19) / 1000  # of a thousand held-out rows, at ε = 2 and a range of 2/1000
+    assert float(lines.splitlines()[-1]) == pytest.approx(below)
+    assert f"at most {short_up(100 * below)} % of these rows fewer" in words(app)
+    app = planner(load, "Search", trainings="40", held_out="500", rows_per_person="3", currency="μ-GDP")
+    assert [*bars(app, "Noise of each training against").values()] == pytest.approx([40**0.5] * 2)
+    assert "nobody has rows on both sides, and at most 3 anywhere" in words(app)
     assert "State the total as (ε, δ)" in words(app)
 
 

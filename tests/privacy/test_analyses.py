@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
-from dpviz.privacy.events import Laplace, Repeat
+from dpviz.privacy.events import Laplace, Relation, Repeat
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
@@ -61,28 +61,62 @@ COMPUTED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "histogram": lambda rows: (rows[:, None] == VALUES).sum(0),
     "quantile": lambda rows: utilities(np.clip(rows, -1, 2)),
 }
+# Where the number of rows is secret, a mean is made of two numbers: in [-1, 2] the middle is 0.5, half the width 1.5.
+SECRET = COMPUTED | {"mean": lambda rows: np.array([(np.clip(rows, -1, 2) - 0.5).sum(), 1.5 * len(rows)])}
+RELATIONS: tuple[Relation, ...] = ("replace-one", "add/remove-one")
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("statistic", ALL, ids=lambda statistic: statistic.name)
-def test_sensitivities_are_the_largest_changes_over_all_neighbours(statistic: Statistic) -> None:
+def test_sensitivities_are_the_largest_changes_over_all_neighbours(statistic: Statistic, relation: Relation) -> None:
     """Over all tables of 5 rows with values in and beyond the declared range: never more, and attained; also where a
-    person has two of the rows, and all of them are replaced."""
+    person has two of the rows, and all of them are replaced, or added or removed."""
     cells = [-9.0, *VALUES, 9.0]
     for rows_per_person in (1, 2):
         most = {"l1": 0.0, "l2": 0.0, "linf": 0.0, "range": 0.0}
         persons = [*itertools.combinations_with_replacement(cells, rows_per_person)]
         for others in itertools.combinations_with_replacement(cells, ROWS - rows_per_person):
-            found = [COMPUTED[statistic.name](np.array([*others, *person])).astype(float) for person in persons]
-            for one, other in itertools.combinations(found, 2):
+            compute = (COMPUTED if relation == "replace-one" else SECRET)[statistic.name]
+            found = [compute(np.array([*others, *person])).astype(float) for person in persons]
+            pairs: Iterable[tuple[np.ndarray, np.ndarray]] = itertools.combinations(found, 2)
+            if relation == "add/remove-one":  # neighbours of the table without the person
+                pairs = itertools.product(found, [compute(np.array(others)).astype(float)])
+            for one, other in pairs:
                 change = one - other
                 sizes = (np.abs(change).sum(), np.linalg.norm(change), np.abs(change).max(), np.ptp(change))
                 most = {norm: max(most[norm], float(size)) for norm, size in zip(most, sizes, strict=True)}
         norms = ("linf", "range") if isinstance(statistic, Quantile) else ("l1", "l2", "linf")
         for norm in norms:
-            sensitivity = rows_per_person * statistic.sensitivity(norm, ROWS)  # type: ignore[arg-type]
-            # Two rows move the scores of this small table by a range of 3.5, as no rank is farther than 3.5 from q n.
-            largest = 3.5 if rows_per_person > 1 and norm == "range" else sensitivity
+            sensitivity = rows_per_person * statistic.sensitivity(norm, ROWS, relation)  # type: ignore[arg-type]
+            # Two rows move the scores of this small table by a range of 3.5 (2.3), as no rank is farther from q n.
+            is_cut = rows_per_person > 1 and norm == "range"
+            largest = {"replace-one": 3.5, "add/remove-one": 2.3}[relation] if is_cut else sensitivity
             assert most[norm] == pytest.approx(largest)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_error_of_a_mean_of_secretly_many_rows_is_a_bound_that_is_attained(noise: str) -> None:
+    """At a mean of (1 - e)/2 of the range below its end, 5 % of the releases are off by more, a half of them at each
+    side, and nowhere more of them; at all sizes of the noise, up to that which hides everything."""
+    random, draws = np.random.default_rng(11), 200_000
+    budget = PureDP(epsilon=1.0) if noise == "laplace" else GaussianDP(mu=1.0)
+    for rows in (1, 4, 8, 20, 1000):
+        plan = Analyses(rows=rows, noise=noise, relation="add/remove-one", statistics=(Mean(lowest=-1.0, highest=1.0),))
+        (p,) = plan.planned(budget)
+        assert p.scale == pytest.approx(2.0 if noise == "laplace" else math.sqrt(2)) and p.standard_deviation is None
+        x, y = (getattr(random, "normal" if noise == "gaussian" else noise)(0, p.scale, draws) for _ in range(2))
+        worst = max(0.0, 1 - 1.001 * p.error)
+        for mean in (1.0, worst, 0.5, 0.0, -worst):
+            count = np.where(rows + y > 0, rows + y, np.nan)
+            ratio = np.nan_to_num(np.clip((mean * rows + x) / count, -1, 1))
+            share = (np.abs(ratio - mean) > p.error).mean()
+            assert share <= 0.05 + 5 * math.sqrt(0.05 / draws)
+            if rows == 1000 and abs(mean) == worst:
+                assert share == pytest.approx(0.05, abs=5 * math.sqrt(0.05 / draws))
+        assert p.drowned == (p.error == 2) == (rows < (5 if noise == "laplace" else 2))
+        needed = p.rows_needed(0.01)
+        errors = [plan.replaced(rows=n).planned(budget)[0].error for n in (needed, needed - 1)]
+        assert errors[0] <= 0.02 < errors[1]
 
 
 def test_a_person_with_k_rows_gets_k_times_the_noise() -> None:
@@ -215,9 +249,11 @@ def test_a_plan_is_its_json_and_its_python() -> None:
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
-@pytest.mark.parametrize("rows_per_person", [1, 3])
-def test_the_smallest_budget_meets_all_errors_and_no_smaller_one_does(budget: Budget, rows_per_person: int) -> None:
-    plan = Analyses(rows=2000, rows_per_person=rows_per_person, statistics=ALL)
+@pytest.mark.parametrize(("rows_per_person", "relation"), [(1, "replace-one"), (3, "replace-one"), (2, RELATIONS[1])])
+def test_the_smallest_budget_meets_all_errors_and_no_smaller_one_does(
+    budget: Budget, rows_per_person: int, relation: Relation
+) -> None:
+    plan = Analyses(rows=2000, rows_per_person=rows_per_person, relation=relation, statistics=ALL)
     for errors in ((40.0, 300.0, 0.06, 50.0, 90.0), (7.0, 900.0, 0.5, 400.0, 150.0)):
         smallest = smallest_budget(plan, errors, budget)
         assert type(smallest.budget) is type(budget)

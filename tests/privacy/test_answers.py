@@ -8,34 +8,40 @@ import pytest
 
 from dpviz.errors import UserError
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, ZeroConcentratedDP
-from dpviz.privacy.events import Event
+from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.statistics import analyses
 from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Mean, Quantile, Statistic, Sum
-from tests.privacy.test_analyses import ALL, COMPUTED, ROWS, VALUES
+from tests.privacy.test_analyses import ALL, COMPUTED, RELATIONS, ROWS, SECRET, VALUES
 
 HOSTILE = [-np.inf, -1e308, -9.0, *VALUES, 0.4, 9.0, 1e308, np.inf, np.nan]
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("statistic", ALL, ids=lambda statistic: statistic.name)
-def test_no_row_moves_an_answer_by_more_than_is_paid_for(statistic: Statistic) -> None:
-    """Any row replaced by any other, missing and infinite ones included."""
+def test_no_row_moves_an_answer_by_more_than_is_paid_for(statistic: Statistic, relation: Relation) -> None:
+    """Any row replaced by any other, or added or removed, missing and infinite ones included."""
     norms = ("linf", "range") if isinstance(statistic, Quantile) else ("l1", "l2", "linf")
     for others in itertools.combinations([*VALUES, -np.inf, 0.4, np.nan], ROWS - 1):
-        found = [analyses.computed(statistic, np.array([*others, cell])) for cell in HOSTILE]
-        for one, other in itertools.combinations(found, 2):
+        found = [analyses.computed(statistic, np.array([*others, cell]), relation) for cell in HOSTILE]
+        pairs = [*itertools.combinations(found, 2)]
+        if relation == "add/remove-one":
+            pairs = [(one, analyses.computed(statistic, np.array(others), relation)) for one in found]
+        for one, other in pairs:
             change = one - other
             sizes = {"l1": np.abs(change).sum(), "l2": np.linalg.norm(change), "linf": np.abs(change).max()}
             sizes["range"] = change.max() - change.min()
             for norm in norms:
-                assert sizes[norm] <= statistic.sensitivity(norm, ROWS) * (1 + 1e-9)  # type: ignore[arg-type]
+                assert sizes[norm] <= statistic.sensitivity(norm, ROWS, relation) * (1 + 1e-9)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("statistic", [*ALL[1:3], ALL[4]], ids=lambda statistic: statistic.name)
 def test_what_is_computed_is_what_was_asked(statistic: Statistic) -> None:
     for rows in itertools.combinations_with_replacement([-9.0, *VALUES, 9.0], ROWS):
         values = np.array(rows)
-        np.testing.assert_allclose(analyses.computed(statistic, values), COMPUTED[statistic.name](values), atol=1e-12)
+        for relation, oracle in zip(RELATIONS, (COMPUTED, SECRET), strict=True):
+            exact = analyses.computed(statistic, values, relation)
+            np.testing.assert_allclose(exact, oracle[statistic.name](values), atol=1e-12)
 
 
 def test_counts_and_bins_by_hand() -> None:
@@ -82,10 +88,13 @@ def test_what_is_declared_is_what_is_read_of_each_cell(
 
 
 @pytest.mark.one_in(3)
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(
     "budget", [PureDP(epsilon=2.0), ApproximateDP(epsilon=1.0), ZeroConcentratedDP(rho=0.1)], ids=lambda b: b.name
 )
-def test_the_answers_are_as_far_off_as_planned_and_cost_it(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answers_are_as_far_off_as_planned_and_cost_it(
+    budget: Budget, relation: Relation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     charged: list[Event] = []
     charge = Ledger.charge
 
@@ -94,7 +103,7 @@ def test_the_answers_are_as_far_off_as_planned_and_cost_it(budget: Budget, monke
         charge(ledger, event, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Ledger, "charge", watched)
-    planned = Analyses(rows=400, statistics=ALL).planned(budget)
+    planned = Analyses(rows=400, relation=relation, statistics=ALL).planned(budget)
     generator = np.random.default_rng(4)
     table = analyses.made_up(ALL, 400, generator)
     columns = [analyses.read(p.statistic, table) for p in planned]
@@ -123,6 +132,18 @@ def test_a_column_that_does_not_fit_is_a_sentence_that_quotes_nothing_of_it() ->
         with pytest.raises(UserError, match="age needs 20 numbers") as raised:
             analyses.released(planned, [column, np.zeros(20)])  # type: ignore[list-item]
         assert "secret" not in str(raised.value)
+
+
+def test_a_secret_number_of_rows_is_not_compared_with_the_plan() -> None:
+    """A table of any size is taken, even of none; a refusal would tell of its size."""
+    statistics = (Count(name="c"), Mean(name="m", highest=9.0), Quantile(name="q"))
+    plan = Analyses(rows=100, rows_per_person=2, relation="add/remove-one", statistics=statistics)
+    for rows in (0, 1, 7, 400):
+        people = np.arange(rows) // 2
+        answers = analyses.released(plan.planned(PureDP(epsilon=1.0)), [np.ones(rows)] * 3, 5, people)
+        assert 0 <= answers[1] <= 9 and 0 <= answers[2] <= 1
+    with pytest.raises(UserError, match="Somebody has more rows"):
+        analyses.released(plan.planned(PureDP(epsilon=1.0)), [np.ones(3)] * 3, 5, np.zeros(3))
 
 
 def test_of_each_person_so_many_rows_count_as_the_plan_says() -> None:

@@ -1,5 +1,6 @@
 """The best of many trainings: what is claimed of it against the law of the best, computed exactly."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import stats
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, RenyiDP
+from dpviz.privacy.events import Relation
 from dpviz.privacy.statistics import search
 
 RANDOM = {way: shape for way, shape in search.SHAPES.items() if shape is not None}
@@ -59,9 +61,41 @@ def test_the_best_of_gaussian_trainings_keeps_within_its_epsilon(shape: float, r
     assert epsilon > closed_forms.gdp_epsilon(math.sqrt(2 * rho), delta), "it is not free"
 
 
+@pytest.mark.parametrize(
+    ("relation", "rows_per_person"), [("replace-one", 1), ("replace-one", 2), ("add/remove-one", 1)]
+)
+def test_the_choice_on_held_out_rows_costs_the_budget_and_falls_short_by_as_much_as_is_said(
+    relation: Relation, rows_per_person: int
+) -> None:
+    """Three trainings, five held-out rows that any of them gets right or wrong, k of a person: the law of the choice,
+    exactly, on all tables and their neighbours."""
+    epsilon, rows, k = 1.5, 5, rows_per_person
+    cells = np.array([*itertools.product((0, 1), repeat=3)])
+
+    def chances(table: np.ndarray) -> np.ndarray:
+        """Of each training: e^(η u/Δ), u the number of right rows, Δ the range of its change."""
+        weights = np.exp(epsilon * table.sum(0) / ((2 if relation == "replace-one" else 1) * k))
+        return weights / weights.sum()
+
+    largest = 0.0
+    for others in itertools.combinations_with_replacement(cells, rows - k):
+        laws = [chances(np.array([*others, *rest])) for rest in itertools.product(cells, repeat=k)]
+        pairs = itertools.product(laws, laws)
+        if relation == "add/remove-one":
+            pairs = itertools.product(laws, [chances(np.array(others).reshape(-1, 3))])
+        largest = max(largest, *(float(np.abs(np.log(one / other)).max()) for one, other in pairs))
+    assert 0.6 * epsilon < largest <= epsilon + 1e-9
+    # All trainings but one get as many rows fewer right as is said: 5 % of the choices are such a one.
+    below = search.shortfall(PureDP(epsilon=epsilon), 40, 200, k, relation)
+    scores = np.array([[1.0]] + [[1 - below]] * 39).T
+    weights = np.exp(epsilon * 200 * (scores - 1) / ((2 if relation == "replace-one" else 1) * k))
+    assert weights[0, 1:].sum() / weights.sum() == pytest.approx(0.05)
+    assert search.shortfall(PureDP(epsilon=epsilon), 40, 1) == 1.0
+
+
 def test_what_a_training_may_cost() -> None:
     pure = search.search_budgets(PureDP(epsilon=2.0), 40.0)
-    assert [b.limit for b in pure.values() if b] == pytest.approx([1.0, 2 / 3, 0.05])
+    assert [b.limit for b in pure.values() if b] == pytest.approx([1.0, 2 / 3, 0.05, 0.05])
     mu = search.search_budgets(GaussianDP(mu=1.0), 40.0)
     assert mu["logarithmic"] is mu["geometric"] is None and mu["all"] and mu["all"].limit == pytest.approx(40**-0.5)
     total = ApproximateDP(epsilon=2.0, delta=1e-6)
@@ -73,7 +107,11 @@ def test_what_a_training_may_cost() -> None:
             else search.searched_epsilon(rho, 40.0, shape, 1e-6)
         )
         assert spent == pytest.approx(2.0, rel=1e-6) and spent <= 2.0
+    assert pure["selection"] == pure["all"]
     with pytest.raises(UserError, match="at least 2"):
         search.search_budgets(PureDP(), 1.0)
+    for wrong in ((1, 9), (9, 0)):
+        with pytest.raises(UserError, match="at least 2"):
+            search.shortfall(PureDP(), *wrong)
     with pytest.raises(UserError, match="State the total"):
         search.search_budgets(RenyiDP(), 40.0)

@@ -56,14 +56,13 @@ def test_what_was_bought_before_the_run_counts_in_every_reading() -> None:
 
 def _worth(texts: list[str], deltas: list[float]) -> None:
     from dpviz.experiments.experiment import Experiment
-    from dpviz.privacy.statistics.noisy_means import NoisyMeans
     from dpviz.ui.budget_planner import view
     from dpviz.ui.experiment import guarantee
 
     for text, delta in zip(texts, deltas, strict=True):
         experiment = Experiment.from_json(text)
         guarantee.line(experiment, experiment.plans(), delta)
-        view.worth(experiment.budget, NoisyMeans(), delta)
+        view.worth(experiment.budget, "replace-one", 1, delta)
 
 
 def test_no_number_after_at_most_is_below_what_it_bounds() -> None:

@@ -1,7 +1,8 @@
 """Planned analyses: counts, sums, means, histograms and quantiles of a table, with their noise and their error.
 
-Plans are made without reading data: noise and errors follow from declared ranges and the number of rows n, which is
-public. The neighbouring relation is replace-one: all rows of one person, at most k, are replaced by as many others.
+Plans are made without reading data: noise and errors follow from declared ranges and the number of rows n. Under
+replace-one all rows of one person, at most k, are replaced by as many others, and n is public; under add/remove-one
+they are added or removed, n is secret, and the n of a plan is an assumption, on which errors depend and no noise.
 THEORY.md, section 11, has the derivations. Only `released` and the functions below it work with columns of data.
 """
 
@@ -17,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, StringConstraints, model_validator
-from scipy.special import ndtr, ndtri
+from scipy.special import lambertw, ndtr, ndtri
 
 from dpviz import resources
 from dpviz.errors import UserError
@@ -26,7 +27,7 @@ from dpviz.numbers import rounded_up, short, short_up
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.currencies import Noise
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Relation
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.privacy.releases import Norm, Query
@@ -35,7 +36,7 @@ from dpviz.privacy.statistics.allocation import Analysis, Share
 from dpviz.privacy.statistics.noisy_means import PeoplesRows
 from dpviz.specification import Specification, choice, number
 
-_WHY: Mapping[str, str] = resources.data(__package__, "words.toml")["WHY"]
+_WHY: Mapping[Relation, Mapping[str, str]] = resources.data(__package__, "words.toml")["WHY"]
 
 CONFIDENCE = 0.95
 _NORMAL = float(-ndtri((1 - CONFIDENCE) / 2))  # a normal number is within so many standard deviations
@@ -43,6 +44,7 @@ _ROOT = math.sqrt(2 * math.pi)
 MOST = 20  # largest number of statistics in a plan
 NARROWEST = 1e-100  # smallest width of a column's range with which all computed numbers are finite
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
+RELATIONS: Mapping[str, str] = {"replace-one": "Public", "add/remove-one": "Secret"}
 Key = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60)]  # text of a cell
 NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
 
@@ -53,8 +55,35 @@ def error_bound(noise: Noise, scale: float, values: int = 1) -> float:
     It solves P(all |X| ≤ t) = 0.95, where the left side is (1 - e^(-t/b))^k for Laplace noise of scale b, and (2 Φ(t/σ)
     - 1)^k for Gaussian noise of standard deviation σ.
     """
-    chance_of_excess = -math.expm1(math.log(CONFIDENCE) / values)  # that a single noise exceeds t
-    return scale * float(-math.log(chance_of_excess) if noise == "laplace" else -ndtri(chance_of_excess / 2))
+    chance = _chance_of_excess(values)
+    return scale * float(-math.log(chance) if noise == "laplace" else -ndtri(chance / 2))
+
+
+def _chance_of_excess(values: int) -> float:
+    """Return the probability with which each of k = `values` independent errors may exceed a bound that all keep with
+    95 % probability."""
+    return -math.expm1(math.log(CONFIDENCE) / values)
+
+
+def selection_bound(scale: float, candidates: int) -> float:
+    """Return by how much the utility of what the exponential mechanism selects is, with 95 % probability, at most below
+    the largest one.
+
+    It is the k for which the bound P(k or more below) ≤ x/(1 + x) with x = (N - 1) e^(-k/scale) is 5 %, where N is the
+    number of candidates. scale : of the Gumbel noise that it amounts to, the range of the change over η.
+    """
+    return scale * math.log((candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
+
+
+def ratio_bound(noise: Noise, scale: float, values: int = 1) -> float:
+    """Return the t that, with 95 % probability, none of k = `values` noisy ratios is off by more than t/n.
+
+    A ratio is (S + X)/(n + Y), clipped to [-1, 1], with |S| ≤ n and independent noises X, Y of this scale. The t solves
+    P(|X + Y| ≤ t)^k = 0.95 (THEORY.md, section 11), where P(|X + Y| > t) is (1 + t/(2b)) e^(-t/b) for Laplace noise.
+    """
+    if noise == "gaussian":
+        return math.sqrt(2) * error_bound(noise, scale, values)
+    return scale * (-float(lambertw(-2 * math.exp(-2) * _chance_of_excess(values), -1).real) - 2)
 
 
 class Statistic(Specification):
@@ -116,19 +145,22 @@ class Statistic(Specification):
         """Text that describes the statistic with all declared numbers, as "Mean of values clipped to [0, 80]"."""
 
     @abstractmethod
-    def sensitivity(self, norm: Norm, rows: int) -> float:
-        """Return the largest change of the statistic, in `norm`, when one of the table's `rows` is replaced."""
+    def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
+        """Return the largest change of the statistic, in `norm`, when one of the table's `rows` is replaced, or when a
+        row is added or removed."""
 
-    def why(self, rows: int) -> str:
+    def why(self, rows: int, relation: Relation = "replace-one") -> str:
         """Return sentences for the screen that explain the sensitivity in a table of this number of rows."""
-        return _WHY[self.title]
+        return _WHY[relation][self.title]
 
-    def rows_needed(self, error: float, rows: int, relative: float) -> int:
-        """Return the smallest number of rows with which the relative error is at most `relative`.
+    def is_ratio(self, relation: Relation) -> bool:
+        """Return whether a noisy sum is divided by a noisy count, since nobody may know the number of rows."""
+        return False
 
-        error : the (absolute) error in a table of `rows` rows.
-        """
-        return max(1, math.ceil(error / relative))
+    def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
+        """Return the smallest number of rows with which the relative error is at most `relative`, with the share of the
+        budget that has this noise in a table of `rows` rows."""
+        return max(1, math.ceil(self.error(noise, scale, rows, relation) / relative))
 
     def mechanism(self, noise: Noise) -> Noise:
         """Return the mechanism that protects the statistic, in a plan that protects numbers by this noise."""
@@ -138,13 +170,13 @@ class Statistic(Specification):
         """Return the standard deviation of the noise in each number; None if it depends on the data."""
         return scale * (math.sqrt(2) if noise == "laplace" else 1.0)
 
-    def error(self, noise: Noise, scale: float, values: int = 1) -> float:
+    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
         """Return the error that, with 95 % probability, none of `values` of the statistic's numbers exceeds."""
         bound = error_bound(noise, scale, values)
         # A whole number with noise of at most k + 1/2 is off by at most k after rounding.
         return max(0.0, math.ceil(bound - 0.5)) if self.whole else bound
 
-    def scale_for(self, noise: Noise, error: float) -> float:
+    def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
         """Return the largest scale of the noise with which `error` is at most this."""
         bound = math.floor(error) + 0.5 if self.whole else error
         return bound / error_bound(noise, 1.0)
@@ -207,8 +239,20 @@ class Ranged(Statistic):
         below, above = (z * ndtr(sign * z) + sign * math.exp(-z * z / 2) / _ROOT for z, sign in ((low, 1), (high, -1)))
         return self.spread * float(below + above)
 
-    def why(self, rows: int) -> str:
-        return _WHY[self.title].format(width=short_up(self.width, 6), rows=rows, share=short_up(self.width / rows))
+    @property
+    def farthest(self) -> float:
+        """Distance from 0 to the farther end of the declared range, max(|a|, |b|)."""
+        return max(abs(self.lowest), abs(self.highest))
+
+    def why(self, rows: int, relation: Relation = "replace-one") -> str:
+        return _WHY[relation][self.title].format(
+            width=short_up(self.width, 6),
+            rows=rows,
+            share=short_up(self.width / rows),
+            farthest=short_up(self.farthest, 6),
+            half=short_up(self.width / 2, 6),
+            range=short_up(self.sensitivity("range", rows, relation)),
+        )
 
 
 class Count(Statistic):
@@ -252,7 +296,7 @@ class Count(Statistic):
             return f"Count{self.of_column} of the rows that satisfy a condition"
         return f"Count of the rows where “{self.reads}” {self.comparison} {_listed(self.operands)}"
 
-    def sensitivity(self, norm: Norm, rows: int) -> float:
+    def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         return 1.0
 
 
@@ -268,8 +312,8 @@ class Sum(Ranged):
     title: ClassVar[str] = "Sum"
     of: ClassVar[str] = "n (b − a)"
 
-    def sensitivity(self, norm: Norm, rows: int) -> float:
-        return self.width
+    def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
+        return self.width if relation == "replace-one" else self.farthest
 
     def sampling_error(self, rows: int) -> float:
         return _NORMAL * self._deviation * math.sqrt(rows)
@@ -280,12 +324,15 @@ class Sum(Ranged):
     def reference(self, rows: int) -> float:
         return rows * self.width
 
-    def rows_needed(self, error: float, rows: int, relative: float) -> int:
-        return max(1, math.ceil(error / (relative * self.width)))
+    def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
+        return max(1, math.ceil(self.error(noise, scale, rows, relation) / (relative * self.width)))
 
 
 class Mean(Ranged):
     """The mean of a column: its sum divided by the public number of rows.
+
+    Under add/remove-one the number of rows is secret: two numbers are released with noise of one scale, Σ (x - c) and
+    h n, where c is the middle and h half the width of the range, and the mean is c + h times their ratio.
 
     >>> import dpviz
     >>> dpviz.statistics(dpviz.PureDP(epsilon=1), dpviz.Mean("age", lowest=0, highest=100), rows=10_000)
@@ -296,8 +343,23 @@ class Mean(Ranged):
     title: ClassVar[str] = "Mean"
     of: ClassVar[str] = "b − a"
 
-    def sensitivity(self, norm: Norm, rows: int) -> float:
+    def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
+        if self.is_ratio(relation):  # each of the two numbers moves by at most h
+            return self.width / {"l1": 1.0, "l2": math.sqrt(2), "linf": 2.0, "range": 1.0}[norm]
         return self.width / rows
+
+    def is_ratio(self, relation: Relation) -> bool:
+        return relation == "add/remove-one"
+
+    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
+        if self.is_ratio(relation):
+            return min(self.width, ratio_bound(noise, scale, values) / rows)
+        return super().error(noise, scale, rows, relation, values)
+
+    def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
+        if self.is_ratio(relation):
+            return error * rows / ratio_bound(noise, 1.0)
+        return super().scale_for(noise, error, rows, relation)
 
     def sampling_error(self, rows: int) -> float:
         return _NORMAL * self._deviation / math.sqrt(rows)
@@ -308,8 +370,10 @@ class Mean(Ranged):
     def reference(self, rows: int) -> float:
         return self.width
 
-    def rows_needed(self, error: float, rows: int, relative: float) -> int:
-        return max(1, math.ceil(error * rows / (relative * self.width)))
+    def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
+        if self.is_ratio(relation):
+            return max(1, math.ceil(ratio_bound(noise, scale) / (relative * self.width)))
+        return max(1, math.ceil(self.error(noise, scale, rows, relation) * rows / (relative * self.width)))
 
 
 class Histogram(Statistic):
@@ -377,7 +441,9 @@ class Histogram(Statistic):
         declared = f"keys: {_listed(self.keys)}" if self.keys else "bins"
         return f"Histogram{self.of_column} over {self.bins:,} declared {declared}"
 
-    def sensitivity(self, norm: Norm, rows: int) -> float:
+    def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
+        if relation == "add/remove-one":
+            return 1.0
         return {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}[norm]
 
 
@@ -412,8 +478,9 @@ class Quantile(Ranged):
         """Distance from the wanted rank to the farther end of the table, relative to n."""
         return max(self.level, 1 - self.level)
 
-    def sensitivity(self, norm: Norm, rows: int) -> float:
-        return 2.0 if norm == "range" else 1.0
+    def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
+        one = 1.0 if relation == "replace-one" else max(self.level, 1 - self.level)
+        return 2 * one if norm == "range" else one
 
     def mechanism(self, noise: Noise) -> Noise:
         return "selection"
@@ -421,16 +488,15 @@ class Quantile(Ranged):
     def standard_deviation(self, noise: Noise, scale: float) -> float | None:
         return None
 
-    def error(self, noise: Noise, scale: float, values: int = 1) -> float:
+    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
         """Return the error in ranks that is not exceeded with 95 % probability, for any data.
 
-        It is the k for which the bound P(error ≥ k) ≤ x/(1 + x) with x = (N - 1) e^(-k/scale) is 5 %, where N is the
-        number of candidates. The values of the column are rounded to candidates, so one candidate has the wanted rank.
+        The values of the column are rounded to candidates, so one candidate has the wanted rank.
         """
-        return scale * math.log((self.candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
+        return selection_bound(scale, self.candidates)
 
-    def scale_for(self, noise: Noise, error: float) -> float:
-        return error / self.error(noise, 1.0)
+    def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
+        return error / self.error(noise, 1.0, rows, relation)
 
     def sampling_error(self, rows: int) -> float:
         return _NORMAL * math.sqrt(rows * self.level * (1 - self.level))  # ranks between sample and wanted quantile
@@ -447,13 +513,15 @@ class Planned:
     """A statistic with the share of the budget that it gets.
 
     share : its release; the noise scale in it is that for a sensitivity of 1.
-    rows : n, the number of rows of the table. rows_per_person : k, the largest number of rows of one person.
+    rows : n, the number of rows of the table; under add/remove-one it is an assumption. rows_per_person : k, the
+        largest number of rows of one person. relation : the neighbouring relation.
     """
 
     statistic: Statistic
     share: Share
     rows: int
     rows_per_person: int = 1
+    relation: Relation = "replace-one"
 
     @property
     def event(self) -> Event:
@@ -468,7 +536,12 @@ class Planned:
     @property
     def sensitivity(self) -> float:
         """Sensitivity of the statistic to the k rows of a person, in the norm of its mechanism (`NORMS`)."""
-        return self.rows_per_person * self.statistic.sensitivity(NORMS[self.noise], self.rows)
+        return self.rows_per_person * self.statistic.sensitivity(NORMS[self.noise], self.rows, self.relation)
+
+    @property
+    def why(self) -> str:
+        """Sentences for the screen that explain how far one row moves the statistic."""
+        return self.statistic.why(self.rows, self.relation)
 
     @property
     def scale(self) -> float:
@@ -479,18 +552,20 @@ class Planned:
     @property
     def standard_deviation(self) -> float | None:
         """Standard deviation of the noise in each number; None if it depends on the data."""
+        if self.statistic.is_ratio(self.relation):
+            return None
         return self.statistic.standard_deviation(self.noise, self.scale)
 
     @property
     def error(self) -> float:
         """Error that the noise in a single number does not exceed with 95 % probability."""
-        return self.statistic.error(self.noise, self.scale)
+        return self.statistic.error(self.noise, self.scale, self.rows, self.relation)
 
     @property
     def largest_error(self) -> float | None:
         """Error that, with 95 % probability, none of the statistic's numbers exceeds; None if there is only one."""
         values = self.statistic.values
-        return self.statistic.error(self.noise, self.scale, values) if values > 1 else None
+        return self.statistic.error(self.noise, self.scale, self.rows, self.relation, values) if values > 1 else None
 
     @property
     def drowned(self) -> bool:
@@ -500,7 +575,7 @@ class Planned:
     def rows_needed(self, relative: float) -> int:
         """Return the smallest number of rows with which the 95 % error, relative to `statistic.of`, is at most
         `relative`, with the same share of the same budget."""
-        return self.statistic.rows_needed(self.error, self.rows, relative)
+        return self.statistic.rows_needed(self.noise, self.scale, self.rows, self.relation, relative)
 
     @property
     def relative_error(self) -> float:
@@ -524,7 +599,19 @@ class Analyses(PeoplesRows):
         label="Noise of numbers",
         help="Pure ε allows only Laplace noise. Under the other guarantees Gaussian noise is often smaller.",
     )
+    relation: Relation = choice(
+        "replace-one",
+        RELATIONS,
+        label="Number of rows",
+        help="Public: a row may be replaced. Secret: a row may be added or removed; n is then an assumption, on which "
+        "only errors depend.",
+    )
     statistics: tuple[Statistic, ...] = Field(min_length=1, max_length=MOST)
+
+    @property
+    def rows_text(self) -> str:
+        """Number of rows in words: "10,000", or "about 10,000" where it is secret and assumed."""
+        return f"{'about ' * (self.relation == 'add/remove-one')}{self.rows:,}"
 
     def planned(self, budget: Budget) -> tuple[Planned, ...]:
         """Return each statistic with its share of the budget, in proportion to its weight.
@@ -566,14 +653,16 @@ def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[Planned, ...]
     analyses = [Analysis(name=s.name, noise=s.mechanism(noise), weight=s.weight) for s in plan.statistics]
     shares = allocation.split(budget, analyses, "proportional")
     return tuple(
-        Planned(statistic, share, plan.rows, plan.rows_per_person)
+        Planned(statistic, share, plan.rows, plan.rows_per_person, plan.relation)
         for statistic, share in zip(plan.statistics, shares, strict=True)
     )
 
 
 def _spread(planned: tuple[Planned, ...]) -> float:
-    """Return Σ log of the standard deviations, to compare plans: the difference of two does not depend on units."""
-    return math.fsum(math.log(p.standard_deviation) for p in planned if p.standard_deviation is not None)
+    """Return Σ log of the noises' standard deviations, to compare plans: the difference of two does not depend on
+    units."""
+    deviations = (p.statistic.standard_deviation(p.noise, p.scale) for p in planned)
+    return math.fsum(math.log(deviation) for deviation in deviations if deviation is not None)
 
 
 @dataclass(frozen=True)
@@ -630,13 +719,13 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smal
 def _event(statistic: Statistic, noise: Noise, error: float, plan: Analyses) -> Event:
     """Return the release of a statistic whose 95 % error is `error`."""
     kinds: Mapping[Noise, Callable[[float], Event]] = {"laplace": Laplace, "gaussian": Gaussian, "selection": ExpMech}
-    sensitivity = plan.rows_per_person * statistic.sensitivity(NORMS[noise], plan.rows)
-    return kinds[noise](sensitivity / statistic.scale_for(noise, error))
+    sensitivity = plan.rows_per_person * statistic.sensitivity(NORMS[noise], plan.rows, plan.relation)
+    return kinds[noise](sensitivity / statistic.scale_for(noise, error, plan.rows, plan.relation))
 
 
 # ----------------------------------------------------------------------------------- the release, computed from columns
-# Whatever values a column has, its statistic changes by at most the planned sensitivity if one row is replaced: values
-# are clipped, missing ones count as the lowest value of the range, and bins that were not declared are not counted.
+# Whatever values a column has, its statistic changes by at most the planned sensitivity between neighbours: values are
+# clipped, missing ones count as the lowest value of the range, and bins that were not declared are not counted.
 
 
 def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndarray:
@@ -644,7 +733,7 @@ def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndar
 
     people : (n,) the person of each row: numbers or texts. seed : of the choice, which is public. It is as if at random
         among the rows of a person, by a hash of the person and of the row's number among theirs: it looks at no other
-        column, and not at other people. The number of rows that remain is public, too.
+        column, and not at other people. Where the number of rows is public, that of those that remain is, too.
     """
     rows_of: dict[str, list[tuple[bytes, int]]] = {}
     for row, person in enumerate(map(str, np.asarray(people).tolist())):
@@ -658,8 +747,9 @@ def released(
 ) -> list[Any]:
     """Release every planned statistic of a table; return for each a number, or the numbers (B,) of a histogram.
 
-    columns : one for each statistic, with its values in the n rows, as `read` takes them from a table: True or False
-        for a count; numbers for a sum, a mean or a quantile; the index of the bin, from 0, for a histogram.
+    columns : one for each statistic, with its values in the n rows (any number of rows under add/remove-one), as `read`
+        takes them from a table: True or False for a count; numbers for a sum, a mean or a quantile; the index of the
+        bin, from 0, for a histogram.
     seed : of the noise; None draws a new, unknown one.
     people : (n,) the person of each row; not needed where every row is a person of its own.
 
@@ -667,24 +757,24 @@ def released(
     arithmetic: noise in floating-point numbers is not safe for data that must be protected (Mironov 2012). Raises
     UserError for a column that does not consist of n numbers, and where a person may have more rows than is planned.
     """
-    _check_people(planned, people)
-    ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), 1)
+    numbers = [_numbers(p, column) for p, column in zip(planned, columns, strict=True)]
+    _check_people(planned, people, len(numbers[0]))
+    ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), 1, planned[0].relation)
     mechanisms = Mechanisms(ledger, drawn_seed(seed))
-    return [_answer(p, _numbers(p, column), mechanisms) for p, column in zip(planned, columns, strict=True)]
+    return [_answer(p, column, mechanisms) for p, column in zip(planned, numbers, strict=True)]
 
 
-def _check_people(planned: Sequence[Planned], people: ArrayLike | None) -> None:
-    """Raise UserError unless no person has more rows than the plans allow."""
+def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: int) -> None:
+    """Raise UserError unless no person has more rows than the plans allow; `people` must have as many rows."""
     most = min(p.rows_per_person for p in planned)
     if people is None and most == 1:
         return
-    if people is None or np.shape(people) != (planned[0].rows,):
+    if people is None or np.shape(people) != (rows,):
         raise UserError(
-            f"Give `people`: the person of each of the {planned[0].rows:,} rows. The plan is for people with up to "
-            f"{most:,} rows.",
+            f"Give `people`: the person of each of the rows. The plan is for people with up to {most:,} rows.",
             title="Whose rows are these?",
         )
-    if np.unique(np.asarray(people), return_counts=True)[1].max() > most:
+    if np.unique(np.asarray(people), return_counts=True)[1].max(initial=0) > most:
         raise UserError(
             f"Somebody has more rows than the {most:,} of the plan. Keep `rows_kept(people, {most})` of the "
             "table, and plan with their number.",
@@ -695,37 +785,48 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None) -> None:
 def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
     """Release one planned statistic of a column (n,): a number, or the numbers (B,) of a histogram."""
     statistic, event = planned.statistic, planned.event
-    query = Query(computed(statistic, column)[None], planned.sensitivity, NORMS[planned.noise])
+    exact = computed(statistic, column, planned.relation)[None]
+    query = Query(exact, planned.sensitivity, NORMS[planned.noise], relation=planned.relation)
     if isinstance(statistic, Quantile):
         index = int(mechanisms.exponential(query, event)[0, 0])
         return float(np.linspace(statistic.lowest, statistic.highest, statistic.candidates)[index])
     release = mechanisms.laplace if planned.noise == "laplace" else mechanisms.gaussian
     noisy = release(query, event)[0]
+    if isinstance(statistic, Ranged) and statistic.is_ratio(planned.relation):
+        total, count = noisy.tolist()
+        ratio = max(-1.0, min(1.0, total / count)) if count > 0 else 0.0
+        return (statistic.lowest + statistic.highest) / 2 + statistic.width / 2 * ratio
     answer = np.round(noisy).astype(int) if statistic.whole else noisy
     return answer if statistic.values > 1 else answer.item()
 
 
 def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
     """Return the column as n numbers, (n,); raise UserError, which quotes none of its values, if it is anything
-    else."""
+    else. Under add/remove-one n may be any."""
     try:
         numbers = np.asarray(column, dtype=float)
     except (TypeError, ValueError):
         numbers = None
-    if numbers is None or numbers.shape != (p.rows,):
+    is_public = p.relation == "replace-one"
+    if numbers is None or numbers.ndim != 1 or (is_public and len(numbers) != p.rows):
         raise UserError(
-            f"{p.statistic.name} needs {p.rows:,} numbers, or True or False, one for each row.",
+            f"{p.statistic.name} needs {f'{p.rows:,} ' * is_public}numbers, or True or False, one for each row.",
             title="This column does not fit the plan",
         )
     return numbers
 
 
-def computed(statistic: Statistic, column: np.ndarray) -> np.ndarray:
+def computed(statistic: Statistic, column: np.ndarray, relation: Relation = "replace-one") -> np.ndarray:
     """Return the exact, not private value of a statistic of a column (n,): (1,), or (B,) for a histogram with B bins.
 
-    For a quantile, they are the utilities of the N candidates, (N,).
+    For a quantile, they are the utilities of the N candidates, (N,); for a mean under add/remove-one Σ (x - c) and h n,
+    (2,), with the middle c and half the width h of the range.
     """
     match statistic:
+        case Mean() if statistic.is_ratio(relation):
+            middle, half = (statistic.lowest + statistic.highest) / 2, statistic.width / 2
+            centred = np.clip(_clipped(statistic, column) - middle, -half, half)
+            return np.array([centred.sum(), half * len(column)])
         case Count():
             return np.array([np.count_nonzero(np.nan_to_num(column))], dtype=float)  # missing values are not counted
         case Sum():

@@ -33,7 +33,7 @@ def protected_change(relation: Relation, rows_per_person: int = 1) -> str:
     who = "One row" if one else f"All rows of one person, at most {rows_per_person:,},"
     if relation == "replace-one":
         return f"{who} may be exchanged for {'any other' if one else 'as many others'}; the number of rows is public."
-    return f"{who} may be added or removed; the number of rows and the sizes of batches are secret."
+    return f"{who} may be added or removed; the number of rows is secret."
 
 
 class PeoplesRows(Specification):
@@ -142,9 +142,9 @@ class NoisyMeans(PeoplesRows):
             "all": f"Every mean uses all rows, so an exchange moves it by up to {k}2C/n.",
             "wor": "Each mean uses a fresh batch of exactly m rows, which must stay secret: what is saved is that "
             f"{whose} probably not in it. In the batch, an exchange moves the mean by up to {k}2C/m.",
-            "poisson": "Each row takes part with probability m/n by itself, sums are divided by the fixed m, and the "
-            f"change moves the result by up to {k}C/m. An exchange is two such changes, so a number stated here "
-            "protects less than the same number under replace-one.",
+            "poisson": "Each row takes part with probability m/n by itself, and how many do is secret, too. Sums are "
+            f"divided by the fixed m, and the change moves the result by up to {k}C/m. An exchange is two such "
+            "changes, so a number stated here protects less than the same number under replace-one.",
             "blocks": "The rows are cut into blocks of m, whatever their values, and each block is used once per pass. "
             f"A row is in one block only, so a pass costs as much as one mean{'' if one else ' that moves by k · 2C/m'}"
             ", but there is no credit for chance.",

@@ -1,6 +1,7 @@
 """The price of a search: many trainings on the same data, of which only the best one is published.
 
-The score that decides which is best is part of the training, so it is paid with it. THEORY.md, section 11.
+The score that decides which is best is part of the training, so it is paid with it; or the exponential mechanism
+chooses by scores on rows that no training has seen. THEORY.md, section 11.
 """
 
 import math
@@ -14,11 +15,20 @@ from dpviz.arguments import Positive, checked
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import ExpMech, Relation
+from dpviz.privacy.statistics.analyses import selection_bound
 
 # Ways to search, by name: the shape η of the number of trainings, which is random; None for a fixed number.
-SHAPES: Mapping[str, float | None] = MappingProxyType({"logarithmic": 0.0, "geometric": 1.0, "all": None})
+SHAPES: Mapping[str, float | None] = MappingProxyType(
+    {"logarithmic": 0.0, "geometric": 1.0, "all": None, "selection": None}
+)
 WAYS: Mapping[str, str] = MappingProxyType(
-    {"logarithmic": "random, logarithmic law", "geometric": "random, geometric law", "all": "fixed, all paid for"}
+    {
+        "logarithmic": "random, logarithmic law",
+        "geometric": "random, geometric law",
+        "all": "fixed, all paid for",
+        "selection": "fixed, chosen on held-out rows",
+    }
 )
 _ORDERS = 1 + np.geomspace(1e-2, 1e5, 4000)  # orders of Rényi divergences that are tried
 
@@ -59,8 +69,9 @@ def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
     """Return what a single training may cost if publishing the best of about `mean` of them costs `budget`, by way.
 
     Pure ε gives pure ε: ε/(2 + η) for a random number (Liu, Talwar 2019; Papernot, Steinke 2022, Corollary 3), ε/T for
-    a fixed one. (ε, δ) gives ρ of each training. For a random number no ρ and no μ of the whole is known: None. Raises
-    UserError for other guarantees, and for fewer than 2 trainings.
+    a fixed one. (ε, δ) gives ρ of each training. For a random number no ρ and no μ of the whole is known: None. In all
+    ways but "selection", for which see `shortfall`, a training pays for its score, too. Raises UserError for other
+    guarantees, and for fewer than 2 trainings.
     """
     if mean < 2:
         raise UserError("A search has at least 2 trainings.", title="Nothing to search")
@@ -70,7 +81,7 @@ def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
     if isinstance(budget, ApproximateDP):
         return {way: ZeroConcentratedDP.of(_largest_rho(budget, mean, shape)) for way, shape in SHAPES.items()}
     if budget.currency is None:
-        raise UserError("State the total as ε, (ε, δ), ρ or μ.", title="No price of a search in this currency")
+        raise _no_price()
     return {way: type(budget).of(budget.amount / mean) if shape is None else None for way, shape in SHAPES.items()}
 
 
@@ -86,6 +97,34 @@ def noise_factors(budget: Budget, mean: float) -> dict[str, float]:
     power = 1.0 if budget.pure else 0.5  # amounts are ε, ρ and μ²
     costs = search_budgets(budget, mean)
     return {way: (whole.amount / cost.amount) ** power for way, cost in costs.items() if cost is not None}
+
+
+def _no_price() -> UserError:
+    """Return the error for a guarantee in whose currency no price of a search is known."""
+    return UserError("State the total as ε, (ε, δ), ρ or μ.", title="No price of a search in this currency")
+
+
+@checked
+def shortfall(
+    budget: Budget, trainings: int, held_out: int, rows_per_person: int = 1, relation: Relation = "replace-one"
+) -> float:
+    """Return by how much, with 95 % probability, the published one of a fixed number of trainings has at most a lower
+    score than the best one, if it is chosen by the exponential mechanism.
+
+    The score is the share of `held_out` rows that a training gets right; they are set aside without looking at them, no
+    training sees them, and a person with rows among them has all rows there. So the choice costs the others nothing: it
+    gets `budget` of its own. Raises UserError as `search_budgets` does, and without a held-out row.
+    """
+    if budget.currency is None and not isinstance(budget, ApproximateDP):
+        raise _no_price()
+    if trainings < 2 or held_out < 1:
+        raise UserError("Choose among at least 2 trainings, on at least 1 held-out row.", title="Nothing to search")
+    event = budget.release("selection")
+    assert isinstance(event, ExpMech)
+    # A replaced row may raise some shares by 1/n and lower others; one that is added or removed moves the numbers of
+    # right rows, by which it is chosen then, in one direction.
+    moves = (2 if relation == "replace-one" else 1) * rows_per_person / held_out
+    return min(1.0, selection_bound(moves / event.eta, trainings))
 
 
 def _largest_rho(budget: ApproximateDP, mean: float, shape: float | None) -> float:

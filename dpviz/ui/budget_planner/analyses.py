@@ -1,7 +1,7 @@
 """Planned analyses: a table of counts, sums, means, histograms and quantiles, and the budget share of each."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import partial
@@ -18,7 +18,7 @@ from dpviz.exports.export import to_report
 from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots import planner_figures
 from dpviz.privacy.budgets import Budget, GaussianDP
-from dpviz.privacy.events import described
+from dpviz.privacy.events import Relation, described
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.analyses import (
     Analyses,
@@ -67,10 +67,10 @@ _HELP = (
     "steps the bound on its error."
 )
 WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 1e-6, 1.0, scale="log")
-NOISE = "analyses_noise"  # key of the control of `_noise`
+SETTINGS = {"relation": "analyses_relation", "noise": "analyses_noise"}  # keys of the plan's own controls, by field
 _REFERENCES = "in % of the declared range (sums: n times it); counts, bins and ranks in % of all n rows"
 COUNTINGS = {"opendp": "OpenDP's", "dpviz": "dpviz's"}
-SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
+SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, Δ/η"}
 
 
 class Names(File):
@@ -99,7 +99,10 @@ def view(
     st.markdown(texts.ANALYSES)
     table = _table(panel)
     _take_columns(panel, table)
-    plan = _plan(means, table.rows(is_open=True), panel.control(_noise(), NOISE))
+    rows = table.rows(is_open=True)
+    with st.container(horizontal=True):
+        settings = {name: panel.control(_control(name), key) for name, key in SETTINGS.items()}
+    plan = _plan(means, rows, settings)
     figures: Shown = []
     if head is not None:
         with head:
@@ -126,7 +129,7 @@ def answer(
     """
     with head:
         try:
-            plan = _plan(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
+            plan = _stored_plan(panel, means)
             return _show_verdict(panel, plan, budget, wanted, question)
         except UserError as error:
             st.caption(f"{sentence(error.title)}: see “Your analyses”.")
@@ -136,33 +139,38 @@ def answer(
 def releases(panel: Panel, means: NoisyMeans, budget: Budget) -> Releases | None:
     """Return the planned statistics as releases, while their table is not drawn; None if they cannot be planned."""
     with suppress(UserError):
-        plan = _plan(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
+        plan = _stored_plan(panel, means)
         return _releases(plan.planned(budget))
     return None
 
 
-def _noise() -> Control:
-    """Return the control of the kind of noise."""
-    return next(control for control in Analyses.controls() if control.name == "noise")
+def relation(panel: Panel) -> Relation:
+    """Return the neighbouring relation that is chosen for the statistics."""
+    chosen: Relation = panel.peek(_control("relation"), SETTINGS["relation"])
+    return chosen
 
 
-def _plan(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
-    """Return the plan of the analyses in the table's rows.
+def _control(name: str) -> Control:
+    """Return the control of a field of the plan."""
+    return next(control for control in Analyses.controls() if control.name == name)
 
-    Raises UserError for neighbours that these analyses do not allow, for no rows, and for rows that are not possible.
+
+def _stored_plan(panel: Panel, means: NoisyMeans) -> Analyses:
+    """Return the plan while its table is not drawn; errors are those of `_plan`."""
+    settings = {name: panel.peek(_control(name), key) for name, key in SETTINGS.items()}
+    return _plan(means, _table(panel).rows(is_open=False), settings)
+
+
+def _plan(means: NoisyMeans, rows: Sequence[Row], settings: Mapping[str, str]) -> Analyses:
+    """Return the plan of the analyses in the table's rows, with its `SETTINGS`.
+
+    Raises UserError for no rows, and for rows that are not possible.
     """
-    if means.relation != "replace-one":
-        raise UserError(
-            "These analyses publish the number of rows, so that one row is exchanged, not added or removed. Choose "
-            "another sampling than Poisson in the sidebar.",
-            title="Another kind of neighbours",
-        )
     statistics = _statistics(rows)
     if not statistics:
         raise NotYet("Add a row: what you want to know, and its range or its bins.", title="Nothing is asked yet")
     return Settings(
-        Analyses,
-        {"rows": means.rows, "rows_per_person": means.rows_per_person, "noise": noise, "statistics": statistics},
+        Analyses, {"rows": means.rows, "rows_per_person": means.rows_per_person, "statistics": statistics, **settings}
     ).build()
 
 
@@ -288,13 +296,16 @@ def _take(panel: Panel, table: EditedTable, name: str, smallest: Smallest) -> No
 
 def _releases(planned: Sequence[Planned]) -> Releases:
     """Return the planned statistics as releases, for the chart of the attacker and for the assumptions."""
+    first = planned[0]
+    constants = texts.DECLARED if first.relation == "replace-one" else texts.DECLARED_SECRET
     return Releases(
         events=allocation.composed([(p.share.analysis, p.event) for p in planned]),
         name=f"the plan below ({planner_view.analyses(len(planned))})",
-        protects=protected_change("replace-one", planned[0].rows_per_person),
+        relation=first.relation,
+        protects=protected_change(first.relation, first.rows_per_person),
         batches="Every analysis uses all rows.",
         composition=texts.FIXED_SHARES,
-        constants=texts.DECLARED if planned[0].rows_per_person == 1 else f"{texts.DECLARED} {texts.FEW_ROWS}",
+        constants=constants if first.rows_per_person == 1 else f"{constants} {texts.FEW_ROWS}",
     )
 
 
@@ -316,10 +327,11 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
             help=texts.NUMBER_HELP,
         )
         kind = right.selectbox("Asked of each", [*KINDS], index=[*KINDS].index("Mean"), key=panel.key("columns_kind"))
+        rows = len(file.frame) if relation(panel) == "replace-one" else None
         st.button(
-            f"Add to the table, with n = {len(file.frame):,}",
+            "Add to the table" + (f", with n = {rows:,}" if rows is not None else ""),
             on_click=_add,
-            args=(panel, table, names, kind, len(file.frame)),
+            args=(panel, table, names, kind, rows),
             disabled=not names,
             key=panel.key("columns_add"),
         )
@@ -333,13 +345,13 @@ def _safe_name(position: int, name: str) -> str:
     return f"Column {position}" if re.fullmatch(r"[\d\s.,:/+-]*", name) else name
 
 
-def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, count: int) -> None:
-    """Add analyses of one kind to the table, and set the number of rows to `count`; for callbacks.
+def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, rows: int | None) -> None:
+    """Add analyses of one kind to the table, and set the number of rows unless that is None; for callbacks.
 
     The ranges stay empty: they must not be read from the file.
     """
     table.add([(name[:60], kind, _column(kind, name), None, None, None, None, 1.0, None, None, None) for name in names])
-    panel.write({"rows": count, "columns": []})
+    panel.write({"columns": []} if rows is None else {"rows": rows, "columns": []})
 
 
 def _column(kind: str, name: str) -> str:
@@ -360,7 +372,7 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float)
     if plan.rows_per_person > 1:
         k = f"{plan.rows_per_person:,}"
         st.markdown(f"The {k} rows of a person together move each of them {k} times as far, which the noise pays for.")
-    st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.statistic.why(p.rows)}" for p in planned))
+    st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.why}" for p in planned))
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.of_events(allocation.together([p.share for p in planned], delta))
     kinds = sorted({type(p.statistic).__name__ for p in planned})

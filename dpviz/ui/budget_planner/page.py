@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import privacy
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.statistics.noisy_means import NoisyMeans
+from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
 from dpviz.ui import downloads, explain, glossary, links
 from dpviz.ui.budget_planner import accuracy, analyses, tabs, texts, view
 from dpviz.ui.budget_planner.view import Releases
@@ -104,8 +104,15 @@ class _Planner(Part):
                 foot = st.container(horizontal=True, vertical_alignment="center")
             with below:
                 planned = self._sections(means, budget, answer)
-            protects = planned.protects if planned else view.protected(means)
-            foot.caption(f":material/group: **Who is protected: {means.relation}.** {protects}")
+            is_of_means = self.about != "statistics"
+            relation = means.relation if is_of_means else analyses.relation(self.panel)  # of the answer
+            protects = protected_change(relation, means.rows_per_person)
+            if planned is not None:
+                protects = planned.protects
+                if planned.relation != relation:
+                    protects += f" The answer above holds under {relation}."
+                    relation = planned.relation
+            foot.caption(f":material/group: **Who is protected: {relation}.** {protects}")
             with chart:
                 if by_curve == "curve":
                     self.figures = view.attack_chart(self.panel, budget, means, planned) + self.figures
@@ -176,9 +183,9 @@ class _Planner(Part):
         if name == "dpsgd":
             return tabs.trainers(panel, means, budget, self.delta), of_means
         if name == "search":
-            trainings = panel.number(tabs.TRAININGS, "trainings")
+            trainings, held_out = panel.number(tabs.TRAININGS, "trainings"), panel.number(tabs.HELD_OUT, "held_out")
             panel.check()
-            return tabs.price_of_search(budget, int(trainings or 2)), of_means
+            return tabs.price_of_search(means, budget, int(trainings or 2), int(held_out or 1)), of_means
         target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
         panel.check()
         if name == "rows":
@@ -188,9 +195,9 @@ class _Planner(Part):
 
     def _worth(self, means: NoisyMeans, budget: Budget) -> Planned:
         """Draw what the guarantee is worth, and where others stand; the attacker is one of what is released."""
-        view.worth(budget, means, self.delta)
         is_of_means = self.about != "statistics"
         releases = view.of_means(means, budget) if is_of_means else analyses.releases(self.panel, means, budget)
+        view.worth(budget, releases.relation if releases else means.relation, means.rows_per_person, self.delta)
         return view.others(budget, self.delta), releases
 
     def _open(self) -> None:

@@ -99,6 +99,7 @@ def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
     return Releases(
         events=allocation.composed([(share.analysis, share.event) for share in shares]),
         name=f"the split below ({planner_view.analyses(len(shares))})",
+        relation=means.relation,
         protects=protected_change(means.relation, means.rows_per_person),
         batches=texts.OWN_ROWS,
         composition=texts.ACCOUNTED,
@@ -164,6 +165,8 @@ _HELP = "Scale of the noise in every mean, for the what-ifs. Empty: half of what
 TARGET = Control("target", "Noise you can live with", _HELP, None, float, 1e-12, 1e6, scale="log", optional=True)
 _HELP = "Of which the best one is published; on average, where the number is random."
 TRAININGS = Control("trainings", "Trainings", _HELP, 40, int, 2, 1_000_000, scale="log")
+_HELP = "Rows that no training sees, set aside without looking at them; what it gets right of them is its score."
+HELD_OUT = Control("held_out", "Held-out rows", _HELP, 1000, int, 1, 1_000_000, scale="log")
 CHECKPOINTS = 10  # points of a curve over the steps, without T itself and the end of the budget
 LONGEST = 10_000  # largest number of steps in such a chart
 LONGEST_BAR = 300.0  # times the shortest bar; next to a longer one the shortest would be invisible
@@ -375,8 +378,10 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
     )
 
 
-def price_of_search(budget: Budget, trainings: int) -> Shown:
+def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out: int) -> Shown:
     """Draw what each of many trainings may cost if the best one is published; return the chart.
+
+    held_out : number of rows by which the exponential mechanism chooses, if it does.
 
     Raises UserError for a guarantee in whose currency no price of a search is known.
     """
@@ -390,19 +395,23 @@ def price_of_search(budget: Budget, trainings: int) -> Shown:
     st.markdown("\n".join(f"- {way.capitalize()}: **{size}** for each." for way, size in sizes.items()))
     if len(sizes) < len(costs):
         st.caption(texts.SEARCH_UNKNOWN)
+    below = search.shortfall(budget, trainings, held_out, means.rows_per_person, means.relation)
+    by_person = texts.SEARCH_PEOPLE.format(k=means.rows_per_person) if means.rows_per_person > 1 else ""
+    st.markdown(texts.SEARCH_HELD_OUT.format(rows=held_out, below=short_up(100 * below), by_person=by_person))
     factors = {search.WAYS[way]: factor for way, factor in search.noise_factors(budget, trainings).items()}
     planned = f"search.search_budgets({budget.to_python()}, {trainings})"
+    settings = f"{trainings}, {held_out}, {means.rows_per_person}, {means.relation!r}"
     figures = planner_view.chart(
         "search",
         planner_figures.bars(factors, "Noise of each training, times that of a single one"),
         "What the search costs in noise",
         "Noise of each training against that of a single one with the whole budget, by way to search",
-        "Random numbers of trainings: Papernot and Steinke 2022. The score by which the best one is chosen is part of "
-        "its training, and paid with it.",
+        "Random numbers of trainings: Papernot and Steinke 2022. Unless held-out rows decide, the score by which the "
+        "best one is chosen is part of its training, and paid with it.",
     )
     planner_view.in_python(
         f"from dpviz.privacy.budgets import {type(budget).__name__}\nfrom dpviz.privacy.statistics import search\n\n"
-        f"print({planned})"
+        f"print({planned})\nprint(search.shortfall({budget.to_python()}, {settings}))"
     )
     return figures
 

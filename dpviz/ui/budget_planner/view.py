@@ -15,7 +15,7 @@ from dpviz.plots.elements.chart import chart as worded_chart
 from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
 from dpviz.privacy.deployments import AS_OF, deployments
-from dpviz.privacy.events import Event
+from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.statistics.noisy_means import Guarantee, NoisyMeans
 from dpviz.ui import charts, components
 from dpviz.ui.budget_planner import texts
@@ -34,12 +34,13 @@ class Releases:
     """Releases planned in the open section, for the chart of the attacker and for the assumptions.
 
     events : the privacy events of all releases together. name : name of the releases in the chart, with their number.
-    protects : who is protected, in words.
+    relation : the neighbouring relation under which they are private. protects : who is protected, in words.
     batches, composition, constants : sentences for `explain.assumptions`.
     """
 
     events: tuple[Event, ...]
     name: str
+    relation: Relation
     protects: str
     batches: str
     composition: str
@@ -57,6 +58,7 @@ def of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> R
     return Releases(
         events,
         f"the noise below ({means.iterations:,} noisy mean{'s' * (means.iterations != 1)})",
+        means.relation,
         protected(means),
         texts.NEIGHBOURS.format(relation=means.relation),
         texts.MEANS_FIXED,
@@ -111,10 +113,10 @@ def currencies(budget: Budget, delta: float) -> None:
         st.caption(" ".join(missing))
 
 
-def worth(budget: Budget, means: NoisyMeans, delta: float) -> None:
+def worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float) -> None:
     """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and its
     value in every currency."""
-    sentences = budget.consequences(means.relation, means.rows_per_person)
+    sentences = budget.consequences(relation, rows_per_person)
     st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
     currencies(budget, delta)
 
@@ -202,7 +204,8 @@ def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None)
         with_plan = f" {short_up(count)} with the plan,"
     right["also with any algorithm of this guarantee"] = count = 50 * (1 + budget.advantage())
     rows, were = ("row", "was") if means.rows_per_person == 1 else ("rows", "were")
-    chance = f"{were} replaced or not" if means.relation == "replace-one" else f"{were} in the data or not"
+    relation = planned.relation if planned else means.relation
+    chance = f"{were} replaced or not" if relation == "replace-one" else f"{were} in the data or not"
     return chart(
         "people_attacked",
         planner_figures.of_hundred(right),
@@ -226,7 +229,8 @@ def attack_chart(panel: Panel, budget: Budget, means: NoisyMeans, planned: Relea
         right = f"right in at most {short_up(50 * (1 + advantage))} of 100 such cases"
         sentence = f"Of {name}, as a whole: {right}."
     unit = "one row" if means.rows_per_person == 1 else "the rows of one person"
-    change = "replaced" if means.relation == "replace-one" else "added or removed"
+    relation = planned.relation if planned else means.relation
+    change = "replaced" if relation == "replace-one" else "added or removed"
     return chart(
         "tradeoff",
         planner_figures.tradeoff(budget.tradeoff(rates), curve, name),
