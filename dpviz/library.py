@@ -68,7 +68,7 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
         value = of.to_epsilon_at(delta)
         return float("inf") if value is None else value
     if isinstance(of, Plan):
-        return accountants.tightest(of.events, delta, of.facts.released).epsilon
+        return accountants.tightest(of.statement.events, delta, of.statement.facts.released).epsilon
     events = of if isinstance(of, Sequence) else [of]
     return accountants.tightest(events, delta).epsilon
 

@@ -33,7 +33,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "arguments",
         "later",
         "errors",
-        "checkpoints numbers one_thread processes resources templates",
+        "checkpoints numbers one_thread people processes resources templates",
     ),
     "dpviz.families": (" ".join(FAMILIES),),
     "dpviz.problems": ("values", "nonconvex", "games linear tuning", "base", "model private_bounds"),

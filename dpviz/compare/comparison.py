@@ -9,7 +9,7 @@ import numpy as np
 
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan, Privacy
-from dpviz.experiments.results import PASSES, Cost, composed, spent
+from dpviz.experiments.results import PASSES, Cost, composed, reading, spent
 from dpviz.experiments.summary import Series, Summary
 from dpviz.later import pd
 from dpviz.privacy.accounting import accountants
@@ -144,7 +144,7 @@ def currencies(sides: Sequence[Side]) -> tuple[Currency, ...]:
 
     There may be none. Losses in one of these currencies add up over runs.
     """
-    plans = [plan for side in sides for plan in side.plans.values() if plan.private]
+    plans = [plan.statement for side in sides for plan in side.plans.values() if plan.private]
     return tuple(currency for currency in UNITS if all(np.isfinite(plan.spent(currency)[-1]) for plan in plans))
 
 
@@ -222,6 +222,7 @@ def _used(plan: Plan, iterations: np.ndarray, currency: Currency | None, delta: 
     Without a currency it is ε at δ, computed for up to POINTS of the iterations and nan for the others, which `curves`
     leaves out: ε rises like a root, so that an interpolated value would be too small.
     """
+    plan = plan.statement
     if currency is not None:
         return plan.spent(currency)[iterations]
     indices = np.unique(np.geomspace(1, len(iterations), POINTS).round().astype(int)) - 1
@@ -238,11 +239,7 @@ def _epsilon(plan: Plan, iteration: int, delta: float) -> float:
 
 def readings(side: Side, delta: float) -> dict[str, float]:
     """Compute ε at δ of one run of every private method of a side by the tightest accountant, by the method's label."""
-    return {
-        label: accountants.tightest(plan.events, delta, plan.facts.released).epsilon
-        for label, plan in side.plans.items()
-        if plan.private
-    }
+    return {label: reading(plan, plan.iterations, delta).epsilon for label, plan in side.plans.items() if plan.private}
 
 
 def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
@@ -294,7 +291,7 @@ def together(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = F
     # Releases by which facts of a problem were learned count once, also if several sides have this problem.
     side_by_problem = {side.experiment.problem.to_json(): side for side in sides}
     # All plans of a side have these facts in common, so that its first one is enough.
-    first_plans = [next(iter(side.plans.values())) for side in side_by_problem.values()]
+    first_plans = [next(iter(side.plans.values())).statement for side in side_by_problem.values()]
     earlier = [event for plan in first_plans for event in plan.facts.released]
     runs_by_side = []  # for each side with private methods, their plans and numbers of runs
     for side in sides:

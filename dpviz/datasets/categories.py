@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -18,7 +18,7 @@ from dpviz.datasets.base import MAX_BOUND, DataSpecification, data_seed, rows_nu
 from dpviz.datasets.bundled import DECLARED
 from dpviz.datasets.uploads import parsing
 from dpviz.datasets.uploads.columns import in_order
-from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, check_rows, shown
+from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, check_named, check_rows, shown
 from dpviz.datasets.uploads.parsing import as_number, classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
@@ -247,13 +247,15 @@ def prepare_categories(
     columns: Mapping[str, parsing.Declared],
     identity: str | None = None,
     reading: Reading | None = None,
+    person: str | None = None,
+    rows_per_person: int = 1,
 ) -> PreparedCategories:
     """Prepare some columns of a table from `read_table`: the array of codes, and the specification that made it.
 
     columns : the declared categories of every column to keep, as texts or as `Bins` of a numeric column. They must come
         from knowledge about the column, not from the file. Numbers are compared as such: 1.0 is "1". Every list
         gets a last category "other", which takes missing values and all that are not listed.
-    identity, reading : as in `upload.prepare`.
+    identity, reading, person, rows_per_person : as in `upload.prepare`.
 
     Raises UserError for a column that does not exist, a list or edges that cannot be used, and too many combinations.
     """
@@ -262,9 +264,12 @@ def prepare_categories(
     check_rows(len(frame), len(frame))
     listed, edges = parsing.declared_lists(columns)
     check_columns(frame, list(columns))
+    check_named(frame, "person", person, None, list(columns))
     check_domain({name: len(categories) for name, categories in listed})
-    upload = prepared(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading)
-    return PreparedCategories(upload.table, upload.specification, unlisted=parsing.unlisted(upload.table, listed))
+    people: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
+    upload = prepared(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading, **people)
+    unlisted = parsing.unlisted(upload.table, listed)
+    return PreparedCategories(upload.table, upload.specification, notes=upload.notes, unlisted=unlisted)
 
 
 def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:

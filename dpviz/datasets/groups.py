@@ -324,12 +324,14 @@ def prepare_groups(
     identity: str | None = None,
     reading: Reading | None = None,
     constant: bool = False,
+    person: str | None = None,
+    rows_per_person: int = 1,
 ) -> Prepared[GroupedUpload]:
     """Prepare columns of a table from `read_table`: as one array, with the specification that made it.
 
     Parameters
     ----------
-    target, positive, features, bounds, drop_missing, identity, reading, constant
+    target, positive, features, bounds, drop_missing, identity, reading, constant, person, rows_per_person
         As in `upload.prepare`. If the target is None, all labels are 0, for methods that use only features. A row
         without a group is never dropped.
     group : str
@@ -344,6 +346,7 @@ def prepare_groups(
     Raises UserError as `upload.prepare` does, and for groups and shares that cannot be used.
     """
     limits.check_named(frame, "group", group, target, features)
+    limits.check_named(frame, "person", person, target, [*features, group])
     limits.check_choice(frame, target, features, features, bounds)
     names, declared = with_other(groups, shares)
     if target is not None:
@@ -363,6 +366,8 @@ def prepare_groups(
         missing="drop" if drop_missing else "fill",
         reading=reading,
         constant=constant,
+        person=person,
+        rows_per_person=rows_per_person,
     )
 
 

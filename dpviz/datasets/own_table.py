@@ -4,11 +4,11 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from dpviz.arguments import checked
+from dpviz.arguments import Between, checked
 from dpviz.datasets.base import is_range
 from dpviz.datasets.categories import prepare_categories
 from dpviz.datasets.groups import prepare_groups
@@ -18,7 +18,17 @@ from dpviz.datasets.uploads.files import TableFile, large_file, read_table
 from dpviz.datasets.uploads.limits import UNDECLARED, check_columns, shown
 from dpviz.datasets.uploads.parsing import Declared, class_label
 from dpviz.datasets.uploads.reading import Reading
-from dpviz.datasets.uploads.upload import NO_CATEGORIES, Prepared, U, UploadedTable, in_ranges, new_identity, prepare
+from dpviz.datasets.uploads.upload import (
+    MOST_ROWS_OF_A_PERSON,
+    NO_CATEGORIES,
+    Prepared,
+    U,
+    UploadedTable,
+    in_ranges,
+    new_identity,
+    prepare,
+    too_big_for,
+)
 from dpviz.datasets.users import prepare_users
 from dpviz.errors import UserError, value_in_words
 from dpviz.later import pd, pyarrow
@@ -80,6 +90,8 @@ def table(
     groups: Sequence[str] = (),
     shares: Sequence[float] = (),
     user: str | None = None,
+    person: str | None = None,
+    rows_per_person: Annotated[int, Between(1, MOST_ROWS_OF_A_PERSON, ends=True)] = 1,
     reading: Reading | None = None,
 ) -> Any:  # one of four classes, each for some of the problems: the arguments say which, and a type checker cannot
     """Declare a table of your own as data that carry their rows, for `data=` of a problem.
@@ -114,6 +126,9 @@ def table(
         The column that names the group of a row, the groups, and their shares of the rows: for `dpviz.GroupLoss`.
     user : str, optional
         The column that names the user of a row: tuning then protects all rows of a user.
+    person, rows_per_person : str and int, optional
+        The column that names the person of a row, for all problems but tuning: at most so many rows of each person are
+        used, and the budget is that of a person. Names, and how many rows each has, count as public.
     reading : Reading, optional
         How a text file is read; see `dpviz.read_table`.
 
@@ -148,28 +163,29 @@ def table(
     if isinstance(data, tuple) and len(data) == 2:
         data, target = _frame_of_arrays(*data), target or "y"
     file = large_file(Path(data)) if isinstance(data, (str, Path)) else None
-    if file is not None and (target is None or group is not None or user is not None):
-        raise UserError(
-            "Groups, users and categories alone are read as a whole: at most 50 MB, and a million rows.",
-            title="This file is too big",
-        )
+    if file is not None and (target is None or any(name is not None for name in (group, user, person))):
+        raise too_big_for("groups, users, people or categories alone")
+    if user is not None and person is not None:
+        raise UserError("Give one of the two: a user for tuning, a person otherwise.", title="Who is protected?")
+    people: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
     # Of a file in blocks, the declarations are checked with its first block.
     frame = _frame(data, reading) if file is None else next(file.blocks())
     if categories and target is None and not bounds:
-        return _carrying(prepare_categories(frame, categories, reading=reading))
+        return _carrying(prepare_categories(frame, categories, reading=reading, **people))
     if target is None and group is None:
         raise UserError("Give the column to predict, target=…, or a `group`.", title="Nothing says what to predict")
-    check_columns(frame, [*(features or ()), *categories, *filter(None, (target, group, user))])
+    check_columns(frame, [*(features or ()), *categories, *filter(None, (target, group, user, person))])
     if features is None:
-        features = [name for name in frame.columns if name not in {target, group, user, *categories}]
+        features = [name for name in frame.columns if name not in {target, group, user, person, *categories}]
     numeric = [name for name in features if name not in categories]
     # The columns that need a range: a target without a positive class is a number.
     ranged = numeric if positive is not None or target is None else [*numeric, target]
     costs = bounds.costs if isinstance(bounds, BoughtRanges) else ()
     if isinstance(bounds, BoughtRanges):
-        if user is not None and bounds.user != user:  # ranges that protect users protect their rows, too
+        who = user if person is None else person
+        if who is not None and bounds.user != who:  # ranges that protect users protect their rows, too
             raise UserError(
-                f"Buy them with the `user` of the table: dpviz.private_bounds(…, user={user!r}).",
+                f"Buy them for these people: dpviz.private_bounds(…, user={who!r}).",
                 title="The ranges protect another unit than the table",
             )
         # A range that is of no column here may have been bought for another table of the same rows.
@@ -192,11 +208,12 @@ def table(
                 "Leave out user and categories, and give `positive` with a target.",
                 title="A table with groups has numeric features and two classes",
             )
-        return _carrying(prepare_groups(frame, **declared, group=group, groups=groups, shares=shares), costs)
+        declared |= {"group": group, "groups": groups, "shares": shares}
+        return _carrying(prepare_groups(frame, **declared, **people), costs)
     declared |= {"categories": categories, "target_range": bounds[target] if target in ranged else None}
     if user is not None:
         return _carrying(prepare_users(frame, **declared, user=user), costs)
-    result = prepare(frame, **declared)
+    result = prepare(frame, **declared, **people)
     return _carrying(result, costs) if file is None else _in_blocks(file, result, costs)
 
 

@@ -6,10 +6,10 @@ count as public, like their number; the content of their rows does not.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dpviz.datasets.base import Dataset, DatasetFacts
 from dpviz.datasets.uploads.from_data import ROWS
@@ -48,6 +48,12 @@ class UserUpload(UploadedTable):
     title: ClassVar[str] = "Uploaded table with users"
     user: Name = "user"
     users: int = Field(ge=MIN_USERS, le=MAX_ROWS)
+
+    @model_validator(mode="after")
+    def _users_are_the_people(self) -> Self:
+        if self.person is not None:
+            raise ValueError("users are protected with all of their rows: leave out the person")
+        return self
 
     @property
     def _columns(self) -> str:

@@ -22,6 +22,7 @@ from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.events import grouped
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.problems.base import Condition, Facts, Metric, Problem, ProblemSpecification, check_facts
@@ -228,9 +229,18 @@ class Experiment(Displayed, Specification):
         return f"{self.budget.describe()}{self.condition}"
 
     @property
+    def row_budget(self) -> Budget:
+        """The budget of one row, which noise and error bounds follow: that of a person, divided among their rows.
+
+        Where every row is a person it is the budget itself.
+        """
+        return self.budget.of_row(self.problem.rows_per_person)
+
+    @property
     def promise(self) -> str:
         """The guarantee with the unit of protection, and what it includes besides the run."""
-        earlier = accountants.total(self.problem.facts().released, "epsilon") if self.budget.private else 0.0
+        released = [grouped(event, self.problem.rows_per_person) for event in self.problem.facts().released]
+        earlier = accountants.total(released, "epsilon") if self.budget.private else 0.0
         included = f"; this includes ε = {short_up(earlier)} of releases before the run" if earlier else ""
         return f"{self.guarantee}{';' if self.problem.from_data else ','} {self.problem.unit}{included}"
 
@@ -243,9 +253,10 @@ class Experiment(Displayed, Specification):
                 f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
                 title="Algorithm and problem do not fit",
             )
+        budget, k = arm.budget or self.budget, self.problem.rows_per_person
         with one_thread:  # as in `stream`: so that a run computes the same plan to the last digit
-            plan = arm.algorithm.plan(facts, arm.budget or self.budget)
-        return replace(plan, seeded=True) if self.seeded else plan
+            plan = arm.algorithm.plan(facts, budget.of_row(k))
+        return (replace(plan, seeded=True) if self.seeded else plan).for_people(budget, k)
 
     def settings(self) -> dict[str, Any]:
         """Return the value of every setting by its address in the JSON text, which a sweep takes as well.
@@ -352,7 +363,7 @@ class Experiment(Displayed, Specification):
         metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public, self.arms, self.problem, self.promise)
         for label, arm_trace in trace.lanes.items():
-            arm_trace.currency, arm_trace.condition = plans[label].currency, plans[label].condition
+            arm_trace.currency, arm_trace.condition = plans[label].statement.currency, plans[label].condition
         seed = drawn_seed(self.seed)
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
         unfinished, run, progress = runs, runs[0], 0.0
@@ -482,6 +493,7 @@ class _Run:
         self._max_last_record = LAST_RECORD / len(experiment.arms)
         fits_cloud = 2 * experiment.replicates * len(grid) <= CLOUD  # two coordinates per replicate and record
         self._plane = experiment.problem.plane if fits_cloud else None
+        self._rows_per_person = experiment.problem.rows_per_person
 
     def advance(self) -> None:
         """Compute the next snapshot, and record it if its iteration is on the grid; or end the arm if there is none.
@@ -544,15 +556,19 @@ class _Run:
             return None
         if not self.plan.stops:
             return np.full(self._mechanisms.replicates, self._planned[iteration])
-        power = UNITS[currency].power  # costs to this power add up: 1 for ε and ρ, 2 for μ
-        earlier = accountants.total(self.plan.facts.released, currency) ** power
-        return np.asarray((earlier + self._mechanisms.spent(currency) ** power) ** (1 / power))
+        unit, statement = UNITS[currency], self.plan.statement
+        power = unit.power  # costs to this power add up: 1 for ε and ρ, 2 for μ
+        earlier = accountants.total(statement.facts.released, currency) ** power
+        # The ledger books what one row pays; all rows of a person pay as a group, and at most what the plan says.
+        factor = unit.cost(grouped(unit.stated(1.0), self._rows_per_person))
+        charged = (earlier + (factor * self._mechanisms.spent(currency)) ** power) ** (1 / power)
+        return np.minimum(charged, statement.spent(currency)[-1]) if factor > 1 else np.asarray(charged)
 
     @cached_property
     def _planned(self) -> np.ndarray:
         """(T+1,) the privacy that the plan spends up to each iteration, in the currency of the arm's trace."""
         assert self._arm_trace.currency is not None
-        return self.plan.spent(self._arm_trace.currency)
+        return self.plan.statement.spent(self._arm_trace.currency)
 
     @property
     def progress(self) -> float:

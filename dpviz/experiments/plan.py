@@ -14,7 +14,17 @@ from dpviz.displays import Displayed
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Event, objects
+from dpviz.privacy.events import (
+    Event,
+    Gaussian,
+    StatedApproximateDP,
+    draws_batch,
+    grouped,
+    has_blocks,
+    inner_events,
+    objects,
+    of_each,
+)
 from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
 from dpviz.problems.base import Condition, Facts
 
@@ -65,6 +75,7 @@ class Plan(Displayed):
     notes : warnings in plain words.
     stops : True if a replicate may end before the last iteration, so that `events` are an upper bound of its charges.
     seeded : as in `Condition`; set by `Experiment.plan`, as an algorithm does not know the seed.
+    person : the same releases as all rows of a person see them, by `for_people`; None where every row is a person.
 
     All arrays and mappings are read-only.
 
@@ -95,6 +106,7 @@ class Plan(Displayed):
     noise_varies: bool = False
     sizes_vary: bool = False
     seeded: bool = False
+    person: "Plan | None" = None
 
     def __repr__(self) -> str:
         at_most = "at most " if self.stops else ""
@@ -191,6 +203,37 @@ class Plan(Displayed):
         fields = facts, budget, terms, charged_at, iterations, batch_size, noise, schedule, worst_case
         return cls(*fields, record_at, resolved, notes, stops=True, noise_varies=noise_varies)
 
+    def for_people(self, budget: Budget, rows_per_person: int) -> "Plan":
+        """Return the plan with its `statement` for people who have up to k = `rows_per_person` rows.
+
+        budget : the guarantee of a person; the plan was made for `budget.of_row(rows_per_person)`.
+        """
+        if rows_per_person == 1 or not self.private:
+            return self
+        k, released = rows_per_person, tuple(grouped(event, rows_per_person) for event in self.facts.released)
+        statement = replace(self, facts=replace(self.facts, released=released), budget=budget)
+        if isinstance(self.terms, Filter):
+            factor = k**2 if self.terms.currency == "rho" else k
+            worst_case = None if self.worst_case is None else factor * self.worst_case
+            terms = replace(self.terms, cap=factor * self.terms.cap)
+            return replace(self, person=replace(statement, terms=terms, worst_case=worst_case))
+        events = of_each(self.terms.events, lambda event: _of_person(event, k, budget.currency))
+        known = tuple(event for event in events if event is not None)
+        if len(known) == len(events):
+            return replace(self, person=replace(statement, terms=FixedEvents(known)))
+        # Single events of a person have no cost, but all of them together meet the budget, from the first on.
+        together = FixedEvents((StatedApproximateDP(budget.left(released), budget.own_delta(0.0)),))
+        return replace(self, person=replace(statement, terms=together, charged_at=np.ones(1, dtype=int)))
+
+    @property
+    def statement(self) -> "Plan":
+        """The plan as guarantees and displays of the privacy spent count it: the budget and the events of who is
+        protected, which is a person with all rows, or one row.
+
+        The fields of the plan itself are always those of one row, which noise, theory and ledger follow.
+        """
+        return self if self.person is None else self.person
+
     @property
     def rows(self) -> np.ndarray:
         """(T,) rows that each iteration reads: `batch_size`, or all n rows where it is None."""
@@ -217,7 +260,7 @@ class Plan(Displayed):
     @property
     def guarantee(self) -> str:
         """Guarantee of one run of the plan, in words: the budget, and the condition that it rests on."""
-        return f"{self.budget.describe()}{self.condition if self.private else ''}"
+        return f"{self.statement.budget.describe()}{self.condition if self.private else ''}"
 
     @cached_property
     def passes(self) -> np.ndarray | None:
@@ -320,6 +363,21 @@ def _ascending(values: np.ndarray, low: float, high: float) -> bool:
     """Return whether `values` are one-dimensional, never decrease, and lie in [low, high]."""
     bounded = np.concatenate([[low], values.ravel(), [high]])
     return values.ndim == 1 and bool((bounded[1:] >= bounded[:-1]).all())
+
+
+def _of_person(event: Event, k: int, currency: Currency | None) -> Event | None:
+    """Return an event that costs at least as much as `event` does if all k rows of a person change at once.
+
+    On random batches, and in disjoint blocks, nothing is used but the cost of the event in the currency (the budget's),
+    or its μ if there is none. None if there is no such cost (THEORY.md, section 6).
+    """
+    if not draws_batch(event) and not has_blocks(event):
+        return grouped(event, k)
+    if currency is None and not all(isinstance(inner, Gaussian) for inner in inner_events(event)):
+        return None  # a cost in μ would be larger than what the budget charges for it
+    unit = UNITS[currency or "mu"]
+    cost = unit.cost(event)
+    return grouped(unit.stated(cost), k) if cost < math.inf else None
 
 
 def _ceiling(terms: Filter, amount: float) -> Event:

@@ -140,6 +140,7 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
     Pure ε, ρ, μ and Rényi divergences are charged iteration by iteration. The ε of an (ε, δ) budget is that of
     `reading`; the bound of a budget on attacks is that of the whole plan at every iteration.
     """
+    plan = plan.statement
     budget, charged = plan.budget, plan.charged(iteration)
     return budget.spent_when_stopped(charged, plan.events, plan.facts.released), budget.symbol
 
@@ -150,6 +151,7 @@ def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
     At the end of the plan it is the tightest that any accountant proves. Before the end it is that of
     `accountants.when_stopped`, as the user may stop the run there.
     """
+    plan = plan.statement
     return accountants.when_stopped(plan.charged(iteration), plan.events, delta, plan.facts.released)
 
 
@@ -310,15 +312,18 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         "status": ends.reasons(),
     }
     _, spent_by_replicate = trace.spent(label)  # (k, R)
-    if len(spent_by_replicate) and plan.currency is not None:
-        amounts = {"used": np.median(spent_by_replicate[-1]), "ceiling": plan.spent(plan.currency)[-1]}
-        row |= {name: f"{short_up(float(amount))} {UNITS[plan.currency].symbol}" for name, amount in amounts.items()}
+    currency = trace.lanes[label].currency
+    if len(spent_by_replicate) and currency is not None:
+        amounts = {"used": np.median(spent_by_replicate[-1]), "ceiling": plan.statement.spent(currency)[-1]}
+        row |= {name: f"{short_up(float(amount))} {UNITS[currency].symbol}" for name, amount in amounts.items()}
     return row
 
 
 def ceilings(plans: Mapping[str, Plan], currency: Currency) -> dict[str, float]:
     """Return, by label, the most privacy that each private method which stops by itself can spend: its guarantee."""
-    return {label: float(plan.spent(currency)[-1]) for label, plan in plans.items() if plan.private and plan.stops}
+    return {
+        label: float(plan.statement.spent(currency)[-1]) for label, plan in plans.items() if plan.private and plan.stops
+    }
 
 
 @dataclass(frozen=True)
@@ -427,7 +432,7 @@ def costs(plans: Mapping[str, Plan], labels: Collection[str], budget: Budget, re
         the list is empty.
     delta : δ of the stated ε, unless the budget has a δ of its own.
     """
-    private = [plan for label, plan in plans.items() if label in labels and plan.budget.private]
+    private = [plan.statement for label, plan in plans.items() if label in labels and plan.budget.private]
     return [_cost(private, count, budget, delta) for count in sorted({1, repeats})] if private else []
 
 
@@ -452,7 +457,7 @@ def composed(
     # The order of events has no influence on the cost of all of them: equal ones are counted. Where too many different
     # ones are left, nearly equal events are replaced by the largest of them, which costs no less.
     counts: Counter[Event] = Counter()
-    for plan, repeats in runs:
+    for plan, repeats in ((plan.statement, repeats) for plan, repeats in runs):
         counts.update({event: repeats * count for event, count in Counter(plan.events).items()})
     max_repeats = max(repeats for _, repeats in runs)
     grouped = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
@@ -484,7 +489,7 @@ def releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
         once.
     budget : the runs' budget, in whose currency the costs are added.
     """
-    private = [(plan, repeats) for plan, repeats in runs if plan.private]
+    private = [(plan.statement, repeats) for plan, repeats in runs if plan.private]
     count = sum(repeats for _, repeats in private)
     if count < 2:
         return f"1 release, {_added(private, budget)}" if private else "no release"
@@ -526,9 +531,10 @@ def spent(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: 
         once.
     """
     power, earlier_cost = UNITS[currency].power, accountants.total(earlier, currency)
+    statements = [(plan.statement, repeats) for plan, repeats in runs]
     cost_of_runs = math.fsum(
         repeats * (float(plan.spent(currency)[-1]) ** power - accountants.total(plan.facts.released, currency) ** power)
-        for plan, repeats in runs
+        for plan, repeats in statements
     )
     return float((earlier_cost**power + cost_of_runs) ** (1 / power))
 

@@ -221,7 +221,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     if arm_trace.currency is not None and len(charged) >= count:  # not while a growing trace lacks a charge
         table[f"spent_{arm_trace.currency}"] = charged[:count].ravel()
         if plan.stops:
-            table[f"ceiling_{arm_trace.currency}"] = plan.spent(arm_trace.currency)[-1]
+            table[f"ceiling_{arm_trace.currency}"] = plan.statement.spent(arm_trace.currency)[-1]
     outcome = {"status": np.array(arm_trace.statuses[:count]).ravel()}
     if len(arm_trace.stopped_at):
         has_stopped = arm_trace.stopped_at >= 0
@@ -263,8 +263,9 @@ def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
 
     There is no line where no finite ε is proven.
     """
-    own_delta = plan.budget.own_delta(delta)
-    proof = accountants.tightest(plan.events, own_delta, prior=plan.facts.released, precision="fine")
+    statement = plan.statement
+    own_delta = statement.budget.own_delta(delta)
+    proof = accountants.tightest(statement.events, own_delta, prior=statement.facts.released, precision="fine")
     if math.isfinite(proof.epsilon):
         method = accountants.METHOD_NAMES[proof.method]
         yield (

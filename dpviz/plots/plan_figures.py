@@ -127,7 +127,7 @@ def privacy_spent(
     lines = []
     for label, plan in plans.items():
         if plan.private:
-            spent = plan.spent(currency)
+            spent = plan.statement.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
     axes, if_empty = Axes(STEP, title, from_zero=True, bound="upper"), f"No method has a finite {symbol}."
@@ -157,6 +157,7 @@ def epsilon_spent(
     for label, plan in plans.items():
         if not plan.private:
             continue
+        plan = plan.statement
         steps = _some_steps(plan, READ_AT)
         start = accountants.total(plan.facts.released, "epsilon")  # spent before the run
         largest = limit * (1 + ROUNDING)
@@ -204,6 +205,7 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
     are upper bounds on the same loss.
     after : word for a step, in the text alternative. words : text of the caption.
     """
+    plan = plan.statement
     steps = _some_steps(plan, CHECKPOINTS)
     # The plan depends on the values that were released before it: only basic composition holds, so that ε adds up.
     start = accountants.total(plan.facts.released, "epsilon")

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, DataSpecification
+from dpviz.datasets.uploads.upload import Upload
 from dpviz.errors import UserError
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Laplace, Relation
@@ -209,9 +210,12 @@ class ProblemSpecification(Specification, ABC):
 
     @property
     def released(self) -> tuple[Event, ...]:
-        """Events by which some of the facts were released before the run (`Facts.released`)."""
+        """Events by which some of the facts were released before the run (`Facts.released`).
+
+        Costs are those of who is protected; of each of the k rows of a person a k-th counts, as of the run's budget.
+        """
         costs_of_data = self.dataset.costs if isinstance(self.dataset, DataSpecification) else ()
-        return (*map(Laplace, costs_of_data), *self.released_by_itself)
+        return (*(Laplace(cost / self.rows_per_person) for cost in costs_of_data), *self.released_by_itself)
 
     @property
     def released_by_itself(self) -> tuple[Event, ...]:
@@ -221,7 +225,19 @@ class ProblemSpecification(Specification, ABC):
     @property
     def unit(self) -> str:
         """Unit of protection, in words: the difference between two data sets that must not be distinguishable."""
-        return "one row replaced"
+        if self.person is None:
+            return "one row replaced"
+        return "one person" + f" with up to {self.rows_per_person:,} rows" * (self.rows_per_person > 1) + " replaced"
+
+    @property
+    def person(self) -> str | None:
+        """The column that names the person of each row, all of whose rows are protected; None where a row is."""
+        return self.dataset.person if isinstance(self.dataset, Upload) else None
+
+    @property
+    def rows_per_person(self) -> int:
+        """k, the largest number of rows of one person, who is protected with all of them; 1 where a row is."""
+        return self.dataset.rows_per_person if isinstance(self.dataset, Upload) else 1
 
     def memory(self, facts: Facts) -> Memory:
         """Estimate the memory that the problem needs, from its facts.

@@ -13,10 +13,12 @@ from pandas.io.formats.style import Styler
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import resources
+from dpviz.datasets.uploads.limits import shown
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Privacy, conditional
 from dpviz.numbers import short
 from dpviz.plots.elements.chart import SETTINGS_ONLY as SETTINGS_ONLY
+from dpviz.problems.base import ProblemSpecification
 from dpviz.ui.markdown import sentence
 
 REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
@@ -106,11 +108,15 @@ def taken(read: Collection[str]) -> str:
     return f"Not declared, but read from the data, which **no budget pays for**: {names}."
 
 
-def protects(unit: str) -> str:
-    """Return a sentence on who is protected. unit : the unit of protection, such as "one row replaced"."""
+def protects(problem: ProblemSpecification) -> str:
+    """Return sentences on who is protected: the difference of neighbouring data sets, and what counts as public."""
+    unit = problem.unit
+    neighbours = f"{unit[0].upper()}{unit[1:]}: that is how neighbouring data sets differ."
+    if problem.person is None:
+        return f"{neighbours} If one person has several rows, each row is protected, not the person."
     return (
-        f"{unit[0].upper()}{unit[1:]}: that is how neighbouring data sets differ. If one person has several rows, each "
-        "row is protected, not the person."
+        f"{neighbours} The names in column {sentence(shown(problem.person))}, and how many rows each has, count as "
+        "public; what the rows say does not. Rows without a name are protected together, as those of one person."
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dpviz import specification
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.bayesian_optimization.algorithms import Descent, Gibo
@@ -20,6 +21,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, 
 from dpviz.privacy.events import ExpMech, Gaussian
 from dpviz.privacy.ledger import Filter
 from dpviz.specification import Specification, registered
+from tests import refusals
 from tests.families.checks import (
     arrays,
     check_noise,
@@ -32,6 +34,7 @@ from tests.families.recording import remembered, shown
 from tests.families.registry import (
     ALGORITHMS,
     ALL,
+    ALLOWED,
     QUICK,
     Case,
     R,
@@ -52,6 +55,7 @@ from tests.families.registry import (
 )
 from tests.families.spying import stub_noise
 from tests.families.toys import TOYS, Cosine
+from tests.refusals import is_refusal
 
 EVERY = pytest.mark.parametrize(
     ("cls", "pairs"),
@@ -188,6 +192,34 @@ def test_a_plan_spends_at_most_the_budget_in_its_own_currency(cls: type[Algorith
             assert series[-1] == pytest.approx(used, rel=1e-12)
         assert used <= cap * (1 + 1e-12), f"{case.name} spends {used} of {cap}"
         assert used >= 0.97 * cap or may_leave_some(case), f"{case.name} spends only {used} of {cap}"
+
+
+@pytest.mark.one_in(2)
+@EVERY
+def test_a_plan_for_people_spends_at_most_the_budget_on_all_rows_of_one(cls: type[Algorithm], pairs: int) -> None:
+    """And what it says of them is what the rows are known to lose: k times their ε, and k times the μ of Gaussians."""
+    for case in (case for case in cases(cls, pairs) if case.name.startswith("default") or case in runs(cls, pairs)):
+        budget, facts = case.budget, case.specification.facts()
+        for k in (2, 7):
+            try:
+                plan = case.algorithm.plan(facts, budget.of_row(k)).for_people(budget, k)
+            except UserError as error:
+                assert is_refusal(error, *ALLOWED, refusals.UNPROTECTED), f"{case.name}: {error.title}: {error}"
+                continue
+            statement = plan.statement
+            spent, before = budget.spent(statement.events, statement.facts.released), statement.facts.released
+            assert spent <= budget.limit * (1 + 1e-9), f"{case.name}: {k} rows spend {spent} of {budget.limit}"
+            assert accountants.total(before, "epsilon") == pytest.approx(
+                k * accountants.total(facts.released, "epsilon")
+            )
+            lost = k * accountants.total(plan.events, "epsilon")
+            assert accountants.total(statement.events, "epsilon") >= lost * (1 - 1e-12), case.name
+            if statement.currency is not None:
+                series = statement.spent(statement.currency)
+                assert series.shape == (plan.iterations + 1,) and (np.diff(series) >= 0).all()
+            if all(isinstance(release, Gaussian) for release in releases(plan)):
+                lost = k * accountants.total(plan.events, "mu")
+                assert lost == np.inf or accountants.total(statement.events, "mu") >= lost * (1 - 1e-12), case.name
 
 
 # ------------------------------------------------------------------------------------------------------- run and ledger

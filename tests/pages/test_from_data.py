@@ -12,11 +12,12 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from dpviz.datasets import Upload
 from dpviz.experiments.experiment import Experiment
 from dpviz.numbers import short
 from dpviz.privacy.events import Event, Laplace
 from tests.confirming import confirmed
-from tests.pages.reading import Load, run, text, words
+from tests.pages.reading import Load, metrics, run, text, words
 from tests.pages.test_accelerated import upload as accelerated_upload
 from tests.pages.test_mirror_uploads import KINDS, TABLES, people
 from tests.pages.test_mirror_uploads import upload as mirror_upload
@@ -116,6 +117,34 @@ def test_all_that_a_page_says_of_privacy_rests_on_what_was_read_from_the_file(
     app = run(app, press=f"{prefix}_run", job=f"{prefix}_job")
     assert IF not in words(app) and "private if known beforehand" not in badges(app)
     assert "known beforehand" not in files[f"{prefix}_csv"]().decode()
+
+
+@pytest.mark.parametrize("problem", [problem for problem in READ if problem != "bayesian_optimization"])
+def test_where_a_column_names_the_person_the_page_and_what_is_taken_away_protect_people(
+    load: Load, files: Files, problem: str
+) -> None:
+    prefix, who, k = PREFIX.get(problem, "mirror"), "ask" if problem == "losses" else "age", 20
+    app, panel = filled(load, problem)
+    budget, rows = metrics(app)["Budget of each method"], {"losses": 100}.get(problem, 300)
+    assert "the person." in words(app), "each row is protected, not the person"
+    app.selectbox(key=f"{panel}_upload_person").set_value(who).run()
+    app.number_input(key=f"{panel}_upload_rows_per_person").set_value(k).run()
+    app = run(app, press=f"{prefix}_run", job=f"{prefix}_job")
+    experiment: Experiment = app.session_state[f"{prefix}_job"].experiment
+    unit, data = f"one person with up to {k} rows replaced", experiment.problem.dataset
+    assert isinstance(data, Upload) and (data.person, data.rows_per_person, data.n) == (who, k, rows)
+    said = words(app) + " ".join(metric.help for metric in app.metric)
+    assert experiment.problem.unit == unit and said.count(unit) >= 2 and "not the person" not in said
+    assert not re.search("(one|a) row replaced|replaced row is|a row was replaced", said)
+    assert metrics(app)["Budget of each method"] == budget
+    assert f"Planned with {experiment.row_budget.describe()} for one row" in said
+    spent = pd.read_csv(io.StringIO(files[f"{prefix}_csv"]().decode()), comment="#").filter(regex="^spent_")
+    if experiment.budget.currency is not None:
+        assert spent.max().max() == pytest.approx(experiment.budget.limit, rel=1e-9)
+    for name, made in files.items():
+        content = made().decode()
+        if name.endswith(("_csv", "_script", "_notebook")) and "settings" in content.lower():
+            assert unit in content and "one row replaced" not in content, name
 
 
 def test_what_is_typed_is_declared_and_the_rest_is_not(load: Load) -> None:

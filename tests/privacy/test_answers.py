@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
+from dpviz.people import rows_kept
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.ledger import Ledger
@@ -148,16 +149,16 @@ def test_a_secret_number_of_rows_is_not_compared_with_the_plan() -> None:
 
 def test_of_each_person_so_many_rows_count_as_the_plan_says() -> None:
     people = np.repeat(["ann", "bob", "cyd"], [1, 14, 9])
-    kept = [analyses.rows_kept(people, 8, seed) for seed in range(200)]
+    kept = [rows_kept(people, 8, seed) for seed in range(200)]
     assert {tuple(np.unique(people[rows], return_counts=True)[1]) for rows in kept} == {(1, 8, 8)}
     chances = np.bincount(np.concatenate(kept), minlength=24) / 200
     assert np.abs(chances - np.repeat([1, 8 / 14, 8 / 9], [1, 14, 9])).max() < 5 * math.sqrt(0.25 / 200)
     fewer = np.delete(people, np.arange(15, 20))  # of another person
-    assert [row for row in kept[0] if row < 15] == [row for row in analyses.rows_kept(fewer, 8) if row < 15]
+    assert [row for row in kept[0] if row < 15] == [row for row in rows_kept(fewer, 8) if row < 15]
     planned = Analyses(rows=24, rows_per_person=8, statistics=(Count(),)).planned(PureDP(epsilon=1.0))
     for wrong in (None, people, people[:-1]):
         with pytest.raises(UserError, match=r"rows_kept|`people`"):
             analyses.released(planned, [np.ones(24)], people=wrong)
     kept_plan = Analyses(rows=20, rows_per_person=10, statistics=(Count(),)).planned(PureDP(epsilon=1.0))
-    rows = analyses.rows_kept(people, 10)
+    rows = rows_kept(people, 10)
     assert analyses.released(kept_plan, [np.ones(24)[rows]], people=people[rows])

@@ -11,6 +11,17 @@ from scipy.special import log_softmax
 from dpviz.errors import UserError
 from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon
+from dpviz.privacy.accounting.currencies import Noise
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    NoPrivacy,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+)
 from dpviz.privacy.events import (
     Event,
     ExpMech,
@@ -95,6 +106,62 @@ def test_a_delta_of_a_large_group_ends_at_one_without_overflow(epsilon: float, k
     group = grouped(StatedApproximateDP(epsilon, 1e-6), k)
     assert isinstance(group, StatedApproximateDP) and group.eps == k * epsilon
     assert group.delta == (1e-6 if k == 1 else pytest.approx(1.0, abs=1e-12)) and group.delta < 1
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 100])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian", "selection", "any"])
+@pytest.mark.parametrize(
+    "budget",
+    [
+        *(PureDP(epsilon=2.0), ZeroConcentratedDP(rho=0.3), GaussianDP(mu=0.7)),
+        *(ApproximateDP(epsilon=epsilon, delta=1e-6) for epsilon in (0.01, 2.0, 50.0)),
+    ],
+    ids=str,
+)
+def test_the_largest_release_of_a_rows_budget_costs_a_person_at_most_the_budget(
+    budget: Budget, noise: Noise, k: int
+) -> None:
+    if noise == "gaussian" and budget.pure:
+        return
+    release = budget.of_row(k).release(noise)
+    cost = budget.spent([grouped(release, k)])
+    assert cost <= budget.limit * (1 + 1e-9) + 1e-12
+    if noise == "any" or (noise, type(budget)) in (("laplace", PureDP), ("gaussian", GaussianDP)):
+        assert cost == pytest.approx(budget.limit, rel=1e-9)  # nothing is wasted where nothing else is known
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "k"), [(2.0, 1e-3, 3), (0.1, 0.01, 7), (5.0, 1e-6, 2)])
+def test_the_delta_of_a_row_is_the_largest_that_a_chain_of_people_allows(epsilon: float, delta: float, k: int) -> None:
+    """Brute force: data sets D_0, …, D_k, each with one more of a person's rows replaced, and a release of one bit that
+    is as far from (ε', δ') between neighbours as allowed: p_(j+1) = e^ε' p_j + δ'."""
+
+    def chain(row: ApproximateDP) -> list[float]:
+        rates = [0.0]
+        while len(rates) <= k:
+            rates.append(math.exp(row.epsilon) * rates[-1] + row.delta)
+        return rates
+
+    def excess(p: float, q: float, e: float) -> float:
+        return max(
+            p - math.exp(e) * q, q - math.exp(e) * p, q - p - math.expm1(e) * (1 - p), p - q - math.expm1(e) * (1 - q)
+        )
+
+    row = ApproximateDP(epsilon=epsilon, delta=delta).of_row(k)
+    rates = chain(row)
+    assert all(excess(p, q, row.epsilon) <= row.delta * (1 + 1e-9) for p, q in itertools.pairwise(rates))
+    assert excess(rates[0], rates[-1], epsilon) == pytest.approx(delta, rel=1e-9)
+    more = chain(row.replaced(delta=row.delta * 1.01))
+    assert excess(more[0], more[-1], epsilon) > delta
+
+
+def test_currencies_without_a_rule_for_people_refuse() -> None:
+    for budget in (RenyiDP(), TradeOff()):
+        assert budget.of_row(1) == budget
+        with pytest.raises(UserError, match="pure ε"):
+            budget.of_row(2)
+    with pytest.raises(UserError, match="fewer rows"):
+        ApproximateDP(epsilon=500.0).of_row(100)
+    assert NoPrivacy().of_row(3) == NoPrivacy()
 
 
 def test_a_group_moves_a_selection_by_k_ranges() -> None:

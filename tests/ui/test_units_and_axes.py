@@ -40,7 +40,7 @@ def _page() -> None:
     job = Runner(slots=0).submit(experiment, wait=True)
     run, panel = run_panel.Run(job, plans, "toy", "Toy"), Panel("toy")
     guarantee.line(experiment, plans, 1e-6)
-    explain.assumptions(explain.protects(experiment.problem.unit), "", "", "", "")
+    explain.assumptions(explain.protects(experiment.problem), "", "", "", "")
     st.session_state["toy_axis"] = st.session_state.get("axis", "passes")
     figures = results.curves(panel, run, job.trace, results.plain_options(shown))
     st.session_state["figure"] = figures[0].figure

@@ -408,6 +408,38 @@ def test_rows_of_a_user_are_protected_together_where_a_column_names_the_user() -
     assert page.choose(user="age").app.error, "seven users"
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KEYS if kind != "users"])
+def test_a_person_has_the_rows_that_are_declared_and_no_use_as_a_feature(kind: str) -> None:
+    frame = table(kind, rows=120)
+    frame.insert(0, "who", [f"p{row % 50}" for row in range(120)])
+    page = Page(kind).upload(frame)
+    if kind in ("groups", "losses"):
+        page.choose(group="region")
+    alone = declared(page).dataset
+    assert (alone.n, alone.person, alone.rows_per_person) == (120, None, 1)
+    page.choose(person="who")
+    data = declared(page).dataset if page.nothing else page.dataset
+    assert (data.n, data.person, data.rows_per_person) == (50, "who", 1) and "left out" in page.counted
+    data = page.choose(rows_per_person=2).dataset
+    assert (data.n, data.person, data.rows_per_person) == (100, "who", 2) and data.identity != alone.identity
+    assert "who" not in getattr(data, "names", ()) and "who" not in dict(getattr(data, "columns", ()))
+    assert page.choose(person=None).dataset.n == 120
+
+
+def test_shares_bought_for_people_cost_a_person_what_is_said_and_hold_for_no_others() -> None:
+    frame = table("groups", rows=4000)
+    for name, people in (("who", 500), ("other", 450)):
+        frame.insert(0, name, [f"p{row % people}" for row in range(4000)])
+    page = Page("groups").upload(frame).choose(group="region").press("fill").choose(shares="bought")
+    page.members(("south", None), ("north", None), ("east", None))
+    page.choose(person="who", rows_per_person=4).choose(person="other")
+    data = page.press("release").dataset
+    assert data.n == 1800 and GroupLoss(data=data).released == (Laplace(data.costs[0] / 4),)
+    assert page.choose(rows_per_person=2).dataset.n == 900, "of fewer rows of the same people"
+    assert page.choose(person="who").nothing and page.app.error
+    assert page.choose(person=None).dataset.costs == data.costs
+
+
 @pytest.mark.slow
 def test_no_more_is_kept_of_all_visitors_files_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page("table")

@@ -105,12 +105,16 @@ def check_columns(frame: "pd.DataFrame", names: Sequence[str]) -> None:
         raise UserError("Choose the columns again.", title=f"The file has no column {shown(unknown)}")
 
 
-def check_named(frame: "pd.DataFrame", what: str, column: str, target: str | None, features: Sequence[str]) -> None:
-    """Raise UserError if a table lacks the column that names the group or user, or if that column has another use.
+def check_named(
+    frame: "pd.DataFrame", what: str, column: str | None, target: str | None, features: Sequence[str]
+) -> None:
+    """Raise UserError if a table lacks the column that names the group, user or person, or if it has another use.
 
-    what : "group" or "user", for the error. column : the column that names it. target, features : the other columns in
-    use; no target if None.
+    what : "group", "user" or "person", for the error. column : the column that names it; None if there is none. target,
+    features : the other columns in use; no target if None.
     """
+    if column is None:
+        return
     check_columns(frame, (column,))
     if column == target or column in features:
         raise UserError(

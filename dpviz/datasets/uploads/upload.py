@@ -28,11 +28,13 @@ from dpviz.datasets.uploads.reading import Reading
 from dpviz.errors import UserError
 from dpviz.later import pd
 from dpviz.numbers import short_up
+from dpviz.people import rows_kept
 from dpviz.specification import Specification
 
 IDENTITY = r"^[0-9a-f]{32}$"
 CONSTANT, CONSTANT_RANGE = "constant", (-1.0, 1.0)  # name and declared range of a feature that is 1 in every row
 NO_CATEGORIES: Mapping[str, parsing.Declared] = MappingProxyType({})
+MOST_ROWS_OF_A_PERSON = 1000
 _LISTED = 8  # columns that a sentence lists
 Missing = Literal["fill", "drop"]
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
@@ -52,6 +54,10 @@ class Upload(Specification):
     reading : the declared way to read the file; None is `Reading()`.
     from_data : marks of the declarations that were read from the rows.
     ranges_costs : ε of every private release by which ranges were bought (`BoughtRanges`).
+    person : the column that names the person of each row; None where every row is a person. Of each person at most
+        `rows_per_person` rows are used. The names, and how many rows each has, count as public, like n; what the rows
+        say does not, and all rows of a person are protected together. Rows without a name are those of one further
+        person.
     """
 
     title: ClassVar[str] = "Uploaded table"
@@ -61,10 +67,19 @@ class Upload(Specification):
     reading: Reading | None = None
     from_data: tuple[Mark, ...] = Field((), max_length=3 * limits.MAX_COLUMNS)  # no column has more than three marks
     ranges_costs: tuple[Cost, ...] = Field((), max_length=100)
+    person: Name | None = None
+    rows_per_person: int = Field(1, ge=1, le=MOST_ROWS_OF_A_PERSON)
+
+    @model_validator(mode="after")
+    def _people_are_named(self) -> Self:
+        if self.person is None and self.rows_per_person > 1:
+            raise ValueError("name the column of the persons who have several rows")
+        return self
 
     def __repr__(self) -> str:
         bought = f"; ranges bought for ε = {' + '.join(map(short_up, self.ranges_costs))}" if self.ranges_costs else ""
-        return f"<{type(self).__name__} of {self.n:,} rows{': ' * bool(self._columns)}{self._columns}{bought}>"
+        people = "" if self.person is None else f", up to {self.rows_per_person:,} of each person by {self.person}"
+        return f"<{type(self).__name__} of {self.n:,} rows{people}{': ' * bool(self._columns)}{self._columns}{bought}>"
 
     __str__ = __repr__
 
@@ -102,6 +117,10 @@ class Upload(Specification):
         rows = _CARRIED.get(self)
         return {} if rows is None else {self.identity: rows}
 
+    def of_people(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        """Return the rows of a whole table from `read_table` that are used, as the function `of_people` does."""
+        return of_people(frame, self.person, self.rows_per_person)
+
     @abstractmethod
     def read(self, frame: "pd.DataFrame") -> "RowsRead":
         """Make the array of a table from `read_table`, by these declarations alone, with notes about odd cells.
@@ -112,12 +131,12 @@ class Upload(Specification):
         """
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the array (n, columns), read-only, that `read` makes of a whole table from `read_table`.
+        """Return the array (n, columns), read-only, that `read` makes of the rows `of_people` of a whole table.
 
         Raises UserError as `read` does, for another number of rows than n, and for a column declared as numbers in
         which there is none. Other odd cells make warnings.
         """
-        result = self.read(frame)
+        result = self.read(self.of_people(frame))
         check_size(len(result.table), self.n)
         if result.without_number:
             raise UserError(
@@ -134,6 +153,8 @@ class Upload(Specification):
 
         Raises UserError as `read` does, and at the end for another number of rows than n.
         """
+        if self.person is not None:
+            raise too_big_for("people")
         count = 0
         for frame in file.blocks():
             block = self.read(frame).table
@@ -403,6 +424,20 @@ def in_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> li
     return [f"{name} in [{low:g}, {high:g}]" for name, (low, high) in zip(names, bounds, strict=True)]
 
 
+def of_people(frame: "pd.DataFrame", person: str | None, rows_per_person: int) -> "pd.DataFrame":
+    """Return at most `rows_per_person` rows of each person of a table, in their order; all rows without a `person`.
+
+    The choice for a person depends on the name and on the number of their rows alone (`rows_kept`). Raises UserError if
+    there is no column `person`.
+    """
+    if person is None:
+        return frame
+    limits.check_columns(frame, (person,))
+    codes, names = parsing.classes(frame[person])
+    people = np.array([*names, ""], dtype=object)[codes]  # code -1, a row without a name, takes the last entry
+    return frame.iloc[rows_kept(people, rows_per_person)].reset_index(drop=True)
+
+
 def check_size(count: int, n: int) -> None:
     """Raise UserError unless the `count` used rows of a file are the n rows that its settings were made for."""
     if count != n:
@@ -411,6 +446,13 @@ def check_size(count: int, n: int) -> None:
             "made for.",
             title="This is another table",
         )
+
+
+def too_big_for(what: str) -> UserError:
+    """Return the error for a file that is read in blocks, where `what` is declared of it that needs the whole."""
+    return UserError(
+        f"With {what} a file is read as a whole: at most 50 MB, and a million rows.", title="This file is too big"
+    )
 
 
 def table_is_gone() -> UserError:
@@ -434,6 +476,8 @@ def prepare(
     categories: Mapping[str, parsing.Declared] = NO_CATEGORIES,
     target_range: tuple[float, float] | None = None,
     constant: bool = False,
+    person: str | None = None,
+    rows_per_person: int = 1,
 ) -> Prepared[UploadedTable]:
     """Prepare columns of a table from `read_table`: as one array, with the specification that made it.
 
@@ -456,10 +500,13 @@ def prepare(
     target_range, constant
         The declared range of a target that is a number, which has no positive class; true to add a feature that is 1 in
         every row. See `UploadedTable`.
+    person, rows_per_person
+        The column that names the person of each row, and how many rows of each are kept at most; see `Upload`.
 
     Raises UserError that names the column, for choices that cannot be used with any rows.
     """
     limits.check_choice(frame, target, [*features, *categories], features, bounds)
+    limits.check_named(frame, "person", person, target, [*features, *categories])
     if target_range is None:
         limits.check_positive(positive)
     if target_range is not None and not is_range(*target_range):
@@ -480,6 +527,8 @@ def prepare(
         missing="drop" if drop_missing else "fill",
         reading=reading,
         constant=constant,
+        person=person,
+        rows_per_person=rows_per_person,
     )
 
 
@@ -495,7 +544,25 @@ def prepared(cls: type[U], frame: "pd.DataFrame", identity: str | None, **declar
     """
     limits.check_rows(len(frame), len(frame))
     upload = cls(identity=new_identity() if identity is None else identity, n=len(frame), **declared)
-    result = upload.read(frame)
+    used = upload.of_people(frame)
+    result = upload.read(used)
     n = len(result.table)  # fewer than the rows of the file where rows are left out
     limits.check_rows(len(frame), n)
-    return Prepared(result.table, upload.replaced(n=n), len(frame) - n, result.notes)
+    notes = _people_notes(upload, frame, len(used))
+    return Prepared(result.table, upload.replaced(n=n), len(used) - n, (*notes, *result.notes))
+
+
+def _people_notes(upload: Upload, frame: "pd.DataFrame", used: int) -> list[str]:
+    """Return notes about rows beyond the number that a person may have, and about rows without a person.
+
+    used : the number of the rows of the table that are kept.
+    """
+    if upload.person is None:
+        return []
+    notes = []
+    if used < len(frame):
+        notes.append(f"rows left out, as a person has more than {upload.rows_per_person:,}: {len(frame) - used:,}")
+    nameless = int(is_empty(frame[upload.person]).sum())
+    if nameless:
+        notes.append(f"rows without a person, which count as the rows of one: {nameless:,}")
+    return notes

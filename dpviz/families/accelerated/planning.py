@@ -58,7 +58,7 @@ def released(
     """
     if not epsilon > 0:
         raise UserError("Releasing L needs a positive part of the budget.", title="No budget for L")
-    event = Laplace(epsilon)
+    event = Laplace(epsilon / problem.rows_per_person)  # the cost is that of a person, or of a row
     specification = _without_smoothness(problem)
     query = specification.build(tables).curvature()
     scale = noise_scale(event, float(query.sensitivity))

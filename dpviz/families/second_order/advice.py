@@ -173,7 +173,11 @@ def best(phases: tuple[Forecast, ...]) -> Forecast:
 
 def budget_for(plan: Plan, factor: float) -> str:
     """Return in symbols, such as "ε = 3.1", the budget with which a plan that reads all rows has `factor` times less
-    Gaussian noise, rounded up; "" if the control of the budget does not go so far."""
+    Gaussian noise, rounded up; "" if the control of the budget does not go so far, or if it is the (ε, δ) of a person
+    with several rows."""
+    if plan.person is not None and plan.budget.currency is None:
+        return ""  # the (ε, δ) of a row does not follow from what its releases cost a person
+    plan = plan.statement
     if isinstance(plan.terms, Filter):
         currency, total = plan.terms.currency, plan.terms.cap
     else:
@@ -397,7 +401,8 @@ def released(
             "There the objective is the same for every data set. Leave the gap empty.", title="The start is 0"
         )
     without_gap = problem.replaced(gap=None, gap_cost=None)  # the rows do not depend on it
-    event, facts, risk = events.Laplace(epsilon), without_gap.facts(), without_gap.build(tables)
+    event = events.Laplace(epsilon / problem.rows_per_person)  # the cost is that of a person, or of a row
+    facts, risk = without_gap.facts(), without_gap.build(tables)
     x = facts.starting_point(1)
     query = risk.mean_value(x)._replace(norm="l1")  # one number: all norms are alike
     # The text from which the noise is derived.

@@ -429,8 +429,8 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     first_plan, *_ = plans.values()
     facts = ValueFacts.of(first_plan.facts)
     try:
-        mu = planning.total_mu(experiment.budget, facts)
-        recommendation = advice(facts, experiment.budget, MOST_STEPS, expectation(experiment.problem, mu))
+        mu = planning.total_mu(experiment.row_budget, facts)
+        recommendation = advice(facts, experiment.row_budget, MOST_STEPS, expectation(experiment.problem, mu))
     except UserError:  # under pure ε there is no Gaussian noise
         recommendation, mu = None, None
     methods = {

@@ -50,6 +50,9 @@ class AdditiveBudget(Budget):
         fields: dict[str, Any] = {cls.currency: UNITS[cls.currency].root(amount)}
         return cast(Self, cls.model_construct(**fields))
 
+    def of_row(self, rows_per_person: int) -> Self:
+        return self.of(self.amount / rows_per_person ** (1 if self.pure else 2))
+
     # The base class computes `spent` from `cost`; here it is the reverse, as accountants return ε, ρ or μ.
     def cost(self, events: tuple[Event, ...]) -> float:
         return self.spent(events) ** UNITS[self.currency].power

@@ -146,6 +146,19 @@ class Budget(Displayed, Specification):
         """
         return self
 
+    def of_row(self, rows_per_person: int) -> "Budget":
+        """Return a budget that, met for one replaced row, meets this one for all rows of a person, k at most.
+
+        rows_per_person : k. It follows from the guarantee alone, for any algorithm (THEORY.md, section 6). Raises
+        UserError for a currency without such a rule.
+        """
+        if rows_per_person == 1 or not self.private:
+            return self
+        raise UserError(
+            "State the guarantee as pure ε, (ε, δ), ρ or μ, or protect single rows.",
+            title=f"{self.name}: no rule is known for people with several rows",
+        )
+
     @checked
     def share(self, fraction: Annotated[float, Between(0, 1, ends=True)], prior: tuple[Event, ...] = ()) -> "Budget":
         """Return a budget in ε, ρ or μ whose amount is this fraction of the amount that the releases `prior` leave."""

@@ -24,6 +24,7 @@ from dpviz.privacy.budgets.base import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, StatedApproximateDP
 from dpviz.specification import number
 
+_SMALLEST_DELTA = 1e-100  # of one row, to plan with
 (brentq,) = functions("scipy.optimize", "brentq")
 (ndtri,) = functions("scipy.special", "ndtri")
 
@@ -85,6 +86,21 @@ class ApproximateDP(Budget):
     def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
         remaining = closed_forms.zcdp_rho(self.left(prior), self.delta)
         return ZeroConcentratedDP.of(remaining + accountants.total(prior, "rho"))
+
+    def of_row(self, rows_per_person: int) -> "ApproximateDP":
+        """Return (ε/k, δ (e^(ε/k) - 1)/(e^ε - 1)). Raises UserError if this δ is too small to plan with."""
+        if rows_per_person == 1:
+            return self
+        epsilon = self.epsilon / rows_per_person
+        ratio = math.expm1(-epsilon) / math.expm1(-self.epsilon)  # of the two (1 - e^-x), which do not overflow
+        delta = self.delta * math.exp(epsilon - self.epsilon) * ratio
+        if delta < _SMALLEST_DELTA:
+            raise UserError(
+                f"Of one row it would have to be {short_up(delta)}. Lower ε, keep fewer rows of a person, or state the "
+                "guarantee in ρ or μ.",
+                title="The δ of a person is too small for so many rows",
+            )
+        return ApproximateDP.model_construct(epsilon=epsilon, delta=delta)
 
     @property
     def total_epsilon(self) -> float:

@@ -6,7 +6,6 @@ they are added or removed, n is secret, and the n of a plan is an assumption, on
 THEORY.md, section 11, has the derivations. Only `released` and the functions below it work with columns of data.
 """
 
-import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -726,20 +725,6 @@ def _event(statistic: Statistic, noise: Noise, error: float, plan: Analyses) -> 
 # ----------------------------------------------------------------------------------- the release, computed from columns
 # Whatever values a column has, its statistic changes by at most the planned sensitivity between neighbours: values are
 # clipped, missing ones count as the lowest value of the range, and bins that were not declared are not counted.
-
-
-def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndarray:
-    """Return the indices of the rows to keep, ascending, so that no person has more than k = `rows_per_person` of them.
-
-    people : (n,) the person of each row: numbers or texts. seed : of the choice, which is public. It is as if at random
-        among the rows of a person, by a hash of the person and of the row's number among theirs: it looks at no other
-        column, and not at other people. Where the number of rows is public, that of those that remain is, too.
-    """
-    rows_of: dict[str, list[tuple[bytes, int]]] = {}
-    for row, person in enumerate(map(str, np.asarray(people).tolist())):
-        rows = rows_of.setdefault(person, [])
-        rows.append((hashlib.blake2b(f"{seed} {len(rows)} {person}".encode(), digest_size=8).digest(), row))
-    return np.array(sorted(row for rows in rows_of.values() for _, row in sorted(rows)[:rows_per_person]), dtype=int)
 
 
 def released(

@@ -299,7 +299,7 @@ class LinearModel(base.ProblemSpecification):
 
     @property
     def released_by_itself(self) -> tuple[events.Event, ...]:
-        return () if self.smoothness_cost is None else (events.Laplace(self.smoothness_cost),)
+        return () if self.smoothness_cost is None else (events.Laplace(self.smoothness_cost / self.rows_per_person),)
 
     def _plane(self) -> base.Plane | None:
         names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))

@@ -308,7 +308,7 @@ class NonconvexModel(base.ProblemSpecification):
 
     @property
     def released_by_itself(self) -> tuple[Event, ...]:
-        return () if self.gap_cost is None else (Laplace(self.gap_cost),)
+        return () if self.gap_cost is None else (Laplace(self.gap_cost / self.rows_per_person),)
 
     @classmethod
     def problem_type(cls) -> type[NonconvexRisk]:

@@ -9,13 +9,15 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from dpviz.checkpoints import LONGEST, checkpoint, slices
 from dpviz.datasets.base import NO_TABLES, Dataset, DatasetFacts, DatasetSpecification
 from dpviz.datasets.users import UserDataset, UserFacts
+from dpviz.errors import UserError
 from dpviz.privacy.releases import Query
 from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification
@@ -217,6 +219,16 @@ class TuningSpecification(ProblemSpecification):
         label="Most features",
         help="Of a table with more, so many are drawn at random: the number of parameters is what tuning pays for.",
     )
+
+    @model_validator(mode="after")
+    def _protects_users(self) -> Self:
+        if self.person is not None:
+            raise UserError(
+                "It takes the mean over the rows of each, so that all of them are protected: in the library "
+                "dpviz.table(…, user=…).",
+                title="Tuning needs people as users",
+            )
+        return self
 
     @property
     def public(self) -> bool:

@@ -182,7 +182,7 @@ class AcceleratedPage(FamilyPage):
         assert isinstance(method, GradientMethod)
         model = problem if isinstance(problem, LinearModel) else None
         explain.assumptions(
-            explain.protects(problem.unit),
+            explain.protects(problem),
             texts.batches(m, n),
             texts.composition(method.noise, m < n),
             texts.constants(

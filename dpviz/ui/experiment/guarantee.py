@@ -68,7 +68,7 @@ def readings(plan: Plan, delta: float) -> Readings:
 
     They are upper bounds; for Gaussian noise on all rows they are exact.
     """
-    return _readings(tuple(plan.facts.released), plan.events, delta)
+    return _readings(tuple(plan.statement.facts.released), plan.statement.events, delta)
 
 
 @lru_cache(64)  # the page is drawn again much more often than its plans change

@@ -615,6 +615,11 @@ class _Sections:
         panel, delta = self.screen.panel, self.screen.sidebar.delta
         plan.notes(self.view.plans)
         guarantee.line(self.view.experiment, self.view.plans, delta, self.page.noise_card)
+        experiment = self.view.experiment
+        k = experiment.problem.rows_per_person
+        if k > 1:
+            row, person = experiment.row_budget.describe(), experiment.budget.describe()
+            st.caption(texts.ROW_BUDGET.format(row=row, person=person, rows=k))
         self.page.draw_advice(self.view)
         draw_by_title = plan.tabs(self.screen.small, self.screen.drawings, panel.key("chart_plan"))
         draw_by_title |= self.page.closer_looks(panel, self.view, delta)

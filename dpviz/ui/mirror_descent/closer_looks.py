@@ -131,7 +131,7 @@ REALS = ("Rate", "of which privacy", "Known before", "τ")  # columns of the pap
 def budget_split(panel: Panel, view: PlanView) -> None:
     """Draw the parts of the budget as far as the game has them: the split between the players, the part of a
     certificate, and the part that a release of the groups' shares costs."""
-    facts, budget, problem = facts_of(view), view.experiment.budget, view.experiment.problem
+    facts, budget, problem = facts_of(view), view.experiment.row_budget, view.experiment.problem
     if not budget.private:
         st.info("Without privacy there is no budget to split.")
         return
@@ -152,7 +152,7 @@ def budget_split(panel: Panel, view: PlanView) -> None:
 
 def _certificate(panel: Panel, view: PlanView) -> None:
     """Draw the width of a certificate of the gap against its part of the budget, with the part that is set, if any."""
-    facts, budget = facts_of(view), view.experiment.budget
+    facts, budget = facts_of(view), view.experiment.row_budget
     methods = (arm.algorithm for arm in view.experiment.arms)
     certificate_share = next(
         (method.certificate_share for method in methods if isinstance(method, CertifiedSampling)), None
@@ -164,10 +164,9 @@ def _group_shares(panel: Panel, view: PlanView) -> None:
     """Draw what a release of the groups' shares of the rows costs, and how exact it is."""
     problem = view.experiment.problem
     assert isinstance(problem, GroupLoss | LossMatrix)
-    data = problem.data.facts()
-    chart = choice_figures.group_shares(
-        data.n, data.smallest_share, view.experiment.budget, costs_paid=data.shares_costs
-    )
+    data, k = problem.data.facts(), problem.rows_per_person
+    paid = tuple(cost / k for cost in data.shares_costs)  # of a row, as the budget
+    chart = choice_figures.group_shares(data.n, data.smallest_share, view.experiment.row_budget, costs_paid=paid)
     charts.show(chart, panel.key("chart_shares"))
 
 
@@ -188,7 +187,7 @@ def rows_for_gap(panel: Panel, view: PlanView) -> None:
     chart, _ = choice_figures.rows_for_gap(
         view.experiment.problem,
         facts,
-        view.experiment.budget,
+        view.experiment.row_budget,
         float(target),
         method.iterations,
         view.styles,
@@ -203,7 +202,7 @@ def rows_for_gap(panel: Panel, view: PlanView) -> None:
 def paper_bound(panel: Panel, view: PlanView) -> None:
     """Draw the paper's error bound next to the one that this page uses, which is computed from the plan."""
     st.markdown(texts.TWO_ANALYSES)
-    budget, facts, method = view.experiment.budget, facts_of(view), sampling(view)
+    budget, facts, method = view.experiment.row_budget, facts_of(view), sampling(view)
     if not isinstance(budget, ApproximateDP):
         st.info("The paper states its bound for (ε, δ)-DP. State the guarantee as (ε, δ) to compare.")
         return
@@ -223,7 +222,7 @@ def table(view: PlanView) -> None:
     For synthetic data it is Theorem G.1 alone.
     """
     st.markdown("Rates and parameters of the paper's theorems at your size, and what was known before it.")
-    budget, facts = view.experiment.budget, facts_of(view)
+    budget, facts = view.experiment.row_budget, facts_of(view)
     if not isinstance(budget, ApproximateDP):
         st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
         return
@@ -369,7 +368,7 @@ def _positions(panel: Panel, view: PlanView) -> None:
 
 def _paper_step(panel: Panel, view: PlanView) -> None:
     """Draw the ε that the draws cost with the step size of the paper's rule, by four ways to account for it."""
-    budget = view.experiment.budget
+    budget = view.experiment.row_budget
     facts = facts_of(view)
     if not isinstance(budget, ApproximateDP) or not (facts.oscillation_x and facts.oscillation_y):
         st.info("The paper states its composition for (ε, δ) and two players who need data.")
@@ -451,7 +450,7 @@ def _players_table(comparisons: Mapping[str, bounds.Compared]) -> None:
 
 def _players_chart(panel: Panel, view: PlanView) -> None:
     """Draw the bound of vertex sampling against the share of player x, with the share in use marked."""
-    facts, budget, method = facts_of(view), view.experiment.budget, sampling(view)
+    facts, budget, method = facts_of(view), view.experiment.row_budget, sampling(view)
     draws, rounds = method.each_draws, min(method.iterations, facts.n)
     settings = planning.Sampling(draws, batching=method.batching)
     share = method.shares(facts, draws, budget.pure)[0]

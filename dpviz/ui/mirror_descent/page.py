@@ -129,7 +129,7 @@ class GamesPage(FamilyPage):
         method = next((arm.algorithm for arm in view.experiment.arms if arm.label in view.theory), None)
         if isinstance(method, VertexSampling):
             settings = planning.Sampling(method.each_draws, method.own_share, method.batching)
-            yield figures.bound_by_rounds(facts_of(view), view.experiment.budget, settings)
+            yield figures.bound_by_rounds(facts_of(view), view.experiment.row_budget, settings)
 
     def chart_note(self, view: PlanView) -> str:
         """Return why another budget may have another winner; "" at a preset, whose own text needs the room."""
@@ -157,7 +157,7 @@ class GamesPage(FamilyPage):
     def draw_advice(self, view: PlanView) -> None:
         """Recommend one of the page's methods for this size, among those that have a plan for this budget."""
         experiment = view.experiment
-        expectation = advice.expectation(experiment.problem, experiment.budget, sampling(view).iterations)
+        expectation = advice.expectation(experiment.problem, experiment.row_budget, sampling(view).iterations)
         if expectation is not None:
             expectation = expectation.without(view.refused)
         sentence = texts.recommend(expectation, experiment.budget, view.plans)
@@ -184,7 +184,7 @@ class GamesPage(FamilyPage):
         kinds = {name: "bounds" if name in ("ranges", "range") else name for name in declarations}
         from_rows = [name for name, kind in kinds.items() if kind in kinds_from_rows]
         explain.assumptions(
-            explain.protects(problem.unit),
+            explain.protects(problem),
             texts.batches(batch < n, batch, n),
             texts.composition("paper" if as_in_paper else "tight"),
             texts.constants(declarations, missing_rule(problem.dataset), released, from_rows),

@@ -155,7 +155,7 @@ class SecondOrderPage(FamilyPage):
         assert isinstance(problem, NonconvexModel)
         missing = "classes" if isinstance(problem.dataset, CovertypeUpload) else missing_rule(problem.dataset)
         explain.assumptions(
-            explain.protects(problem.unit),
+            explain.protects(problem),
             texts.batches(batch, n),
             texts.COMPOSITION,
             texts.constants(problem, missing),
@@ -431,11 +431,12 @@ def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:
     if plan.private and len(iterations):
         return float(iterations.mean()) / plan.iterations
     _, charged = trace.spent(label)  # (k, R)
-    if plan.currency is None or not len(charged):
+    currency = trace.lanes[label].currency
+    if currency is None or not len(charged):
         return None
-    share = charged[-1] / plan.spent(plan.currency)[-1]
+    share = charged[-1] / plan.statement.spent(currency)[-1]
     # Costs in μ add up as squares: the unit's power is 2 for it, and 1 for currencies whose costs add up themselves.
-    return float((share ** UNITS[plan.currency].power).mean())
+    return float((share ** UNITS[currency].power).mean())
 
 
 @st.cache_data(max_entries=32, scope="session", show_spinner=False)
@@ -468,7 +469,7 @@ def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Sh
         caption = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
     else:
         start, ceiling = plan.spent("rho")[[0, -1]].tolist()
-        purposes, title = PURPOSES, "Privacy spent, ρ"
+        purposes, title = PURPOSES, "Privacy spent, ρ" + " of one row" * (plan.person is not None)
         caption = "Mean over the runs; the guarantee is the ceiling, whatever was used."
     caption = f"{caption} {privacy}"
     chart = figures.spent_by_purpose(trace, label, purposes, ceiling, before=start, title=title, words=caption)

@@ -48,9 +48,10 @@ def _choose(upload: CategoricalFile) -> PreparedCategories:
 
     Raises UserError while something is missing or cannot be read.
     """
-    names = [column.name for column in upload.columns]
+    people = file.choose_people(upload)
+    names = [column.name for column in upload.columns if column.name != people.person]
     is_used = pd.Series([name in upload.used for name in names], dtype=bool)
-    edited = _edit(upload, names, (), is_used)
+    edited = _edit(upload, names, tuple(filter(None, people[:1])), is_used)
     upload.used = {name for name, used in zip(names, edited["used"], strict=True) if used}
     help = "Lists for the columns in use that have none; if none is in use, for as many as fit."
     file.fill_button(upload, _fill, (upload, upload.used), help)
@@ -62,12 +63,12 @@ def _choose(upload: CategoricalFile) -> PreparedCategories:
         count = f"{combinations:,}" if combinations < 10**9 else f"about 10^{len(str(combinations)) - 1}"
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
     _require_all(declared, upload.used)
-    prepared = upload.prepare_once(prepare_categories, columns=declared)
+    prepared = upload.prepare_once(prepare_categories, columns=declared, **people._asdict())
     file.ready(upload, len(prepared.table), 0, f"{len(declared)} columns")
     # Numbers of rows, by column, whose category is not listed and became "other"; the columns with most.
     largest = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:8]
     unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in largest if count)
-    file.show_counts([f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
+    file.show_counts([*prepared.notes, f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
     return prepared
 
 

@@ -9,7 +9,7 @@ import os
 import weakref
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -31,11 +31,16 @@ from dpviz.ui.markdown import plain, sentence
 from dpviz.ui.uploads import how, texts
 
 # Names of the controls that a new file resets.
-CHOICES = ("target", "kind", "positive", "features", "lists", "drop", "group", "lowest", "highest")
+CHOICES = (
+    *("target", "kind", "positive", "features", "lists", "drop", "group", "lowest", "highest"),
+    *("person", "rows_per_person"),
+)
 NOTICE = texts.NOTICE
 FILL = "Fill from the data (not private)"
 # Keys in the session: what is still missing for a data set; the file was just removed; the panel is to be folded up.
 LACKS, REMOVED, USED = "own_file_lacks", "own_file_removed", "own_file_used"
+# Keys in the session of the releases of facts of a file, by `File.known_as`; and of the person whom they protect.
+RELEASES, PROTECTED = ("bought_shares", "released_smoothness", "released_gap"), "protected_by_releases"
 MAX_HELD = 4e9  # largest number of bytes of all visitors' tables together that this server keeps
 # Process-wide on purpose: bytes of every table in memory, by the table's id(), until the table is garbage-collected.
 _held: dict[int, int] = {}
@@ -181,6 +186,40 @@ class File:
         # Rows are named after columns of the file. Streamlit offers the table as CSV: names must be no formulas there.
         safe = frame.set_axis(frame.index.map(as_text), axis=0)
         return st.data_editor(safe, key=key, **options).set_axis(frame.index, axis=0)
+
+
+class People(NamedTuple):
+    """The column that names the person of each row, None if every row is a person; and how many rows of each count."""
+
+    person: str | None = None
+    rows_per_person: int = 1
+
+
+def choose_people(upload: File, used: Collection[str] = ()) -> People:
+    """Draw the choice of the column that names persons, other than those `used`, and of the number of their rows.
+
+    Raises UserError for a person whom earlier releases of the file do not protect.
+    """
+    names = [column.name for column in upload.columns if column.name not in used]
+    key = f"{upload.page}_upload_person"
+    if st.session_state.get(key) not in names:  # the chosen column has become the target
+        st.session_state.pop(key, None)
+    left, right = st.columns(2)
+    person = left.selectbox(options=names, index=None, **upload.widget("person"))
+    protected: dict[Hashable, str | None] = st.session_state.setdefault(PROTECTED, {})
+    if not any(st.session_state.get(name, {}).get(upload.known_as) for name in RELEASES):
+        protected[upload.known_as] = person
+    if person is None:
+        return People()
+    rows = right.number_input(**upload.widget("rows_per_person"))
+    st.caption(texts.PEOPLE)
+    if protected.get(upload.known_as) != person:
+        raise UserError(
+            "Facts of this file were released before, at a cost that is not that of these people. Leave the person "
+            "empty, or load the page again.",
+            title="Somebody else was protected before",
+        )
+    return People(person, rows)
 
 
 def _hashable(value: Any) -> Hashable:

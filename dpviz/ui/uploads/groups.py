@@ -42,14 +42,16 @@ def _choose_target(upload: GroupedFile) -> Prepared[GroupedUpload]:
     """
     target = table.choose_target(upload)
     group = _choose_group(upload, target.column)
-    features = table.choose_features(upload, {target.column, group})
+    people = file.choose_people(upload, (target.column, group))
+    features = table.choose_features(upload, {target.column, group, *filter(None, [people.person])})
     bounds = table.declare_ranges(upload, features)
-    declared = shares.declare(upload, group)
+    declared = shares.declare(upload, group, people)
     drop = table.choose_dropping(upload, [target.column], features)
     constant = table.choose_constant(upload)
     return _prepare(
         upload,
         declared,
+        people,
         target=target.column,
         positive=target.positive,
         group=group,
@@ -66,22 +68,31 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
     Raises UserError while something is missing or inconsistent.
     """
     group = _choose_group(upload, None)
+    people = file.choose_people(upload, (group,))
     help = "Each holds, row by row, the loss of one strategy."
-    losses = table.choose_features(upload, {group}, "Loss columns", help)
+    losses = table.choose_features(upload, {group, *filter(None, [people.person])}, "Loss columns", help)
     bounds = dict.fromkeys(losses, _loss_range(upload, losses))
-    declared = shares.declare(upload, group)
+    declared = shares.declare(upload, group, people)
     drop = table.choose_dropping(upload, [], losses)
     return _prepare(
-        upload, declared, target=None, positive=None, group=group, features=losses, bounds=bounds, drop_missing=drop
+        upload,
+        declared,
+        people,
+        target=None,
+        positive=None,
+        group=group,
+        features=losses,
+        bounds=bounds,
+        drop_missing=drop,
     )
 
 
-def _prepare(upload: GroupedFile, shares: Shares, **declared: Any) -> Prepared[GroupedUpload]:
+def _prepare(upload: GroupedFile, shares: Shares, people: file.People, **declared: Any) -> Prepared[GroupedUpload]:
     """Return the prepared table, and draw lines that describe it.
 
-    shares, declared : the declarations, which are arguments of `prepare_groups`.
+    shares, people, declared : the declarations, which are arguments of `prepare_groups`.
     """
-    prepared = upload.prepare_once(prepare_groups, **shares._asdict(), **declared)
+    prepared = upload.prepare_once(prepare_groups, **shares._asdict(), **people._asdict(), **declared)
     facts = prepared.specification.facts()
     columns = f"{len(declared['features'])} {'features' if declared['target'] else 'strategies'}"
     file.ready(upload, facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")

@@ -19,12 +19,13 @@ from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, group_positions
 from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import shown
 from dpviz.datasets.uploads.parsing import OTHER
+from dpviz.datasets.uploads.upload import of_people
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
 from dpviz.problems.games import grouped
 from dpviz.ui.markdown import columns
 from dpviz.ui.uploads import texts
-from dpviz.ui.uploads.file import File, mark_from_data
+from dpviz.ui.uploads.file import File, People, mark_from_data
 
 DECLARED, BOUGHT = "declared", "bought"
 SOURCES = {DECLARED: "Declared", BOUGHT: "Bought with a part of the budget"}
@@ -77,8 +78,10 @@ class GroupedFile(File):
         return tuple(release.epsilon for release in self.bought)
 
 
-def declare(file: GroupedFile, group: str) -> Shares:
+def declare(file: GroupedFile, group: str, people: People) -> Shares:
     """Draw the controls for the groups in the column `group` and their shares; return both.
+
+    people : who is protected by a release of the shares.
 
     Raises UserError while some are missing.
     """
@@ -103,7 +106,7 @@ def declare(file: GroupedFile, group: str) -> Shares:
     mark_from_data(file, parts, {"groups": "groups", "shares": "shares"})
     names = _check_names(group, [name for name, _ in rows])
     if source == BOUGHT:
-        return _buy(file, group, names)
+        return _buy(file, group, names, people)
     if file.costs:
         st.caption(texts.SPENT_BEFORE.format(spent=" + ".join(map(short, file.costs))))
     return _declared(rows)._replace(costs=file.costs)
@@ -179,7 +182,7 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
     return Shares([name for name, _ in rows], [share for _, share in rows])
 
 
-def _buy(file: GroupedFile, group: str, names: list[str]) -> Shares:
+def _buy(file: GroupedFile, group: str, names: list[str], people: People) -> Shares:
     """Draw the controls of a private release of the shares of the groups `names`; return the released shares.
 
     The plan of a run pays for all releases of this file. Raises UserError while these groups have no released shares.
@@ -195,25 +198,26 @@ def _buy(file: GroupedFile, group: str, names: list[str]) -> Shares:
         "Release the shares again" if file.bought else "Release the shares",
         key=f"{file.page}_upload_release",
         on_click=_release,
-        args=(file, group, tuple(groups), epsilon),
+        args=(file, group, tuple(groups), epsilon, people),
         help=texts.RELEASED,
     )
     spent = " + ".join(map(short, file.costs)) if file.costs else short(epsilon)
     when = "Spent" if file.costs else "Will spend"
-    error = 2 / epsilon  # the mean absolute Laplace noise: a replaced row changes two numbers by 1 each
+    # The mean absolute Laplace noise: each replaced row of a person changes two numbers by 1 each.
+    error = 2 * people.rows_per_person / epsilon
     st.caption(texts.PRICE.format(when=when, spent=spent, error=error))
     if not matches:
         raise NotYet("Press “Release the shares”.", title="The shares of these groups are not released yet")
     return Shares(groups, list(grouped.as_shares(matches[-1].counts, smallest)), file.costs)
 
 
-def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float) -> None:
-    """Release noisy numbers of rows of the groups at the cost `epsilon`; for a callback.
+def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float, people: People) -> None:
+    """Release noisy numbers of rows of the groups at the cost `epsilon` of a person, or of a row; for a callback.
 
     The noise comes from the operating system's random numbers: no seed repeats it.
     """
-    positions = group_positions(file.frame[group], groups)
-    counts = grouped.released(positions, len(groups), epsilon)
+    positions = group_positions(of_people(file.frame, *people)[group], groups)
+    counts = grouped.released(positions, len(groups), epsilon / people.rows_per_person)
     file.bought.append(Release(group, groups, epsilon, counts))
 
 

@@ -63,16 +63,19 @@ def uploaded(page: str, constant: bool = False) -> tuple[datasets.UploadedTable 
     return file.uploaded(page, File, partial(choose, constant=constant))
 
 
-def choose(upload: File, user: str | None = None, constant: bool = False) -> datasets.Prepared[Any]:
+def choose(
+    upload: File, user: str | None = None, constant: bool = False, with_users: bool = False
+) -> datasets.Prepared[Any]:
     """Draw the controls for target, features, ranges, categories and missing values; return the prepared table.
 
     Raises UserError while something is missing or inconsistent.
 
     user : name of the column that names the user of each row; None for a data set without users. constant : true to
-    offer a constant column, if the target has classes.
+    offer a constant column, if the target has classes. with_users : true if users are protected, and no other persons.
     """
     target, positive = choose_target(upload, tuple(TARGETS))
-    used = {target} if user is None else {target, user}
+    people = file.People() if with_users else file.choose_people(upload, (target,))
+    used = {target, *filter(None, (user, people.person))}
     features = choose_features(upload, used)
     _offer_texts(upload, {*used, *features})
     text_columns = _choose_categories(upload, {*used, *features})
@@ -84,7 +87,7 @@ def choose(upload: File, user: str | None = None, constant: bool = False) -> dat
     target_range = bounds.pop(target, UNDECLARED) if positive is None else None
     prepared: datasets.Prepared[Any] = upload.prepare_once(
         datasets.prepare if user is None else datasets.prepare_users,
-        **({} if user is None else {"user": user}),
+        **(people._asdict() if user is None else {"user": user}),
         target=target,
         positive=positive,
         features=features,
@@ -278,7 +281,7 @@ def _fill_ranges(upload: File, features: Sequence[str]) -> None:
 def _choose_with_users(upload: File) -> datasets.Prepared[Any]:
     """Draw the choice of the column that names the users, and the controls of `choose`; return the prepared table."""
     user = st.selectbox(options=[column.name for column in upload.columns], index=None, **upload.widget("user"))
-    prepared = choose(upload, user)
+    prepared = choose(upload, user, with_users=True)
     if isinstance(prepared.specification, datasets.UserUpload):
         st.caption(texts.USERS.format(users=prepared.specification.users))
     return prepared

@@ -82,9 +82,11 @@ class ZerothOrderPage(FamilyPage):
         yield figures.noise_of_an_epoch(view.plans, view.styles)
         yield figures.noise_by_dimension(view.experiment.arms, view.plans, view.styles)
         forecast: Forecast = view.theory
-        yield figures.running_sums(reduced_of(view.experiment), forecast.facts, view.experiment.budget)
+        yield figures.running_sums(reduced_of(view.experiment), forecast.facts, view.experiment.row_budget)
         yield figures.bound_parts(forecast.bounds, forecast.facts, forecast.without)
-        yield figures.watched(forecast.watched, view.styles, forecast.mu or 0.0)
+        k = view.experiment.problem.rows_per_person  # what is seen of all rows of a person
+        watched = {label: k * mu for label, mu in forecast.watched.items()}
+        yield figures.watched(watched, view.styles, k * (forecast.mu or 0.0))
         yield page_plan.privacy_spent(view)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
@@ -147,7 +149,7 @@ class ZerothOrderPage(FamilyPage):
         facts = forecast.facts
         problem = view.experiment.problem
         explain.assumptions(
-            explain.protects(problem.unit),
+            explain.protects(problem),
             texts.BATCHES,
             texts.COMPOSITION,
             texts.constants(facts.exact, missing_rule(problem.dataset), facts.guessed),

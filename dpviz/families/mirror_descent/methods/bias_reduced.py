@@ -36,7 +36,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
     dash: ClassVar[int] = 3
     sparse: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("rho_spent", "ρ spent so far", released=True, better=""),
+        Metric("rho_spent", "ρ of a row, spent so far", released=True, better=""),
         Metric("rows_used", "Rows used so far", released=True, axis=True, better=""),
     )
     stop_level: int = number(

@@ -79,8 +79,8 @@ BATCH: Any = number(
 SHARES: Mapping[str, float | None] = {"hessian_share": EVEN, "search_share": None}
 
 SERIES = (NOISY_GRADIENT, NOISY_CURVATURE, KIND)
-GRADIENT_CHARGED = Metric("gradient_charged", "ρ charged for gradients", released=True, better="")
-HESSIAN_CHARGED = Metric("hessian_charged", "ρ charged for Hessians", released=True, better="")
+GRADIENT_CHARGED = Metric("gradient_charged", "ρ of a row, charged for gradients", released=True, better="")
+HESSIAN_CHARGED = Metric("hessian_charged", "ρ of a row, charged for Hessians", released=True, better="")
 ITERATIONS_CHARGED = Metric("iterations_charged", "Iterations charged", released=True, better="")
 
 

@@ -42,7 +42,7 @@ from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRis
 from dpviz.problems.nonconvex.symmetric import eigenvalue_seconds, trust_region_step
 from dpviz.specification import choice, number, switch
 
-SEARCH_CHARGED = Metric("search_charged", "ρ charged for line searches", released=True, better="")
+SEARCH_CHARGED = Metric("search_charged", "ρ of a row, charged for line searches", released=True, better="")
 
 
 class LineSearch(WholeTable):
