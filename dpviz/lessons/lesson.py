@@ -33,6 +33,7 @@ from dpviz.specification import Specification, choice
 EQUALS = "\u00a0=\u00a0"  # with spaces at which no line breaks
 Numbers = Mapping[str, "float | int | str"]  # by the names by which the texts of a lesson call them
 Frame = tuple[tuple[float, float], tuple[float, float]]  # both ends of a chart's horizontal and of its vertical axis
+Track = Literal["understand", "plan", "deep"]
 M = TypeVar("M", bound=AnyAlgorithm)
 
 
@@ -284,7 +285,9 @@ class Lesson:
     """A lesson in four steps: the setting, a prediction, the result, and its reason.
 
     slug : the name in the lesson's address, which never changes.
-    minutes : the time that the lesson takes.
+    track : one of three ways through the lessons, whose list it is in. minutes : the time that the lesson takes.
+    picture : a sketch of the question for the list: SVG paths in a frame of 96 × 56, by the pen that draws them, see
+        `learn.page`.
     page : the name of a family or of another page, which "Try it yourself" opens with the settings `after`.
     before, after : two settings that differ in one control; Experiments, if anything runs.
     measure : the quantity that is compared.
@@ -300,7 +303,9 @@ class Lesson:
 
     slug: str
     title: str
+    track: Track
     minutes: int
+    picture: Mapping[str, str]
     page: str
     before: Specification
     after: Specification

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import streamlit as st
@@ -17,7 +17,7 @@ import streamlit as st
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import lesson as budget_lessons
-from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side
+from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side, Track
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.specification import Specification
@@ -360,19 +360,15 @@ def _forget_runs(lesson: Lesson) -> None:
         st.session_state.pop(_key(lesson, which), None)
 
 
-GUARANTEES = "What a guarantee means"
-
-
 @cache
-def grouped() -> Mapping[str, tuple[Lesson, ...]]:
-    """Return the lessons by the title of their group: first those on guarantees, then those of each family that has
-    some."""
-    groups = {GUARANTEES: budget_lessons.LESSONS}
+def grouped() -> Mapping[Track, tuple[Lesson, ...]]:
+    """Return the lessons of each track: first those on guarantees, then those of each family that has some."""
+    lessons = list(budget_lessons.LESSONS)
     for family in families.FAMILIES:
         module_name = f"dpviz.families.{family.name}.lessons"
         if find_spec(module_name) is not None:
-            groups[family.title] = import_module(module_name).LESSONS
-    return groups
+            lessons += import_module(module_name).LESSONS
+    return {track: tuple(lesson for lesson in lessons if lesson.track == track) for track in get_args(Track)}
 
 
 def named(slug: str) -> Lesson | None:
