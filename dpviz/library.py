@@ -36,8 +36,8 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
     Parameters
     ----------
     of : Budget, Plan, Event or sequence of Events
-        A budget, whose guarantee is converted; or releases (those of a plan, or events), which the tightest accountant
-        that applies composes.
+        A budget, whose guarantee is converted; or releases (those of a plan, for all rows of whom it protects, or
+        events), which the tightest accountant that applies composes.
     delta : float
         In (0, 1).
 

@@ -12,8 +12,12 @@ import dpviz
 from dpviz.datasets import Upload, UploadedTable
 from dpviz.datasets.own_table import BoughtRanges
 from dpviz.datasets.uploads import limits
+from dpviz.families.accelerated import planning
 from dpviz.families.mirror_descent import GaussianMarginals, GaussianMirrorDescent
+from dpviz.families.second_order import advice
 from dpviz.people import rows_kept
+from dpviz.privacy.events import Laplace
+from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.tuning.model_tuning import NormalLocation
 
 K = 3
@@ -122,6 +126,15 @@ def test_the_budget_is_that_of_a_person_and_every_text_says_so(kind: str) -> Non
 
 
 @EVERY
+def test_the_rows_of_some_people_are_none_of_fewer_rows_of_them(kind: str) -> None:
+    """As in a sweep over k: the array holds up to 3 rows of each, so a budget of people with one would not hold."""
+    data = KINDS[kind](FRAME, person="who", rows_per_person=K)
+    with pytest.raises(dpviz.UserError):
+        data.replaced(rows_per_person=1).load(data.carried)
+    data.replaced(from_data=()).load(data.carried)
+
+
+@EVERY
 def test_several_rows_of_nobody_are_refused(kind: str) -> None:
     with pytest.raises(dpviz.UserError):
         KINDS[kind](FRAME).replaced(rows_per_person=2)
@@ -163,6 +176,25 @@ def test_what_was_bought_for_a_person_costs_a_person_no_more() -> None:
     (plan,) = experiment.plans().values()
     assert plan.statement.spent("epsilon").tolist() == pytest.approx([0.5, 0.875, 1.25, 1.625, 2.0])
     assert "ε = 0.5 of releases before" in experiment.promise
+
+
+@pytest.mark.parametrize("released", [planning.released, advice.released], ids=["smoothness", "gap"])
+def test_a_release_before_the_run_costs_a_person_what_it_says(released: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[Laplace] = []
+    laplace = Mechanisms.laplace
+
+    def noted(mechanisms: Mechanisms, query: Any, event: Laplace, *more: Any) -> Any:
+        events.append(event)
+        return laplace(mechanisms, query, event, *more)
+
+    monkeypatch.setattr(Mechanisms, "laplace", noted)
+    data = KINDS["table"](FRAME, person="who", rows_per_person=K)
+    problem: Any = dpviz.LogisticRegression(data=data)
+    paid: dict[str, Any] = {"smoothness": 1.0, "smoothness_source": "released", "smoothness_cost": 0.3}
+    if released is advice.released:
+        problem, paid = dpviz.LogisticTukey(data=data, start="random"), {"gap": 1.0, "gap_cost": 0.3}
+    released(problem, 0.3, 1, data.carried)
+    assert events == list(problem.replaced(**paid).released) == [Laplace(0.3 / K)]
 
 
 def test_a_choice_of_rows_hangs_on_no_other_person_and_survives_any_text() -> None:

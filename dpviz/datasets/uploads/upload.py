@@ -103,6 +103,13 @@ class Upload(Specification):
         """The ε of every private release of the rows by which declarations were bought."""
         return self.ranges_costs
 
+    def replaced(self, **changes: Any) -> Self:
+        """Return a validated copy with some fields changed; for other people it needs other rows, of another name."""
+        named = {"person": self.person, "rows_per_person": self.rows_per_person}
+        if any(changes.get(field, value) != value for field, value in named.items()):
+            changes = {"identity": new_identity()} | changes
+        return super().replaced(**changes)
+
     def carrying(self, rows: "np.ndarray | TableFile") -> Self:
         """Keep the rows with this object, for `carried`, as long as it lives; return the object."""
         _CARRIED[self] = rows
