@@ -76,9 +76,10 @@ def _noise_and_error(p: Planned) -> str:
     unit = f" {p.statistic.unit}" if p.statistic.unit else ""
     values = p.statistic.values
     if p.statistic.is_ratio(p.relation):
+        rows = f"{values:,} groups of equal size" if values > 1 else f"{p.rows:,} rows"
         noise = (
             f"{p.noise.capitalize()} noise is added to a sum and to the number of rows, which are not published but in "
-            f"their ratio. The error is for {p.rows:,} rows; with fewer it is larger."
+            f"their ratio. The error is for {rows}; with fewer rows it is larger."
         )
     elif p.standard_deviation is None:
         noise = (

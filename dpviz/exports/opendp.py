@@ -5,7 +5,7 @@ The programs are text: nothing here needs OpenDP. THEORY.md, section 11, has how
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context
 from typing import Any, Literal
 
@@ -16,7 +16,18 @@ from dpviz.privacy.accounting import closed_forms, per_event
 from dpviz.privacy.accounting.currencies import Noise
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech
-from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Planned, Quantile, Ranged, example_cells
+from dpviz.privacy.statistics.analyses import (
+    Analyses,
+    ByGroup,
+    Count,
+    Histogram,
+    Mean,
+    Planned,
+    Quantile,
+    Ranged,
+    Sum,
+    example_cells,
+)
 from dpviz.privacy.statistics.noisy_means import protected_change
 
 Counting = Literal["opendp", "dpviz"]
@@ -63,6 +74,9 @@ class Release:
         """Source of the expression of what the statistic reads of a row."""
         statistic, column = self.planned.statistic, repr(self.planned.statistic.reads)
         match statistic:
+            case Count(groups=groups, by=by) if groups:
+                counted = replace(self.planned, statistic=statistic.replaced(by="", groups=()))
+                return f"pl.when({replace(self, planned=counted).expression}).then(text({by!r}))"
             case Count(comparison=comparison, operands=operands) if comparison:
                 cell = f"{'text' if isinstance(operands[0], str) else 'number'}({column})"
                 if comparison == "is one of":
@@ -73,6 +87,18 @@ class Release:
             case Histogram(keys=keys) if keys:
                 return f"text({column})"
         return f"number({column})"
+
+    @property
+    def group(self) -> str:
+        """Source of the expression of the group of a row, for a sum or a mean in groups; empty for others."""
+        statistic = self.planned.statistic
+        return f"text({statistic.by!r})" if isinstance(statistic, Sum | Mean) and statistic.groups else ""
+
+    @property
+    def counts_unknown_rows(self) -> bool:
+        """True for a sum or a mean of secretly many rows: all of a table, or those of a group."""
+        statistic, is_secret = self.planned.statistic, self.planned.relation == "add/remove-one"
+        return isinstance(statistic, Sum | Mean) and (is_secret or bool(statistic.groups))
 
     @property
     def settings(self) -> str:
@@ -91,8 +117,12 @@ class Release:
                 has_labels = bool(statistic.keys or statistic.cut_points)
                 values |= {"bins": statistic.bins, "cut_points": list(statistic.cut_points)}
                 values["labels"] = list(statistic.labels) if has_labels else []
+            case Count() if statistic.groups:  # one histogram of the groups of the rows that are counted
+                values |= {"kind": "histogram", "cut_points": [], "labels": list(statistic.groups)}
             case Ranged():
                 values |= {"lowest": statistic.lowest, "highest": statistic.highest}
+        if isinstance(statistic, Sum | Mean):
+            values |= {"secret": self.counts_unknown_rows, "groups": list(statistic.groups)}
         if isinstance(statistic, Quantile):
             values |= {"level": statistic.level, "values": statistic.candidates}
         return repr(values)
@@ -100,7 +130,23 @@ class Release:
 
 def _has_own_filter(p: Planned) -> bool:
     """Return whether OpenDP knows the sensitivity only in a privacy filter of one column: √2, of a replaced row."""
-    return p.noise == "gaussian" and isinstance(p.statistic, Histogram) and p.relation == "replace-one"
+    is_histogram = isinstance(p.statistic, Histogram) or (isinstance(p.statistic, Count) and bool(p.statistic.groups))
+    return p.noise == "gaussian" and is_histogram and p.relation == "replace-one"
+
+
+def _sensitivity(p: Planned) -> float:
+    """Return the sensitivity as OpenDP knows it.
+
+    To OpenDP a replaced row is one removed and one added, both perhaps of one group, which move its sum by 2 max(|a|,
+    |b|) in the L2 norm; the sum and the count of a mean in groups by as much, half of the cost for each.
+    """
+    statistic = p.statistic
+    if p.noise != "gaussian" or p.relation != "replace-one" or not isinstance(statistic, Sum | Mean):
+        return p.sensitivity
+    if not statistic.groups:
+        return p.sensitivity
+    one = 2 * statistic.farthest if isinstance(statistic, Sum) else math.sqrt(2) * statistic.width
+    return p.rows_per_person * one
 
 
 def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> tuple[Release, ...]:
@@ -157,14 +203,16 @@ def _planned_cost(p: Planned, measure: Unit) -> float:
     """Return OpenDP's cost of the planned noise."""
     if isinstance(p.event, ExpMech):
         return p.event.eta if measure == "epsilon" else p.event.eta**2 / 8
-    return per_event.pure(p.event) if measure == "epsilon" else per_event.rho(p.event)
+    if measure == "epsilon":
+        return per_event.pure(p.event)
+    return per_event.rho(p.event) * (_sensitivity(p) / p.sensitivity) ** 2
 
 
 def _scale(p: Planned, measure: Unit, cost: float) -> float:
     """Return the scale of the noise that has a cost by OpenDP's count."""
     if measure == "epsilon":
-        return p.sensitivity / cost
-    return p.sensitivity / math.sqrt((8 if p.noise == "selection" else 2) * cost)
+        return _sensitivity(p) / cost
+    return _sensitivity(p) / math.sqrt((8 if p.noise == "selection" else 2) * cost)
 
 
 def whose_count(made: Sequence[Release], budget: Budget, counting: Counting) -> str:
@@ -190,6 +238,8 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
     for release in made:
         statistic = release.planned.statistic
         cells.setdefault(repr(statistic.reads), []).extend(map(str, example_cells(statistic)))
+        if isinstance(statistic, ByGroup) and statistic.groups:
+            cells.setdefault(repr(statistic.by), []).extend((*statistic.groups, "made up"))
     return templates.document(
         "exports/templates/analyses_opendp.py.j2",
         version=dpviz.__version__,
@@ -203,7 +253,8 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
         releases=made,
         selections=any(release.planned.noise == "selection" for release in made),
         grouped=any(_has_own_filter(release.planned) for release in made),
-        sums=any(release.planned.statistic.title == "Sum" for release in made),
-        means=any(release.planned.statistic.title == "Mean" for release in made),
+        secret_sums=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Sum) for r in made),
+        secret_means=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Mean) for r in made),
+        in_groups=any(release.group for release in made),
         cells={column: repr(texts) for column, texts in cells.items()},
     )

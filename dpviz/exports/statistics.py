@@ -178,6 +178,9 @@ def statistics(
     >>> plan = dpviz.statistics(dpviz.PureDP(epsilon=1), asked, rows=10_000)
     >>> plan
     <Statistics of 10,000 rows at ε = 1, 95 %: age ± 0.06; smokers ± 6 rows>
+    >>> by_region = dpviz.Mean("age", highest=100, by="region", groups=("north", "south"))
+    >>> dpviz.statistics(dpviz.PureDP(epsilon=1), by_region, rows=10_000)
+    <Statistics of 10,000 rows at ε = 1, 95 %: age ± 0.165>
     >>> plan.to_frame()[["name", "error", "unit", "rows_needed"]].round(3).values.tolist()
     [['age', 0.06, 'column', 120], ['smokers', 6.0, 'rows', 120]]
     """

@@ -68,7 +68,7 @@ def test_counts_sums_and_means_share_the_budget(load: Load, capsys: pytest.Captu
     assert found["Sensitivity"].tolist() == pytest.approx([1.0, 5.0, 80.0, 2.0])
     assert found["95 % error"].tolist() == [15, 37.45, 1199.0, 30]  # 12.5 ln 20 and 400 ln 20, rounded up
     assert found["Standard deviation"]["Hours"] == pytest.approx(400 * math.sqrt(2))
-    assert found["All bins"]["Region"] == math.ceil(10 * -math.log(1 - 0.95**0.1) - 0.5)
+    assert found["All at once"]["Region"] == math.ceil(10 * -math.log(1 - 0.95**0.1) - 0.5)
     assert found["Noise"]["Income"] == "Laplace, b = 12.5" and found["Costs"]["Income"] == "Laplace, ε = 0.4"
     assert bars(app, "Rows that every analysis needs")["Old"] == 300 == found["Rows needed"]["Old"]
     said_here = words(app)
@@ -255,7 +255,7 @@ def test_the_notebook_and_the_report_have_the_numbers_of_the_page(load: Load, mo
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
     computed, shown = names["table"].set_index("analysis"), results(app)
-    columns = {"error": "95 % error", "largest_error": "All bins", "standard_deviation": "Standard deviation"}
+    columns = {"error": "95 % error", "largest_error": "All at once", "standard_deviation": "Standard deviation"}
     columns |= {"sensitivity": "Sensitivity", "share": "Share", "rows_needed": "Rows needed", "asked": "Asked"}
     for own, theirs in columns.items():
         exact = "error" not in own  # errors have four digits, rounded up
@@ -283,6 +283,38 @@ def test_declared_columns_conditions_and_bins_are_in_the_plan_and_in_the_link(
     assert "2 declared ranges, cut at -10, 0, 10" in words_of["Age"]
     assert printed(app, capsys).count("\n") == 3  # the program in Python declares the same
     assert results(load("budget_planner", **settings_of(app))).equals(results(app))
+
+
+def test_a_statistic_of_each_group_is_declared_in_its_line(
+    load: Load, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ε = 1 in 3 parts, n = 1000, of a row that may go from one group to another: sensitivities of 2 and of 2 · 50; a
+    mean of 500 rows is off by 4.113 · 2 · 50 · 3/500."""
+    files: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(st, "download_button", lambda label, data, *, key, **_: files.update({key: data}))
+    asked = [
+        row("Old", declared="age >= 65 by sex: f; m"),
+        row("Hours", "Sum", -10.0, 50.0, declared="by sex: f; m"),
+        row("Age", "Mean", 0.0, 50.0, declared="by sex: f; m"),
+    ]
+    app = analyses(load, asked, epsilon="1", rows="1000")
+    computed = results(app)
+    assert computed["Sensitivity"].tolist() == pytest.approx([2.0, 100.0, 100.0])
+    assert computed["95 % error"]["Age"] == pytest.approx(4.113 * 300 / 500, rel=1e-3)
+    assert (computed["All at once"] > computed["95 % error"]).all() and "of “sex”: “f”, “m”" in computed["Asked"][
+        "Hours"
+    ]
+    assert printed(app, capsys).count("\n") == 2 and "leave one group and enter another" in words(app)
+    names: dict[str, Any] = {}
+    for cell in json.loads(files["planner_notebook"]())["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert names["table"]["error"].tolist() == pytest.approx(computed["95 % error"].tolist(), rel=1e-3)
+    assert [len(answer) for answer in names["rehearsal"]["released"]] == [2, 2, 2]
+    assert "for 2 groups of equal size" in files["planner_report"]().decode()
+    assert "GROUPS" in files["planner_opendp"]().decode()
+    refused = analyses(load, [row("Age", "Quantile", 0.0, 9.0, declared="age by sex: f; m")])
+    assert "no quantile" in said(refused)
 
 
 def test_the_program_for_opendp_is_on_the_page_and_meets_the_budget_by_the_count_that_is_chosen(

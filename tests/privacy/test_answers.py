@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -43,6 +44,109 @@ def test_what_is_computed_is_what_was_asked(statistic: Statistic) -> None:
         for relation, oracle in zip(RELATIONS, (COMPUTED, SECRET), strict=True):
             exact = analyses.computed(statistic, values, relation)
             np.testing.assert_allclose(exact, oracle[statistic.name](values), atol=1e-12)
+
+
+IN_GROUPS = {"by": "region", "groups": ("north", "south")}
+GROUPED: tuple[Statistic, ...] = (
+    Count(name="count", **IN_GROUPS),
+    Sum(name="sum", lowest=-1.0, highest=2.0, **IN_GROUPS),
+    Sum(name="around 0", lowest=-1.0, highest=1.0, **IN_GROUPS),
+    Mean(name="mean", lowest=-1.0, highest=2.0, **IN_GROUPS),
+)
+
+
+def of_rows(statistic: Statistic, rows: Sequence[tuple[float, int]]) -> np.ndarray:
+    """By hand, from rows of a value and a group: sums, or of a mean sums from its middle and counts times 1.5."""
+    values: list[float] = []
+    for term in (0, 1)[: 1 + isinstance(statistic, Mean)]:
+        for group in (0, 1):
+            low, high = (statistic.lowest, statistic.highest) if isinstance(statistic, Sum | Mean) else (0, 1)
+            terms = [min(max(value, low), high) - 0.5 * isinstance(statistic, Mean) for value, g in rows if g == group]
+            values.append(1.5 * len(terms) if term else float(sum(terms)))
+    return np.array(values)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("statistic", GROUPED, ids=lambda statistic: statistic.name)
+def test_with_groups_sensitivities_are_the_largest_changes_over_all_neighbours(
+    statistic: Statistic, relation: Relation
+) -> None:
+    """Of 3 rows with any value in any group, or none that is declared, 1 or 2 of a person; of what is computed."""
+    cells = [*itertools.product([0.0, 1.0] if isinstance(statistic, Count) else [-9.0, -1.0, 0.5, 2.0], [0, 1, -1])]
+    for k in (1, 2):
+        most = {"l1": 0.0, "l2": 0.0, "linf": 0.0}
+        persons = [*itertools.combinations_with_replacement(cells, k)]
+        for others in itertools.combinations_with_replacement(cells, 3 - k):
+            tables = [[*others, *person] for person in persons]
+            computed = [analyses.computed(statistic, np.array(table), relation) for table in tables]
+            for table, answer in zip(tables, computed, strict=True):
+                np.testing.assert_allclose(answer, of_rows(statistic, table), atol=1e-12)
+            pairs = [*itertools.combinations(computed, 2)]
+            if relation == "add/remove-one":
+                pairs = [(one, analyses.computed(statistic, np.array(others), relation)) for one in computed]
+            for one, other in pairs:
+                change = one - other
+                sizes = np.abs(change).sum(), np.linalg.norm(change), np.abs(change).max()
+                most = {norm: max(most[norm], float(size)) for norm, size in zip(most, sizes, strict=True)}
+        for norm, largest in most.items():
+            assert largest == pytest.approx(k * statistic.sensitivity(norm, 3, relation))  # type: ignore[arg-type]
+
+
+def test_groups_are_read_released_and_refused() -> None:
+    table = {"region": ["north", " south", "east", None, "south"], "age": ["70", "3", "80", "90", "x"]}
+    mean = Mean(name="age", lowest=0.0, highest=100.0, **IN_GROUPS)
+    column = analyses.read(mean, table)
+    assert column[:, 1].tolist() == [0, 1, -1, -1, 1] and analyses.computed(mean, column).tolist() == [20, -97, 50, 100]
+    count = Count(name="old", column="age", comparison="≥", operands=(65,), **IN_GROUPS)
+    assert analyses.computed(count, analyses.read(count, table)).tolist() == [1, 0]
+    statistics = (mean, count, Sum(name="sum", column="age", highest=100.0, **IN_GROUPS))
+    for relation in RELATIONS:
+        plan = Analyses(rows=4000, relation=relation, statistics=statistics)
+        assert Analyses.from_json(plan.to_json()) == plan and "of “region”: “north”, “south”" in mean.asked
+        for noise in ("laplace", "gaussian"):
+            planned = plan.replaced(noise=noise).planned(ZeroConcentratedDP(rho=0.5))
+            large = analyses.made_up(statistics, 4000, np.random.default_rng(2))
+            columns = [analyses.read(statistic, large) for statistic in statistics]
+            for p, c, answer in zip(planned, columns, analyses.released(planned, columns, 3), strict=True):
+                exact = of_exact(p.statistic, c)
+                assert answer.shape == (2,) and np.abs(answer - exact).max() < 2 * (p.largest_error or 0.0)
+    planned = Analyses(rows=5, statistics=(mean,)).planned(PureDP(epsilon=1.0))
+    with pytest.raises(UserError, match="with the index of its group"):
+        analyses.released(planned, [np.zeros(5)])
+    with pytest.raises(UserError, match="no column “region”"):
+        analyses.read(mean, {"age": [1]})
+    for wrong in (
+        {"by": "region"},
+        {"groups": ("a", "b")},
+        {"by": "r", "groups": ("a",)},
+        {"by": "r", "groups": ("a", "a")},
+    ):
+        with pytest.raises(UserError):
+            Count(**wrong)  # type: ignore[arg-type]
+
+
+def of_exact(statistic: Statistic, column: np.ndarray) -> np.ndarray:
+    """The exact count, sum or mean of each of the two groups."""
+    values = [column[column[:, 1] == group, 0] for group in (0, 1)]
+    if isinstance(statistic, Count):
+        return np.array([(value != 0).sum() for value in values])
+    return np.array([np.mean(value) if isinstance(statistic, Mean) else np.sum(value) for value in values])
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_errors_of_groups_are_those_of_the_noise_that_is_drawn(noise: str) -> None:
+    """Of 4 groups of 100 rows each, whose means are where the bound is attained: one of them, and all at once."""
+    random, draws, groups = np.random.default_rng(3), 50_000, ("a", "b", "c", "d")
+    mean = Mean(name="mean", lowest=-1.0, highest=1.0, by="r", groups=groups)
+    (p,) = Analyses(rows=400, noise=noise, statistics=(mean,)).planned(ZeroConcentratedDP(rho=2.0))
+    assert p.scale == pytest.approx(p.sensitivity * (p.share.noise_scale or 0.0)) and p.largest_error is not None
+    draw = random.laplace if noise == "laplace" else random.normal
+    for error, axis in ((p.error, None), (p.largest_error, 1)):
+        sums = (1 - 1.001 * error) * 100 + draw(0, p.scale, (draws, 4))
+        off = np.abs(np.clip(sums / (100 + draw(0, p.scale, (draws, 4))), -1, 1) - (1 - 1.001 * error)) > error
+        share = off.mean() if axis is None else off.any(axis).mean()
+        assert 0.03 < share <= 0.05 + 5 * math.sqrt(0.05 / draws)
+    assert p.rows_needed(0.05) == math.ceil(400 * p.error / 0.1)
 
 
 def test_counts_and_bins_by_hand() -> None:

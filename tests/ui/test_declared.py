@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.privacy.statistics.analyses import Count, Histogram, Mean, Statistic
+from dpviz.privacy.statistics.analyses import Count, Histogram, Mean, Quantile, Statistic
 from dpviz.ui.budget_planner import declared
 from dpviz.ui.budget_planner.editing import harmless
 
@@ -23,6 +23,12 @@ from dpviz.ui.budget_planner.editing import harmless
         (Count, '"a > b" > 3', {"column": "a > b", "comparison": ">", "operands": (3.0,)}),
         (Count, "born in is one of north; so uth", {"column": "born in", "operands": ("north", "so uth")}),
         (Count, "c is one of 1; 2; other", {"column": "c", "operands": ("1", "2", "other")}),
+        (Mean, "income by region: north; 2", {"column": "income", "by": "region", "groups": ("north", "2")}),
+        (Mean, 'by "a: b": x; "y; z"', {"column": "", "by": "a: b", "groups": ("x", "y; z")}),
+        (Mean, "income by region", {"column": "income by region"}),
+        (Count, "age >= 65 by sex: f; m", {"column": "age", "operands": (65.0,), "by": "sex", "groups": ("f", "m")}),
+        (Count, "c is one of a; b by sex: f; m", {"column": "c", "operands": ("a", "b"), "groups": ("f", "m")}),
+        (Quantile, '"age by sex: f; m"', {"column": "age by sex: f; m"}),
         (Histogram, "region:", {"column": "region"}),
         (Histogram, "north; south", {"column": "", "keys": ("north", "south")}),
         (Histogram, 'a b: "x; y"; "=z"; "3"', {"column": "a b", "keys": ("x; y", "=z", "3")}),
@@ -44,6 +50,10 @@ def test_a_line_is_read_as_it_is_written_and_so_after_it_was_in_a_link(
         (Count, "= 5"),
         (Count, "> 5"),
         (Count, 'age > "5'),
+        (Mean, "income by region: north"),
+        (Mean, "income by region: north; "),
+        (Quantile, "age by region: north; south"),
+        (Histogram, "age by region: north; south"),
         (Histogram, "north"),
         (Histogram, "age: 3"),
         (Histogram, "a; =b"),

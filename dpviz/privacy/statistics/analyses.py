@@ -37,6 +37,8 @@ from dpviz.specification import Specification, choice, number
 
 _WHY: Mapping[Relation, Mapping[str, str]] = resources.data(__package__, "words.toml")["WHY"]
 
+# Change of several counts, in each norm, if a row leaves one of them and enters another.
+_MOVED: Mapping[Norm, float] = {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}
 CONFIDENCE = 0.95
 _NORMAL = float(-ndtri((1 - CONFIDENCE) / 2))  # a normal number is within so many standard deviations
 _ROOT = math.sqrt(2 * math.pi)
@@ -90,14 +92,12 @@ class Statistic(Specification):
 
     title : name of the kind of statistic, for the screen.
     unit : unit of its error; empty if it is that of the column.
-    of : text that names the reference, the number to which a relative error refers.
     column : name of the column that it reads; empty if that is its own name.
     whole : True if released numbers are rounded to whole ones after the noise was added, which costs nothing.
     """
 
     title: ClassVar[str] = ""
     unit: ClassVar[str] = ""
-    of: ClassVar[str] = ""
     whole: ClassVar[bool] = False
     name: str = Field("Analysis", min_length=1, max_length=60)
     column: str = Field("", max_length=200)
@@ -113,6 +113,11 @@ class Statistic(Specification):
         scale="log",
         help="Largest 95 % error, in the unit of the statistic; empty: a share of its reference, like the others.",
     )
+
+    @property
+    @abstractmethod
+    def of(self) -> str:
+        """Text that names the reference, the number to which a relative error refers."""
 
     @property
     def reads(self) -> str:
@@ -254,7 +259,44 @@ class Ranged(Statistic):
         )
 
 
-class Count(Statistic):
+class ByGroup(Statistic):
+    """A statistic of all rows, or one for each of several declared groups of them. A row is in at most one group.
+
+    by, groups : a column, and the texts of its cells, one for each group. Rows of other groups are not counted.
+    """
+
+    by: str = Field("", max_length=200)
+    groups: tuple[Key, ...] = Field((), max_length=1000)
+
+    @model_validator(mode="after")
+    def _has_groups(self) -> "ByGroup":
+        if bool(self.by) != bool(self.groups) or len(self.groups) == 1:
+            raise ValueError("groups are a column and at least two texts of its cells")
+        if len(set(self.groups)) < len(self.groups):
+            raise ValueError("a group is named twice")
+        return self
+
+    @property
+    def values(self) -> int:
+        return len(self.groups) or 1
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Text that names each group."""
+        return self.groups
+
+    @property
+    def in_groups(self) -> str:
+        """Words that name the declared groups, " for each of 2 groups of “region”: …"; empty without groups."""
+        if not self.groups:
+            return ""
+        return f", for each of {len(self.groups):,} declared groups of “{self.by}”: {_listed(self.groups)}"
+
+    def why(self, rows: int, relation: Relation = "replace-one") -> str:
+        return f"{super().why(rows, relation)} {_WHY[relation]['Groups'] if self.groups else ''}".rstrip()
+
+
+class Count(ByGroup):
     """The number of rows that satisfy a condition, which depends on each row alone.
 
     comparison, operands : the condition on the cell of the column, such as "≥" and (65.0,), or "is one of" and
@@ -269,7 +311,6 @@ class Count(Statistic):
     kind: ClassVar[str] = "privacy.analyses.count"
     title: ClassVar[str] = "Count"
     unit: ClassVar[str] = "rows"
-    of: ClassVar[str] = "the count"
     whole: ClassVar[bool] = True
     comparison: Literal["", "=", "≠", "<", "≤", ">", "≥", "is one of"] = ""
     operands: tuple[float | Key, ...] = Field((), max_length=1000)
@@ -290,16 +331,22 @@ class Count(Statistic):
         return self
 
     @property
+    def of(self) -> str:
+        return f"the count{' in a group' * bool(self.groups)}"
+
+    @property
     def asked(self) -> str:
         if not self.comparison:
-            return f"Count{self.of_column} of the rows that satisfy a condition"
-        return f"Count of the rows where “{self.reads}” {self.comparison} {_listed(self.operands)}"
+            return f"Count{self.of_column} of the rows that satisfy a condition{self.in_groups}"
+        return f"Count of the rows where “{self.reads}” {self.comparison} {_listed(self.operands)}{self.in_groups}"
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
+        if self.groups and relation == "replace-one":
+            return _MOVED[norm]
         return 1.0
 
 
-class Sum(Ranged):
+class Sum(ByGroup, Ranged):
     """The sum of a column.
 
     >>> import dpviz
@@ -309,29 +356,44 @@ class Sum(Ranged):
 
     kind: ClassVar[str] = "privacy.analyses.sum"
     title: ClassVar[str] = "Sum"
-    of: ClassVar[str] = "n (b − a)"
+
+    @property
+    def of(self) -> str:
+        return "n (b − a)" if not self.groups else f"n (b − a)/{len(self.groups):,}"
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
-        return self.width if relation == "replace-one" else self.farthest
+        if relation == "add/remove-one":
+            return self.farthest
+        if not self.groups:
+            return self.width
+        # A row moves its own group's sum within [a, b], or leaves one group's sum and enters another's.
+        return max(self.width, self.farthest * _MOVED[norm])
+
+    @property
+    def asked(self) -> str:
+        return f"{super().asked}{self.in_groups}"
 
     def sampling_error(self, rows: int) -> float:
+        if self.groups:  # what a row adds to the sum of a group is 0, or within [a, b]
+            return _NORMAL * (max(self.highest, 0.0) - min(self.lowest, 0.0)) / 2 * math.sqrt(rows)
         return _NORMAL * self._deviation * math.sqrt(rows)
 
     def clipping_bias(self, rows: int) -> float | None:
-        return None if self._bias is None else rows * self._bias
+        return None if self._bias is None else rows / self.values * self._bias
 
     def reference(self, rows: int) -> float:
-        return rows * self.width
+        return rows / self.values * self.width
 
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
-        return max(1, math.ceil(self.error(noise, scale, rows, relation) / (relative * self.width)))
+        return max(1, math.ceil(self.values * self.error(noise, scale, rows, relation) / (relative * self.width)))
 
 
-class Mean(Ranged):
+class Mean(ByGroup, Ranged):
     """The mean of a column: its sum divided by the public number of rows.
 
-    Under add/remove-one the number of rows is secret: two numbers are released with noise of one scale, Σ (x - c) and
-    h n, where c is the middle and h half the width of the range, and the mean is c + h times their ratio.
+    Under add/remove-one the number of rows is secret, and so is that of a group under both relations: two numbers get
+    noise of one scale, Σ (x - c) and h n, where c is the middle and h half the width of the range, and the mean is c
+    plus h times their ratio. The error is for groups of equal size.
 
     >>> import dpviz
     >>> dpviz.statistics(dpviz.PureDP(epsilon=1), dpviz.Mean("age", lowest=0, highest=100), rows=10_000)
@@ -340,28 +402,42 @@ class Mean(Ranged):
 
     kind: ClassVar[str] = "privacy.analyses.mean"
     title: ClassVar[str] = "Mean"
-    of: ClassVar[str] = "b − a"
+
+    @property
+    def of(self) -> str:
+        return "b − a"
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
-        if self.is_ratio(relation):  # each of the two numbers moves by at most h
+        if relation == "add/remove-one":  # two numbers move by at most h
             return self.width / {"l1": 1.0, "l2": math.sqrt(2), "linf": 2.0, "range": 1.0}[norm]
+        if self.groups:  # four numbers by at most h, or one by at most 2h
+            return self.width * (2.0 if norm in ("l1", "range") else 1.0)
         return self.width / rows
 
+    @property
+    def asked(self) -> str:
+        return f"{super().asked}{self.in_groups}"
+
+    def why(self, rows: int, relation: Relation = "replace-one") -> str:
+        if self.groups and relation == "replace-one":
+            return _WHY[relation]["Means"].format(half=short_up(self.width / 2, 6))
+        return super().why(rows, relation)
+
     def is_ratio(self, relation: Relation) -> bool:
-        return relation == "add/remove-one"
+        return bool(self.groups) or relation == "add/remove-one"
 
     def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
         if self.is_ratio(relation):
-            return min(self.width, ratio_bound(noise, scale, values) / rows)
+            return min(self.width, ratio_bound(noise, scale, values) * self.values / rows)
         return super().error(noise, scale, rows, relation, values)
 
     def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
         if self.is_ratio(relation):
-            return error * rows / ratio_bound(noise, 1.0)
+            return error * rows / self.values / ratio_bound(noise, 1.0)
         return super().scale_for(noise, error, rows, relation)
 
     def sampling_error(self, rows: int) -> float:
-        return _NORMAL * self._deviation / math.sqrt(rows)
+        return _NORMAL * self._deviation / math.sqrt(rows / self.values)
 
     def clipping_bias(self, rows: int) -> float | None:
         return self._bias
@@ -371,7 +447,7 @@ class Mean(Ranged):
 
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
         if self.is_ratio(relation):
-            return max(1, math.ceil(ratio_bound(noise, scale) / (relative * self.width)))
+            return max(1, math.ceil(self.values * ratio_bound(noise, scale) / (relative * self.width)))
         return max(1, math.ceil(self.error(noise, scale, rows, relation) * rows / (relative * self.width)))
 
 
@@ -390,7 +466,6 @@ class Histogram(Statistic):
     kind: ClassVar[str] = "privacy.analyses.histogram"
     title: ClassVar[str] = "Histogram"
     unit: ClassVar[str] = "rows"
-    of: ClassVar[str] = "the count in a bin"
     whole: ClassVar[bool] = True
     bins: int = number(
         10, 2, 100_000, label="Bins", symbol="B", scale="log", help="Categories or ranges, all declared beforehand."
@@ -422,6 +497,10 @@ class Histogram(Statistic):
         return self
 
     @property
+    def of(self) -> str:
+        return "the count in a bin"
+
+    @property
     def values(self) -> int:
         return self.bins
 
@@ -443,7 +522,7 @@ class Histogram(Statistic):
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         if relation == "add/remove-one":
             return 1.0
-        return {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}[norm]
+        return _MOVED[norm]
 
 
 class Quantile(Ranged):
@@ -459,11 +538,14 @@ class Quantile(Ranged):
     kind: ClassVar[str] = "privacy.analyses.quantile"
     title: ClassVar[str] = "Quantile"
     unit: ClassVar[str] = "ranks"
-    of: ClassVar[str] = "n"
     level: float = number(0.5, 0.001, 0.999, label="Level", symbol="q", help="0.5 is the median.")
     candidates: int = number(
         101, 2, 1_000_000, label="Values", symbol="N", scale="log", help="That can be released, evenly spaced."
     )
+
+    @property
+    def of(self) -> str:
+        return "n"
 
     @property
     def asked(self) -> str:
@@ -734,7 +816,7 @@ def released(
 
     columns : one for each statistic, with its values in the n rows (any number of rows under add/remove-one), as `read`
         takes them from a table: True or False for a count; numbers for a sum, a mean or a quantile; the index of the
-        bin, from 0, for a histogram.
+        bin, from 0, for a histogram; (n, 2) with the index of the group, from 0, if there are groups.
     seed : of the noise; None draws a new, unknown one.
     people : (n,) the person of each row; not needed where every row is a person of its own.
 
@@ -778,24 +860,28 @@ def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any
     release = mechanisms.laplace if planned.noise == "laplace" else mechanisms.gaussian
     noisy = release(query, event)[0]
     if isinstance(statistic, Ranged) and statistic.is_ratio(planned.relation):
-        total, count = noisy.tolist()
-        ratio = max(-1.0, min(1.0, total / count)) if count > 0 else 0.0
-        return (statistic.lowest + statistic.highest) / 2 + statistic.width / 2 * ratio
+        total, count = noisy.reshape(2, statistic.values)
+        ratio = np.where(count > 0, np.clip(total / np.where(count > 0, count, 1.0), -1, 1), 0.0)
+        means = (statistic.lowest + statistic.highest) / 2 + statistic.width / 2 * ratio
+        return means if statistic.values > 1 else means.item()
     answer = np.round(noisy).astype(int) if statistic.whole else noisy
     return answer if statistic.values > 1 else answer.item()
 
 
 def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
-    """Return the column as n numbers, (n,); raise UserError, which quotes none of its values, if it is anything
-    else. Under add/remove-one n may be any."""
+    """Return the column as n numbers, (n,) or (n, 2); raise UserError, which quotes none of its values, if it is
+    anything else. Under add/remove-one n may be any."""
     try:
         numbers = np.asarray(column, dtype=float)
     except (TypeError, ValueError):
         numbers = None
     is_public = p.relation == "replace-one"
-    if numbers is None or numbers.ndim != 1 or (is_public and len(numbers) != p.rows):
+    has_groups = isinstance(p.statistic, ByGroup) and bool(p.statistic.groups)
+    shape = (2,) if has_groups else ()
+    if numbers is None or numbers.ndim == 0 or numbers.shape[1:] != shape or (is_public and len(numbers) != p.rows):
         raise UserError(
-            f"{p.statistic.name} needs {f'{p.rows:,} ' * is_public}numbers, or True or False, one for each row.",
+            f"{p.statistic.name} needs {f'{p.rows:,} ' * is_public}numbers, or True or False, one for each row"
+            f"{', with the index of its group' * has_groups}.",
             title="This column does not fit the plan",
         )
     return numbers
@@ -805,17 +891,27 @@ def computed(statistic: Statistic, column: np.ndarray, relation: Relation = "rep
     """Return the exact, not private value of a statistic of a column (n,): (1,), or (B,) for a histogram with B bins.
 
     For a quantile, they are the utilities of the N candidates, (N,); for a mean under add/remove-one Σ (x - c) and h n,
-    (2,), with the middle c and half the width h of the range.
+    (2,), with the middle c and half the width h of the range. With G groups the column is (n, 2), and each of these
+    numbers is (G,), one after the other.
     """
+    groups = np.zeros(len(column))
+    if isinstance(statistic, ByGroup) and statistic.groups:
+        is_declared = (column[:, 1] >= 0) & (column[:, 1] < statistic.values)
+        column, groups = column[is_declared].T
+
+    def per_group(numbers: np.ndarray) -> np.ndarray:
+        """Return the sums of the numbers (n,) in each group, (G,); of all of them, (1,), without groups."""
+        return np.bincount(groups.astype(int), numbers, statistic.values)
+
     match statistic:
         case Mean() if statistic.is_ratio(relation):
             middle, half = (statistic.lowest + statistic.highest) / 2, statistic.width / 2
             centred = np.clip(_clipped(statistic, column) - middle, -half, half)
-            return np.array([centred.sum(), half * len(column)])
+            return np.concatenate([per_group(centred), half * per_group(np.ones(len(column)))])
         case Count():
-            return np.array([np.count_nonzero(np.nan_to_num(column))], dtype=float)  # missing values are not counted
+            return per_group((np.nan_to_num(column) != 0).astype(float))  # missing values are not counted
         case Sum():
-            return np.array([_clipped(statistic, column).sum()])
+            return per_group(_clipped(statistic, column))
         case Mean():
             return np.array([_clipped(statistic, column).mean()])
         case Histogram():
@@ -837,7 +933,7 @@ def _clipped(statistic: Ranged, column: np.ndarray) -> np.ndarray:
 
 
 def read(statistic: Statistic, table: Mapping[str, Any]) -> np.ndarray:
-    """Return what a statistic is computed from, (n,), out of a table: a frame, or columns by name.
+    """Return what a statistic is computed from, (n,) or (n, 2), out of a table: a frame, or columns by name.
 
     Every cell is read by itself; so let pandas read a file with `dtype=str`, as otherwise one row changes how it reads
     others. Raises UserError if the table lacks the column.
@@ -847,6 +943,14 @@ def read(statistic: Statistic, table: Mapping[str, Any]) -> np.ndarray:
             f"The table has no column “{statistic.reads}”, which {statistic.name} reads.", title="A column is missing"
         )
     cells = pd.Series(table[statistic.reads])
+    if isinstance(statistic, ByGroup) and statistic.groups:
+        if statistic.by not in table:
+            raise UserError(
+                f"The table has no column “{statistic.by}”, the groups of {statistic.name}.",
+                title="A column is missing",
+            )
+        index = pd.Index(statistic.groups).get_indexer(_texts(pd.Series(table[statistic.by])))
+        return np.column_stack([read(statistic.replaced(by="", groups=()), table), index.astype(float)])
     match statistic:
         case Count(comparison=comparison, operands=operands) if comparison:
             values = _texts(cells) if isinstance(operands[0], str) else _cell_numbers(cells)
@@ -915,6 +1019,8 @@ def made_up(statistics: Sequence[Statistic], rows: int, generator: np.random.Gen
     columns: dict[str, list[float | str]] = {}
     for statistic in statistics:
         columns.setdefault(statistic.reads, []).extend(example_cells(statistic))
+        if isinstance(statistic, ByGroup) and statistic.groups:
+            columns.setdefault(statistic.by, []).extend((*statistic.groups, "made up"))
     return {
         name: np.array(values, dtype=object)[generator.integers(len(values), size=rows)]
         for name, values in columns.items()

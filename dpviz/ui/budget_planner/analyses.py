@@ -404,7 +404,7 @@ def _show_numbers(planned: Sequence[Planned], relative: float) -> None:
             {
                 "Analysis": [p.statistic.name for p in planned],
                 "95 % error": [rounded_up(p.error, 4) for p in planned],
-                "All bins": pd.Series([p.largest_error for p in planned], dtype=float).map(
+                "All at once": pd.Series([p.largest_error for p in planned], dtype=float).map(
                     lambda error: rounded_up(error, 4)
                 ),
                 "Unit": [p.statistic.unit or "as the column" for p in planned],

@@ -1,15 +1,16 @@
-"""What a visitor declares of an analysis in one line: its column, the condition of a count, the bins of a histogram."""
+"""What a visitor declares of an analysis in one line: its column, condition, bins and groups."""
 
 import re
 from typing import Any
 
 from dpviz.errors import UserError
-from dpviz.privacy.statistics.analyses import Count, Histogram, Statistic
+from dpviz.privacy.statistics.analyses import ByGroup, Count, Histogram, Statistic
 from dpviz.ui.budget_planner.editing import harmless
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _COMPARISON = re.compile(r"\s+is one of\s+|<=|>=|!=|<>|==|[=≠<≤>≥]")
+_BY = re.compile(r"(?:^|\s+)by\s+(?=[^:]+:)")
 _WRITTEN = {"<=": "≤", ">=": "≥", "!=": "≠", "<>": "≠", "==": "="}
 
 
@@ -18,7 +19,8 @@ def read(cls: type[Statistic], text: str) -> dict[str, Any]:
 
     A count has a condition, "age >= 65" or "region is one of north; south"; a histogram has keys, "north; south", or
     ascending numbers as cut points, "0; 18; 65", after the column and a colon if the column is not its name; others
-    have their column. A part in quotes is text, whatever is in it. Raises UserError for a line that cannot be read.
+    have their column. Counts, sums and means may end with groups, "income by region: north; south". A part in quotes is
+    text, whatever is in it. Raises UserError for a line that cannot be read.
     """
     if not text.strip():
         return {}
@@ -28,8 +30,16 @@ def read(cls: type[Statistic], text: str) -> dict[str, Any]:
             "in it.",
             title="This line cannot be read",
         )
-    if issubclass(cls, Count):
-        return _condition(text)
+    if issubclass(cls, ByGroup):
+        statistic, *groups = _split(text, _BY, 1)
+        parts = _condition(statistic) if issubclass(cls, Count) else {"column": _text(statistic)}
+        return parts | (_groups(groups[0]) if groups else {})
+    if _BY.search(_masked(text)):
+        raise UserError(
+            f"Counts, sums and means can be asked by groups, no {cls.title.lower()}. If “by” is part of a name, put "
+            "that in quotes.",
+            title="Not by groups",
+        )
     if not issubclass(cls, Histogram):
         return {"column": _text(text)}
     column, *rest = _split(text, re.compile(":"), 1)
@@ -51,6 +61,15 @@ def _condition(text: str) -> dict[str, Any]:
         "comparison": _WRITTEN.get(comparison, comparison),
         "operands": _values(text[match.end() :]),
     }
+
+
+def _groups(text: str) -> dict[str, Any]:
+    """Return column and groups of a statistic by groups."""
+    column, keys = _split(text, re.compile(":"), 1)
+    groups = tuple(_text(part) for part in _split(keys, re.compile(";")))
+    if len(groups) < 2 or not all(groups):
+        raise UserError("Declare at least two groups, with “;” between them.", title="One group is no group")
+    return {"by": _text(column), "groups": groups}
 
 
 def _bins(text: str) -> dict[str, Any]:
