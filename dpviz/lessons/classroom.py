@@ -210,11 +210,13 @@ class Room:
     code : the letters by which phones find it. key : the secret by which the lecturer's page finds it.
     questions : all that was asked, in order; the last one is what phones show, unless `look_up` came after it.
     version : grows with every change that phones or the projector see.
+    log : the lecturer's acts: seconds since the room was opened, the act, and the number of the question.
     """
 
     def __init__(self, code: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.code, self.key = code, secrets.token_urlsafe(16)
         self.questions: list[Asked] = []
+        self.log: list[tuple[float, str, int]] = []
         self.version = 0
         self.has_ended = False
         self._clock, self._opened = clock, clock()
@@ -327,6 +329,7 @@ class Room:
         with self._lock:
             if not self.questions or self.questions[-1].question != question:
                 self.questions.append(Asked(len(self.questions) + 1, question))
+                self._note("asked", len(self.questions))
             elif self._is_asking:
                 return self.questions[-1]
             self._is_asking = True
@@ -338,6 +341,8 @@ class Room:
     ) -> None:
         """Close a question, and have phones show its result."""
         with self._lock:
+            if asked.is_open:
+                self._note("revealed", asked.number)
             asked.is_open, asked.result, asked.by_seat = False, result, by_seat
             self._change()
 
@@ -346,6 +351,7 @@ class Room:
         with self._lock:
             if asked.answers:
                 del asked.answers[secrets.choice(list(asked.answers))]
+                self._note("removed one", asked.number)
                 self._change()
 
     def end(self) -> None:
@@ -354,6 +360,10 @@ class Room:
             self.has_ended = True
             self.questions, self._is_asking = [], False
             self._change()
+
+    def _note(self, act: str, number: int) -> None:
+        """Add an act of the lecturer to the log. number : of the question that it is about."""
+        self.log.append((self._clock() - self._opened, act, number))
 
     def _change(self) -> None:
         """Count a change, and call all listeners."""
