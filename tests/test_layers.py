@@ -39,7 +39,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "dpviz.problems": ("values", "nonconvex", "games linear tuning", "base", "model private_bounds"),
     # Noise and plans above budgets, budgets above accounting, accounting above events.
     "dpviz.privacy": (
-        "statistics verification",
+        "local statistics verification",
         "calibration mechanisms",
         "conversions deployments matrix_products running_sums",
         "batches",
