@@ -248,11 +248,13 @@ class Room:
     questions : all that was asked, in order; the last one is what phones show, unless `look_up` came after it.
     version : grows with every change that phones or the projector see. scene : grows with every change of what phones
     show, which another phone's answer is not.
+    log : the lecturer's acts: seconds since the room was opened, the act, and the number of the question.
     """
 
     def __init__(self, code: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.code, self.key = code, secrets.token_urlsafe(16)
         self.questions: list[Asked] = []
+        self.log: list[tuple[float, str, int]] = []
         self.version = self.scene = 0
         self.has_ended = False
         self._clock, self._opened = clock, clock()
@@ -375,6 +377,7 @@ class Room:
         with self._lock:
             if not self.questions or self.questions[-1].question != question:
                 self.questions.append(Asked(len(self.questions) + 1, question))
+                self._note("asked", len(self.questions))
             elif self._is_asking:
                 return self.questions[-1]
             self._is_asking = True
@@ -392,6 +395,8 @@ class Room:
             came; `best`, the best threshold; `estimates`, the shares of options behind coins.
         """
         with self._lock:
+            if asked.is_open:
+                self._note("revealed", asked.number)
             asked.is_open, asked.result, asked.by_seat = False, result, by_seat
             self._change()
 
@@ -401,6 +406,7 @@ class Room:
             if asked.answers:
                 seat = secrets.choice(list(asked.answers))
                 asked.removed[seat] = asked.answers.pop(seat)
+                self._note("removed one", asked.number)
                 self._change(of_scene=False)
 
     def end(self) -> None:
@@ -409,6 +415,10 @@ class Room:
             self.has_ended = True
             self.questions, self._is_asking, self._seats, self._paces = [], False, {}, {}
             self._change()
+
+    def _note(self, act: str, number: int) -> None:
+        """Add an act of the lecturer to the log. number : of the question that it is about."""
+        self.log.append((self._clock() - self._opened, act, number))
 
     def _change(self, of_scene: bool = True) -> None:
         """Count a change, and call the listeners. of_scene : true if phones show something else now."""
