@@ -20,6 +20,39 @@ MAX_PHONES = 500  # in a room
 MAX_ROOMS = 50  # open at once on a server
 LASTS = 3 * 3600.0  # seconds after which a room ends by itself
 MAX_ID = 64  # letters of a phone's identifier
+# How many codes may be wrong at once, and the seconds after which one more may be: of an address, and in all, as behind
+# a proxy all phones may have one address. So 10,000 guesses take five hours, and codes live for three.
+GUESSES, ALL_GUESSES = (20, 10.0), (100, 2.0)
+MAX_CLIENTS = 1000  # addresses whose wrong codes are counted
+ANSWERS = (20, 0.05)  # the same, of the answers of one phone: no finger is so quick
+
+
+class TooOften(Exception):
+    """Raised where something was tried too often. seconds : after which it may be tried again."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"try again in {seconds:.0f} seconds")
+        self.seconds = seconds
+
+
+class _Bucket:
+    """A number of acts that may happen at once. size : this number. every : seconds after which one comes back."""
+
+    def __init__(self, size: float, every: float) -> None:
+        self._size, self._every, self._tokens, self._filled = size, every, size, -float("inf")
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until there is one, 0 if there is one now."""
+        self._tokens = min(self._size, self._tokens + (now - self._filled) / self._every)
+        self._filled = now
+        return max(0.0, (1 - self._tokens) * self._every)
+
+    def take(self, now: float) -> None:
+        """Take one, which may have to come back first. Raises TooOften if there is none."""
+        seconds = self.wait(now)
+        if seconds > 0:
+            raise TooOften(seconds)
+        self._tokens -= 1
 
 
 class Question(ABC):
@@ -151,7 +184,8 @@ class Odds(Question):
     """A game: was the person in the count? Its answer is the list of a phone's guesses, in the order of the rounds.
 
     others : the number of people in the count without the person, which the attacker knows. counts : the noisy counts
-    of each seat's rounds, (seats, rounds). present : true where the person was in, (seats, rounds).
+    of each seat's rounds, (seats, rounds). present : true where the person was in, (seats, rounds). Where there are
+    more phones than that, seats begin again with the first.
     """
 
     kind: ClassVar[str] = "odds"
@@ -162,7 +196,7 @@ class Odds(Question):
     present: Sequence[Sequence[bool]] = field(repr=False)
 
     def facts(self, seat: int) -> Mapping[str, Any]:
-        return {"epsilon": self.epsilon, "others": self.others, "counts": list(self.counts[seat])}
+        return {"epsilon": self.epsilon, "others": self.others, "counts": list(self.counts[seat % len(self.counts)])}
 
     def checked(self, answer: object) -> tuple[bool, ...]:
         if not isinstance(answer, list) or len(answer) != len(self.counts[0]) or {type(x) for x in answer} != {bool}:
@@ -171,7 +205,8 @@ class Odds(Question):
 
     def right(self, seat: int, guesses: Sequence[bool]) -> int:
         """Return how many of the guesses of the phone with this seat are right."""
-        return sum(guess == truth for guess, truth in zip(guesses, self.present[seat], strict=True))
+        present = self.present[seat % len(self.present)]
+        return sum(guess == truth for guess, truth in zip(guesses, present, strict=True))
 
 
 def _index(answer: object, options: int) -> int:
@@ -192,13 +227,15 @@ def _share(answer: object) -> float:
 class Asked:
     """A question that the lecturer has asked.
 
-    number : 1 for the first of the room. answers : by seat. is_open : true while phones may answer. result : all that
+    number : 1 for the first of the room. answers : those that count, by seat. removed : those that count no more: their
+    phones show them still, so nobody can tell whose they are. is_open : true while phones may answer. result : all that
     phones are told once it is revealed, None before. by_seat : returns what only the phone with that seat is told then.
     """
 
     number: int
     question: Question
     answers: dict[int, Any] = field(default_factory=dict)
+    removed: dict[int, Any] = field(default_factory=dict)
     is_open: bool = True
     result: Mapping[str, Any] | None = None
     by_seat: Callable[[int], Mapping[str, Any]] | None = None
@@ -209,7 +246,8 @@ class Room:
 
     code : the letters by which phones find it. key : the secret by which the lecturer's page finds it.
     questions : all that was asked, in order; the last one is what phones show, unless `look_up` came after it.
-    version : grows with every change that phones or the projector see.
+    version : grows with every change that phones or the projector see. scene : grows with every change of what phones
+    show, which another phone's answer is not.
     log : the lecturer's acts: seconds since the room was opened, the act, and the number of the question.
     """
 
@@ -217,14 +255,15 @@ class Room:
         self.code, self.key = code, secrets.token_urlsafe(16)
         self.questions: list[Asked] = []
         self.log: list[tuple[float, str, int]] = []
-        self.version = 0
+        self.version = self.scene = 0
         self.has_ended = False
         self._clock, self._opened = clock, clock()
         self._seats: dict[str, int] = {}  # by the identifier of a phone
         self._text = "Look up"  # shown by phones when nothing is asked
         self._is_asking = False
         self._lock = threading.RLock()
-        self._listeners: set[Callable[[], None]] = set()
+        self._paces: dict[int, _Bucket] = {}  # of answers, by seat
+        self._listeners: dict[Callable[[], None], bool] = {}  # true for those that hear of scenes only
 
     @property
     def phones(self) -> int:
@@ -257,7 +296,7 @@ class Room:
                         f"This class has {MAX_PHONES} phones, and takes no more.", title="The class is full"
                     )
                 self._seats[phone] = self.phones
-                self._change()
+                self._change(of_scene=False)
             return self._seats[phone]
 
     def seat(self, phone: str) -> int | None:
@@ -267,19 +306,21 @@ class Room:
     def answer(self, phone: str, number: int, answer: object) -> bool:
         """Store a phone's answer to the question with this number; return false if it had answered before.
 
-        Raises ValueError if the phone has not joined, the question is not the open one, or the answer is none of its.
+        Raises ValueError if the phone has not joined, the question is not the open one, or the answer is none of its,
+        and TooOften if the phone answers without end.
         """
         with self._lock:
             seat, asked = self.seat(phone), self.current
             if seat is None:
                 raise ValueError("this phone has not joined")
+            self._paces.setdefault(seat, _Bucket(*ANSWERS)).take(self._clock())
             if self.is_over or asked is None or asked.number != number or not asked.is_open:
                 raise ValueError("this question is not open")
             value = asked.question.checked(answer)
-            if seat in asked.answers:
+            if seat in asked.answers or seat in asked.removed:
                 return False
             asked.answers[seat] = value
-            self._change()
+            self._change(of_scene=False)
             return True
 
     def state(self, phone: str) -> dict[str, Any]:
@@ -289,20 +330,20 @@ class Room:
         """
         with self._lock:
             seat, asked = self.seat(phone), self.current
+            if self.is_over:
+                return {"scene": self.scene, "over": True}
             if seat is None:
                 raise ValueError("this phone has not joined")
-            if self.is_over:
-                return {"version": self.version, "over": True}
             if asked is None:
-                return {"version": self.version, "text": self._text}
+                return {"scene": self.scene, "text": self._text}
             question = asked.question
             state = {
-                "version": self.version,
+                "scene": self.scene,
                 "number": asked.number,
                 "kind": question.kind,
                 "title": question.title,
                 "open": asked.is_open,
-                "answer": asked.answers.get(seat),
+                "answer": asked.answers.get(seat, asked.removed.get(seat)),
                 **question.facts(seat),
             }
             if asked.result is not None:
@@ -310,10 +351,17 @@ class Room:
                 state["result"] = {**asked.result, **own}
             return state
 
-    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Have `listener` called, from any thread, after every change; return the function that ends this."""
-        self._listeners.add(listener)
-        return lambda: self._listeners.discard(listener)
+    def listen(self, listener: Callable[[], None], scenes_only: bool = False) -> Callable[[], None]:
+        """Have `listener` called, from any thread, after every change; return the function that ends this.
+
+        scenes_only : true to hear only of changes of what phones show.
+        """
+        self._listeners[listener] = scenes_only
+
+        def end() -> None:
+            self._listeners.pop(listener, None)
+
+        return end
 
     # ------------------------------------------------------------------------------------------------- the lecturer's
 
@@ -339,7 +387,13 @@ class Room:
     def reveal(
         self, asked: Asked, result: Mapping[str, Any], by_seat: Callable[[int], Mapping[str, Any]] | None = None
     ) -> None:
-        """Close a question, and have phones show its result."""
+        """Close a question, and have phones show its result.
+
+        result, by_seat : what the page of a phone knows of it: `text`, a sentence; `counts`, how often each option of a
+            choice was taken; `right`, the index of the right one, or how many guesses of a game were right; `is_right`,
+            true for a phone whose drawing was; `median`, heights at the handles; `curve`, the points (x, y) of what
+            came; `best`, the best threshold; `estimates`, the shares of options behind coins.
+        """
         with self._lock:
             if asked.is_open:
                 self._note("revealed", asked.number)
@@ -347,29 +401,32 @@ class Room:
             self._change()
 
     def remove_one(self, asked: Asked) -> None:
-        """Forget the answer of one phone, drawn at random."""
+        """Remove the answer of one phone, drawn at random, from those that count."""
         with self._lock:
             if asked.answers:
-                del asked.answers[secrets.choice(list(asked.answers))]
+                seat = secrets.choice(list(asked.answers))
+                asked.removed[seat] = asked.answers.pop(seat)
                 self._note("removed one", asked.number)
-                self._change()
+                self._change(of_scene=False)
 
     def end(self) -> None:
         """End the class, and forget its phones and answers."""
         with self._lock:
             self.has_ended = True
-            self.questions, self._is_asking = [], False
+            self.questions, self._is_asking, self._seats, self._paces = [], False, {}, {}
             self._change()
 
     def _note(self, act: str, number: int) -> None:
         """Add an act of the lecturer to the log. number : of the question that it is about."""
         self.log.append((self._clock() - self._opened, act, number))
 
-    def _change(self) -> None:
-        """Count a change, and call all listeners."""
+    def _change(self, of_scene: bool = True) -> None:
+        """Count a change, and call the listeners. of_scene : true if phones show something else now."""
         self.version += 1
-        for listener in tuple(self._listeners):
-            listener()
+        self.scene += of_scene
+        for listener, scenes_only in tuple(self._listeners.items()):
+            if of_scene or not scenes_only:
+                listener()
 
 
 class Rooms:
@@ -378,12 +435,14 @@ class Rooms:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._by_code: dict[str, Room] = {}
-        self._lock = threading.Lock()
+        self._guesses: dict[str, _Bucket] = {}  # by the address of who guessed wrong
+        self._all_guesses = _Bucket(*ALL_GUESSES)
+        self._lock = threading.RLock()
 
     def open(self) -> Room:
         """Open a room, with a code that no other room has. Raises UserError if too many are open."""
         with self._lock:
-            self._tidy()
+            self.tidy()
             if len(self._by_code) >= MAX_ROOMS:
                 raise UserError(f"This server has {MAX_ROOMS} classes open. End one of them.", title="Too many classes")
             code = _code()
@@ -395,22 +454,47 @@ class Rooms:
     def with_key(self, key: object) -> Room | None:
         """Return the room of the lecturer with this key, None if there is none or it is over."""
         with self._lock:
-            self._tidy()
+            self.tidy()
             rooms = (room for room in self._by_code.values() if room.key == key)
             return next(rooms, None)
 
     def with_code(self, code: str) -> Room | None:
         """Return the room with this code, None if there is none or it is over."""
         with self._lock:
-            self._tidy()
+            self.tidy()
             return self._by_code.get(code.strip().upper())
 
-    def _tidy(self) -> None:
+    def enter(self, code: str, phone: str, client: str) -> Room | None:
+        """Return the room with this code for a phone that wants to join, None if there is none or it is over.
+
+        Raises TooOften, whatever the code, while too many wrong ones have come from this client or in all; a phone that
+        has joined waits for nobody.
+
+        client : its address in the network.
+        """
+        room, now = self.with_code(code), self._clock()
+        if room is not None and room.seat(phone) is not None:
+            return room
+        with self._lock:
+            own = self._guesses.get(client) or _Bucket(*GUESSES)
+            for bucket in (own, self._all_guesses):
+                if bucket.wait(now) > 0:
+                    raise TooOften(bucket.wait(now))
+            if room is None:
+                own.take(now)
+                self._all_guesses.take(now)
+                if len(self._guesses) >= MAX_CLIENTS and client not in self._guesses:
+                    del self._guesses[next(iter(self._guesses))]  # the oldest
+                self._guesses[client] = own
+        return room
+
+    def tidy(self) -> None:
         """Forget rooms that are over."""
-        for code, room in tuple(self._by_code.items()):
-            if room.is_over:
-                room.end()
-                del self._by_code[code]
+        with self._lock:
+            for code, room in tuple(self._by_code.items()):
+                if room.is_over:
+                    room.end()
+                    del self._by_code[code]
 
 
 def _code() -> str:
