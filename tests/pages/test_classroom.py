@@ -68,7 +68,7 @@ def states(room: Room, phones: int) -> list[dict[str, Any]]:
 
 def test_a_class_shows_how_phones_join_and_counts_them(lecture: tuple[AppTest, Room]) -> None:
     app, room = lecture
-    (picture,) = [part.proto.body for part in app.get("html") if "<svg" in part.proto.body]
+    (picture,) = [part.proto.body for part in app.get("html") if "<img" in part.proto.body]
     assert f"/c/{room.code}" in picture and any(room.code in part.proto.body for part in app.get("html"))
     app.run()
     assert "8 phones" in words(app) and f"/c/{room.code}" in words(app).replace("\\", "")

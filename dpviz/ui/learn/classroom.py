@@ -100,7 +100,8 @@ def bar(
     """
     with st.container(key="class_bar", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{current.code}** · {plain(_short(_address(current)))}", width="content")
-        watch("class_look", partial(_count, current, asked), partial(_leave, current))
+        with st.container(width="content"):  # of its own: a redrawn part may take the place of what follows it
+            watch("class_look", partial(_count, current, asked), partial(_leave, current))
         if reveal is not None:
             is_closed = asked is None or not asked.is_open
             icon = ":material/visibility:"
@@ -158,8 +159,8 @@ def _hall(current: Room) -> None:
     left, right = st.columns([5, 6], gap="large")
     url = _address(current)
     with left:
-        picture = segno.make(url, error="m").svg_inline(border=4, dark="#000", light="#fff", omitsize=True)
-        st.html(f'<div class="dpviz-qr" role="img" aria-label="QR code of {html.escape(url)}">{picture}</div>')
+        picture = segno.make(url, error="m").svg_data_uri(border=4, dark="#000", light="#fff", omitsize=True)
+        st.html(f'<img class="dpviz-qr" alt="QR code of {html.escape(url)}" src="{html.escape(picture)}">')
     with right:
         st.title("Join with your phone", anchor=False)
         st.subheader(plain(_short(url)), anchor=False)
