@@ -3,7 +3,7 @@
 import streamlit as st
 
 from dpviz.ui import navigation, streamlit_patches
-from dpviz.ui.server import files, origins, start
+from dpviz.ui.server import files, origins, phones, start
 
 if __name__ == "__main__":  # Streamlit executes this file whenever it draws a page
     navigation.configure()
@@ -14,4 +14,6 @@ if __name__ == "__main__":  # Streamlit executes this file whenever it draws a p
     start.tidy()
 else:  # and imports it when the server starts
     streamlit_patches.apply()
-    app = st.App(__file__, lifespan=start.lifespan, middleware=[*origins.MIDDLEWARE, *files.MIDDLEWARE])
+    app = st.App(
+        __file__, lifespan=start.lifespan, middleware=[*origins.MIDDLEWARE, *phones.MIDDLEWARE, *files.MIDDLEWARE]
+    )

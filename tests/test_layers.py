@@ -66,7 +66,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     # Pages' parts above the page engine, uploads below it, what every page uses at the bottom.
     "dpviz.ui": (
-        "addresses audit compare learn navigation server",
+        "addresses audit compare navigation",
+        "learn",
+        "server",
         "families shell",
         f"{' '.join(FAMILIES)} budget_planner",
         "experiment",

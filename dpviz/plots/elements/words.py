@@ -41,7 +41,7 @@ def in_words(figure: go.Figure | Drawing) -> str:
         sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), layout.get("meta", ""))
     else:
         counts = (f"{_plain(trace['name'])} {len(trace['x']):,}" for trace in traces)
-        sentences = [f"{y_title}, points: {', '.join(counts)}"]
+        sentences = [f"{y_title or x_title}, points: {', '.join(counts)}"]
     marks = [_plain(text) for trace in all_traces if _is_mark(trace) for text in trace["hovertext"] or trace["text"]]
     if marks:
         sentences.append(f"Marked: {'; '.join(marks[:MAX_MARKS])}{'; and more' if len(marks) > MAX_MARKS else ''}")

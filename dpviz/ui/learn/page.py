@@ -8,7 +8,7 @@ import streamlit as st
 from dpviz.lessons.lesson import Lesson, Track
 from dpviz.plots.elements.style import GREY, HUES
 from dpviz.ui import components, glossary
-from dpviz.ui.learn import steps
+from dpviz.ui.learn import classroom, steps
 
 NO_LESSON = "This link names no lesson that there is. Choose one from the list."
 NO_STEP = "This link names no step of the lesson, so it begins at the first."
@@ -30,7 +30,10 @@ _PENS = {  # of the sketches: attributes of an SVG path, in colours for both the
 
 
 def show() -> None:
-    """Draw the step of the lesson that the address names, or the list."""
+    """Draw the step of the lesson that the address names, the page of a class, or the list."""
+    if classroom.KEY in st.query_params:
+        classroom.show(st.query_params[classroom.KEY])
+        return
     slug, step = st.query_params.get("lesson"), st.query_params.get("step", "1")
     lesson = steps.named(slug) if slug else None
     if lesson is None:
@@ -43,6 +46,9 @@ def show() -> None:
 
 def _list(is_unknown: bool) -> None:
     """Draw the tabs of lessons and glossary. is_unknown : true if the address names a lesson that does not exist."""
+    room = classroom.room()
+    if room is not None:
+        classroom.bar(room)
     st.title("Lessons", anchor=False)
     first, second = st.tabs(["Lessons", glossary.TAB], key=glossary.TABS, bind="query-params", on_change="rerun")
     if second.open:
@@ -58,6 +64,15 @@ def _lessons(is_unknown: bool) -> None:
         "One idea each, in a few minutes: predict what happens, see what does, and read why. No answer is written in "
         "advance: it is computed."
     )
+    if classroom.room() is None:
+        st.button(
+            "Teach a class",
+            key="class_new",
+            icon=":material/cast_for_education:",
+            help="You on a projector, a class with its phones: everybody predicts, you reveal.",
+            on_click=classroom.go_to,
+            args=(classroom.NEW,),
+        )
     if is_unknown:
         st.info(NO_LESSON, icon=":material/link_off:")
     lessons = steps.ordered()

@@ -28,6 +28,8 @@ from dpviz.ui.experiment import pins
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.run import FIRST_PICTURE, Run, runner, until_ended
+from dpviz.ui.learn import classroom
+from dpviz.ui.learn.classroom import Poll
 
 NAMES = ("Setting", "Predict", "See", "Why")
 PLANNER = "planner"  # prefix of the budget planner's keys and query parameters
@@ -38,6 +40,7 @@ def show(lesson: Lesson, step: int) -> None:
     """Draw a step of a lesson. step : its number, from SETTING to WHY."""
     st.session_state.pop(links.LESSON, None)  # the visitor is back at a lesson
     begin_runs(lesson)
+    room, head = classroom.room(), st.container()
     st.button("All lessons", key="learn_list", type="tertiary", icon=":material/arrow_back:", on_click=go)
     st.title(lesson.title, anchor=False)
     st.caption(f"Step {step} of {len(NAMES)}: **{NAMES[step - 1]}**. {lesson.minutes} minutes in all.")
@@ -45,13 +48,39 @@ def show(lesson: Lesson, step: int) -> None:
     with chart_column:
         is_ready = ready(lesson, BOTH if step >= SEE else BOTH[:1])
     before, after = (_side(lesson, which) for which in BOTH)
+    poll = _poll(lesson, step, before, after) if is_ready else None
+    if room is not None:
+        onward = (go, lesson.slug, step + 1) if step != WHY else ()
+        reveal = poll.reveal if poll is not None and step == PREDICT else None
+        with head:
+            classroom.bar(room, poll.asked if poll is not None and step in (PREDICT, SEE) else None, reveal, onward)
     with text_column:
-        _show_text(lesson, step, before, after, is_ready)
+        _show_text(lesson, step, before, after, is_ready, poll)
     if is_ready:
         with chart_column:
-            _show_chart(lesson, step, before, after)
+            if room is not None and step == SEE and classroom.has_own_runs(lesson):
+                classroom.own_runs(room, lesson, after)
+            _show_chart(lesson, step, before, after, poll)
     _show_buttons(lesson, step)
     glossary.words("learn_words")
+
+
+def _poll(lesson: Lesson, step: int, before: Side, after: Side) -> Poll | None:
+    """Return the prediction of the class that this visitor teaches, and have its phones follow; None without a class.
+
+    before, after : the sides that the step needs have run.
+    """
+    room = classroom.room()
+    if room is None:
+        return None
+    poll = Poll(room, lesson, before, after, _sheet(lesson, before, after) if lesson.drawn else None)
+    if step == PREDICT:
+        poll.ask()
+    elif step == SEE:
+        poll.tell()
+    else:
+        room.look_up()
+    return poll
 
 
 def answered(lesson: Lesson) -> bool:
@@ -78,8 +107,11 @@ def _key(lesson: Lesson, name: str) -> str:
 # ----------------------------------------------------------------------------------------------------------------- text
 
 
-def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: bool) -> None:
-    """Draw the text of a step, with dots in place of results while the runs are not done, that is, not `is_ready`."""
+def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: bool, poll: Poll | None) -> None:
+    """Draw the text of a step, with dots in place of results while the runs are not done, that is, not `is_ready`.
+
+    poll : the prediction of a class, in place of the visitor's.
+    """
     fill_in = partial(lesson.told, before=before, after=after, there=is_ready)
     if step == SETTING:
         st.markdown(fill_in(lesson.setting))
@@ -89,12 +121,16 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
         st.markdown(f"**{lesson.change.title}:** {old} → {new}")
     if step == PREDICT:
         st.markdown(fill_in(lesson.question))
-        if lesson.drawn:
+        if poll is not None:
+            poll.show_answers()
+        elif lesson.drawn:
             _explain_drawing(_prediction(lesson))
         else:
             _ask_prediction(lesson)
     elif step == SEE:
-        if is_ready:
+        if poll is not None:
+            poll.show_verdict()
+        elif is_ready:
             _show_verdict(lesson, before, after)
     else:
         st.markdown(fill_in(lesson.why))
@@ -138,19 +174,24 @@ def _show_verdict(lesson: Lesson, before: Side, after: Side) -> None:
 # ---------------------------------------------------------------------------------------------------------------- chart
 
 
-def _show_chart(lesson: Lesson, step: int, before: Side, after: Side) -> None:
+def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll | None) -> None:
     """Draw the chart of a step: the curves before the change; from the step See on also those after it.
 
-    In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws.
+    In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws. poll : the
+    prediction of a class, which draws on its phones.
     """
     measure = lesson.measure
     axes, names = measure.axes(before), lesson.change.names
-    if step == PREDICT and lesson.drawn:
+    if step == PREDICT and lesson.drawn and poll is None:
         _draw_prediction(lesson, before, after)
     else:
         new = measure.curves(after) if step >= SEE else ()
-        guess = _drawn_curve(lesson, before, after) if step >= SEE else None
+        guess = None
+        if step >= PREDICT:
+            guess = _drawn_curve(lesson, before, after) if poll is None else poll.median
         figure = lesson_figures.told(measure.curves(before), new, names, axes, lesson.frame(after), guess)
+        if poll is not None and step in (PREDICT, SEE):
+            figure = poll.with_drawings(figure)
         charts.plain(figure, _key(lesson, "chart"), f"{axes.describe()}: “{lesson.title}”")
     st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes))
     noise = measure.noise(before)
@@ -177,7 +218,7 @@ def _show_buttons(lesson: Lesson, step: int) -> None:
 
     The next step can be opened only when the visitor has made the prediction.
     """
-    is_waiting = step == PREDICT and not answered(lesson)
+    is_waiting = step == PREDICT and not answered(lesson) and classroom.room() is None
     row = st.container(horizontal=True, vertical_alignment="center")
     row.button(
         "Back",

@@ -1,0 +1,682 @@
+"""The projector of a class: the lecturer opens it, phones follow its lessons, and it shows what the class has said.
+
+The room is on the server; the lecturer's key to it is among the notes of this tab, which survive a reload. Of the
+answers of phones nothing is drawn before the lecturer reveals them but their number, except where a class watches an
+estimate, or its own runs, grow.
+"""
+
+import html
+import json
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import segno
+import streamlit as st
+
+from dpviz.lessons.classroom import (
+    MAX_PHONES,
+    ROOMS,
+    Asked,
+    Choice,
+    Coins,
+    Drawing,
+    Odds,
+    OwnRun,
+    Question,
+    Room,
+    Threshold,
+)
+from dpviz.lessons.lesson import Curve, Ends, Lesson, Side
+from dpviz.numbers import short, short_up
+from dpviz.plots import class_figures
+from dpviz.plots.elements.chart import Chart
+from dpviz.plots.elements.sheets import Sheet
+from dpviz.privacy import local
+from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
+from dpviz.ui import charts, explain, glossary, presenting, visitors
+from dpviz.ui.controls import in_place
+from dpviz.ui.experiment.run import watch
+from dpviz.ui.markdown import plain
+from dpviz.ui.server import phones
+
+KEY = "class"  # query parameter of the class's pages, and name of the visitor's note with the lecturer's key
+NEW, HALL, COINS, ODDS = "new", "open", "coins", "odds"  # its values
+EVERY = 1.0  # seconds between two looks at what phones have sent
+MAX_POINTS = 40  # of a curve that phones draw
+
+
+def room() -> Room | None:
+    """Return the class that this visitor teaches, None if there is none."""
+    return ROOMS.with_key(visitors.here().notes.get(KEY))
+
+
+def go_to(name: str) -> None:
+    """Go to a page of the class; for callbacks."""
+    st.query_params.from_dict({KEY: name})
+
+
+def show(name: str) -> None:
+    """Draw the page of the class with this name. NEW opens a class, unless there is one, and begins a presentation."""
+    if name == NEW:
+        with in_place(go_on=False):
+            if room() is None:
+                visitors.here().notes[KEY] = ROOMS.open().key
+        st.session_state[presenting.NAME] = True
+        go_to(HALL)
+        st.rerun()
+    current = room()
+    if current is None:
+        st.title("Teach a class", anchor=False)
+        st.info("No class is open in this tab. A class ends after three hours, or when the lecturer ends it.")
+        st.button("Open a class", key="class_new", type="primary", icon=":material/cast_for_education:", on_click=_new)
+        st.button("All lessons", key="class_lessons", icon=":material/arrow_back:", on_click=st.query_params.clear)
+        return
+    {COINS: _coins, ODDS: _odds}.get(name, _hall)(current)
+    glossary.words("learn_words")
+
+
+def _new() -> None:
+    """Go to the page that opens a class; for a callback."""
+    go_to(NEW)
+
+
+# --------------------------------------------------------------------------------------------------------- on each page
+
+
+def bar(
+    current: Room, asked: Asked | None = None, reveal: Callable[[], None] | None = None, onward: Sequence[Any] = ()
+) -> None:
+    """Draw the bar of a class: its address, the number of answers, and buttons.
+
+    asked : the question of this page, if phones have it. reveal : is called by the button that reveals its answers,
+    None to draw none. onward : a function that goes to the next step, with its arguments; empty for none.
+    """
+    with st.container(key="class_bar", horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f"**{current.code}** · {plain(_short(_address(current)))}", width="content")
+        with st.container(width="content"):  # of its own: a redrawn part may take the place of what follows it
+            watch("class_look", partial(_count, current, asked), partial(_leave, current))
+        if reveal is not None:
+            is_closed = asked is None or not asked.is_open
+            icon = ":material/visibility:"
+            st.button("Reveal", key="class_reveal", icon=icon, type="primary", disabled=is_closed, on_click=reveal)
+        if onward:
+            action, *arguments = onward
+            st.button("Next", key="class_next", icon=":material/arrow_forward:", on_click=action, args=arguments)
+        st.button("Class", key="class_hall", icon=":material/groups:", on_click=go_to, args=(HALL,))
+        with st.popover("End class", key="class_ending", icon=":material/stop_circle:"):
+            st.markdown("Phones are told that the class is over, and their answers are forgotten.")
+            _download(current)
+            st.button("End class", key="class_end", type="primary", on_click=_end, args=(current,))
+
+
+def _count(current: Room, asked: Asked | None) -> float:
+    """Draw the number of phones, and of answers to the question on this page; return the seconds to the next look."""
+    total = f"{current.phones} phone{'s' if current.phones != 1 else ''}"
+    text = total if asked is None else f"{len(asked.answers)} of {total} answered"
+    st.markdown(f":material/smartphone: {text}", width="content")
+    return EVERY
+
+
+def _leave(current: Room) -> None:
+    """Draw the whole page again when the class is over."""
+    if current.is_over:
+        st.rerun()
+
+
+def _end(current: Room) -> None:
+    """End the class, and go to the list of lessons; for a callback."""
+    current.end()
+    visitors.here().notes.pop(KEY, None)
+    st.query_params.clear()
+
+
+def _address(current: Room) -> str:
+    """Return the address at which phones join."""
+    return phones.address(st.context.url or "localhost", current.code)
+
+
+def _ask(current: Room, question: Question) -> None:
+    """Have phones ask a question; for a callback."""
+    current.ask(question)
+
+
+def _short(url: str) -> str:
+    """Return an address as one types it."""
+    return url.partition("://")[2]
+
+
+def _hall(current: Room) -> None:
+    """Draw the first page of a class: how phones join, and what there is to do."""
+    current.look_up()
+    bar(current)
+    left, right = st.columns([5, 6], gap="large")
+    url = _address(current)
+    with left:
+        picture = segno.make(url, error="m").svg_data_uri(border=4, dark="#000", light="#fff", omitsize=True)
+        st.html(f'<img class="dpviz-qr" alt="QR code of {html.escape(url)}" src="{html.escape(picture)}">')
+    with right:
+        st.title("Join with your phone", anchor=False)
+        st.subheader(plain(_short(url)), anchor=False)
+        st.html(f'<div class="dpviz-code">{current.code}</div>')
+        st.markdown(
+            "No name, no account. A phone is known by a random number, answers are only in this server's memory, and "
+            "they are forgotten when the class ends."
+        )
+        with st.container(horizontal=True):
+            st.button("Lessons", key="class_lessons", icon=":material/school:", on_click=st.query_params.clear)
+            st.button("Randomised response", key="class_coins", icon=":material/casino:", on_click=go_to, args=(COINS,))
+            st.button("The odds game", key="class_odds", icon=":material/psychology:", on_click=go_to, args=(ODDS,))
+
+
+# -------------------------------------------------------------------------------------------------------------- lessons
+
+
+def _points(curve: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Return a curve with at most about MAX_POINTS of its points, as phones draw it."""
+    few = [*curve[:: -(-len(curve) // MAX_POINTS)], curve[-1]]
+    return tuple((round(across, 4), round(up, 4)) for across, up in few)
+
+
+@dataclass(frozen=True, eq=False)
+class Poll:
+    """The prediction of a class in a lesson.
+
+    before, after : the sides of the lesson, of which the first has run. sheet : on which phones draw, if they do.
+    """
+
+    room: Room
+    lesson: Lesson
+    before: Side
+    after: Side
+    sheet: Sheet | None
+
+    def ask(self) -> None:
+        """Have phones ask the lesson's question, unless its answers are revealed already."""
+        if not self.is_revealed:
+            self.room.ask(self.question)
+
+    @cached_property
+    def question(self) -> Choice | Drawing:
+        """The question of the lesson for phones: a choice among its answers, or a drawing."""
+        lesson, (old, new) = self.lesson, self.lesson.change.texts
+        text = lesson.told(lesson.question, self.before, self.after).replace("**", "")
+        title = f"{' '.join(text.split())} {lesson.change.title}: {old} → {new}."
+        if self.sheet is None:
+            return Choice(title, tuple(answer.words for answer in lesson.answers))
+        x, y, old_curve = self.sheet.x, self.sheet.y, _points(self.sheet.known)
+        return Drawing(title, self.sheet.handles, old_curve, x.title, y.title, tuple(x.ticks), tuple(y.ticks))
+
+    @property
+    def asked(self) -> Asked | None:
+        """The question as the class has last been asked it; None if it was not."""
+        return next((asked for asked in reversed(self.room.questions) if asked.question == self.question), None)
+
+    @property
+    def is_revealed(self) -> bool:
+        """True if the answers may be on the projector."""
+        return self.asked is not None and not self.asked.is_open
+
+    def reveal(self) -> None:
+        """Close the question, and have phones and the projector show the class's answers, but not the right one."""
+        if self.asked is not None:
+            self.room.reveal(self.asked, self._result())
+
+    def tell(self) -> None:
+        """Close the question, and have each phone show the right answer, and whether it was the phone's."""
+        asked, right = self.asked, self.right
+        if asked is not None and "right" not in (asked.result or {}):
+            answers = self.answers
+            result = {"right": right, "text": f"It was “{self.lesson.answers[right].words}”: {self.outcome}."}
+            if self.sheet is not None:
+                x, y = self.sheet.x, self.sheet.y
+                new = self.lesson.measure.curves(self.after)[0]
+                result["curve"] = _points(list(zip(x.place(new.x).tolist(), y.place(new.y).tolist(), strict=True)))
+            self.room.reveal(asked, self._result() | result, lambda seat: {"is_right": answers.get(seat) == right})
+
+    def _result(self) -> dict[str, Any]:
+        """Return the answers of the class as phones show them: how often each was chosen, or the median drawing."""
+        if self.asked is not None and self.sheet is not None and self.asked.answers:
+            return {"median": np.median(list(self.asked.answers.values()), axis=0).round(4).tolist()}
+        counts = Counter(self.answers.values())
+        return {"counts": [counts[index] for index in range(len(self.lesson.answers))]}
+
+    @property
+    def answers(self) -> Mapping[int, int]:
+        """The index of the answer that each phone has given, by seat; that of a drawing is what its end means."""
+        answers = {} if self.asked is None else dict(self.asked.answers)
+        if self.sheet is None:
+            return answers
+        lesson, end_before = self.lesson, self.lesson.measure.value(self.before)
+        ratios = {seat: float(self.sheet.drawn(heights)[1][-1]) / end_before for seat, heights in answers.items()}
+        return {seat: lesson.answers.index(lesson.answer(ratio)) for seat, ratio in ratios.items()}
+
+    @property
+    def right(self) -> int:
+        """The index of the right answer, once both sides have run."""
+        return self.lesson.answers.index(self.lesson.answer(self.lesson.measure.ratio(self.before, self.after)))
+
+    @property
+    def outcome(self) -> str:
+        """The outcome in words, once both sides have run."""
+        return self.lesson.measure.outcome(self.before, self.after)
+
+    def show_answers(self, right: int | None = None) -> None:
+        """Draw the answers between which the class chooses; how many chose each, once that is revealed.
+
+        right : index of the right answer, which is marked; None to mark none.
+        """
+        if not self.is_revealed:
+            if self.sheet is None:
+                st.markdown("\n".join(f"- {answer.words}" for answer in self.lesson.answers))
+            return
+        chosen, total = Counter(self.answers.values()), len(self.answers)
+        for index, answer in enumerate(self.lesson.answers):
+            text = f"**{chosen[index]}** · {answer.words}"
+            if index == right:
+                text = f":material/check_circle: {text} **(right)**"
+            st.progress(chosen[index] / max(total, 1), text=text)
+
+    def show_verdict(self) -> None:
+        """Draw the right answer, which the results decide, and how many phones gave it."""
+        right, answers = self.right, self.answers
+        text = f"It was “{self.lesson.answers[right].words}”: {self.outcome}."
+        if answers:
+            text += f" **{sum(answer == right for answer in answers.values())} of {len(answers)} phones said so.**"
+        st.info(text, icon=":material/visibility:")
+        if self.is_revealed:
+            self.show_answers(right)
+
+    @property
+    def median(self) -> Curve | None:
+        """The median of the curves that the class has drawn, None before they are revealed."""
+        if self.sheet is None or self.asked is None or not self.is_revealed or not self.asked.answers:
+            return None
+        x, y = self.sheet.drawn(np.median(list(self.asked.answers.values()), axis=0).tolist())
+        return Curve(x, y, name="Median of the class")
+
+    def with_drawings(self, figure: go.Figure) -> go.Figure:
+        """Return a figure of the lesson with the curves that the class has drawn, once they are revealed."""
+        if self.sheet is None or self.asked is None or not self.is_revealed:
+            return figure
+        return class_figures.with_drawings(figure, list(self.asked.answers.values()), self.sheet)
+
+
+# ------------------------------------------------------------------------------------------------------ runs of its own
+
+
+def has_own_runs(lesson: Lesson) -> bool:
+    """Return true for a lesson on the number of runs, in which each phone has a run of its own."""
+    return lesson.change.path == "replicates"
+
+
+def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
+    """Draw the button by which each phone gets a run of its own; then the ends of the runs that phones have opened."""
+    assert isinstance(lesson.measure, Ends)
+    first, second = (arm.label for arm in after.experiment.arms)
+    metric, axes = lesson.measure.metric, lesson.measure.axes(after)
+    ends = {arm: after.ends(arm, metric) for arm in (first, second)}
+    ratios = tuple(float(ratio) for ratio in (ends[second] / ends[first]).round(4))
+    question = OwnRun(
+        "The noise of your run is your own. Press, and see how it ends.", f"{axes.y}: {second} over {first}", ratios
+    )
+    asked = next((asked for asked in reversed(current.questions) if asked.question == question), None)
+    if asked is None:
+        st.button(
+            "A run for each phone",
+            key="class_runs",
+            icon=":material/casino:",
+            help="Every phone opens a run with noise of its own.",
+            on_click=_ask,
+            args=(current, question),
+        )
+        return
+
+    def draw() -> float:
+        seats = sorted(asked.answers)
+        text = f"**{len(seats)} of {current.phones} phones have opened their run.**"
+        if seats:
+            runs = np.array(seats) % len(ratios)
+            wins = int((ends[second][runs] < ends[first][runs]).sum())
+            st.markdown(f"{text} {second} wins {wins} times, {first} {len(seats) - wins} times.")
+            by_arm = {arm: values[runs] for arm, values in ends.items()}
+            figure = class_figures.ends(by_arm, axes.y, axes.log_y)
+            charts.plain(figure, "class_ends", f"Where the runs of the class end, {axes.y}; 10 to 90 % range")
+        else:
+            st.markdown(text)
+        st.caption(
+            f"Phone number r has run r of {len(ratios)}; further phones begin again with the first. "
+            f"{explain.diagnostic(len(ratios), after.experiment.problem.public)}"
+        )
+        return EVERY
+
+    watch("class_runs_look", draw, partial(_leave, current))
+
+
+# -------------------------------------------------------------------------------------------------- randomised response
+
+YES, NUMBER = "Yes or no", "A number, in bins"  # kinds of questions
+TARGET = 0.05  # error for which the number of people is told
+
+
+def _coins(current: Room) -> None:
+    """Draw the page of randomised response: the lecturer's question, then the estimate, which grows as reports come."""
+    asked = _last(current, Coins)
+    if asked is None:
+        current.look_up()
+        bar(current)
+        st.title("Randomised response", anchor=False)
+        st.markdown(
+            "Ask what nobody would like to answer. Each phone tosses coins: now and then it reports an answer that it "
+            "drew, not the true one. So no report can be held against anybody, and the coins are known well enough to "
+            "estimate the share. The true answer does not leave the phone."
+        )
+        _ask_coins(current)
+        return
+    question = asked.question
+    assert isinstance(question, Coins)
+    bar(current, asked, partial(_close_coins, current, asked))
+    st.title(plain(question.title), anchor=False)
+    response = _response(question)
+    drawn = "yes or no by a fair coin" if question.options == ("Yes", "No") else "an answer that it draws evenly"
+    st.markdown(
+        f"**ε = {short(question.epsilon)}** for each report. With probability {short(100 * response.coin)} % a phone "
+        f"reports the true answer, else {drawn}."
+    )
+    removed = visitors.here().notes.get(_note(current, asked))
+    if isinstance(removed, tuple):
+        _compare(question, removed, _counts(question, asked))
+    else:
+        watch("class_coins_look", partial(_show_estimates, question, asked), partial(_leave, current))
+    if not asked.is_open:
+        spent = sum(item.question.epsilon for item in current.questions if isinstance(item.question, Coins))
+        st.caption(f"So far this class was asked at ε = {short(spent)} together: of one person, reports add up.")
+        with st.container(horizontal=True):
+            if not isinstance(removed, tuple) and asked.answers:
+                icon, args = ":material/person_remove:", (current, asked, question)
+                st.button("Remove one", key="class_remove", icon=icon, on_click=_remove_one, args=args)
+            icon = ":material/replay:"
+            st.button("Ask another question", key="class_again", icon=icon, on_click=_ask_another, args=(current,))
+
+
+def _last(current: Room, kind: type[Question]) -> Asked | None:
+    """Return the last question of a class, which phones then have, if it is of this kind and the lecturer is not done
+    with it."""
+    asked = current.questions[-1] if current.questions else None
+    if asked is None or not isinstance(asked.question, kind) or visitors.here().notes.get(_done(current)):
+        return None
+    current.ask(asked.question)
+    return asked
+
+
+def _done(current: Room) -> str:
+    """Return the name of the note that the lecturer is done with the last question of a class."""
+    return f"class_{current.code}_{len(current.questions)}_done"
+
+
+def _ask_another(current: Room) -> None:
+    """Note that the lecturer is done with the last question; for a callback."""
+    visitors.here().notes[_done(current)] = True
+
+
+def _response(question: Coins) -> RandomisedResponse:
+    """Return the law of a question's reports."""
+    return RandomisedResponse(question.epsilon, len(question.options))
+
+
+def _ask_coins(current: Room) -> None:
+    """Draw the controls of a question for randomised response, and the button that asks it."""
+    title = st.text_input("Question", key="class_title", max_chars=140, placeholder="Have you ever …?")
+    kind = st.segmented_control("Answers", [YES, NUMBER], default=YES, required=True, key="class_kind")
+    options: tuple[str, ...] = ("Yes", "No")
+    if kind == NUMBER:
+        columns = st.columns(3)
+        low = columns[0].number_input("First edge", value=2.0, key="class_low")
+        high = columns[1].number_input("Last edge", value=8.0, key="class_high")
+        bins = int(columns[2].number_input("Bins", 3, 12, 5, key="class_bins"))
+        edges = [short(edge) for edge in np.linspace(low, high, bins - 1)]
+        between = [f"{left} to below {right}" for left, right in pairwise(edges)]
+        options = (f"below {edges[0]}", *between, f"{edges[-1]} or more")
+        st.caption(" · ".join(options))
+    epsilon = st.number_input("ε of each report", 0.1, 10.0, 1.0, 0.1, key="class_epsilon")
+    _show_needs(RandomisedResponse(epsilon, len(options)))
+    is_ready = bool(title and title.strip()) and len(set(options)) == len(options)
+    question = Coins(" ".join((title or "").split()), options, epsilon, RandomisedResponse(epsilon, len(options)).coin)
+    st.button(
+        "Ask",
+        key="class_ask",
+        type="primary",
+        icon=":material/campaign:",
+        disabled=not is_ready,
+        on_click=_ask,
+        args=(current, question),
+    )
+
+
+def _show_needs(response: RandomisedResponse) -> None:
+    """Draw how many people local noise and a trusted server need."""
+    server = LaplaceCounts(response.eps, response.choices)
+    st.markdown(
+        f"For an error of at most {short(100 * TARGET)} points in 95 % of the cases: **{response.people(TARGET):,} "
+        f"people** with coins of their own, **{server.people(TARGET):,}** with a server that they trust."
+    )
+
+
+def _show_estimates(question: Coins, asked: Asked) -> float:
+    """Draw the estimates from the reports so far; return the seconds to the next look."""
+    counts, response = _counts(question, asked), _response(question)
+    people = sum(counts)
+    if people:
+        chart = _estimates(question, counts)
+        charts.alone(chart, "class_estimates")
+        error = LaplaceCounts(response.eps, response.choices).error(people)
+        st.caption(
+            f"From {people} reports, with 95 % intervals{' for each answer by itself' if len(counts) > 2 else ''}. "
+            "A share below 0 or above 100 % is drawn at that end. A trusted server, which would see every true answer "
+            f"and add Laplace noise to the counts, would err by at most {short(100 * min(error, 1))} points in 95 % of "
+            "the cases, at the same ε; it is not asked here."
+        )
+    else:
+        st.markdown("No reports yet.")
+    _show_needs(response)
+    return EVERY
+
+
+def _counts(question: Coins, asked: Asked) -> tuple[int, ...]:
+    """Return how many phones have reported each option."""
+    reports = Counter(asked.answers.values())
+    return tuple(reports[index] for index in range(len(question.options)))
+
+
+@lru_cache(32)
+def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
+    """Return the chart of the estimated shares of the options, of which so many were reported each.
+
+    Of yes and no it has the share of yes alone, and next to it the error of a trusted server, around the same estimate.
+    """
+    response, people = _response(question), sum(counts)
+    rows: dict[str, tuple[float, float, float]] = {}
+    for option, count in zip(question.options, counts, strict=True):
+        low, high = response.interval(count, people)
+        share = min(max(response.estimate(count, people), 0.0), 1.0)
+        rows[option] = (100 * share, 100 * low, 100 * high)
+    groups = {"Coins of their own": rows}
+    if len(counts) == 2:
+        middle, low, high = rows["Yes"]
+        error = 100 * LaplaceCounts(response.eps).error(people)
+        around = (middle, max(middle - error, 0.0), min(middle + error, 100.0))
+        groups = {"Coins of their own": {"Yes": rows["Yes"]}, "server": {"A trusted server’s error": around}}
+    named = "; ".join(
+        f"{name} {short(share)} %, {short(low)} to {short(high)}"
+        for group in groups.values()
+        for name, (share, low, high) in group.items()
+    )
+    return Chart(class_figures.estimates(groups), "", f"Shares from {people} reports, with 95 % intervals: {named}", "")
+
+
+def _close_coins(current: Room, asked: Asked) -> None:
+    """Close a question of randomised response, and have phones show the estimates; for a callback."""
+    question = asked.question
+    assert isinstance(question, Coins)
+    counts, response = _counts(question, asked), _response(question)
+    people = sum(counts)
+    shares = [min(max(response.estimate(count, people), 0.0), 1.0) for count in counts] if people else []
+    current.reveal(asked, {"estimates": shares, "people": people})
+
+
+def _note(current: Room, asked: Asked) -> str:
+    """Return the name of the note with the reports of a question before one of them was removed."""
+    return f"class_{current.code}_{asked.number}_before"
+
+
+def _remove_one(current: Room, asked: Asked, question: Coins) -> None:
+    """Note the reports of a question, and remove one of them; for a callback."""
+    visitors.here().notes[_note(current, asked)] = _counts(question, asked)
+    current.remove_one(asked)
+
+
+def _compare(question: Coins, all_counts: tuple[int, ...], counts: tuple[int, ...]) -> None:
+    """Draw the estimates with and without one report. all_counts, counts : how often each option was reported."""
+    st.subheader("One report was removed. Can anybody tell whose?", anchor=False)
+    for column, key, some in zip(st.columns(2), ("all", "rest"), (all_counts, counts), strict=True):
+        with column:
+            st.markdown(f"**{sum(some)} reports**")
+            if sum(some):
+                charts.alone(_estimates(question, some), f"class_estimates_{key}")
+    st.markdown(
+        "Whoever compares the two can work out what the removed report said. But it was a report, not an answer: of "
+        f"the answer behind it, it says no more than ε = {short(question.epsilon)} allows."
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- the odds game
+
+
+def _odds(current: Room) -> None:
+    """Draw the page of the odds game: the lecturer's settings, then the class's score."""
+    asked = _last(current, Odds)
+    if asked is None:
+        current.look_up()
+        bar(current)
+        st.title("Was this person in?", anchor=False)
+        st.markdown(
+            f"Every phone is the attacker, for {local.ROUNDS} rounds. It knows how many others are in a count, and "
+            "sees the count with noise. A fair coin decided whether one more person is in. In or not?"
+        )
+        columns = st.columns(2)
+        epsilon = columns[0].number_input("ε of each round", 0.1, 10.0, 1.0, 0.1, key="class_odds_epsilon")
+        others = int(columns[1].number_input("Others in the count", 2, 10_000, 30, key="class_others"))
+        st.button(
+            "Play",
+            key="class_play",
+            type="primary",
+            icon=":material/play_arrow:",
+            on_click=_play,
+            args=(current, epsilon, others),
+        )
+        return
+    question = asked.question
+    assert isinstance(question, Odds)
+    bar(current, asked, partial(_close_odds, current, asked))
+    st.title("Was this person in?", anchor=False)
+    bound, best = local.success_bound(question.epsilon), local.success(question.epsilon)
+    st.markdown(
+        f"**ε = {short(question.epsilon)}** in each round; {question.others:,} others are in the count. The noise is "
+        "Laplace's, on a number that one person moves by 1."
+    )
+    if asked.is_open:
+        st.markdown("The score is drawn when you reveal it.")
+        return
+    scores = [question.right(seat, guesses) for seat, guesses in asked.answers.items()]
+    if scores:
+        error = local.score_error(question.epsilon, len(scores))
+        mean = float(np.mean(scores)) / local.ROUNDS
+        first, second, third = st.columns(3)
+        first.metric("The class was right in", f"{short(100 * mean)} %", border=True)
+        second.metric("Best attacker for this noise", f"{short(100 * best)} %", border=True)
+        third.metric("Most that ε allows anybody", f"{short_up(100 * bound)} %", border=True)
+        counts = np.bincount(scores, minlength=local.ROUNDS + 1)
+        marks = {"best attacker": local.ROUNDS * best, "bound": local.ROUNDS * bound}
+        charts.plain(class_figures.scores(counts, marks), "class_scores", "Right guesses of each phone")
+        st.caption(
+            f"{len(scores)} phones, {local.ROUNDS} rounds each: chance alone moves the mean of such a class by about "
+            f"{short(100 * error)} points (one standard error of best attackers). Bounds hold on average: a class, and "
+            "all the more a single phone, may be luckier."
+        )
+    else:
+        st.markdown("No phone has finished its rounds.")
+    st.button("Play again", key="class_again", icon=":material/replay:", on_click=_ask_another, args=(current,))
+
+
+def _play(current: Room, epsilon: float, others: int) -> None:
+    """Draw the rounds of every seat, and have phones play; for a callback."""
+    present, counts = local.play(epsilon, others, MAX_PHONES * local.ROUNDS, secrets.randbits(32))
+    shape = (MAX_PHONES, local.ROUNDS)
+    current.ask(
+        Odds("Was this person in?", epsilon, others, counts.reshape(shape).tolist(), present.reshape(shape).tolist())
+    )
+
+
+def _close_odds(current: Room, asked: Asked) -> None:
+    """Close the game, and have each phone show its score; for a callback."""
+    question, answers = asked.question, asked.answers
+    assert isinstance(question, Odds)
+    result = {
+        "rounds": local.ROUNDS,
+        "best": local.success(question.epsilon),
+        "bound": local.success_bound(question.epsilon),
+    }
+    current.reveal(
+        asked, result, lambda seat: {"right": question.right(seat, answers[seat])} if seat in answers else {}
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- what is left
+
+
+def results(current: Room) -> str:
+    """Return what the class has done as JSON: counts and curves without seats, and the lecturer's acts with times."""
+    acts = [{"minutes": round(seconds / 60, 1), "act": act, "question": number} for seconds, act, number in current.log]
+    questions = [{"number": asked.number, **_summary(asked)} for asked in current.questions]
+    return json.dumps({"phones": current.phones, "questions": questions, "log": acts}, indent=1, ensure_ascii=False)
+
+
+def _summary(asked: Asked) -> dict[str, Any]:
+    """Return a question and its answers, from the smallest to the largest, so that no order tells whose they are."""
+    question, answers = asked.question, asked.answers
+    summary: dict[str, Any] = {"kind": question.kind, "question": question.title, "answers": len(answers)}
+    if isinstance(question, Choice | Coins):
+        counts = Counter(answers.values())
+        summary["counts"] = {option: counts[index] for index, option in enumerate(question.options)}
+    if isinstance(question, Coins | Odds):
+        summary["epsilon"] = question.epsilon
+    if isinstance(question, Drawing):
+        summary |= {"handles": question.handles, "curves": sorted(answers.values())}
+    if isinstance(question, Threshold):
+        summary["thresholds"] = sorted(answers.values())
+    if isinstance(question, OwnRun):
+        summary |= {"label": question.label}
+        summary["ends"] = sorted(question.ends[seat % len(question.ends)] for seat in answers)
+    if isinstance(question, Odds):
+        summary["right"] = sorted(question.right(seat, guesses) for seat, guesses in answers.items())
+    return summary
+
+
+def _download(current: Room) -> None:
+    """Draw the button that saves the class's results."""
+    st.download_button(
+        "Results (JSON)",
+        lambda: results(current).encode(),
+        file_name="dpviz_class.json",
+        mime="application/json",
+        key="class_results",
+        icon=":material/download:",
+        help="Counts and curves of the class, nothing of a person, and the times of your own acts.",
+        on_click="ignore",
+    )

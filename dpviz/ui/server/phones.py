@@ -1,0 +1,289 @@
+"""The phones of a class: a page of their own and what it asks of the server. None of them is a session of Streamlit.
+
+`/c` asks for the code of a class, `/c/ABCDE` joins it: the shortest address, as halls type it from a projector. The
+page posts to `/c/ABCDE/join` and `/c/ABCDE/answer`, both of which return what the phone shows, and reads
+`/c/ABCDE/news`, a stream of server-sent events with the same. A phone is known by an identifier in bodies and a header,
+never in an address, which proxies log.
+"""
+
+import asyncio
+import gzip
+import hashlib
+import json
+import re
+import signal
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from math import ceil
+from typing import Any
+from urllib.parse import urlsplit
+
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dpviz import resources
+from dpviz.errors import UserError
+from dpviz.lessons.classroom import LASTS, MAX_ID, ROOMS, Room, Rooms, TooOften
+from dpviz.ui.server.origins import HERE
+
+PATH = "/c"  # below `server.baseUrlPath`
+MAX_BODY = 4096  # bytes of a request: ten times the largest answer
+PATIENCE = 10.0  # seconds for a body to come
+HEARTBEAT = 15.0  # seconds of silence after which a stream sends a comment: proxies end silent ones
+LOOK = 0.5  # seconds between two looks at whether the server is about to end
+
+
+def address(page: str, code: str) -> str:
+    """Return the address at which phones join a class.
+
+    Where the lecturer's page names this machine itself, which phones cannot, it has the name that the setting
+    `browser.serverAddress` knows; `dpviz serve --class` sets it.
+
+    page : the address of the lecturer's page, or the header Host of its request. code : the letters of the class.
+    """
+    parts = urlsplit(page if "//" in page else f"http://{page}")
+    host, shared = parts.netloc, st.get_option("browser.serverAddress")
+    if (parts.hostname or "") in ("", "::1", *HERE) and shared not in HERE:
+        host = f"{shared}:{parts.port}" if parts.port else shared
+    return f"{parts.scheme}://{host}{_base()}{PATH}/{code}"
+
+
+def _base() -> str:
+    """Return the path below which the server answers, "" if that is all of it."""
+    base = st.get_option("server.baseUrlPath").strip("/")
+    return f"/{base}" if base else ""
+
+
+class _Stream:
+    """The open connection of a phone. is_news : set when there may be something new. is_last : true if it is to end."""
+
+    def __init__(self) -> None:
+        self.is_news, self.is_last = asyncio.Event(), False
+
+    def end(self) -> None:
+        """End it."""
+        self.is_last = True
+        self.is_news.set()
+
+
+class _Hall:
+    """The open streams of a room, by phone. It hears of changes in any thread, and wakes streams in the event loop.
+
+    Changes that come while the loop is busy wake them once.
+    """
+
+    def __init__(self, room: Room) -> None:
+        self.streams: dict[str, _Stream] = {}
+        self._loop, self._is_due = asyncio.get_running_loop(), False
+        self.close = room.listen(self._hear, scenes_only=True)
+
+    def _hear(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            with suppress(RuntimeError):  # the server has ended
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._is_due = False
+        for stream in self.streams.values():
+            stream.is_news.set()
+
+
+class Phones:
+    """Middleware that answers all that phones ask; it stands before those that hold pages back to compress or change
+    them, as streams must not wait."""
+
+    def __init__(self, app: ASGIApp, rooms: Rooms = ROOMS) -> None:
+        self._app, self._rooms = app, rooms
+        self._halls: dict[Room, _Hall] = {}
+        self._watch: asyncio.Task[None] | None = None
+        self._router = Router(
+            [
+                Route("/", self._page),
+                Route("/{code}", self._page),
+                Route("/{code}/join", self._join, methods=["POST"]),
+                Route("/{code}/answer", self._answer, methods=["POST"]),
+                Route("/{code}/news", self._news),
+            ],
+            redirect_slashes=False,
+        )
+        page = resources.text(__package__, "phone.html")
+        sources = {kind: _hash(page, kind) for kind in ("script", "style")}
+        self._pages = page.encode(), gzip.compress(page.encode())
+        self._headers = {
+            "content-security-policy": "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; "
+            f"form-action 'none'; frame-ancestors 'none'; script-src {sources['script']}; style-src {sources['style']}",
+            "referrer-policy": "no-referrer",
+            "vary": "Accept-Encoding",
+            **_HEADERS,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope.get("path", "")
+        prefix = _base() + PATH
+        if scope["type"] == "http" and (path == prefix or path.startswith(f"{prefix}/")):
+            below = path.removeprefix(prefix).rstrip("/") or "/"
+            await self._router({**scope, "path": below, "root_path": ""}, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _page(self, request: Request) -> Response:
+        plain, packed = self._pages
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return HTMLResponse(packed, headers={**self._headers, "content-encoding": "gzip"})
+        return HTMLResponse(plain, headers=self._headers)
+
+    async def _join(self, request: Request) -> Response:
+        """Give a phone its seat."""
+        body = await _read(request)
+        if isinstance(body, Response):
+            return body
+        phone = body.get("phone")
+        if not isinstance(phone, str) or not 0 < len(phone) <= MAX_ID:
+            return _refusal(400)
+        try:
+            client = request.client.host if request.client else ""
+            room = self._rooms.enter(request.path_params["code"], phone, client)
+            if room is None:
+                return _refusal(404)
+            room.join(phone)
+            if room.phones == 1:  # its answers are gone after this time though nobody comes any more
+                asyncio.get_running_loop().call_later(LASTS + 1, self._rooms.tidy)
+        except TooOften as error:
+            return _too_often(error)
+        except UserError as error:
+            return _refusal(403, str(error))
+        return _json(room.state(phone))
+
+    async def _answer(self, request: Request) -> Response:
+        """Store an answer; one that came already changes nothing."""
+        body = await _read(request)
+        if isinstance(body, Response):
+            return body
+        phone, number = body.get("phone"), body.get("number")
+        room = self._room(request, phone)
+        if room is None or not isinstance(phone, str):
+            return _refusal(404)
+        try:
+            if type(number) is not int:
+                raise ValueError("the number of the question is missing")
+            room.answer(phone, number, body.get("answer"))
+            return _json(room.state(phone))
+        except TooOften as error:
+            return _too_often(error)
+        except ValueError as error:
+            return _refusal(400, str(error))
+
+    async def _news(self, request: Request) -> Response:
+        """Stream what a phone shows, now and after every change. A phone has one stream: a new one ends the old."""
+        phone = request.headers.get("phone", "")
+        room = self._room(request, phone)
+        if room is None:
+            return _refusal(404)
+        return StreamingResponse(
+            self._events(room, phone),
+            media_type="text/event-stream",
+            headers={**_HEADERS, "cache-control": "no-store, no-transform", "x-accel-buffering": "no"},
+        )
+
+    async def _events(self, room: Room, phone: str) -> AsyncIterator[str]:
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._end_with_the_server())
+        hall = self._halls.get(room)
+        if hall is None:
+            hall = self._halls[room] = _Hall(room)
+        old, stream = hall.streams.get(phone), _Stream()
+        hall.streams[phone] = stream
+        if old is not None:
+            old.end()
+        scene = -1
+        try:
+            while not stream.is_last:
+                stream.is_news.clear()
+                state = room.state(phone)
+                if "over" in state or state["scene"] != scene:
+                    scene = state["scene"]
+                    yield f"data: {json.dumps(state, allow_nan=False)}\n\n"
+                    if "over" in state:
+                        return
+                else:
+                    yield ": \n\n"
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stream.is_news.wait(), HEARTBEAT)
+            if hall.streams.get(phone) is not stream:
+                yield 'data: {"elsewhere": true}\n\n'
+        finally:
+            if hall.streams.get(phone) is stream:
+                del hall.streams[phone]
+            if not hall.streams and self._halls.get(room) is hall:
+                hall.close()
+                del self._halls[room]
+
+    async def _end_with_the_server(self) -> None:
+        """End all streams when the server is to end: it waits for them, and says so to nobody."""
+        while self._halls:
+            await asyncio.sleep(LOOK)
+            server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+            if getattr(server, "should_exit", False):
+                for hall in self._halls.values():
+                    for stream in hall.streams.values():
+                        stream.end()
+
+    def _room(self, request: Request, phone: object) -> Room | None:
+        """Return the room that a phone has joined, None where there is none, which so tells nothing about codes."""
+        room = self._rooms.with_code(request.path_params["code"])
+        return room if room is not None and isinstance(phone, str) and room.seat(phone) is not None else None
+
+
+_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
+def _hash(page: str, kind: str) -> str:
+    """Return the source expression, in a policy, of the only script or style sheet of a page."""
+    (content,) = re.findall(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
+    return f"'sha256-{b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return JSONResponse(value, status, headers=_HEADERS)
+
+
+def _refusal(status: int, sentence: str = "") -> Response:
+    """Return a refusal; the page has a sentence of its own for most."""
+    return _json({"sentence": sentence}, status)
+
+
+def _too_often(error: TooOften) -> Response:
+    answer = _refusal(429)
+    answer.headers["retry-after"] = str(ceil(error.seconds))
+    return answer
+
+
+async def _read(request: Request) -> dict[str, Any] | Response:
+    """Return the object in the body of a request, or the refusal of one that has none.
+
+    No form of another site can send this type of content.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return _refusal(415)
+    content = b""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > MAX_BODY:
+                    return _refusal(413)
+        body = json.loads(content)
+    except (TimeoutError, ClientDisconnect):
+        return _refusal(408)
+    except (ValueError, RecursionError):
+        return _refusal(400)
+    return body if isinstance(body, dict) else _refusal(400)
+
+
+MIDDLEWARE = [Middleware(Phones)]
