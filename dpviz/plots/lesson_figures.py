@@ -15,10 +15,10 @@ from dpviz.plots.elements.axes import Range
 from dpviz.plots.elements.labels import beyond, broken
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.sheets import Ruler, Sheet
-from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, SMALL, ArmStyle
+from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, ArmStyle
 
 HANDLES = 6  # handles of the curve that the reader draws
-HEIGHT = 400  # pixels
+HEIGHT, SHORT, BELOW = 400, 300, 160  # pixels; of a figure alone, of one above that of the noise, and of that
 
 
 def told(
@@ -34,7 +34,7 @@ def told(
 
     after : empty while the answer is hidden; then the curves before the change are in colour, else in grey.
     names : names of the two sides.
-    guess : the curve that the reader has drawn, if there is one.
+    guess : the curve that the reader has drawn, if there is one. height : pixels.
     """
     lines = _lines(before, names[0], is_faint=bool(after)) + _lines(after, names[1], is_faint=False)
     if guess is not None:
@@ -60,10 +60,10 @@ def noise(
     scales = np.concatenate([curve.y for curve in (*before, *after)])
     frame = reach, (float(scales.min()) / 4, float(scales.max()) * 4)
     axes = Axes("Step t", "Noise scale in step t")
-    return told(before, after if there else (), names, axes, frame, height=SMALL)
+    return told(before, after if there else (), names, axes, frame, height=BELOW)
 
 
-def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Frame) -> Sheet:
+def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Frame, height: int = HEIGHT) -> Sheet:
     """Return the sheet on which the reader draws the predicted curve: the axes of `told`, the first known curve, and
     equally spaced handles. The drawn curve starts where the known one does."""
     across, up = _ranges(axes, frame)
@@ -71,7 +71,7 @@ def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Fr
     known = before[0]
     points = list(zip(x.place(known.x).tolist(), y.place(known.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
-    return Sheet(x, y, points, points[0], handles, HEIGHT, _margin(before, names))
+    return Sheet(x, y, points, points[0], handles, height, _margin(before, names))
 
 
 def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:
