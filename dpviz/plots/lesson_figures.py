@@ -18,7 +18,6 @@ from dpviz.plots.elements.sheets import Ruler, Sheet
 from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, ArmStyle
 
 HANDLES = 6  # handles of the curve that the reader draws
-HEIGHT, SHORT, BELOW = 400, 300, 160  # pixels; of a figure alone, of one above that of the noise, and of that
 
 
 def told(
@@ -28,13 +27,12 @@ def told(
     axes: Axes,
     frame: Frame,
     guess: Curve | None = None,
-    height: int = HEIGHT,
 ) -> go.Figure:
     """Return the figure of the curves before the change and, once they may be seen, after it.
 
     after : empty while the answer is hidden; then the curves before the change are in colour, else in grey.
     names : names of the two sides.
-    guess : the curve that the reader has drawn, if there is one. height : pixels.
+    guess : the curve that the reader has drawn, if there is one.
     """
     lines = _lines(before, names[0], is_faint=bool(after)) + _lines(after, names[1], is_faint=False)
     if guess is not None:
@@ -43,7 +41,7 @@ def told(
         lines,
         FigureAxes(axes.x, axes.y, log_x=axes.log_x, log_y=axes.log_y),
         not_private=axes.diagnostic,
-        height=height,
+        height=axes.height,
         ranges=_ranges(axes, frame),
     )
     figure.layout.margin.r = max(figure.layout.margin.r, _margin(before, names))
@@ -59,11 +57,11 @@ def noise(
     """
     scales = np.concatenate([curve.y for curve in (*before, *after)])
     frame = reach, (float(scales.min()) / 4, float(scales.max()) * 4)
-    axes = Axes("Step t", "Noise scale in step t")
-    return told(before, after if there else (), names, axes, frame, height=BELOW)
+    axes = Axes("Step t", "Noise scale in step t", height=160)
+    return told(before, after if there else (), names, axes, frame)
 
 
-def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Frame, height: int = HEIGHT) -> Sheet:
+def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Frame) -> Sheet:
     """Return the sheet on which the reader draws the predicted curve: the axes of `told`, the first known curve, and
     equally spaced handles. The drawn curve starts where the known one does."""
     across, up = _ranges(axes, frame)
@@ -71,7 +69,7 @@ def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Fr
     known = before[0]
     points = list(zip(x.place(known.x).tolist(), y.place(known.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
-    return Sheet(x, y, points, points[0], handles, height, _margin(before, names))
+    return Sheet(x, y, points, points[0], handles, axes.height, _margin(before, names))
 
 
 def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:

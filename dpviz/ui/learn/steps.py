@@ -150,8 +150,7 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side) -> None:
     else:
         new = measure.curves(after) if step >= SEE else ()
         guess = _drawn_curve(lesson, before, after) if step >= SEE else None
-        height = _height(lesson, before)
-        figure = lesson_figures.told(measure.curves(before), new, names, axes, lesson.frame(after), guess, height)
+        figure = lesson_figures.told(measure.curves(before), new, names, axes, lesson.frame(after), guess)
         charts.plain(figure, _key(lesson, "chart"), f"{axes.describe()}: “{lesson.title}”")
     st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes))
     noise = measure.noise(before)
@@ -283,13 +282,7 @@ def _drawn_curve(lesson: Lesson, before: Side, after: Side) -> Curve | None:
 def _sheet(lesson: Lesson, before: Side, after: Side) -> Sheet:
     """Return the sheet with the curves before the change, on the axes of the lesson's chart."""
     measure = lesson.measure
-    curves, axes, frame = measure.curves(before), measure.axes(before), lesson.frame(after)
-    return lesson_figures.sheet(curves, lesson.change.names, axes, frame, _height(lesson, before))
-
-
-def _height(lesson: Lesson, before: Side) -> int:
-    """Return the pixels of the chart, or of the sheet in its place: fewer if a chart of the noise goes below."""
-    return lesson_figures.SHORT if lesson.measure.noise(before) else lesson_figures.HEIGHT
+    return lesson_figures.sheet(measure.curves(before), lesson.change.names, measure.axes(before), lesson.frame(after))
 
 
 def _note_drawing(lesson: Lesson, sheet: Sheet, end_before: float) -> None:
