@@ -304,7 +304,7 @@ def test_a_statistic_of_each_group_is_declared_in_its_line(
     assert (computed["All at once"] > computed["95 % error"]).all() and "of “sex”: “f”, “m”" in computed["Asked"][
         "Hours"
     ]
-    assert printed(app, capsys).count("\n") == 2 and "leave one group and enter another" in words(app)
+    assert printed(app, capsys).count("\n") == 2 and "leaves one group and enters another" in words(app)
     names: dict[str, Any] = {}
     for cell in json.loads(files["planner_notebook"]())["cells"]:
         if cell["cell_type"] == "code":

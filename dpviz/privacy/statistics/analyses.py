@@ -155,6 +155,10 @@ class Statistic(Specification):
 
     def why(self, rows: int, relation: Relation = "replace-one") -> str:
         """Return sentences for the screen that explain the sensitivity in a table of this number of rows."""
+        return self._why(relation)
+
+    def _why(self, relation: Relation) -> str:
+        """Return these sentences with names in place of numbers."""
         return _WHY[relation][self.title]
 
     def is_ratio(self, relation: Relation) -> bool:
@@ -249,13 +253,15 @@ class Ranged(Statistic):
         return max(abs(self.lowest), abs(self.highest))
 
     def why(self, rows: int, relation: Relation = "replace-one") -> str:
-        return _WHY[relation][self.title].format(
+        return self._why(relation).format(
             width=short_up(self.width, 6),
             rows=rows,
             share=short_up(self.width / rows),
             farthest=short_up(self.farthest, 6),
             half=short_up(self.width / 2, 6),
             range=short_up(self.sensitivity("range", rows, relation)),
+            l1=short_up(self.sensitivity("l1", rows, relation), 6),
+            l2=short_up(self.sensitivity("l2", rows, relation), 6),
         )
 
 
@@ -292,8 +298,8 @@ class ByGroup(Statistic):
             return ""
         return f", for each of {len(self.groups):,} declared groups of “{self.by}”: {_listed(self.groups)}"
 
-    def why(self, rows: int, relation: Relation = "replace-one") -> str:
-        return f"{super().why(rows, relation)} {_WHY[relation]['Groups'] if self.groups else ''}".rstrip()
+    def _why(self, relation: Relation) -> str:
+        return _WHY[relation][f"{self.title}{'Groups' * bool(self.groups)}"]
 
 
 class Count(ByGroup):
@@ -417,11 +423,6 @@ class Mean(ByGroup, Ranged):
     @property
     def asked(self) -> str:
         return f"{super().asked}{self.in_groups}"
-
-    def why(self, rows: int, relation: Relation = "replace-one") -> str:
-        if self.groups and relation == "replace-one":
-            return _WHY[relation]["Means"].format(half=short_up(self.width / 2, 6))
-        return super().why(rows, relation)
 
     def is_ratio(self, relation: Relation) -> bool:
         return bool(self.groups) or relation == "add/remove-one"

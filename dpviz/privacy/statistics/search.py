@@ -27,7 +27,7 @@ WAYS: Mapping[str, str] = MappingProxyType(
         "logarithmic": "random, logarithmic law",
         "geometric": "random, geometric law",
         "all": "fixed, all paid for",
-        "selection": "fixed, chosen on held-out rows",
+        "selection": "fixed, on held-out rows",
     }
 )
 _ORDERS = 1 + np.geomspace(1e-2, 1e5, 4000)  # orders of Rényi divergences that are tried

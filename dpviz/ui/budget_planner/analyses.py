@@ -68,7 +68,9 @@ _HELP = (
 )
 WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 1e-6, 1.0, scale="log")
 SETTINGS = {"relation": "analyses_relation", "noise": "analyses_noise"}  # keys of the plan's own controls, by field
-_REFERENCES = "in % of the declared range (sums: n times it); counts, bins and ranks in % of all n rows"
+_REFERENCES = (
+    "in % of the declared range (sums: n times it, in G groups n/G times); counts, bins and ranks in % of all n rows"
+)
 COUNTINGS = {"opendp": "OpenDP's", "dpviz": "dpviz's"}
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, Δ/η"}
 
