@@ -408,7 +408,9 @@ def test_rows_of_a_user_are_protected_together_where_a_column_names_the_user() -
     assert page.choose(user="age").app.error, "seven users"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KEYS if kind != "users"])
+@pytest.mark.parametrize(
+    "kind", ["table", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("groups", "losses", "categories"))]
+)
 def test_a_person_has_the_rows_that_are_declared_and_no_use_as_a_feature(kind: str) -> None:
     frame = table(kind, rows=120)
     frame.insert(0, "who", [f"p{row % 50}" for row in range(120)])
@@ -426,6 +428,7 @@ def test_a_person_has_the_rows_that_are_declared_and_no_use_as_a_feature(kind: s
     assert page.choose(person=None).dataset.n == 120
 
 
+@pytest.mark.slow
 def test_shares_bought_for_people_cost_a_person_what_is_said_and_hold_for_no_others() -> None:
     frame = table("groups", rows=4000)
     for name, people in (("who", 500), ("other", 450)):

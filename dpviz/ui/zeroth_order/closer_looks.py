@@ -161,10 +161,10 @@ def _rows(panel: Panel, view: PlanView) -> None:
 def _readings(panel: Panel, view: PlanView, delta: float) -> None:
     """Draw the ε at δ of a budget of μ-Gaussian DP: the exact one, and two others that are in use."""
     forecast: Forecast = view.theory
-    mu = forecast.mu
-    if mu is None:
+    if forecast.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
+    mu = forecast.mu * view.experiment.problem.rows_per_person  # of all rows of whom it protects
     left, right = st.columns(2, gap="medium")
     with left:
         charts.show(figures.readings(mu, delta), panel.key("chart_readings"))
