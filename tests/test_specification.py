@@ -41,9 +41,12 @@ REQUIRED = {
         "arms": [{"label": "A", "algorithm": {"kind": "families.accelerated.nesterov"}}],
     },
     "experiments.auditing.auditing": {"family": "accelerated", "case": "gradient_descent"},
-    "experiments.budget_lessons.released": {
-        "means": {"kind": "privacy.noisy_means.noisy_means"},
-        "budget": {"kind": "privacy.budgets.pure"},
+    **{
+        f"experiments.budget_lessons.{name}": {
+            "means": {"kind": "privacy.noisy_means.noisy_means"},
+            "budget": {"kind": "privacy.budgets.pure"},
+        }
+        for name in ("released", "neighbours", "survey")
     },
     "privacy.analyses.analyses": {"statistics": [{"kind": "privacy.analyses.count"}]},
     "experiments.sweep.axis": {"fields": ["budget.epsilon"], "values": [1.0, 2.0]},

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isnan
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -23,12 +23,17 @@ from dpviz.experiments.results import quantiles
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
+from dpviz.privacy.audit import CONFIDENCE
 from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.events import Relation, StatedPureDP, grouped
+from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
-from dpviz.specification import Specification
+from dpviz.specification import Specification, choice
 
 EQUALS = "\u00a0=\u00a0"  # with spaces at which no line breaks
 Numbers = Mapping[str, "float | int | str"]  # by the names by which the texts of a lesson call them
+Frame = tuple[tuple[float, float], tuple[float, float]]  # both ends of a chart's horizontal and of its vertical axis
+Track = Literal["understand", "plan", "deep"]
 M = TypeVar("M", bound=AnyAlgorithm)
 
 
@@ -128,6 +133,11 @@ class Measure(ABC):
     def numbers(self, side: Side) -> Numbers:
         """Return the numbers of a side that the lesson's texts may name; some are known only when it has run."""
 
+    def noise(self, _: Side) -> tuple[Curve, ...]:
+        """Return the lines of a second chart, of the noise scale in each step, which plans know before anything runs;
+        none if the lesson is not about that."""
+        return ()
+
     def ratio(self, before: Side, after: Side) -> float:
         """Return the number of `after` over that of `before`, which decides between the answers; nan if undefined."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -156,10 +166,12 @@ class Ends(Measure):
     """The median of a metric over the replicates at the last iteration of a method; the chart has all iterations.
 
     arm : label of the method. metric : name of a metric that the run records.
+    schedule : the kind of noise in the plan whose scale a second chart shows; "" for none.
     """
 
     arm: str
     metric: str = "objective_gap"
+    schedule: str = ""
 
     def value(self, side: Side) -> float:
         _, values = self._quantiles(side)
@@ -179,6 +191,12 @@ class Ends(Measure):
 
     def reach(self, side: Side) -> tuple[float, float]:
         return 0.0, float(side.plans[self.arm].iterations)
+
+    def noise(self, side: Side) -> tuple[Curve, ...]:
+        if not self.schedule:
+            return ()
+        scales = side.plans[self.arm].noise[self.schedule]
+        return (Curve(np.arange(1, len(scales) + 1), scales),)
 
     def numbers(self, side: Side) -> Numbers:
         """Return the numbers of the plan and, after the run, of the medians.
@@ -267,7 +285,9 @@ class Lesson:
     """A lesson in four steps: the setting, a prediction, the result, and its reason.
 
     slug : the name in the lesson's address, which never changes.
-    minutes : the time that the lesson takes.
+    track : one of three ways through the lessons, whose list it is in. minutes : the time that the lesson takes.
+    picture : a sketch of the question for the list: SVG paths in a frame of 96 × 56, by the pen that draws them, see
+        `learn.page`.
     page : the name of a family or of another page, which "Try it yourself" opens with the settings `after`.
     before, after : two settings that differ in one control; Experiments, if anything runs.
     measure : the quantity that is compared.
@@ -275,13 +295,17 @@ class Lesson:
         `after[…]` for the numbers of the measure, and those of `also`. The first two may use only those numbers of
         `after` that are known before it has run.
     answers : the intervals of the ratio between which the reader chooses.
+    heights : lower and upper end of the chart's vertical axis, in all steps: with room for the curves after the change,
+        and for as much that does not come.
     drawn : true if the reader draws the curve, whose end is the prediction, instead of choosing an answer.
     also : a function that returns further numbers for the texts, from both sides.
     """
 
     slug: str
     title: str
+    track: Track
     minutes: int
+    picture: Mapping[str, str]
     page: str
     before: Specification
     after: Specification
@@ -291,6 +315,7 @@ class Lesson:
     why: str
     try_it: str
     answers: tuple[Answer, ...]
+    heights: tuple[float, float]
     drawn: bool = False
     also: Callable[[Side, Side], Numbers] = _nothing
 
@@ -299,6 +324,10 @@ class Lesson:
         """The one control that differs. Raises ValueError if there is not exactly one."""
         (change,) = changes(self.before, self.after)
         return change
+
+    def frame(self, after: Side) -> Frame:
+        """Return the ends of both axes of the chart, the same in all steps; `after` need not have run."""
+        return self.measure.reach(after), self.heights
 
     def answer(self, ratio: float) -> Answer:
         """Return the right answer, i.e. the one whose interval holds the ratio.
@@ -351,6 +380,7 @@ def load(package: str, slug: str, settings: type[Specification] = Experiment, **
         container = container[int(key)] if isinstance(container, list) else container[key]
     container[name] = change["value"]
     texts["answers"] = tuple(Answer(**fields) for fields in texts["answers"])
+    texts["heights"] = tuple(texts["heights"])
     texts["before"] = settings.model_validate(before)
     texts["after"] = settings.model_validate(after)
     return Lesson(slug=slug, **(texts | parts))
@@ -364,6 +394,8 @@ def _word(value: float | int | str) -> str:
 # ------------------------------------------------------------------------------------------ lessons on guarantees alone
 
 FALSE_ALARMS = 0.01  # share of people who are not in the data, but are taken to be
+TOLERANCE = 0.01  # error of a share for which lessons say how many people are needed
+FEW = 10  # people with whom the chart of errors begins
 _POINTS = 40  # points of a curve
 
 
@@ -442,14 +474,21 @@ class Found(Measure):
     unit = " %"
 
     def value(self, side: Side) -> float:
-        return _share_found(_released(side).budget.amount)
+        return self.share(side, _released(side).budget.amount)
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
         epsilons = np.linspace(0.01, _released(side).budget.amount, _POINTS)  # no budget is 0
-        return (Curve(epsilons, np.array([_share_found(epsilon) for epsilon in epsilons])),)
+        return (Curve(epsilons, np.array([self.share(side, float(epsilon)) for epsilon in epsilons])),)
+
+    def share(self, _: Side, epsilon: float) -> float:
+        """Return the largest share of people, in per cent, that an attacker can find under pure ε-DP.
+
+        It is 1 minus the smallest rate of misses at a rate FALSE_ALARMS of false alarms.
+        """
+        return 100 * (1 - float(PureDP(epsilon=epsilon).tradeoff(FALSE_ALARMS)))
 
     def axes(self, _: Side) -> Axes:
-        return Axes("ε", f"People found at {short(100 * FALSE_ALARMS)} % false alarms [%], at most")
+        return Axes("ε", f"People found at {short(100 * FALSE_ALARMS)} % false alarms [%], at most", log_y=False)
 
     def reach(self, side: Side) -> tuple[float, float]:
         return 0.0, _released(side).budget.amount
@@ -464,12 +503,102 @@ class Found(Measure):
         }
 
 
-def _share_found(epsilon: float) -> float:
-    """Return the largest share of people, in per cent, that an attacker can find under pure ε-DP.
+class Neighbours(Released):
+    """Settings of a lesson on the two neighbouring relations: a budget, and the change that attackers look for."""
 
-    It is 1 minus the smallest rate of misses at a rate FALSE_ALARMS of false alarms.
-    """
-    return 100 * (1 - float(PureDP(epsilon=epsilon).tradeoff(FALSE_ALARMS)))
+    kind: ClassVar[str] = "experiments.budget_lessons.neighbours"
+    relation: Relation = choice(
+        "add/remove-one",
+        {"add/remove-one": "one comes or goes", "replace-one": "one is replaced"},
+        label="What may change",
+        help="The change of the table by one person that an attacker looks for.",
+    )
+
+
+class FoundByChange(Found):
+    """The number of `Found` for the change that the settings name, under an ε for one person who comes or goes."""
+
+    def share(self, side: Side, epsilon: float) -> float:
+        return super().share(side, _epsilon_of_change(side, epsilon))
+
+    def numbers(self, side: Side) -> Numbers:
+        """Return the numbers of `Found`, and in `promised` the ε about the change that the settings name."""
+        return {**super().numbers(side), "promised": _epsilon_of_change(side, _released(side).budget.amount)}
+
+
+def _epsilon_of_change(side: Side, epsilon: float) -> float:
+    """Return the ε about the change that the settings name, if that about a person who comes or goes is `epsilon`."""
+    settings = side.settings
+    assert isinstance(settings, Neighbours)
+    changes_of_one = 1 if settings.relation == "add/remove-one" else 2  # to replace is to remove and to add
+    release = grouped(StatedPureDP(epsilon), changes_of_one)
+    assert isinstance(release, StatedPureDP)
+    return release.eps
+
+
+class Survey(Released):
+    """Settings of a lesson on a yes/no question: as many people as the means have rows, and where noise is added."""
+
+    kind: ClassVar[str] = "experiments.budget_lessons.survey"
+    noise: Literal["central", "local"] = choice(
+        "central",
+        {"central": "on a server", "local": "on every phone"},
+        label="Noise",
+        help="A server adds noise to the number of yes; a phone tosses coins before it says anything.",
+    )
+
+    @property
+    def model(self) -> LaplaceCounts | RandomisedResponse:
+        """The release of the share of yes, under the budget."""
+        return (LaplaceCounts if self.noise == "central" else RandomisedResponse)(self.budget.amount)
+
+
+class SurveyError(Measure):
+    """The error of the share of yes that is kept with probability CONFIDENCE, in points of per cent, against n."""
+
+    unit = " points"
+
+    def value(self, side: Side) -> float:
+        survey = _survey(side)
+        return 100 * survey.model.error(survey.means.rows)
+
+    def curves(self, side: Side) -> tuple[Curve, ...]:
+        survey = _survey(side)
+        people = np.unique(np.geomspace(FEW, survey.means.rows, _POINTS).round().astype(int))
+        return (Curve(people, 100 * np.array([survey.model.error(int(n)) for n in people])),)
+
+    def axes(self, _: Side) -> Axes:
+        return Axes("People n", f"Error of the share of yes, {short(100 * CONFIDENCE)} % [points]", log_x=True)
+
+    def reach(self, side: Side) -> tuple[float, float]:
+        return float(FEW), float(_survey(side).means.rows)
+
+    def numbers(self, side: Side) -> Numbers:
+        """Return the numbers of the survey.
+
+        `truth` and `opposite` are the probabilities of the two reports of a phone in per cent; `needed` is the number
+        of people for an error of `tolerance` points, and `half` for half of that.
+        """
+        survey = _survey(side)
+        epsilon, model = survey.budget.amount, survey.model
+        response = RandomisedResponse(epsilon)
+        return {
+            "people": survey.means.rows,
+            "epsilon": epsilon,
+            "confidence": 100 * CONFIDENCE,
+            "error": self.value(side),
+            "truth": 100 * response.truth,
+            "opposite": 100 * response.lie,
+            "tolerance": 100 * TOLERANCE,
+            "needed": f"{model.people(TOLERANCE):,}",
+            "half": f"{model.people(TOLERANCE / 2):,}",
+        }
+
+
+def _survey(side: Side) -> Survey:
+    """Return the settings of a side of a lesson on a survey."""
+    assert isinstance(side.settings, Survey)
+    return side.settings
 
 
 def _released(side: Side) -> Released:
@@ -494,5 +623,7 @@ def _share(old_side: Side, new_side: Side) -> Numbers:
 
 CURRENCIES = load(__package__, "currencies", Released, measure=NoiseOfMeans(), also=_share)
 PERSON = load(__package__, "person", Released, measure=Found())
+NEIGHBOURS = load(__package__, "neighbours", Neighbours, measure=FoundByChange())
+TRUST = load(__package__, "trust", Survey, measure=SurveyError())
 
-LESSONS = (PERSON, CURRENCIES)
+LESSONS = (PERSON, NEIGHBOURS, TRUST, CURRENCIES)

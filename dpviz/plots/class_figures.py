@@ -20,7 +20,7 @@ _EDGES = 90  # pixels of margins and axis
 
 
 def with_drawings(figure: go.Figure, drawings: Sequence[Sequence[float]], sheet: Sheet) -> go.Figure:
-    """Return a lesson's figure with the class's curves, faint, behind its lines, on the axes of the sheet.
+    """Return a lesson's figure with the class's curves, faint, behind its lines.
 
     drawings : of each phone, the heights of the handles of the sheet.
     """
@@ -33,11 +33,8 @@ def with_drawings(figure: go.Figure, drawings: Sequence[Sequence[float]], sheet:
     color = with_opacity(PALETTE["second"], FAINT)
     faint: dict[str, Any] = {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": {"color": color, "width": 1.5}}
     faint |= {"showlegend": False, "hoverinfo": "skip", "connectgaps": False}
-    layout = figure.layout.to_plotly_json()
-    layout["xaxis"] |= {"range": [sheet.x.low, sheet.x.high]}
-    layout["yaxis"] |= {"range": [sheet.y.low, sheet.y.high]}
     traces = [faint, *(trace.to_plotly_json() for trace in figure.data)]
-    return go.Figure({"data": traces, "layout": layout}, _validate=False)
+    return go.Figure({"data": traces, "layout": figure.layout.to_plotly_json()}, _validate=False)
 
 
 def ends(by_method: Mapping[str, np.ndarray], title: str, log: bool) -> go.Figure:

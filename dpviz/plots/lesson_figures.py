@@ -1,6 +1,7 @@
 """The charts of a lesson: the curves before and after a change of settings.
 
-The reader first predicts the curves after the change by drawing one, on axes that must not give the answer away.
+The axes are the same in all steps: a lesson declares them, with room for more than what comes, so that they do not give
+the answer away.
 """
 
 from collections.abc import Sequence
@@ -8,84 +9,82 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.lessons.lesson import Axes, Curve
+from dpviz.lessons.lesson import Axes, Curve, Frame
 from dpviz.plots.elements.axes import Axes as FigureAxes
-from dpviz.plots.elements.axes import Range, axis, y_range
+from dpviz.plots.elements.axes import Range
+from dpviz.plots.elements.labels import beyond, broken
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.sheets import Ruler, Sheet
-from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, ArmStyle
+from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, SMALL, ArmStyle
 
-ROOM = 120.0  # factor above and below the known curves on a log axis: more than any answer needs
 HANDLES = 6  # handles of the curve that the reader draws
 HEIGHT = 400  # pixels
 
 
 def told(
-    before: Sequence[Curve], after: Sequence[Curve], names: tuple[str, str], axes: Axes, guess: Curve | None = None
+    before: Sequence[Curve],
+    after: Sequence[Curve],
+    names: tuple[str, str],
+    axes: Axes,
+    frame: Frame,
+    guess: Curve | None = None,
+    height: int = HEIGHT,
 ) -> go.Figure:
-    """Return the figure of the answer: the curves before the change, in grey, and after it, in colour.
+    """Return the figure of the curves before the change and, once they may be seen, after it.
 
-    after : empty while the answer is hidden; then the curves before the change are in colour.
+    after : empty while the answer is hidden; then the curves before the change are in colour, else in grey.
     names : names of the two sides.
     guess : the curve that the reader has drawn, if there is one.
     """
     lines = _lines(before, names[0], is_faint=bool(after)) + _lines(after, names[1], is_faint=False)
     if guess is not None:
         lines.append(Line(guess.x, guess.y, guess.name, ArmStyle(PALETTE["second"], DASHES[2])))
-    return _figure(lines, axes)
-
-
-def asked(before: Sequence[Curve], name: str, axes: Axes, reach: tuple[float, float]) -> go.Figure:
-    """Return the figure of the question: the curves before the change, with so much room on all sides that the axes do
-    not reveal the curves after it.
-
-    name : name of the side. reach : both ends of the horizontal axis, which fits the curves after the change, too.
-    """
-    figure = _figure(_lines(before, name, is_faint=False), axes, labels=False)
-    figure.update_xaxes(range=_ends(axes, reach), uirevision=str(reach))
-    figure.update_yaxes(axis(axes.y, axes.log_y, _room(before, axes)))
-    return figure
-
-
-def sheet(before: Sequence[Curve], axes: Axes, reach: tuple[float, float]) -> Sheet:
-    """Return the sheet on which the reader draws the predicted curve: the axes of `asked`, the first known curve, and
-    equally spaced handles. The drawn curve starts where the known one does."""
-    x, y = Ruler(axes.x, *_ends(axes, reach), axes.log_x), Ruler.of(axes.y, _room(before, axes))
-    known = before[0]
-    points = list(zip(x.place(known.x).tolist(), y.place(known.y).tolist(), strict=True))
-    handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
-    return Sheet(x, y, points, points[0], handles, HEIGHT)
-
-
-def _ends(axes: Axes, reach: tuple[float, float]) -> tuple[float, float]:
-    """Return the ends of the horizontal axis, as powers of ten if it is logarithmic."""
-    low, high = np.log10(reach).tolist() if axes.log_x else reach
-    return low, high
-
-
-def _room(curves: Sequence[Curve], axes: Axes) -> Range:
-    """Return a range of the vertical axis with room above and below the curves.
-
-    A log axis has the factor ROOM on both sides. A linear axis has the height of the curves on both sides, and contains
-    zero, as a curve may fall to it.
-    """
-    values = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.ones(1)])
-    if axes.log_y:
-        values = values[values > 0] if (values > 0).any() else np.ones(1)
-        return y_range(np.array([values.min() / ROOM, values.max() * ROOM]), True, False)
-    room = np.ptp(values) or 1.0
-    return y_range(np.array([min(0.0, values.min() - room), max(0.0, values.max() + room)]), False, False)
-
-
-def _figure(lines: Sequence[Line], axes: Axes, labels: bool = True) -> go.Figure:
-    """Return a figure of lines on the axes of a lesson."""
-    return line_figure(
+    figure = line_figure(
         lines,
         FigureAxes(axes.x, axes.y, log_x=axes.log_x, log_y=axes.log_y),
         not_private=axes.diagnostic,
-        labels=labels,
-        height=HEIGHT,
+        height=height,
+        ranges=_ranges(axes, frame),
     )
+    figure.layout.margin.r = max(figure.layout.margin.r, _margin(before, names))
+    return figure
+
+
+def noise(
+    before: Sequence[Curve], after: Sequence[Curve], names: tuple[str, str], reach: tuple[float, float], there: bool
+) -> go.Figure:
+    """Return the figure of the noise scale in each step, which goes below that of `told` and has its horizontal axis.
+
+    reach : both ends of the horizontal axis. there : false to draw the curves before the change only.
+    """
+    scales = np.concatenate([curve.y for curve in (*before, *after)])
+    frame = reach, (float(scales.min()) / 4, float(scales.max()) * 4)
+    axes = Axes("Step t", "Noise scale in step t")
+    return told(before, after if there else (), names, axes, frame, height=SMALL)
+
+
+def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Frame) -> Sheet:
+    """Return the sheet on which the reader draws the predicted curve: the axes of `told`, the first known curve, and
+    equally spaced handles. The drawn curve starts where the known one does."""
+    across, up = _ranges(axes, frame)
+    x, y = Ruler.of(axes.x, across), Ruler.of(axes.y, up)
+    known = before[0]
+    points = list(zip(x.place(known.x).tolist(), y.place(known.y).tolist(), strict=True))
+    handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
+    return Sheet(x, y, points, points[0], handles, HEIGHT, _margin(before, names))
+
+
+def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:
+    """Return the pixels for labels to the right of the frame, as many in all steps so that the axes do not move."""
+    return beyond([line for curve in before for name in names for line in broken(_label(curve, name), "0.0123")])
+
+
+def _ranges(axes: Axes, frame: Frame) -> tuple[Range, Range]:
+    """Return the ranges of the horizontal and of the vertical axis, whose ends are powers of ten on a log axis."""
+    (left, right), (low, high) = (
+        np.log10(ends).tolist() if log else ends for ends, log in zip(frame, (axes.log_x, axes.log_y), strict=True)
+    )
+    return Range(left, right, axes.log_x), Range(low, high, axes.log_y)
 
 
 def _lines(curves: Sequence[Curve], name: str, is_faint: bool) -> list[Line]:
@@ -97,6 +96,11 @@ def _lines(curves: Sequence[Curve], name: str, is_faint: bool) -> list[Line]:
             if is_faint
             else ArmStyle(HUES[index % len(HUES)], DASHES[0])
         )
-        label = f"{curve.name}, {name}" if curve.name else name
+        label = _label(curve, name)
         lines.append(Line(curve.x, curve.y, label, style, low=curve.low, high=curve.high, band=not is_faint))
     return lines
+
+
+def _label(curve: Curve, name: str) -> str:
+    """Return the label of a line of the side with this name."""
+    return f"{curve.name}, {name}" if curve.name else name

@@ -5,6 +5,7 @@ from math import inf, nan, nextafter
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpviz.experiments.changes import changes
 from dpviz.experiments.experiment import Experiment
@@ -92,10 +93,17 @@ def test_the_run_decides_and_fills_the_texts(lesson: Lesson) -> None:
         assert "nan" not in lesson.told(template, before, after)
     assert right(lesson, before, after).words in [answer.words for answer in lesson.answers]
     assert lesson.measure.curves(before) and lesson.measure.curves(after)
-    measure = lesson.measure
-    asked = lesson_figures.asked(measure.curves(before), "", measure.axes(before), measure.reach(after)).layout.yaxis
-    low, high = 10.0 ** np.array(asked.range) if asked.type == "log" else asked.range
-    assert all(low < curve.y[-1] < high for curve in measure.curves(after))  # where it is predicted
+    old, new, axes = lesson.measure.curves(before), lesson.measure.curves(after), lesson.measure.axes(before)
+    (left, right_end), (low, high) = lesson.frame(nothing[1])
+    for curve in (*old, *new):  # all of it is in the frame that was there when it was predicted
+        assert left <= curve.x[0] and curve.x[-1] <= right_end
+        assert all(low < y.min() and y.max() < high for y in (curve.y, curve.low, curve.high) if y is not None)
+    layouts = [
+        lesson_figures.told(old, seen, lesson.change.names, axes, lesson.frame(after)).layout for seen in ((), new)
+    ]
+    for name in ("xaxis", "yaxis"):
+        assert layouts[0][name].range == layouts[1][name].range and layouts[0][name].type == layouts[1][name].type
+    assert all(len(lesson.measure.noise(one)) == (lesson.slug == "shrink") for one in nothing)
 
 
 @each
@@ -108,6 +116,31 @@ def test_its_runs_are_of_public_data(lesson: Lesson) -> None:
 def test_the_truth_holds_over_six_seeds(lesson: Lesson) -> None:
     sides = ((side(lesson.before, seed), side(lesson.after, seed)) for seed in range(6))
     assert len({right(lesson, *both) for both in sides}) == 1
+
+
+def test_the_noise_of_a_server_and_of_phones_is_that_of_their_mechanisms() -> None:
+    """Errors that are exceeded in 5 % of the cases, on a server as drawn, on phones by the reports' distribution."""
+    trust = next(lesson for lesson in LESSONS if lesson.slug == "trust")
+    server, phones = (side(settings, None) for settings in (trust.before, trust.after))
+    n, model = 1000, trust.after.model  # type: ignore[attr-defined]
+    noise = stats.laplace(scale=1 / n)  # of a share of yes at ε = 1, which a replaced answer moves by 1/n
+    assert 2 * noise.sf(trust.measure.value(server) / 100) == pytest.approx(0.05)
+    reports = np.arange(n + 1)
+    law = stats.binom.pmf(reports, n, model.lie)  # if nobody has a yes to report
+    errors = np.abs([100 * model.estimate(count, n) for count in reports])
+    assert law @ (errors > trust.measure.value(phones)) == pytest.approx(0.05, abs=0.01)
+
+
+def test_an_answer_in_two_counts_is_found_more_often_than_a_presence_and_no_more_than_a_lesson_says() -> None:
+    """Two counts with the noise of ε = 2 for one who comes or goes: the best test of an answer in one or the other."""
+    lesson = next(lesson for lesson in LESSONS if lesson.slug == "neighbours")
+    comes, replaced = (lesson.measure.value(side(settings, None)) / 100 for settings in (lesson.before, lesson.after))
+    first, second = np.random.default_rng(1).laplace(scale=0.5, size=(2, 400_000))
+    in_first, in_second = (
+        2 * (np.abs(a) - np.abs(a - 1) + np.abs(b - 1) - np.abs(b))  # log of the likelihood ratio
+        for a, b in ((first + 1, second), (first, second + 1))
+    )
+    assert comes < (in_first > np.quantile(in_second, 0.99)).mean() <= replaced
 
 
 def test_momentum_helps_where_the_lesson_says_so() -> None:

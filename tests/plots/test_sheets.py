@@ -22,10 +22,11 @@ def test_places_and_values_are_inverse_and_ticks_are_round(ruler: Ruler) -> None
 
 def test_a_drawn_curve_begins_where_the_known_one_does_and_ends_at_the_reach() -> None:
     known = Curve(np.array([0.0, 10.0, 20.0]), np.array([0.2, 0.1, 0.05]))
-    sheet = lesson_figures.sheet((known,), Axes("Step t", "Loss"), (0.0, 200.0))
+    axes, frame, names = Axes("Step t", "Loss"), ((0.0, 200.0), (0.001, 10.0)), ("T = 20", "T = 200")
+    sheet = lesson_figures.sheet((known,), names, axes, frame)
     x, y = sheet.drawn([0.5] * len(sheet.handles))
     assert (x[0], x[-1], y[0]) == pytest.approx((0.0, 200.0, 0.2))
-    assert sheet.y.value(np.zeros(1))[0] < 0.05 / 20 and sheet.y.value(np.ones(1))[0] > 0.2 * 20
-    asked = lesson_figures.asked((known,), "before", Axes("Step t", "Loss"), (0.0, 200.0))
-    assert asked.layout.yaxis.range == pytest.approx((sheet.y.low, sheet.y.high))  # the axes of other predictions
-    assert asked.layout.xaxis.range == (0.0, 200.0)
+    assert [float(sheet.y.value(np.array(end))) for end in (0.0, 1.0)] == pytest.approx([0.001, 10.0])
+    told = lesson_figures.told((known,), (), names, axes, frame).layout  # the axes of other predictions
+    assert told.yaxis.range == pytest.approx((sheet.y.low, sheet.y.high))
+    assert told.xaxis.range == pytest.approx((0.0, 200.0)) and told.margin.r == sheet.margin

@@ -82,7 +82,6 @@ def test_its_worst_case_is_attacked(load: Load) -> None:
 
 def test_its_lesson_is_predicted_and_seen(load: Load) -> None:
     app = load("learn")
-    assert "Momentum" in [header.value for header in app.header]
     app.button(key="learn_open_memory").click().run()
     for which in ("before", "after"):
         ended(app, f"learn_memory_{which}")

@@ -75,7 +75,7 @@ def _sampling_assumptions(before: Side, after: Side) -> Numbers:
 
 
 STEPS = load(__package__, "steps", measure=Ends("DP-NAG"), also=_noise_per_step)
-SHRINK = load(__package__, "shrink", measure=Ends("DP-NAG"), also=_spending_over_steps)
+SHRINK = load(__package__, "shrink", measure=Ends("DP-NAG", schedule="gradient"), also=_spending_over_steps)
 SAMPLING = load(__package__, "sampling", measure=Ends("DP-GD"), also=_sampling_assumptions)
 
 

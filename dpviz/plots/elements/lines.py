@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from dpviz.numbers import short
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Axes, Bound, Range, bounding, hover_format, log_ticks, y_range
+from dpviz.plots.elements.axes import Axes, Bound, Range, axis, bounding, hover_format, log_ticks, y_range
 from dpviz.plots.elements.labels import End, draw, fits, least, margin, numbers
 from dpviz.plots.elements.readout import Values, needed, readout
 from dpviz.plots.elements.style import ArmStyle
@@ -114,6 +114,7 @@ def line_drawing(
     not_private: bool | str = False,
     labels: bool = True,
     height: int = style.HEIGHT,
+    ranges: tuple[Range, Range] | None = None,
 ) -> Drawing:
     """Return a figure of lines with bands, limits, marks and notes in small print, as plain values.
 
@@ -124,6 +125,7 @@ def line_drawing(
     turns : vertical lines. if_empty : text of a figure without lines.
     not_private : True if the lines read the raw data, or a text that names those which do; the figure says so.
     labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
+    ranges : of the horizontal and of the vertical axis, whatever the lines are; None to open with all of them.
     """
     lines = [replace(line, y=bounding(line.y, axes.bound)) for line in lines]
     visible = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
@@ -136,10 +138,13 @@ def line_drawing(
     # Width of the frame, inside which the labels of short lines may be. With limits it is 0, so that all labels are to
     # the right of the frame, as the limits' own labels are inside.
     width = 0.0 if limits else least(height)
-    view = first_view(visible) if axes.log_y else {}
+    view = first_view(visible) if axes.log_y and ranges is None else {}
     opening = opening_range(
         visible, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, axes.from_zero
     )
+    if ranges is not None:
+        across, opening = ranges
+        span = (10.0**across.low, 10.0**across.high) if across.log else (across.low, across.high)
     ends = tips([line for line in visible if line.legend], span, opening, scale, width, axes.bound) if labels else []
     is_labelled = fits(ends, frame_height)
     if ends and not is_labelled and height <= style.SMALL:  # a small figure has no legend: try names without values
@@ -154,6 +159,8 @@ def line_drawing(
         height=height,
     )
     frame["yaxis"] |= view
+    if ranges is not None:
+        frame["xaxis"] |= axis(axes.x, axes.log_x, ranges[0])
     if axes.log_x:
         frame["xaxis"] |= log_ticks(Range(math.log10(span[0]), math.log10(span[1]), True), across=True)
     if is_labelled:

@@ -59,7 +59,7 @@ class Sheet:
     known : points of the known curve.
     start : first point of the drawn curve; None if that begins at the first handle.
     handles : horizontal positions of the handles, which the reader moves up and down.
-    height : height of the figure in pixels.
+    height : height of the figure in pixels. margin : pixels to the right of the frame, where the screen is wide.
     """
 
     x: Ruler
@@ -68,6 +68,7 @@ class Sheet:
     start: tuple[float, float] | None
     handles: tuple[float, ...]
     height: int
+    margin: int
 
     @property
     def handle_texts(self) -> list[str]:

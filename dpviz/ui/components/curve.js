@@ -1,6 +1,7 @@
 // A curve that is drawn by moving handles, by pointer or by keyboard. Places are shares of the frame, from 0 to 1.
 const NS = "http://www.w3.org/2000/svg";
-const [TOP, RIGHT, BOTTOM, LEFT] = [12, 20, 46, 66]; // pixels around the frame
+const [TOP, RIGHT, BOTTOM, LEFT] = [30, 20, 48, 66]; // pixels around the frame, as in a chart
+const NARROW = 500; // pixels of a screen on which the frame takes the whole width
 const LATER = 120; // milliseconds after the last movement, until the server hears of it
 const [STEP, PAGE] = [0.02, 0.1]; // of an arrow, and of a page key
 const SIDEWAYS = 12; // pixels after which a finger draws
@@ -23,7 +24,7 @@ function told({ low, high, log }, place) {
 function build(state) {
   const { data, svg } = state;
   const width = Math.max(200, svg.parentElement.clientWidth);
-  const [w, h] = [width - LEFT - RIGHT, data.height - TOP - BOTTOM];
+  const [w, h] = [width - LEFT - (width > NARROW ? data.margin : RIGHT), data.height - TOP - BOTTOM];
   state.at = (x, y) => [LEFT + x * w, TOP + (1 - y) * h];
   state.place = (event) => {
     const box = svg.getBoundingClientRect();
@@ -43,8 +44,7 @@ function build(state) {
     add(svg, "text", { x, y: y + 18, "text-anchor": "middle" }, label);
   }
   add(svg, "text", { x: LEFT + w / 2, y: data.height - 6, "text-anchor": "middle" }, data.x.title);
-  const middle = TOP + h / 2;
-  add(svg, "text", { x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` }, data.y.title);
+  add(svg, "text", { x: LEFT - 16, y: 16 }, data.y.title);
   add(svg, "polyline", { points: data.known.map(([x, y]) => state.at(x, y).join()).join(" "), class: "known" });
   state.line = add(svg, "polyline", { class: "drawn" });
   state.near = [];

@@ -25,6 +25,7 @@ def draw(key: str, sheet: Sheet, values: Sequence[float], label: str, moved: Cal
     """
     data = {
         "height": sheet.height,
+        "margin": sheet.margin,
         "x": {"title": sheet.x.title, "ticks": sheet.x.ticks},
         "y": {"title": sheet.y.title, "ticks": sheet.y.ticks}
         | {"low": sheet.y.low, "high": sheet.y.high, "log": sheet.y.log},

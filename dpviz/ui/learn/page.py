@@ -1,14 +1,32 @@
 """The page of lessons: the lesson that the address names, or else the list of lessons with the glossary."""
 
+from collections.abc import Mapping
+from urllib.parse import quote
+
 import streamlit as st
 
-from dpviz.lessons.lesson import Lesson
+from dpviz.lessons.lesson import Lesson, Track
+from dpviz.plots.elements.style import GREY, HUES
 from dpviz.ui import components, glossary
 from dpviz.ui.learn import classroom, steps
 
 NO_LESSON = "This link names no lesson that there is. Choose one from the list."
 NO_STEP = "This link names no step of the lesson, so it begins at the first."
 STEPS = {str(number): number for number in range(1, len(steps.NAMES) + 1)}  # numbers of the steps by their text
+TRACKS: Mapping[Track, tuple[str, str]] = {  # title, and what its lessons are about
+    "understand": ("Understand", "What guarantees and chance mean."),
+    "plan": ("Plan", "What a budget buys."),
+    "deep": ("Go deep", "What noise does inside an algorithm."),
+}
+_PENS = {  # of the sketches: attributes of an SVG path, in colours for both themes; dots are lines without a length
+    "line": f'stroke="{GREY}" stroke-width="2"',
+    "dash": f'stroke="{GREY}" stroke-width="2" stroke-dasharray="4 4"',
+    "dots": f'stroke="{GREY}" stroke-opacity=".5" stroke-width="7"',
+    "blue": f'stroke="{HUES[0]}" stroke-width="3"',
+    "blot": f'stroke="{HUES[0]}" stroke-width="8"',
+    "orange": f'stroke="{HUES[1]}" stroke-width="3"',
+    "mark": f'stroke="{HUES[1]}" stroke-width="8"',
+}
 
 
 def show() -> None:
@@ -43,35 +61,45 @@ def _list(is_unknown: bool) -> None:
 def _lessons(is_unknown: bool) -> None:
     """Draw the tab of lessons. is_unknown : as in `_list`."""
     st.markdown(
-        "One idea each, in a few minutes: predict what happens, see it run, and read why. No answer is written in "
-        "advance: the run decides."
+        "One idea each, in a few minutes: predict what happens, see what does, and read why. No answer is written in "
+        "advance: it is computed."
     )
-    if classroom.room() is None:
-        st.button(
-            "Teach a class",
-            key="class_new",
-            icon=":material/cast_for_education:",
-            help="You on a projector, a class with its phones: everybody predicts, you reveal.",
-            on_click=classroom.go_to,
-            args=(classroom.NEW,),
-        )
     if is_unknown:
         st.info(NO_LESSON, icon=":material/link_off:")
     lessons = steps.ordered()
-    done = sum(steps.answered(lesson) for lesson in lessons)
-    st.caption(f"{done} of {len(lessons)} answered. Until you close the tab, this page remembers which.")
-    for group, members in steps.grouped().items():
-        st.header(group, anchor=False)
-        for lesson in members:
-            _entry(lesson)
+    rest = [lesson for lesson in lessons if not steps.answered(lesson)]
+    row = st.container(horizontal=True, vertical_alignment="center")
+    if rest:
+        label = f"{'Begin' if len(rest) == len(lessons) else 'Go on'}: {rest[0].title}"
+        icon = ":material/play_arrow:"
+        row.button(label, key="learn_begin", type="primary", icon=icon, on_click=steps.go, args=(rest[0].slug,))
+    if classroom.room() is None:
+        icon, help = (":material/cast_for_education:", "A class with its phones predicts, you reveal.")
+        args = (classroom.NEW,)
+        row.button("Teach a class", key="class_new", icon=icon, help=help, on_click=classroom.go_to, args=args)
+    done = f"{len(lessons) - len(rest)} of {len(lessons)} answered. Until you close the tab, this page remembers which."
+    row.caption(done, width="content")
+    for column, (track, members) in zip(st.columns(len(TRACKS)), steps.grouped().items(), strict=True):
+        with column:
+            title, about = TRACKS[track]
+            st.header(title, anchor=False)
+            st.caption(f"{about} {sum(lesson.minutes for lesson in members)} minutes.")
+            for lesson in members:
+                _entry(lesson)
     glossary.words("learn_words", here=True)
     components.awaited("learn_awaited")  # the tab fetches the plotting library now, as lessons have charts
 
 
 def _entry(lesson: Lesson) -> None:
-    """Draw a row of the list: a button that opens a lesson, and its duration."""
-    row = st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False)
-    icon = ":material/check_circle:" if steps.answered(lesson) else ":material/school:"
-    row.button(lesson.title, key=f"learn_open_{lesson.slug}", icon=icon, on_click=steps.go, args=(lesson.slug,))
-    suffix = ", answered" if steps.answered(lesson) else ""
-    row.caption(f"{lesson.minutes} minutes{suffix}", width="content")
+    """Draw a lesson of the list: its picture, the button that opens it, and its duration."""
+    row = st.container(border=True, horizontal=True, vertical_alignment="center", gap="small", wrap=False)
+    paths = "".join(f'<path d="{path}" {_PENS[pen]}/>' for pen, path in lesson.picture.items())
+    look = 'viewBox="0 0 96 56" fill="none" stroke-linecap="round" stroke-linejoin="round"'
+    sketch = quote(f'<svg xmlns="http://www.w3.org/2000/svg" {look}>{paths}</svg>')
+    row.html(f'<img alt="" width="96" height="56" src="data:image/svg+xml,{sketch}">', width="content")
+    with row.container(gap=None):
+        is_answered = steps.answered(lesson)
+        icon = ":material/check_circle:" if is_answered else None
+        key = f"learn_open_{lesson.slug}"
+        st.button(lesson.title, key=key, type="tertiary", icon=icon, on_click=steps.go, args=(lesson.slug,))
+        st.caption(f"{lesson.minutes} minutes{', answered' if is_answered else ''}")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import streamlit as st
@@ -17,7 +17,7 @@ import streamlit as st
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import lesson as budget_lessons
-from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side
+from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side, Track
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.specification import Specification
@@ -177,26 +177,31 @@ def _show_verdict(lesson: Lesson, before: Side, after: Side) -> None:
 def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll | None) -> None:
     """Draw the chart of a step: the curves before the change; from the step See on also those after it.
 
-    In the step Predict it has room for the curves to come or, in a lesson with a drawn prediction, is the sheet on
-    which the visitor draws. poll : the prediction of a class, which draws on its phones.
+    In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws.
+
+    poll : the prediction of a class, which draws on its phones.
     """
     measure = lesson.measure
-    axes, old, names = measure.axes(before), measure.curves(before), lesson.change.names
+    axes, names = measure.axes(before), lesson.change.names
     if step == PREDICT and lesson.drawn and poll is None:
         _draw_prediction(lesson, before, after)
     else:
-        guess = _drawn_curve(lesson, before, after) if poll is None else poll.median
-        if step == PREDICT and guess is None:
-            figure = lesson_figures.asked(old, names[0], axes, measure.reach(after))
-        elif step >= PREDICT:
-            new = measure.curves(after) if step >= SEE else ()
-            figure = lesson_figures.told(old, new, names, axes, guess)
-        else:
-            figure = lesson_figures.told(old, (), names, axes, None)
+        new = measure.curves(after) if step >= SEE else ()
+        guess = None
+        if poll is not None and step in (PREDICT, SEE):
+            guess = poll.median
+        elif poll is None and step >= SEE:
+            guess = _drawn_curve(lesson, before, after)
+        figure = lesson_figures.told(measure.curves(before), new, names, axes, lesson.frame(after), guess)
         if poll is not None and step in (PREDICT, SEE):
             figure = poll.with_drawings(figure)
         charts.plain(figure, _key(lesson, "chart"), f"{axes.describe()}: “{lesson.title}”")
     st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes))
+    noise = measure.noise(before)
+    if noise:
+        figure = lesson_figures.noise(noise, measure.noise(after), names, measure.reach(after), there=step != SETTING)
+        charts.plain(figure, _key(lesson, "noise"), f"Noise scale in each step: “{lesson.title}”")
+        st.caption(explain.SETTINGS_ONLY)
 
 
 def _caption(settings: Specification, axes: Axes) -> str:
@@ -319,9 +324,9 @@ def _drawn_curve(lesson: Lesson, before: Side, after: Side) -> Curve | None:
 
 
 def _sheet(lesson: Lesson, before: Side, after: Side) -> Sheet:
-    """Return the sheet with the curves before the change, on axes that also have room for those after it."""
+    """Return the sheet with the curves before the change, on the axes of the lesson's chart."""
     measure = lesson.measure
-    return lesson_figures.sheet(measure.curves(before), measure.axes(before), measure.reach(after))
+    return lesson_figures.sheet(measure.curves(before), lesson.change.names, measure.axes(before), lesson.frame(after))
 
 
 def _note_drawing(lesson: Lesson, sheet: Sheet, end_before: float) -> None:
@@ -399,19 +404,15 @@ def _forget_runs(lesson: Lesson) -> None:
         st.session_state.pop(_key(lesson, which), None)
 
 
-GUARANTEES = "What a guarantee means"
-
-
 @cache
-def grouped() -> Mapping[str, tuple[Lesson, ...]]:
-    """Return the lessons by the title of their group: first those on guarantees, then those of each family that has
-    some."""
-    groups = {GUARANTEES: budget_lessons.LESSONS}
+def grouped() -> Mapping[Track, tuple[Lesson, ...]]:
+    """Return the lessons of each track: first those on guarantees, then those of each family that has some."""
+    lessons = list(budget_lessons.LESSONS)
     for family in families.FAMILIES:
         module_name = f"dpviz.families.{family.name}.lessons"
         if find_spec(module_name) is not None:
-            groups[family.title] = import_module(module_name).LESSONS
-    return groups
+            lessons += import_module(module_name).LESSONS
+    return {track: tuple(lesson for lesson in lessons if lesson.track == track) for track in get_args(Track)}
 
 
 def named(slug: str) -> Lesson | None:
