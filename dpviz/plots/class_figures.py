@@ -1,6 +1,7 @@
 """Figures of what a class has done: the curves that it drew, its own runs, its estimates, its scores in a game."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,13 @@ def with_drawings(figure: go.Figure, drawings: Sequence[Sequence[float]], sheet:
     return go.Figure({"data": traces, "layout": figure.layout.to_plotly_json()}, _validate=False)
 
 
-def ends(by_method: Mapping[str, np.ndarray], title: str, log: bool) -> go.Figure:
+def ends(
+    by_method: Mapping[str, np.ndarray], title: str, log: bool, turns: Mapping[str, float] = MappingProxyType({})
+) -> go.Figure:
     """Return a strip for each method with the value at which each run of the class ends, and the 10 to 90 % range.
 
     by_method : by the method's label, the values (k,), k > 0. title : of the values. log : true for a log axis.
+    turns : values to mark, by name.
     """
     traces: list[dict[str, Any]] = []
     for row, ((name, values), color) in enumerate(zip(by_method.items(), style.HUES, strict=False)):
@@ -61,8 +65,10 @@ def ends(by_method: Mapping[str, np.ndarray], title: str, log: bool) -> go.Figur
             "name": name,
         }
         traces.append(dots | {"marker": {"color": color, "size": 9, "opacity": 0.75}, "showlegend": False})
-    names = list(by_method)
-    return _rows(traces, names, Axes(title, "", log_x=log))
+    figure = _rows(traces, list(by_method), Axes(title, "", log_x=log))
+    texts, shapes = turned([Turn(value, name) for name, value in turns.items()], log)
+    figure.layout.update(annotations=[*figure.layout.annotations, *texts], shapes=shapes)
+    return figure
 
 
 def estimates(groups: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> go.Figure:

@@ -145,6 +145,7 @@ def test_each_phone_has_a_run_of_its_own(lecture: tuple[AppTest, Room]) -> None:
 
 
 def open_question(app: AppTest, title: str, epsilon: float = 1.0) -> AppTest:
+    app.query_params.clear()
     app.query_params["class"] = "coins"
     app.run()
     app.text_input(key="class_title").set_value(title).run()
