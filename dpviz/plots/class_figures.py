@@ -1,6 +1,7 @@
 """Figures of what a class has done: the curves that it drew, its own runs, its estimates, its scores in a game."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ _EDGES = 90  # pixels of margins and axis
 
 
 def with_drawings(figure: go.Figure, drawings: Sequence[Sequence[float]], sheet: Sheet) -> go.Figure:
-    """Return a lesson's figure with the class's curves, faint, behind its lines, on the axes of the sheet.
+    """Return a lesson's figure with the class's curves, faint, behind its lines.
 
     drawings : of each phone, the heights of the handles of the sheet.
     """
@@ -33,17 +34,17 @@ def with_drawings(figure: go.Figure, drawings: Sequence[Sequence[float]], sheet:
     color = with_opacity(PALETTE["second"], FAINT)
     faint: dict[str, Any] = {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": {"color": color, "width": 1.5}}
     faint |= {"showlegend": False, "hoverinfo": "skip", "connectgaps": False}
-    layout = figure.layout.to_plotly_json()
-    layout["xaxis"] |= {"range": [sheet.x.low, sheet.x.high]}
-    layout["yaxis"] |= {"range": [sheet.y.low, sheet.y.high]}
     traces = [faint, *(trace.to_plotly_json() for trace in figure.data)]
-    return go.Figure({"data": traces, "layout": layout}, _validate=False)
+    return go.Figure({"data": traces, "layout": figure.layout.to_plotly_json()}, _validate=False)
 
 
-def ends(by_method: Mapping[str, np.ndarray], title: str, log: bool) -> go.Figure:
+def ends(
+    by_method: Mapping[str, np.ndarray], title: str, log: bool, turns: Mapping[str, float] = MappingProxyType({})
+) -> go.Figure:
     """Return a strip for each method with the value at which each run of the class ends, and the 10 to 90 % range.
 
     by_method : by the method's label, the values (k,), k > 0. title : of the values. log : true for a log axis.
+    turns : values to mark, by name.
     """
     traces: list[dict[str, Any]] = []
     for row, ((name, values), color) in enumerate(zip(by_method.items(), style.HUES, strict=False)):
@@ -64,8 +65,10 @@ def ends(by_method: Mapping[str, np.ndarray], title: str, log: bool) -> go.Figur
             "name": name,
         }
         traces.append(dots | {"marker": {"color": color, "size": 9, "opacity": 0.75}, "showlegend": False})
-    names = list(by_method)
-    return _rows(traces, names, Axes(title, "", log_x=log))
+    figure = _rows(traces, list(by_method), Axes(title, "", log_x=log))
+    texts, shapes = turned([Turn(value, name) for name, value in turns.items()], log)
+    figure.layout.update(annotations=[*figure.layout.annotations, *texts], shapes=shapes)
+    return figure
 
 
 def estimates(groups: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> go.Figure:

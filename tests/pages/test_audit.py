@@ -10,12 +10,16 @@ from dpviz import families
 from dpviz.audits.audit import Broken
 from dpviz.execution.auditing import Auditing
 from dpviz.families.accelerated.audits import ONE_RUN
-from dpviz.numbers import short_down
+from dpviz.lessons.classroom import ROOMS
+from dpviz.numbers import short, short_down
 from dpviz.plots.planner_figures import RATES
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.verification.implementation import KINDS
+from dpviz.ui import visitors
+from dpviz.ui.audit import results
 from dpviz.ui.families import FAMILIES
-from tests.pages.reading import Load, charts, choose, curve, link, metrics, number, said, words
+from dpviz.ui.learn import classroom
+from tests.pages.reading import Load, array, chart, charts, choose, curve, link, metrics, number, said, words
 
 ROC, BOUND = "True against false", "What is proven"
 RUNS = "audit_accelerated_gradient_descent_runs"
@@ -170,6 +174,28 @@ def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Loa
     again.number_input(key="audit_threshold").set_value(0.2).run()
     again.button(key="audit_count").click().run()
     assert "Your threshold 0.2 would prove ε ≥" in words(again) and "it proves nothing" in words(again)
+
+
+def test_a_class_guesses_before_anything_is_shown(load: Load) -> None:
+    app = attacked(load, audit_guess="true")
+    room = ROOMS.open()
+    app.session_state[visitors.KEY].notes[classroom.KEY] = room.key
+    app.run()
+    assert room.current is not None
+    for seat, share in enumerate((0.2, 0.5, 0.6)):
+        room.join(f"phone {seat}")
+        room.answer(f"phone {seat}", 1, share)
+    app.run()
+    assert "3 of 3 phones answered" in words(app) and not app.success and len(charts(app)) == 1
+    app.button(key="class_reveal").click().run()
+    progress = app.session_state["audit_job"].progress
+    edges = results.bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
+    median = (edges[0] + edges[-1]) / 2
+    assert not app.exception and f"Your threshold {short(median)} proves" in words(app)
+    thresholds = chart(app, "Thresholds of the class")["data"][1]
+    assert array(thresholds["x"]) == pytest.approx(edges[0] + np.array((0.2, 0.5, 0.6)) * (edges[-1] - edges[0]))
+    assert "best" in room.state("phone 0")["result"]
+    room.end()
 
 
 def test_a_stopped_audit_says_what_it_has_proven(load: Load) -> None:

@@ -14,7 +14,7 @@ from dpviz.lessons.classroom import ROOMS, Asked, Coins, Drawing, Odds, OwnRun, 
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse, success, success_bound
 from dpviz.ui import visitors
 from dpviz.ui.learn import classroom
-from tests.pages.reading import Load, array, charts, metrics, words
+from tests.pages.reading import Load, array, chart, charts, metrics, words
 
 
 @pytest.fixture
@@ -113,15 +113,15 @@ def test_drawn_curves_appear_with_their_median_when_they_are_revealed(lecture: t
     asked = answer(room, heights)
     assert isinstance(asked.question, Drawing)
     app.run()
-    figure, _ = charts(app).values()  # below it is the noise
+    figure = chart(app, "Excess loss")
     assert "Median of the class" not in json.dumps(figure)
     press(app, "class_reveal")
-    figure, _ = charts(app).values()  # below it is the noise
+    figure = chart(app, "Excess loss")
     faint = figure["data"][0]
     assert faint["y"].count(None) == 3 and "Median of the class" in {trace.get("name") for trace in figure["data"]}
     assert states(room, 1)[0]["result"]["median"] == [0.5] * 6
     step(app, "shrink", 3)
-    figure, _ = charts(app).values()  # below it is the noise
+    figure = chart(app, "Excess loss")
     assert {"Uniform", "Optimal (bound)", "Median of the class"} <= {trace.get("name") for trace in figure["data"]}
     right = [state["result"]["is_right"] for state in states(room, 3)]
     assert f"{sum(right)} of 3 phones said so" in words(app) and states(room, 1)[0]["result"]["curve"]
@@ -145,6 +145,7 @@ def test_each_phone_has_a_run_of_its_own(lecture: tuple[AppTest, Room]) -> None:
 
 
 def open_question(app: AppTest, title: str, epsilon: float = 1.0) -> AppTest:
+    app.query_params.clear()
     app.query_params["class"] = "coins"
     app.run()
     app.text_input(key="class_title").set_value(title).run()

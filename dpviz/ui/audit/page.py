@@ -14,6 +14,7 @@ from dpviz.audits.one_run import OneRunVerdict
 from dpviz.execution.auditing import BROKEN, Auditing, mistake_named
 from dpviz.execution.runner import Job
 from dpviz.families.accelerated.audits import ONE_RUN
+from dpviz.lessons.classroom import Asked
 from dpviz.numbers import short_down, short_up
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.verification.broken import Quieter
@@ -24,6 +25,7 @@ from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.run import Run, runner
+from dpviz.ui.learn import classroom
 from dpviz.ui.terms import TERMS
 
 
@@ -207,6 +209,7 @@ class _Screen(Part):
     def draw(self) -> None:
         """Draw Run and Stop, the case, the verdict, the visitor's guess if there is to be one, and the sections."""
         panel, self.auditing = self.panel, None
+        head = st.container()
         self.draw_leads()
         with in_place():
             panel.check()
@@ -226,8 +229,19 @@ class _Screen(Part):
         with foot:
             link = st.container(width="content")
         is_hidden = run is not None and not self.shows(run)  # as the visitor has not placed a threshold yet
+        room, asked = classroom.room(), self.asked
         if run is not None and run.progress is not None and is_hidden and not active:
-            results.ask_threshold(panel, run.auditing, run.progress)
+            if room is None:
+                results.ask_threshold(panel, run.auditing, run.progress)
+            elif len(run.progress.present) >= run.progress.tuning:
+                asked = room.ask(results.class_question(run.progress))
+                results.ask_class(panel, run.auditing, run.progress)
+        if room is not None:
+            reveal = None
+            if run is not None and run.progress is not None and asked is not None:
+                reveal = partial(results.reveal_class, panel, room, run.auditing, run.progress, asked)
+            with head:
+                classroom.bar(room, asked, reveal)
         if not self.again:
             panel.say_unread()
         self._sections()
@@ -239,6 +253,15 @@ class _Screen(Part):
         """The newest audit of the page; None before the first."""
         run = run_panel.current(self.panel.page)
         return run if isinstance(run, AuditRun) else None
+
+    @property
+    def asked(self) -> Asked | None:
+        """The question for thresholds that the visitor's class has been asked about this audit; None without one."""
+        room, run = classroom.room(), self.run
+        if room is None or not room.questions or run is None or run.progress is None:
+            return None
+        question, asked = results.class_question(run.progress), room.questions[-1]
+        return asked if asked.question == question else None
 
     def shows(self, run: AuditRun) -> bool:
         """Return true if the visitor may see the results of a run: at once, or after having placed a threshold."""
@@ -269,6 +292,9 @@ class _Screen(Part):
                 st.markdown(describe(auditing))
             if threshold is not None and progress is not None:
                 results.compare_thresholds(panel, auditing, progress, threshold)
+                asked = self.asked
+                if asked is not None and not asked.is_open:
+                    results.show_class(progress, asked)
         if progress is not None:
             with chart_column:
                 results.show(panel, "roc", results.rates_chart(auditing, progress, threshold))

@@ -10,9 +10,11 @@ import streamlit as st
 
 from dpviz.audits.audit import Attack, Progress, Verdict
 from dpviz.execution.auditing import Auditing, rates
+from dpviz.lessons.classroom import Asked, Room, Threshold
 from dpviz.numbers import short, short_down, short_up
-from dpviz.plots import audit_figures
+from dpviz.plots import audit_figures, class_figures
 from dpviz.plots.elements.chart import Chart
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.planner_figures import RATES
 from dpviz.privacy import audit, tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -341,6 +343,52 @@ def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
         args=(panel, auditing.to_json(), threshold),
     )
     show(panel, "scores", scores(auditing, progress, threshold, practice=True))
+
+
+def class_question(progress: Progress) -> Threshold:
+    """Return the question for the threshold of each phone of a class, with the scores of the practice runs."""
+    present, absent = progress.present[: progress.tuning], progress.absent[: progress.tuning]
+    edges = bins(present, absent)
+    counts = [np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] for scores in (present, absent)]
+    bars = {name: tuple((count / np.max(counts)).round(4).tolist()) for name, count in zip(WORLDS, counts, strict=True)}
+    ticks = Ruler("", float(edges[0]), float(edges[-1]), log=False).ticks
+    return Threshold("Where is your threshold? You say D for every run that scores more.", bars, "Score", tuple(ticks))
+
+
+def class_thresholds(progress: Progress, asked: Asked) -> np.ndarray:
+    """Return the thresholds that phones have placed, (phones,)."""
+    edges = bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
+    return np.asarray(edges[0] + np.array(list(asked.answers.values())) * (edges[-1] - edges[0]))
+
+
+def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progress, asked: Asked) -> None:
+    """Fix the median threshold of a class as the visitor's, and have phones show the attacker's; for a callback.
+
+    Nothing happens before a phone has placed one.
+    """
+    if asked.answers:
+        _fix_threshold(panel, auditing.to_json(), float(np.median(class_thresholds(progress, asked))))
+        best = {}
+        if progress.attack is not None:
+            edges = bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
+            share = (progress.attack.threshold - edges[0]) / (edges[-1] - edges[0])
+            best = {"best": float(np.clip(share, 0, 1))}
+        room.reveal(asked, best)
+
+
+def ask_class(panel: Panel, auditing: Auditing, progress: Progress) -> None:
+    """Draw the scores of the practice runs, on which the phones of a class place their thresholds."""
+    st.markdown(texts.GUESS)
+    show(panel, "scores", scores(auditing, progress, None, practice=True))
+
+
+def show_class(progress: Progress, asked: Asked) -> None:
+    """Draw the thresholds of a class, which are revealed, and the attacker's."""
+    thresholds = class_thresholds(progress, asked)
+    turns = {} if progress.attack is None else {"attacker's threshold": progress.attack.threshold}
+    figure = class_figures.ends({"the class": thresholds}, "Score of a run", log=False, turns=turns)
+    st.markdown(f"**{len(thresholds)} phones have placed a threshold.** Their median is “your threshold”.")
+    charts.plain(figure, "audit_class", "Thresholds of the class")
 
 
 def _fix_threshold(panel: Panel, text: str, threshold: float) -> None:

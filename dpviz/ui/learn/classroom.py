@@ -100,8 +100,8 @@ def bar(
     """
     with st.container(key="class_bar", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{current.code}** · {plain(_short(_address(current)))}", width="content")
-        with st.container(width="content"):  # of its own: a redrawn part may take the place of what follows it
-            watch("class_look", partial(_count, current, asked), partial(_leave, current))
+        with st.container(width="content"):
+            _watch("class_look", current, partial(_count, current, asked))
         if reveal is not None:
             is_closed = asked is None or not asked.is_open
             icon = ":material/visibility:"
@@ -109,7 +109,8 @@ def bar(
         if onward:
             action, *arguments = onward
             st.button("Next", key="class_next", icon=":material/arrow_forward:", on_click=action, args=arguments)
-        st.button("Class", key="class_hall", icon=":material/groups:", on_click=go_to, args=(HALL,))
+        if st.button("Class", key="class_hall", icon=":material/groups:"):
+            st.switch_page("pages/learn.py", query_params={KEY: HALL})
         with st.popover("End class", key="class_ending", icon=":material/stop_circle:"):
             st.markdown("Phones are told that the class is over, and their answers are forgotten.")
             _download(current)
@@ -124,17 +125,26 @@ def _count(current: Room, asked: Asked | None) -> float:
     return EVERY
 
 
-def _leave(current: Room) -> None:
-    """Draw the whole page again when the class is over."""
-    if current.is_over:
-        st.rerun()
+def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
+    """Draw a part of the page that is drawn again and again, until the class is over.
+
+    It is in a container of its own: without, what follows it was sometimes lost in the browser when a page came soon
+    after one with fewer parts. key, draw : as in `watch`.
+    """
+
+    def leave() -> None:
+        if current.is_over:
+            st.rerun()
+
+    with st.container():
+        watch(key, draw, leave)
 
 
 def _end(current: Room) -> None:
-    """End the class, and go to the list of lessons; for a callback."""
+    """End the class; from a page of its own go to the list of lessons; for a callback."""
     current.end()
     visitors.here().notes.pop(KEY, None)
-    st.query_params.clear()
+    st.query_params.pop(KEY, None)
 
 
 def _address(current: Room) -> str:
@@ -356,7 +366,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
         )
         return EVERY
 
-    watch("class_runs_look", draw, partial(_leave, current))
+    _watch("class_runs_look", current, draw)
 
 
 # -------------------------------------------------------------------------------------------------- randomised response
@@ -393,7 +403,7 @@ def _coins(current: Room) -> None:
     if isinstance(removed, tuple):
         _compare(question, removed, _counts(question, asked))
     else:
-        watch("class_coins_look", partial(_show_estimates, question, asked), partial(_leave, current))
+        _watch("class_coins_look", current, partial(_show_estimates, question, asked))
     if not asked.is_open:
         spent = sum(item.question.epsilon for item in current.questions if isinstance(item.question, Coins))
         st.caption(f"So far this class was asked at ε = {short(spent)} together: of one person, reports add up.")

@@ -64,15 +64,6 @@ def _lessons(is_unknown: bool) -> None:
         "One idea each, in a few minutes: predict what happens, see what does, and read why. No answer is written in "
         "advance: it is computed."
     )
-    if classroom.room() is None:
-        st.button(
-            "Teach a class",
-            key="class_new",
-            icon=":material/cast_for_education:",
-            help="You on a projector, a class with its phones: everybody predicts, you reveal.",
-            on_click=classroom.go_to,
-            args=(classroom.NEW,),
-        )
     if is_unknown:
         st.info(NO_LESSON, icon=":material/link_off:")
     lessons = steps.ordered()
@@ -82,6 +73,10 @@ def _lessons(is_unknown: bool) -> None:
         label = f"{'Begin' if len(rest) == len(lessons) else 'Go on'}: {rest[0].title}"
         icon = ":material/play_arrow:"
         row.button(label, key="learn_begin", type="primary", icon=icon, on_click=steps.go, args=(rest[0].slug,))
+    if classroom.room() is None:
+        icon, help = (":material/cast_for_education:", "A class with its phones predicts, you reveal.")
+        args = (classroom.NEW,)
+        row.button("Teach a class", key="class_new", icon=icon, help=help, on_click=classroom.go_to, args=args)
     done = f"{len(lessons) - len(rest)} of {len(lessons)} answered. Until you close the tab, this page remembers which."
     row.caption(done, width="content")
     for column, (track, members) in zip(st.columns(len(TRACKS)), steps.grouped().items(), strict=True):

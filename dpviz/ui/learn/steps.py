@@ -177,8 +177,9 @@ def _show_verdict(lesson: Lesson, before: Side, after: Side) -> None:
 def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll | None) -> None:
     """Draw the chart of a step: the curves before the change; from the step See on also those after it.
 
-    In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws. poll : the
-    prediction of a class, which draws on its phones.
+    In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws.
+
+    poll : the prediction of a class, which draws on its phones.
     """
     measure = lesson.measure
     axes, names = measure.axes(before), lesson.change.names
@@ -187,8 +188,10 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll
     else:
         new = measure.curves(after) if step >= SEE else ()
         guess = None
-        if step >= PREDICT:
-            guess = _drawn_curve(lesson, before, after) if poll is None else poll.median
+        if poll is not None and step in (PREDICT, SEE):
+            guess = poll.median
+        elif poll is None and step >= SEE:
+            guess = _drawn_curve(lesson, before, after)
         figure = lesson_figures.told(measure.curves(before), new, names, axes, lesson.frame(after), guess)
         if poll is not None and step in (PREDICT, SEE):
             figure = poll.with_drawings(figure)
