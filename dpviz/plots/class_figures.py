@@ -96,14 +96,15 @@ def estimates(groups: Mapping[str, Mapping[str, tuple[float, float, float]]]) ->
 def scores(counts: np.ndarray, turns: Mapping[str, float]) -> go.Figure:
     """Return how many phones have each number of right guesses.
 
-    counts : (rounds + 1,) phones with 0, 1, … right guesses. turns : numbers to mark, by name.
+    counts : (rounds + 1,) phones with 0, 1, … right guesses. turns : two numbers to mark, by name, the lower first.
     """
     frame = style.layout(Axes("Right guesses of a phone", "Phones", from_zero=True), height=style.ALONE)
     frame["xaxis"] |= {"range": [-0.5, len(counts) - 0.5], "dtick": 1}
-    frame["yaxis"] |= {"range": [0, 1.3 * counts.max()]}  # with room for the texts above the bars
+    frame["yaxis"] |= {"range": [0, 1.3 * counts.max()], "tickformat": "d"}  # with room for the texts above the bars
+    if counts.max() < 8:
+        frame["yaxis"]["dtick"] = 1  # phones are whole
     texts, shapes = turned([Turn(value, name) for name, value in turns.items()])
-    for index, text in enumerate(texts):
-        text["yshift"] = -18 * index  # one below the other, as they are close to each other
+    texts[0] |= {"xanchor": "right", "xshift": -4}  # to the left of both lines, which may be close
     frame["annotations"] += texts
     frame["shapes"] += shapes
     bars: dict[str, Any] = {
