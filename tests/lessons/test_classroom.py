@@ -100,6 +100,18 @@ def test_nothing_of_a_result_is_told_before_it_is_revealed() -> None:
         assert room.state("one")["result"] == {"text": "so"}
 
 
+def test_numbers_that_phones_cannot_read_never_reach_them() -> None:
+    room = Room("ABCDE")
+    asked = room.ask(KINDS["choice"][0])
+    for act in (
+        lambda: room.reveal(asked, {"curve": [[0.5, math.nan]]}),
+        lambda: room.ask(OwnRun("?", "loss", (math.inf,))),
+    ):
+        with pytest.raises(ValueError, match="JSON"):
+            act()
+    assert asked.is_open and room.current is asked and room.scene == 1
+
+
 def test_phones_hear_of_what_they_show_and_the_projector_of_every_answer() -> None:
     room = Room("ABCDE")
     heard: list[str] = []

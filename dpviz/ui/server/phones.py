@@ -182,6 +182,8 @@ class Phones:
         room = self._room(request, phone)
         if room is None:
             return _refusal(404)
+        if request.method == "HEAD":
+            return _refusal(405)
         return StreamingResponse(
             self._events(room, phone),
             media_type="text/event-stream",
