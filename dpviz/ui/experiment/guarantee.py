@@ -196,7 +196,7 @@ def line(
     by_label = {name: readings(plan, delta) for name, plan in private_plans.items()}
     epsilon, detection = worst(by_label, "epsilon_at_delta"), worst(by_label, "detection")
     accountant_names = ", ".join(dict.fromkeys(item.accountant for item in by_label.values()))
-    budget_notes = [budget.name, unit]
+    budget_notes = [budget.name, "one person" if experiment.problem.person else unit]  # short, for a telephone
     if rests_on:
         budget_notes.append(experiment.privacy.removeprefix("private "))  # such as "if known beforehand"
     cards = (
