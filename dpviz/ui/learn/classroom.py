@@ -7,7 +7,6 @@ estimate, or its own runs, grow.
 
 import html
 import json
-import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.privacy import local
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
+from dpviz.privacy.mechanisms import drawn_seed
 from dpviz.ui import charts, explain, glossary, presenting, visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.experiment.run import watch
@@ -626,7 +626,7 @@ def _odds(current: Room) -> None:
 
 def _play(current: Room, epsilon: float, others: int) -> None:
     """Draw the rounds of every seat, and have phones play; for a callback."""
-    present, counts = local.play(epsilon, others, MAX_PHONES * local.ROUNDS, secrets.randbits(32))
+    present, counts = local.play(epsilon, others, MAX_PHONES * local.ROUNDS, drawn_seed(None))
     shape = (MAX_PHONES, local.ROUNDS)
     current.ask(
         Odds("Was this person in?", epsilon, others, counts.reshape(shape).tolist(), present.reshape(shape).tolist())
