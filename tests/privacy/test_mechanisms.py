@@ -374,7 +374,7 @@ def test_a_seed_that_nobody_knows_has_128_random_bits() -> None:
 
 
 def test_whoever_needs_a_seed_that_nobody_knows_takes_it_from_the_one_place() -> None:
-    """No module draws one by itself, with fewer bits: elsewhere `secrets` makes identities of tables, and codes of classes."""
+    """No module draws one with fewer bits: elsewhere `secrets` makes identities of tables, codes of classes."""
     package = Path(dpviz.__file__).parent
     users = [path for path in package.rglob("*.py") if "import secrets" in path.read_text()]
     assert {path.relative_to(package).as_posix() for path in users} == {
