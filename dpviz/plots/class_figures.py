@@ -88,7 +88,7 @@ def estimates(groups: Mapping[str, Mapping[str, tuple[float, float, float]]]) ->
         bar["error_x"] |= {"color": color, "thickness": 4, "width": 10}
         bar["hovertemplate"] = "%{x:.1f} %<extra></extra>"
         traces.append(bar)
-    figure = _rows(traces, names, Axes("Share of the class [%]", ""))
+    figure = _rows(traces, names, Axes("Share [%]", ""))
     figure.layout.xaxis.range = [-2, 102]
     return figure
 
@@ -101,7 +101,7 @@ def scores(counts: np.ndarray, turns: Mapping[str, float]) -> go.Figure:
     frame = style.layout(Axes("Right guesses of a phone", "Phones", from_zero=True), height=style.ALONE)
     frame["xaxis"] |= {"range": [-0.5, len(counts) - 0.5], "dtick": 1}
     frame["yaxis"] |= {"range": [0, 1.3 * counts.max()]}  # with room for the texts above the bars
-    texts, shapes = turned([Turn(value, name) for name, value in turns.items()])
+    texts, shapes = turned([Turn(value, name, "right") for name, value in turns.items()])
     for index, text in enumerate(texts):
         text["yshift"] = -18 * index  # one below the other, as they are close to each other
     frame["annotations"] += texts
