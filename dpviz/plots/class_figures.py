@@ -88,7 +88,7 @@ def estimates(groups: Mapping[str, Mapping[str, tuple[float, float, float]]]) ->
         bar["error_x"] |= {"color": color, "thickness": 4, "width": 10}
         bar["hovertemplate"] = "%{x:.1f} %<extra></extra>"
         traces.append(bar)
-    figure = _rows(traces, names, Axes("Share of the class [%]", ""))
+    figure = _rows(traces, names, Axes("Share [%]", ""))
     figure.layout.xaxis.range = [-2, 102]
     return figure
 

@@ -173,8 +173,7 @@ def _hall(current: Room) -> None:
         st.html(f'<img class="dpviz-qr" alt="QR code of {html.escape(url)}" src="{html.escape(picture)}">')
     with right:
         st.title("Join with your phone", anchor=False)
-        st.subheader(plain(_short(url)), anchor=False)
-        st.html(f'<div class="dpviz-code">{current.code}</div>')
+        st.html(f'<div>{html.escape(_short(url))}</div><div class="dpviz-code">{current.code}</div>')
         st.markdown(
             "No name, no account. A phone is known by a random number, answers are only in this server's memory, and "
             "they are forgotten when the class ends."
@@ -384,8 +383,8 @@ def _coins(current: Room) -> None:
         st.title("Randomised response", anchor=False)
         st.markdown(
             "Ask what nobody would like to answer. Each phone tosses coins: now and then it reports an answer that it "
-            "drew, not the true one. So no report can be held against anybody, and the coins are known well enough to "
-            "estimate the share. The true answer does not leave the phone."
+            "drew, not the true one. So every report leaves a doubt, the more, the smaller ε; and the share can be "
+            "estimated, as the coins are known. The true answer does not leave the phone."
         )
         _ask_coins(current)
         return
@@ -521,7 +520,7 @@ def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
         middle, low, high = rows["Yes"]
         error = 100 * LaplaceCounts(response.eps).error(people)
         around = (middle, max(middle - error, 0.0), min(middle + error, 100.0))
-        groups = {"Coins of their own": {"Yes": rows["Yes"]}, "server": {"A trusted server’s error": around}}
+        groups = {"Coins of their own": {"Yes": rows["Yes"]}, "A trusted server": {"Trusted server": around}}
     named = "; ".join(
         f"{name} {short(share)} %, {short(low)} to {short(high)}"
         for group in groups.values()
@@ -553,7 +552,7 @@ def _remove_one(current: Room, asked: Asked, question: Coins) -> None:
 
 def _compare(question: Coins, all_counts: tuple[int, ...], counts: tuple[int, ...]) -> None:
     """Draw the estimates with and without one report. all_counts, counts : how often each option was reported."""
-    st.subheader("One report was removed. Can anybody tell whose?", anchor=False)
+    st.header("One report was removed. Can anybody tell whose?", anchor=False)
     for column, key, some in zip(st.columns(2), ("all", "rest"), (all_counts, counts), strict=True):
         with column:
             st.markdown(f"**{sum(some)} reports**")
