@@ -367,7 +367,7 @@ def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.
     """
     recorded_iterations, spent_by_replicate = trace.spent(label)  # (k,), (k, R)
     if not plan.stops or trace.lanes[label].currency != currency or not len(recorded_iterations):
-        return plan.spent(currency)
+        return plan.statement.spent(currency)
     # For each iteration the index of the last record up to it; -1, of which 0 is made, before the first record.
     last_record = np.searchsorted(recorded_iterations, np.arange(plan.iterations + 1), side="right") - 1
     return np.asarray(np.median(spent_by_replicate, axis=1)[np.maximum(last_record, 0)])

@@ -9,9 +9,12 @@ import pandas as pd
 import pytest
 
 import dpviz
+from dpviz.compare import comparison
 from dpviz.datasets import Upload, UploadedTable
 from dpviz.datasets.own_table import BoughtRanges
 from dpviz.datasets.uploads import limits
+from dpviz.experiments import results
+from dpviz.experiments.summary import summary
 from dpviz.families.accelerated import planning
 from dpviz.families.mirror_descent import GaussianMarginals, GaussianMirrorDescent
 from dpviz.families.second_order import advice
@@ -122,7 +125,16 @@ def test_the_budget_is_that_of_a_person_and_every_text_says_so(kind: str) -> Non
     table = dpviz.final_table(trace, experiment.plans(), delta=1e-6)
     assert table["spent"][0] == pytest.approx(3.0)
     (label,) = trace.lanes
+    currency = budget.currency
     assert trace.spent(label)[1][-1].max() == pytest.approx(3.0)
+    assert results.spent_curve(trace, label, plan, currency)[-1] == pytest.approx(3.0)
+    assert results.composed([(plan, 1)], plan.statement.facts.released, currency, 1e-6).spent == pytest.approx(3.0)
+    assert "3" in results.releases([(plan, 1)], budget)
+    side = comparison.Side("it", experiment, experiment.plans(), summary(trace))
+    name = next(iter(side.summary.series[label]))
+    curves = comparison.curves([side], name, comparison.PRIVACY, True, currency)
+    assert curves[0].x[-1] == pytest.approx(3.0)
+    assert comparison.readings(side, 1e-6)[label] == pytest.approx(dpviz.epsilon(plan, 1e-6))
 
 
 @EVERY

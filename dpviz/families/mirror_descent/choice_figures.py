@@ -109,18 +109,22 @@ def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None
     )
 
 
-def group_shares(n: int, smallest: float, budget: Budget, *, costs_paid: Sequence[float] = ()) -> Chart:
+def group_shares(
+    n: int, smallest: float, budget: Budget, *, costs_paid: Sequence[float] = (), rows_per_person: int = 1
+) -> Chart:
     """Draw the gain and the loss of buying the groups' shares of the rows for a part of the budget, against its ε.
 
     The gain is a small error: the mean error of the smallest share, as a part of that share. The loss is the relative
     growth of the noise in the run, which gets the rest of the budget.
 
     n : rows. smallest : the smallest share. costs_paid : ε of earlier releases of shares, for the caption.
+    rows_per_person : k; budget and costs are those of a person with up to k rows.
     """
+    width = 2 * rows_per_person  # by so much a person may change the numbers of rows, in ℓ1
     # Of a budget in ε the run keeps a twentieth at least. One in another currency has no limit in ε.
     costs = SHARES_COSTS[0.95 * (budget.total_epsilon or math.inf) > SHARES_COSTS]
     total_rho = budget.about_rho(budget.amount)
-    relative_error = 2 / (costs * n * smallest)  # Laplace noise of scale 2/ε on the counts has the mean size 2/ε
+    relative_error = width / (costs * n * smallest)  # Laplace noise of scale b on the counts has the mean size b
     growth = []  # noise is in proportion to 1/√ρ
     for cost in costs.tolist():
         # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP.
@@ -140,7 +144,7 @@ def group_shares(n: int, smallest: float, budget: Budget, *, costs_paid: Sequenc
         "For the groups' shares",
         "Error of the smallest share, and how much noisier the run gets, against the ε that buys the shares",
         "Shares are declared here, or bought for an ε that comes off the run's budget (Laplace noise of scale "
-        f"2/ε on the numbers of rows). {paid}Worth it where both curves are low: a wrong share re-weights its "
+        f"{width}/ε on the numbers of rows). {paid}Worth it where both curves are low: a wrong share re-weights its "
         "group by as much.",
     )
 

@@ -164,9 +164,10 @@ def _group_shares(panel: Panel, view: PlanView) -> None:
     """Draw what a release of the groups' shares of the rows costs, and how exact it is."""
     problem = view.experiment.problem
     assert isinstance(problem, GroupLoss | LossMatrix)
-    data, k = problem.data.facts(), problem.rows_per_person
-    paid = tuple(cost / k for cost in data.shares_costs)  # of a row, as the budget
-    chart = choice_figures.group_shares(data.n, data.smallest_share, view.experiment.row_budget, costs_paid=paid)
+    data, budget = problem.data.facts(), view.experiment.budget  # of who is protected, as the costs
+    chart = choice_figures.group_shares(
+        data.n, data.smallest_share, budget, costs_paid=data.shares_costs, rows_per_person=problem.rows_per_person
+    )
     charts.show(chart, panel.key("chart_shares"))
 
 
@@ -378,7 +379,7 @@ def _paper_step(panel: Panel, view: PlanView) -> None:
         plan = paper.plan(facts, budget)
         caption = (
             f"Single pass, T = {plan.iterations:,}, the paper's step τ = {short(plan.resolved['step_size_x'])} at δ = "
-            f"{short(budget.delta)}."
+            f"{short(budget.delta)}{' of one row' * (view.experiment.problem.rows_per_person > 1)}."
         )
         charts.show(figures.accounting_gain(bounds.paper_costs(plan), caption), panel.key("chart_gain"))
 
