@@ -13,6 +13,9 @@ def test_a_lecturer_and_three_phones(visit: Visit, browser: Browser) -> None:
     projector.get_by_role("button", name="Teach a class").click()
     code = projector.locator(".dpviz-code").inner_text().strip()
     expect(projector.get_by_role("img", name=f"c/{code}")).to_be_visible()
+    with projector.expect_download() as sheet:
+        projector.get_by_role("button", name="Sheet to print").click()
+    assert {code, f"/c/{code}"} <= set(re.findall(rf"(?:/c/)?{code}", sheet.value.path().read_text(encoding="utf-8")))
     address = f"{projector.url.partition('/learn')[0]}/c/{code}"
     contexts = [browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True) for _ in range(3)]
     phones = [context.new_page() for context in contexts]

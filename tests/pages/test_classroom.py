@@ -73,6 +73,8 @@ def test_a_class_shows_how_phones_join_and_counts_them(lecture: tuple[AppTest, R
     app.run()
     assert "8 phones" in words(app) and f"/c/{room.code}" in words(app).replace("\\", "")
     assert room.key not in str(app._tree)
+    (warning,) = app.warning  # the page is open under a name that phones cannot reach
+    assert "serve" in warning.value
 
 
 def test_a_class_predicts_sees_and_learns_who_was_right(lecture: tuple[AppTest, Room]) -> None:

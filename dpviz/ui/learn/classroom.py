@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import plotly.graph_objects as go
@@ -45,11 +46,16 @@ from dpviz.ui.controls import in_place
 from dpviz.ui.experiment.run import watch
 from dpviz.ui.markdown import plain
 from dpviz.ui.server import phones
+from dpviz.ui.server.origins import HERE
 
 KEY = "class"  # query parameter of the class's pages, and name of the visitor's note with the lecturer's key
 NEW, HALL, COINS, ODDS = "new", "open", "coins", "odds"  # its values
 EVERY = 1.0  # seconds between two looks at what phones have sent
 MAX_POINTS = 40  # of a curve that phones draw
+PROMISE = (
+    "No name, no account. A phone is known by a random number, answers are only in this server's memory, and they are "
+    "forgotten when the class ends."
+)
 
 
 def room() -> Room | None:
@@ -174,14 +180,39 @@ def _hall(current: Room) -> None:
     with right:
         st.title("Join with your phone", anchor=False)
         st.html(f'<div>{html.escape(_short(url))}</div><div class="dpviz-code">{current.code}</div>')
-        st.markdown(
-            "No name, no account. A phone is known by a random number, answers are only in this server's memory, and "
-            "they are forgotten when the class ends."
-        )
+        if urlsplit(url).hostname in HERE:
+            st.warning(
+                "Phones cannot reach this address, which names the computer itself. Start the server with `dpviz serve "
+                "--class`, or open this page under the server's name in the network."
+            )
+        st.markdown(PROMISE)
         with st.container(horizontal=True):
             st.button("Lessons", key="class_lessons", icon=":material/school:", on_click=st.query_params.clear)
             st.button("Randomised response", key="class_coins", icon=":material/casino:", on_click=go_to, args=(COINS,))
             st.button("The odds game", key="class_odds", icon=":material/psychology:", on_click=go_to, args=(ODDS,))
+            st.download_button(
+                "Sheet to print",
+                lambda: _printed(url, current.code, picture).encode(),
+                file_name=f"dpviz_class_{current.code}.html",
+                mime="text/html",
+                key="class_sheet",
+                icon=":material/print:",
+                on_click="ignore",
+            )
+
+
+def _printed(url: str, code: str, picture: str) -> str:
+    """Return a page to print, in HTML, by which phones join. picture : the QR code as a data URI."""
+    return f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Class {code}</title>
+<style>body {{ font: 18pt sans-serif; margin: 2cm; text-align: center }} img {{ width: 11cm }}
+strong {{ font-size: 40pt; letter-spacing: .2em }}</style>
+<h1>Join with your phone</h1>
+<img alt="QR code" src="{html.escape(picture)}">
+<p>{html.escape(_short(url))}</p>
+<p><strong>{code}</strong></p>
+<p>{html.escape(PROMISE)}</p>
+</html>"""
 
 
 # -------------------------------------------------------------------------------------------------------------- lessons
