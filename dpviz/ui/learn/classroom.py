@@ -38,6 +38,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots import class_figures
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import Sheet
+from dpviz.plots.elements.style import plain as without_markup
 from dpviz.privacy import local
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
 from dpviz.ui import charts, explain, glossary, presenting, visitors
@@ -220,7 +221,8 @@ class Poll:
         if self.sheet is None:
             return Choice(title, tuple(answer.words for answer in lesson.answers))
         x, y, old_curve = self.sheet.x, self.sheet.y, _points(self.sheet.known)
-        return Drawing(title, self.sheet.handles, old_curve, x.title, y.title, tuple(x.ticks), tuple(y.ticks))
+        titles = without_markup(x.title), without_markup(y.title)
+        return Drawing(title, self.sheet.handles, old_curve, *titles, tuple(x.ticks), tuple(y.ticks))
 
     @property
     def asked(self) -> Asked | None:
@@ -332,9 +334,8 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
     metric, axes = lesson.measure.metric, lesson.measure.axes(after)
     ends = {arm: after.ends(arm, metric) for arm in (first, second)}
     ratios = tuple(float(ratio) for ratio in (ends[second] / ends[first]).round(4))
-    question = OwnRun(
-        "The noise of your run is your own. Press, and see how it ends.", f"{axes.y}: {second} over {first}", ratios
-    )
+    label = f"{without_markup(axes.y)}: {second} over {first}"
+    question = OwnRun("The noise of your run is your own. Press, and see how it ends.", label, ratios)
     asked = next((asked for asked in reversed(current.questions) if asked.question == question), None)
     if asked is None:
         st.button(
