@@ -6,7 +6,6 @@ A command is imported, with its libraries, when it is called. The list of all co
 import io
 import logging
 import os
-import subprocess
 import sys
 import textwrap
 import traceback
@@ -22,38 +21,7 @@ import dpviz
 from dpviz import resources
 from dpviz.cli import INTERRUPTED, WRONG
 from dpviz.errors import UserError
-from dpviz.later import needs
 from dpviz.specification import MODULES
-
-# -------------------------------------------------------------- the dashboard, of an installed package or of a checkout
-
-
-@click.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Where it answers.")
-@click.option("--workers", type=click.IntRange(0, 64), help="Processes that compute runs; 0: threads.  [default: 2]")
-@click.option("--store", metavar="FOLDER", help="Finished points of sweeps; `off`: none.  [default: in your cache]")
-@click.option("--browser/--no-browser", default=True, show_default=True, help="Open it in a browser.")
-def serve(port: int, workers: int | None, store: str | None, browser: bool) -> int:
-    """Start the dashboard.
-
-    Its settings are those of .streamlit/config.toml; variables named STREAMLIT_… override them.
-    """
-    needs("streamlit")
-    environment = dict(os.environ)
-    if workers is not None:
-        environment["DPVIZ_WORKERS"] = str(workers)
-    if store is not None:
-        environment["DPVIZ_STORE"] = store if store == "off" else os.path.abspath(store)
-    options = [f"--server.port={port}", f"--server.headless={str(not browser).lower()}"]
-    program = [sys.executable, "-m", "streamlit", "run", "app.py", *options]
-    try:
-        os.chdir(resources.dashboard())
-    except FileNotFoundError as error:
-        raise UserError(str(error), title="There is no dashboard") from None
-    if os.name == "nt":  # there `execve` would return to the shell at once, while the dashboard goes on
-        return subprocess.call(program, env=environment)
-    os.execve(sys.executable, program, environment)  # replaces this process, so that it gets the signals
-
 
 # --------------------------------------------------------------------------------------------------------- all commands
 

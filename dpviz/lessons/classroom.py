@@ -4,6 +4,7 @@ A room lives in the memory of the server and nowhere else. It knows phones by a 
 itself: one answer per phone and question, which is no proof of one person.
 """
 
+import json
 import secrets
 import threading
 import time
@@ -373,7 +374,11 @@ class Room:
                 self._change()
 
     def ask(self, question: Question) -> Asked:
-        """Have phones ask a question; one that equals the last one goes on, with its answers."""
+        """Have phones ask a question; one that equals the last one goes on, with its answers.
+
+        Raises ValueError, as `reveal` does, for numbers that phones cannot read: those that are not finite.
+        """
+        json.dumps(question.facts(0), allow_nan=False)
         with self._lock:
             if not self.questions or self.questions[-1].question != question:
                 self.questions.append(Asked(len(self.questions) + 1, question))
@@ -392,8 +397,9 @@ class Room:
         result, by_seat : what the page of a phone knows of it: `text`, a sentence; `counts`, how often each option of a
             choice was taken; `right`, the index of the right one, or how many guesses of a game were right; `is_right`,
             true for a phone whose drawing was; `median`, heights at the handles; `curve`, the points (x, y) of what
-            came; `best`, the best threshold; `estimates`, the shares of options behind coins.
+            came; `best`, the attacker's threshold; `estimates`, the shares of options behind coins.
         """
+        json.dumps(result, allow_nan=False)
         with self._lock:
             if asked.is_open:
                 self._note("revealed", asked.number)

@@ -7,15 +7,17 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import NoReturn
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 
 import dpviz
@@ -464,8 +466,39 @@ def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest
     assert (folder / "app.py").exists() and environment["DPVIZ_WORKERS"] == "0"
     assert environment["DPVIZ_STORE"] == str(tmp_path / "mine")
     monkeypatch.setattr(resources, "__file__", "/nowhere/dpviz/resources.py")
-    code, _, err = shell("serve")
+    code, _, err = shell("serve --no-browser")
     assert code == 2 and "The pages of the dashboard are missing" in err
+
+
+def test_a_class_is_served_in_the_network_under_the_names_of_this_machine(
+    shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And never without the flag; no other machine is asked for the address."""
+    started: list[list[str]] = []
+    up = {name: SimpleNamespace(isup=name != "down") for name in ("lo", "wifi", "cable", "down")}
+    addresses = {"lo": "127.0.0.1", "down": "10.0.0.1", "cable": "169.254.3.3", "wifi": "192.168.1.7"}
+    network = {name: [SimpleNamespace(family=socket.AF_INET, address=at)] for name, at in addresses.items()}
+    monkeypatch.setattr(psutil, "net_if_stats", lambda: up)
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: network)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *asked, **_: pytest.fail(f"{asked[0]} is asked"))
+    monkeypatch.setattr(socket, "gethostname", lambda: "Desk")
+    monkeypatch.setattr(os, "chdir", lambda _: None)
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    monkeypatch.setattr(os, "execve", lambda _, program, __: started.append(program))
+    monkeypatch.setenv("STREAMLIT_SERVER_ALLOWED_HOSTS", "dpviz.example.org")
+    _, out, _ = shell("serve --class --port 8600")
+    opened, program = started
+    assert opened[-2:] == ["8600", "http://localhost:8600/learn?class=new"] and "http://192.168.1.7:8600/c\n" in out
+    options = [option.removeprefix("--").split("=") for option in program[5:]]
+    assert ["server.address", "0.0.0.0"] in options and ["browser.serverAddress", "192.168.1.7"] in options
+    names = ["localhost", "127.0.0.1", "::1", "192.168.1.7", "desk", "desk.local", "dpviz.example.org"]
+    assert [value for option, value in options if option == "server.allowedHosts"] == names
+    started.clear()
+    shell("serve --no-browser")
+    assert len(started) == 1 and not any("address" in option or "Hosts" in option for option in started[0])
+    del network["wifi"]
+    code, _, err = shell("serve --class --no-browser")
+    assert code == 2 and "network" in err and len(started) == 1
 
 
 def test_a_preset_runs_by_its_name_with_numbers_changed_and_leaves_a_picture(shell) -> None:

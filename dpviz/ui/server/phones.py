@@ -74,22 +74,19 @@ class _Stream:
 class _Hall:
     """The open streams of a room, by phone. It hears of changes in any thread, and wakes streams in the event loop.
 
-    Changes that come while the loop is busy wake them once.
+    All changes that come before a stream can send wake it once.
     """
 
     def __init__(self, room: Room) -> None:
         self.streams: dict[str, _Stream] = {}
-        self._loop, self._is_due = asyncio.get_running_loop(), False
+        self._loop = asyncio.get_running_loop()
         self.close = room.listen(self._hear, scenes_only=True)
 
     def _hear(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            with suppress(RuntimeError):  # the server has ended
-                self._loop.call_soon_threadsafe(self._wake)
+        with suppress(RuntimeError):  # the server has ended
+            self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        self._is_due = False
         for stream in self.streams.values():
             stream.is_news.set()
 
@@ -185,6 +182,8 @@ class Phones:
         room = self._room(request, phone)
         if room is None:
             return _refusal(404)
+        if request.method == "HEAD":
+            return _refusal(405)
         return StreamingResponse(
             self._events(room, phone),
             media_type="text/event-stream",

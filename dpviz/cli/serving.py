@@ -1,0 +1,97 @@
+"""The command `dpviz serve`, which starts the dashboard of an installed package or of a checkout."""
+
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+
+import click
+import psutil
+
+from dpviz import resources
+from dpviz.errors import UserError
+from dpviz.later import needs
+
+# A program that opens an address in a browser once the port answers. Streamlit does not where an app has middleware.
+OPENER = """
+import socket, sys, time, webbrowser
+for _ in range(240):
+    try:
+        socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5).close()
+    except OSError:
+        time.sleep(0.25)
+    else:
+        sys.exit(not webbrowser.open(sys.argv[2]))
+"""
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Where it answers.")
+@click.option("--workers", type=click.IntRange(0, 64), help="Processes that compute runs; 0: threads.  [default: 2]")
+@click.option("--store", metavar="FOLDER", help="Finished points of sweeps; `off`: none.  [default: in your cache]")
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open it in a browser.")
+@click.option(
+    "--class",
+    "is_class",
+    is_flag=True,
+    help="Teach a class whose phones join over the network. Everyone in the network can then reach the dashboard.",
+)
+def serve(port: int, workers: int | None, store: str | None, browser: bool, is_class: bool) -> int:
+    """Start the dashboard.
+
+    Its settings are those of .streamlit/config.toml; variables named STREAMLIT_… override them.
+    """
+    needs("streamlit")
+    environment = dict(os.environ)
+    if workers is not None:
+        environment["DPVIZ_WORKERS"] = str(workers)
+    if store is not None:
+        environment["DPVIZ_STORE"] = store if store == "off" else os.path.abspath(store)
+    options = [f"--server.port={port}", "--server.headless=true"]
+    page = f"http://localhost:{port}/{'learn?class=new' if is_class else ''}"
+    if is_class:
+        options += _for_phones(environment.get("STREAMLIT_SERVER_ALLOWED_HOSTS", "").split())
+        click.echo(f"Projector: {page}")
+        click.echo(f"Phones:    {' or '.join(f'http://{address}:{port}/c' for address in _addresses())}")
+        click.echo("Everyone in the network can reach this dashboard until you stop it (Ctrl+C).")
+    program = [sys.executable, "-m", "streamlit", "run", "app.py", *options]
+    try:
+        os.chdir(resources.dashboard())
+    except FileNotFoundError as error:
+        raise UserError(str(error), title="There is no dashboard") from None
+    if browser:
+        subprocess.Popen([sys.executable, "-c", OPENER, str(port), page], env=environment)
+    if os.name == "nt":  # there `execve` would return to the shell at once, while the dashboard goes on
+        return subprocess.call(program, env=environment)
+    os.execve(sys.executable, program, environment)  # replaces this process, so that it gets the signals
+
+
+def _for_phones(names: list[str]) -> list[str]:
+    """Return the options by which the server answers in the network, under its addresses and names.
+
+    Raises UserError if this machine is in no network. names : further names under which it may be asked.
+    """
+    addresses, name = _addresses(), socket.gethostname().lower()
+    if not addresses:
+        raise UserError("This machine has no address that phones could reach: join a network.", title="No network")
+    hosts = dict.fromkeys(["localhost", "127.0.0.1", "::1", *addresses, name, f"{name}.local", *names])
+    everywhere = ["--server.address=0.0.0.0", f"--browser.serverAddress={addresses[0]}"]
+    return everywhere + [f"--server.allowedHosts={host}" for host in hosts]
+
+
+def _addresses() -> list[str]:
+    """Return the addresses of this machine in its networks, first the one by which it would reach others."""
+    states = psutil.net_if_stats()
+    addresses = [
+        address.address
+        for name, all_of_it in psutil.net_if_addrs().items()
+        if name in states and states[name].isup
+        for address in all_of_it
+        if address.family == socket.AF_INET and not address.address.startswith(("127.", "169.254."))
+    ]
+    first = ""
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("10.255.255.255", 1))  # sends nothing: the system says which of its addresses it would use
+        first = probe.getsockname()[0]
+    return sorted(addresses, key=lambda address: address != first)
