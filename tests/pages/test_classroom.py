@@ -233,6 +233,12 @@ def test_a_reload_keeps_the_class(lecture: tuple[AppTest, Room], load: Load) -> 
     assert room.code in words(other) and "8 phones" in words(other)
 
 
+def test_a_server_with_too_many_classes_says_so(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpviz.lessons.classroom.MAX_ROOMS", 0)
+    app = load("learn", **{"class": "new"})
+    assert app.error[0].proto.title == "Too many classes" and app.button(key="class_new")
+
+
 def test_results_hold_nothing_of_a_person_and_go_when_the_class_ends(lecture: tuple[AppTest, Room]) -> None:
     app, room = lecture
     step(app, "shrink", 2)
@@ -240,6 +246,8 @@ def test_results_hold_nothing_of_a_person_and_go_when_the_class_ends(lecture: tu
     press(app, "class_reveal")
     open_question(app, "Late today?")
     answer(room, [1, 0, 1])
+    app.run()
+    assert "class_estimates_chart" in app.session_state
     saved = json.loads(classroom.results(room))
     drawn, coins = saved["questions"]
     assert drawn["curves"] == [[0.2] * 6, [0.9] * 6]  # by height, not by seat
@@ -247,5 +255,6 @@ def test_results_hold_nothing_of_a_person_and_go_when_the_class_ends(lecture: tu
     assert [entry["act"] for entry in saved["log"]] == ["asked", "revealed", "asked"] and saved["phones"] == 8
     assert "phone 0" not in json.dumps(saved)
     press(app, "class_end")
-    assert room.is_over and classroom.KEY not in app.session_state[visitors.KEY].notes
+    assert room.is_over and not app.session_state[visitors.KEY].notes
+    assert "class_estimates_chart" not in app.session_state
     assert app.title[0].value == "Lessons" and not room.questions

@@ -4,8 +4,10 @@ import asyncio
 import gzip
 import json
 import re
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -177,6 +179,22 @@ def test_a_silent_stream_has_a_heartbeat_which_notices_that_the_time_is_over(mon
             while (last := await event()) == "":
                 pass
             assert [last, await event()] == [{"scene": 0, "over": True}, None]
+
+    played(scene)
+
+
+def test_streams_end_when_the_server_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uvicorn would wait for them for ever."""
+    server = SimpleNamespace(should_exit=False)
+    monkeypatch.setattr(phones, "LOOK", 0.01)
+    monkeypatch.setattr(signal, "getsignal", lambda _: SimpleNamespace(__self__=server))
+
+    async def scene(hall: Hall) -> None:
+        await hall.post("join", phone="one")
+        async with hall.news("one") as event:
+            assert "text" in await event()
+            server.should_exit = True
+            assert await event() is None
 
     played(scene)
 

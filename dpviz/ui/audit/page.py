@@ -292,12 +292,12 @@ class _Screen(Part):
                 st.markdown(describe(auditing))
             if threshold is not None and progress is not None:
                 results.compare_thresholds(panel, auditing, progress, threshold)
-                asked = self.asked
-                if asked is not None and not asked.is_open:
-                    results.show_class(progress, asked)
         if progress is not None:
             with chart_column:
                 results.show(panel, "roc", results.rates_chart(auditing, progress, threshold))
+                asked = self.asked
+                if asked is not None and not asked.is_open:
+                    results.show_class(progress, asked)
 
     def _sections(self) -> None:
         """Draw the bar of sections, and the open one."""

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,6 +38,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots import class_figures
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import Sheet
+from dpviz.plots.elements.style import plain as without_markup
 from dpviz.privacy import local
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
 from dpviz.privacy.mechanisms import drawn_seed
@@ -71,12 +72,12 @@ def go_to(name: str) -> None:
 def show(name: str) -> None:
     """Draw the page of the class with this name. NEW opens a class, unless there is one, and begins a presentation."""
     if name == NEW:
-        with in_place(go_on=False):
+        with in_place():
             if room() is None:
                 visitors.here().notes[KEY] = ROOMS.open().key
-        st.session_state[presenting.NAME] = True
-        go_to(HALL)
-        st.rerun()
+            st.session_state[presenting.NAME] = True
+            go_to(HALL)
+            st.rerun()
     current = room()
     if current is None:
         st.title("Teach a class", anchor=False)
@@ -106,8 +107,7 @@ def bar(
     """
     with st.container(key="class_bar", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{current.code}** · {plain(_short(_address(current)))}", width="content")
-        with st.container(width="content"):
-            _watch("class_look", current, partial(_count, current, asked))
+        _watch("class_look", current, partial(_count, current, asked))
         if reveal is not None:
             is_closed = asked is None or not asked.is_open
             icon = ":material/visibility:"
@@ -149,7 +149,9 @@ def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
 def _end(current: Room) -> None:
     """End the class; from a page of its own go to the list of lessons; for a callback."""
     current.end()
-    visitors.here().notes.pop(KEY, None)
+    for stored in (visitors.here().notes, st.session_state):
+        for name in [name for name in stored if f"{name}_".startswith(f"{KEY}_")]:
+            del stored[name]
     st.query_params.pop(KEY, None)
 
 
@@ -251,7 +253,8 @@ class Poll:
         if self.sheet is None:
             return Choice(title, tuple(answer.words for answer in lesson.answers))
         x, y, old_curve = self.sheet.x, self.sheet.y, _points(self.sheet.known)
-        return Drawing(title, self.sheet.handles, old_curve, x.title, y.title, tuple(x.ticks), tuple(y.ticks))
+        titles = without_markup(x.title), without_markup(y.title)
+        return Drawing(title, self.sheet.handles, old_curve, *titles, tuple(x.ticks), tuple(y.ticks))
 
     @property
     def asked(self) -> Asked | None:
@@ -363,9 +366,8 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
     metric, axes = lesson.measure.metric, lesson.measure.axes(after)
     ends = {arm: after.ends(arm, metric) for arm in (first, second)}
     ratios = tuple(float(ratio) for ratio in (ends[second] / ends[first]).round(4))
-    question = OwnRun(
-        "The noise of your run is your own. Press, and see how it ends.", f"{axes.y}: {second} over {first}", ratios
-    )
+    label = f"{without_markup(axes.y)}: {second} over {first}"
+    question = OwnRun("The noise of your run is your own. Press, and see how it ends.", label, ratios)
     asked = next((asked for asked in reversed(current.questions) if asked.question == question), None)
     if asked is None:
         st.button(
@@ -513,8 +515,7 @@ def _show_estimates(question: Coins, asked: Asked) -> float:
     counts, response = _counts(question, asked), _response(question)
     people = sum(counts)
     if people:
-        chart = _estimates(question, counts)
-        charts.alone(chart, "class_estimates")
+        _draw_estimates(question, counts, "class_estimates")
         error = LaplaceCounts(response.eps, response.choices).error(people)
         st.caption(
             f"From {people} reports, with 95 % intervals{' for each answer by itself' if len(counts) > 2 else ''}. "
@@ -534,7 +535,14 @@ def _counts(question: Coins, asked: Asked) -> tuple[int, ...]:
     return tuple(reports[index] for index in range(len(question.options)))
 
 
-@lru_cache(32)
+def _draw_estimates(question: Coins, counts: tuple[int, ...], key: str) -> None:
+    """Draw the chart of the estimates, which is computed anew when a report has come. key : of the chart."""
+    cached = st.session_state.get(f"{key}_chart")
+    if cached is None or cached[:2] != (question, counts):
+        cached = st.session_state[f"{key}_chart"] = question, counts, _estimates(question, counts)
+    charts.alone(cached[2], key)
+
+
 def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
     """Return the chart of the estimated shares of the options, of which so many were reported each.
 
@@ -588,7 +596,7 @@ def _compare(question: Coins, all_counts: tuple[int, ...], counts: tuple[int, ..
         with column:
             st.markdown(f"**{sum(some)} reports**")
             if sum(some):
-                charts.alone(_estimates(question, some), f"class_estimates_{key}")
+                _draw_estimates(question, some, f"class_estimates_{key}")
     st.markdown(
         "Whoever compares the two can work out what the removed report said. But it was a report, not an answer: of "
         f"the answer behind it, it says no more than ε = {short(question.epsilon)} allows."
