@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 
+from dpviz.ui.families import FAMILIES
 from tests.benchmarks.processes import processor_seconds, resident
+from tests.benchmarks.test_load import SECONDS, moved, visitors
 from tests.benchmarks.visitors import Visitor
 from tests.browser.serving import ROOT, Server, serve
 
@@ -173,3 +176,21 @@ def test_memory_of_five_hundred_phones(report) -> None:
         found = report.benchmark.pedantic(lambda: asyncio.run(scene(server)), rounds=1)
     report(**found)
     assert found["kB_of_a_phone"] <= 200
+
+
+def test_twenty_visitors_move_beside_classes_that_answer(report, server: Server) -> None:
+    """On all five pages, while one class of sixty phones after the other joins, answers and ends."""
+
+    async def scene() -> tuple[list[float], int]:
+        async with visitors(server, 20, FAMILIES, follow="false") as movers:
+            moving = asyncio.create_task(moved(movers, SECONDS))
+            classes = 0
+            while not moving.done():
+                await a_class(server, PHONES, idle=2.0)
+                classes += 1
+            return await moving, classes
+
+    took, classes = report.benchmark.pedantic(lambda: asyncio.run(scene()), rounds=1)
+    p95 = float(np.quantile(took, 0.95))
+    report(p50_s=float(np.median(took)), p95_s=p95, moves=len(took), classes=classes)
+    assert p95 <= 0.5
