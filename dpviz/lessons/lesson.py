@@ -94,6 +94,7 @@ class Axes:
     """Titles and scales of a lesson's chart.
 
     diagnostic : true if its curves read the raw data. each : true if they show every run instead of the median.
+    height : pixels of the chart.
     """
 
     x: str
@@ -102,6 +103,7 @@ class Axes:
     log_y: bool = True
     diagnostic: bool = False
     each: bool = False
+    height: int = 400
 
     def describe(self) -> str:
         """Return a phrase with both titles, such as "Excess loss against step t"."""
@@ -187,7 +189,9 @@ class Ends(Measure):
 
     def axes(self, side: Side) -> Axes:
         metric = side.experiment.metrics()[self.metric]
-        return Axes("Step t", metric.label, log_y=metric.scale == "log", diagnostic=not metric.released)
+        is_log, is_diagnostic = metric.scale == "log", not metric.released
+        height = 300 if self.schedule else Axes.height  # a chart of the noise goes below
+        return Axes("Step t", metric.label, log_y=is_log, diagnostic=is_diagnostic, height=height)
 
     def reach(self, side: Side) -> tuple[float, float]:
         return 0.0, float(side.plans[self.arm].iterations)

@@ -15,10 +15,9 @@ from dpviz.plots.elements.axes import Range
 from dpviz.plots.elements.labels import beyond, broken
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.sheets import Ruler, Sheet
-from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, SMALL, ArmStyle
+from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, ArmStyle
 
 HANDLES = 6  # handles of the curve that the reader draws
-HEIGHT = 400  # pixels
 
 
 def told(
@@ -28,7 +27,6 @@ def told(
     axes: Axes,
     frame: Frame,
     guess: Curve | None = None,
-    height: int = HEIGHT,
 ) -> go.Figure:
     """Return the figure of the curves before the change and, once they may be seen, after it.
 
@@ -43,7 +41,7 @@ def told(
         lines,
         FigureAxes(axes.x, axes.y, log_x=axes.log_x, log_y=axes.log_y),
         not_private=axes.diagnostic,
-        height=height,
+        height=axes.height,
         ranges=_ranges(axes, frame),
     )
     figure.layout.margin.r = max(figure.layout.margin.r, _margin(before, names))
@@ -59,8 +57,8 @@ def noise(
     """
     scales = np.concatenate([curve.y for curve in (*before, *after)])
     frame = reach, (float(scales.min()) / 4, float(scales.max()) * 4)
-    axes = Axes("Step t", "Noise scale in step t")
-    return told(before, after if there else (), names, axes, frame, height=SMALL)
+    axes = Axes("Step t", "Noise scale in step t", height=160)
+    return told(before, after if there else (), names, axes, frame)
 
 
 def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Frame) -> Sheet:
@@ -71,7 +69,7 @@ def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Fr
     known = before[0]
     points = list(zip(x.place(known.x).tolist(), y.place(known.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
-    return Sheet(x, y, points, points[0], handles, HEIGHT, _margin(before, names))
+    return Sheet(x, y, points, points[0], handles, axes.height, _margin(before, names))
 
 
 def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:

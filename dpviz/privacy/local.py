@@ -169,6 +169,7 @@ def _intervals(response: RandomisedResponse, n: int, confidence: float) -> tuple
     is_needed = np.hstack([np.ones((n + 1, 1), dtype=bool), sums[:, :-1] < confidence])
     allows = np.zeros((n + 1, n + 1), dtype=bool)
     np.put_along_axis(allows, order, is_needed, axis=1)
+    # The share nearest to the estimate, so that no interval is empty, not even where all probabilities underflow.
     nearest = np.clip([response.estimate(count, n) for count in range(n + 1)], 0, 1) * n
     allows[np.rint(nearest).astype(int), np.arange(n + 1)] = True
     return allows.argmax(axis=0), n - allows[::-1].argmax(axis=0)

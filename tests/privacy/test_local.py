@@ -88,6 +88,11 @@ def test_intervals_cover_every_share_at_every_size(response: RandomisedResponse)
     assert np.mean(coverage) <= 0.983  # intervals that say nothing would always cover
 
 
+def test_reports_of_a_probability_that_underflows_have_an_interval_at_the_nearest_share() -> None:
+    assert RandomisedResponse(0.1, 50).interval(500, 500) == (1.0, 1.0)
+    assert RandomisedResponse(0.1, 50).interval(0, 500)[0] == 0.0
+
+
 @pytest.mark.parametrize("eps", EPSILONS)
 @pytest.mark.parametrize("choices", [2, 5])
 def test_people_needed_are_the_fewest_with_that_error(eps: float, choices: int) -> None:
