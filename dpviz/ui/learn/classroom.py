@@ -505,8 +505,9 @@ def _show_needs(response: RandomisedResponse) -> None:
     """Draw how many people local noise and a trusted server need."""
     server = LaplaceCounts(response.eps, response.choices)
     st.markdown(
-        f"For an error of at most {short(100 * TARGET)} points in 95 % of the cases: **{response.people(TARGET):,} "
-        f"people** with coins of their own, **{server.people(TARGET):,}** with a server that they trust."
+        f"For an error of at most {short(100 * TARGET)} points in about 95 % of the cases: "
+        f"**{response.people(TARGET):,} people** with coins of their own, **{server.people(TARGET):,}** with a server "
+        "that they trust."
     )
 
 
