@@ -246,6 +246,7 @@ class Room:
     """A class. Every method may be called from any thread; the lecturer's are those below the line.
 
     code : the letters by which phones find it. key : the secret by which the lecturer's page finds it.
+    lecturer : the secret name of the tab that drew the lecturer's page last, "" before the first.
     questions : all that was asked, in order; the last one is what phones show, unless `look_up` came after it.
     version : grows with every change that phones or the projector see. scene : grows with every change of what phones
     show, which another phone's answer is not.
@@ -253,7 +254,7 @@ class Room:
     """
 
     def __init__(self, code: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self.code, self.key = code, secrets.token_urlsafe(16)
+        self.code, self.key, self.lecturer = code, secrets.token_urlsafe(16), ""
         self.questions: list[Asked] = []
         self.log: list[tuple[float, str, int]] = []
         self.version = self.scene = 0
@@ -463,6 +464,12 @@ class Rooms:
             self.tidy()
             rooms = (room for room in self._by_code.values() if room.key == key)
             return next(rooms, None)
+
+    def of_lecturer(self, tab: str) -> Room | None:
+        """Return the room whose lecturer's page was drawn last in the tab of this name, None if there is none."""
+        with self._lock:
+            self.tidy()
+            return next((room for room in self._by_code.values() if room.lecturer == tab != ""), None)
 
     def with_code(self, code: str) -> Room | None:
         """Return the room with this code, None if there is none or it is over."""

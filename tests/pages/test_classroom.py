@@ -224,11 +224,15 @@ def test_the_odds_game_stands_against_the_best_attacker_and_the_bound(lecture: t
     assert [state["result"]["right"] for state in states(room, 2)] == [10, 0] and not asked.is_open
 
 
-def test_a_reload_keeps_the_class(lecture: tuple[AppTest, Room], load: Load) -> None:
+@pytest.mark.parametrize("is_asleep", [False, True])
+def test_a_tab_that_is_loaded_again_keeps_the_class(lecture: tuple[AppTest, Room], load: Load, is_asleep: bool) -> None:
     app, room = lecture
-    other = load("learn", **{"class": "open"})
+    old, other = app.session_state[visitors.KEY], load("learn", **{"class": "open"})
     assert room.code not in words(other)
-    other.session_state[visitors.KEY].notes |= app.session_state[visitors.KEY].notes  # as a reload takes them over
+    if is_asleep:  # so long that the notes are gone with the session; the tab still tells its old name
+        other.session_state[visitors.KEY].old_name = old.name
+    else:
+        other.session_state[visitors.KEY].notes |= old.notes  # as a reload takes them over
     other.run()
     assert room.code in words(other) and "8 phones" in words(other)
 
