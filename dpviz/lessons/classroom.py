@@ -5,6 +5,7 @@ itself: one answer per phone and question, which is no proof of one person.
 """
 
 import json
+import math
 import secrets
 import threading
 import time
@@ -40,7 +41,7 @@ class _Bucket:
     """A number of acts that may happen at once. size : this number. every : seconds after which one comes back."""
 
     def __init__(self, size: float, every: float) -> None:
-        self._size, self._every, self._tokens, self._filled = size, every, size, -float("inf")
+        self._size, self._every, self._tokens, self._filled = size, every, size, -math.inf  # full when first used
 
     def wait(self, now: float) -> float:
         """Return the seconds until there is one, 0 if there is one now."""
@@ -49,7 +50,7 @@ class _Bucket:
         return max(0.0, (1 - self._tokens) * self._every)
 
     def take(self, now: float) -> None:
-        """Take one, which may have to come back first. Raises TooOften if there is none."""
+        """Take one. Raises TooOften if there is none until some come back."""
         seconds = self.wait(now)
         if seconds > 0:
             raise TooOften(seconds)
@@ -220,7 +221,7 @@ def _index(answer: object, options: int) -> int:
 def _share(answer: object) -> float:
     """Return an answer that is a number from 0 to 1; raise ValueError for any other."""
     if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer <= 1:
-        raise ValueError("the answer is no number from 0 to 1")  # not a number fails both comparisons
+        raise ValueError("the answer is no number from 0 to 1")  # also for NaN, of which no comparison is true
     return float(answer)
 
 
@@ -331,7 +332,7 @@ class Room:
         """
         with self._lock:
             seat, asked = self.seat(phone), self.current
-            if self.is_over:
+            if self.is_over:  # asked first, since `end` forgets seats
                 return {"scene": self.scene, "over": True}
             if seat is None:
                 raise ValueError("this phone has not joined")
@@ -378,12 +379,12 @@ class Room:
 
         Raises ValueError, as `reveal` does, for numbers that phones cannot read: those that are not finite.
         """
-        json.dumps(question.facts(0), allow_nan=False)
+        json.dumps(question.facts(0), allow_nan=False)  # of the first seat only
         with self._lock:
             if not self.questions or self.questions[-1].question != question:
                 self.questions.append(Asked(len(self.questions) + 1, question))
                 self._note("asked", len(self.questions))
-            elif self._is_asking:
+            elif self._is_asking:  # phones show it already
                 return self.questions[-1]
             self._is_asking = True
             self._change()
@@ -479,18 +480,19 @@ class Rooms:
         client : its address in the network.
         """
         room, now = self.with_code(code), self._clock()
+        # Once a phone has joined, its request is no guess.
         if room is not None and room.seat(phone) is not None:
             return room
         with self._lock:
             own = self._guesses.get(client) or _Bucket(*GUESSES)
-            for bucket in (own, self._all_guesses):
+            for bucket in (own, self._all_guesses):  # also for a right code, which is not told by letting it in
                 if bucket.wait(now) > 0:
                     raise TooOften(bucket.wait(now))
             if room is None:
                 own.take(now)
                 self._all_guesses.take(now)
                 if len(self._guesses) >= MAX_CLIENTS and client not in self._guesses:
-                    del self._guesses[next(iter(self._guesses))]  # the oldest
+                    del self._guesses[next(iter(self._guesses))]  # the address that came first
                 self._guesses[client] = own
         return room
 

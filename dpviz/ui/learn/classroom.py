@@ -7,6 +7,7 @@ estimate, or its own runs, grow.
 
 import html
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -141,7 +142,7 @@ def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
 
 
 def _end(current: Room) -> None:
-    """End the class; from a page of its own go to the list of lessons; for a callback."""
+    """End the class, and go to the list of lessons if a page of the class is open; for a callback."""
     current.end()
     visitors.here().notes.pop(KEY, None)
     st.query_params.pop(KEY, None)
@@ -188,8 +189,9 @@ def _hall(current: Room) -> None:
 
 
 def _points(curve: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """Return a curve with at most about MAX_POINTS of its points, as phones draw it."""
-    few = [*curve[:: -(-len(curve) // MAX_POINTS)], curve[-1]]
+    """Return a curve with at most MAX_POINTS of its points, and the last one, as phones draw it."""
+    every = math.ceil(len(curve) / MAX_POINTS)
+    few = [*curve[::every], curve[-1]]
     return tuple((round(across, 4), round(up, 4)) for across, up in few)
 
 
@@ -331,7 +333,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
     first, second = (arm.label for arm in after.experiment.arms)
     metric, axes = lesson.measure.metric, lesson.measure.axes(after)
     ends = {arm: after.ends(arm, metric) for arm in (first, second)}
-    ratios = tuple(float(ratio) for ratio in (ends[second] / ends[first]).round(4))
+    ratios = tuple(float(ratio) for ratio in (ends[second] / ends[first]).round(4))  # phones show three digits
     question = OwnRun(
         "The noise of your run is your own. Press, and see how it ends.", f"{axes.y}: {second} over {first}", ratios
     )
@@ -393,21 +395,24 @@ def _coins(current: Room) -> None:
     bar(current, asked, partial(_close_coins, current, asked))
     st.title(plain(question.title), anchor=False)
     response = _response(question)
-    drawn = "yes or no by a fair coin" if question.options == ("Yes", "No") else "an answer that it draws evenly"
+    random_answer = (
+        "yes or no by a fair coin" if question.options == ("Yes", "No") else "an answer that it draws evenly"
+    )
     st.markdown(
         f"**ε = {short(question.epsilon)}** for each report. With probability {short(100 * response.coin)} % a phone "
-        f"reports the true answer, else {drawn}."
+        f"reports the true answer, else {random_answer}."
     )
-    removed = visitors.here().notes.get(_note(current, asked))
-    if isinstance(removed, tuple):
-        _compare(question, removed, _counts(question, asked))
+    # How often each option was reported before one report was removed; None if none was.
+    old_counts = visitors.here().notes.get(_note(current, asked))
+    if isinstance(old_counts, tuple):
+        _compare(question, old_counts, _counts(question, asked))
     else:
         _watch("class_coins_look", current, partial(_show_estimates, question, asked))
     if not asked.is_open:
         spent = sum(item.question.epsilon for item in current.questions if isinstance(item.question, Coins))
         st.caption(f"So far this class was asked at ε = {short(spent)} together: of one person, reports add up.")
         with st.container(horizontal=True):
-            if not isinstance(removed, tuple) and asked.answers:
+            if old_counts is None and asked.answers:
                 icon, args = ":material/person_remove:", (current, asked, question)
                 st.button("Remove one", key="class_remove", icon=icon, on_click=_remove_one, args=args)
             icon = ":material/replay:"
@@ -449,12 +454,13 @@ def _ask_coins(current: Room) -> None:
         low = columns[0].number_input("First edge", value=2.0, key="class_low")
         high = columns[1].number_input("Last edge", value=8.0, key="class_high")
         bins = int(columns[2].number_input("Bins", 3, 12, 5, key="class_bins"))
-        edges = [short(edge) for edge in np.linspace(low, high, bins - 1)]
+        edges = [short(edge) for edge in np.linspace(low, high, bins - 1)]  # the first and the last bin are open
         between = [f"{left} to below {right}" for left, right in pairwise(edges)]
         options = (f"below {edges[0]}", *between, f"{edges[-1]} or more")
         st.caption(" · ".join(options))
     epsilon = st.number_input("ε of each report", 0.1, 10.0, 1.0, 0.1, key="class_epsilon")
     _show_needs(RandomisedResponse(epsilon, len(options)))
+    # Edges that are equal, as written, make equal options.
     is_ready = bool(title and title.strip()) and len(set(options)) == len(options)
     question = Coins(" ".join((title or "").split()), options, epsilon, RandomisedResponse(epsilon, len(options)).coin)
     st.button(
