@@ -64,7 +64,10 @@ def gaussian_events(rho: Floats, m: int, n: int, sampling: Sampling = "wor") -> 
 def _events(
     parameters: Floats, kind: type[Laplace] | type[Gaussian], m: int, n: int, sampling: Sampling
 ) -> tuple[Event, ...]:
-    """Return one release per parameter (its ε or μ on the batch); equal parameters share one object."""
+    """Return one release per parameter (its ε or μ on the batch).
+
+    Equal parameters share one object, for speed only: `events.of_each` computes a cost once per object.
+    """
     by_parameter: dict[float, Event] = {}
     for parameter in parameters.tolist():
         if parameter not in by_parameter:

@@ -475,10 +475,12 @@ class Watch:
                 yield release_number, law, draws
 
     def _columns(self) -> list[tuple[int, np.ndarray]]:
-        """Return, for each entry of each release, the release's number and the draws (runs,); nan in runs without
-        it."""
+        """Return, for each entry of each release, the release's number and the draws (runs,).
+
+        They are nan in runs without it, so that an index is the same run in all of them.
+        """
         columns = []
-        for (release_number, *_), chunks in sorted(self._draws.items()):
+        for (release_number, _law, _width), chunks in sorted(self._draws.items()):
             columns += [(release_number, column) for column in _of_all_runs(chunks, self._runs, np.nan).T]
         return columns
 

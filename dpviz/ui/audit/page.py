@@ -123,12 +123,16 @@ def describe(auditing: Auditing) -> str:
     case = auditing.audit.case
     text = f"**The case.** {case.canary}"
     if auditing.family != BROKEN:
-        note = {WORST: "", ORDINARY: f" {texts.CANARIES}"}.get(case.canary_name, f" {texts.UNKNOWN}")
-        return text + note
-    mistake = mistake_named(auditing.case)
+        if case.canary_name == WORST:
+            return text
+        # All other canaries are the worst that are known, or more special ones, of which nothing is proven.
+        note = texts.CANARIES if case.canary_name == ORDINARY else texts.UNKNOWN
+        return f"{text} {note}"
+    mistake = mistake_named(auditing.case)  # `auditing.case` is its name
     if auditing.mended:
         return f"{text} This is “{mistake.title}” without the mistake."
     catch = {"attack": "the attack catches", "tests": "the tests of the implementation catch"}[mistake.by]
+    # `Broken.runs` is chosen so, for the budget that the mistake claims to keep.
     sufficient = f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {catch} it in 99 of 100 audits."
     return f"{text}  \n**The mistake.** {mistake.mistake} {sufficient}"
 

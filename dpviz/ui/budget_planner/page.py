@@ -134,7 +134,7 @@ class _Planner(Part):
         """
         panel, delta = self.panel, self.delta
         max_error, question = float(self.wanted[analyses.WANTED.name] or 0.0), self.question
-        head = answer if self.about == "statistics" else None
+        head = answer if self.about == "statistics" else None  # place of the answer if it is about the analyses
         of_means = view.of_means(means, budget)
         planned: Releases | None = of_means
 
@@ -146,7 +146,7 @@ class _Planner(Part):
 
             def show_section() -> None:
                 nonlocal planned
-                planned = otherwise
+                planned = otherwise  # until `draw` returns; `in_place` draws an error that it raises
                 with in_place():
                     figures, planned = draw()
                     self.figures += figures
@@ -154,6 +154,7 @@ class _Planner(Part):
 
             return show_section
 
+        # Only the open section is called, and so decides on `planned`.
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: section(lambda: analyses.view(panel, means, budget, delta, max_error, head, question)),
             SOLVED: section(lambda: self._solve(means, budget, max_error), of_means),
@@ -162,8 +163,11 @@ class _Planner(Part):
             "Split a budget": section(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
-        panel.sections(parts, ANALYSES, keeps=True)
-        # The section of the analyses draws the answer about them itself, if it is open.
+        panel.sections(
+            parts, ANALYSES, keeps=True
+        )  # the answer about the analyses reads their controls when closed, too
+        # The answer is above the sections, so its charts come first. The section of the analyses draws the answer about
+        # them itself, if it is open.
         if head is None:
             self.figures = accuracy.answer(panel, means, budget, max_error, answer, question == "rows") + self.figures
         elif not panel.shows(ANALYSES):
