@@ -241,7 +241,7 @@ def calibrate_selections(
     def excess(log_multiple: float) -> float:
         """Return ln(cost / target) for the multiple s = e^log_multiple."""
         cost = budget.selection_cost(math.exp(log_multiple) * sizes, counts)
-        return math.log(max(cost, 1e-300) / target)
+        return math.log(max(cost, 1e-300) / target)  # a cost that underflows to 0 has no logarithm
 
     guess = math.log(8 * budget.about_rho(target) / float(counts @ sizes**2)) / 2  # a selection has ρ ≤ η²/8
     if budget.total_epsilon is not None:  # basic composition: η adds up to ε

@@ -105,6 +105,7 @@ def long_whole(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, pyarrow.Array, n
 def in_full(values: np.ndarray) -> "pyarrow.Array":
     """Return whole numbers (n,), given as floats, as texts with all digits; null for NaN and from _IN_FULL on."""
     whole = pyarrow.array(values, mask=~(np.abs(values) < _IN_FULL))  # null also for NaN, which is not below
+    # Below _IN_FULL there are 22 digits at most.
     return whole.cast(pyarrow.decimal128(22, 0)).cast(pyarrow.string()).cast(pyarrow.large_string())
 
 

@@ -555,7 +555,8 @@ def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: s
     for value, names in sorted(names_at.items()):
         height = float(np.exp(np.interp(math.log(value), np.log(x), np.log(np.maximum(y, FLOOR)))))
         text = f"{' = '.join(names)} {short(value)}"
-        is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # the text is on the side with room
+        is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # from here to a little further right
+        # On the side with room: above a falling curve, below a rising one, or to the left for the first mark.
         side = "top right" if is_falling else "bottom right" if marks else "top left"
         marks.append(Mark(value, height, text, color, text, side))
     return marks

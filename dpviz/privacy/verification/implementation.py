@@ -427,6 +427,7 @@ class Watch:
         assert scale is not None
         size = np.maximum(np.abs(release.value), np.abs(release.output)).reshape(len(scale), -1).max(axis=1, initial=0)
         with np.errstate(divide="ignore"):
+            # 8 spacings: the noisy value and its difference from the exact one are rounded, and there is room for more.
             grid = np.maximum(_TIED, np.where(scale > 0, 8 * np.spacing(size) / scale, 0.0))[:, None]
         count, expected = self._zeros.get(release_number, (0, 0.0))
         is_drawn = ~np.isnan(units)
@@ -505,7 +506,9 @@ class Watch:
             declared = ndtr(z) if law == "standard_normal" else np.where(z < 0, tail, 1 - tail)
             empirical = np.arange(len(z) + 1) / len(z)  # before the first draw, and after each
             distance = max(float((empirical[1:] - declared).max()), float((declared - empirical[:-1]).max()))
-            yield _Test(min(1.0, 2 * math.exp(-2 * len(z) * distance**2)), release_number)
+            # By Massart's inequality.
+            p = min(1.0, 2 * math.exp(-2 * len(z) * distance**2))
+            yield _Test(p, release_number)
 
     def _dependences(self) -> Iterator[_Test]:
         """Test that products of two independent draws are positive as often as fair coins show heads.

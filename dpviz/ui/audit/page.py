@@ -125,7 +125,7 @@ def describe(auditing: Auditing) -> str:
     if auditing.family != BROKEN:
         if case.canary_name == WORST:
             return text
-        # All other canaries are the worst that are known, or more special ones, of which nothing is proven.
+        # Of no other canary is it known that it is the worst.
         note = texts.CANARIES if case.canary_name == ORDINARY else texts.UNKNOWN
         return f"{text} {note}"
     mistake = mistake_named(auditing.case)  # `auditing.case` is its name
@@ -225,8 +225,8 @@ class _Screen(Part):
             active = run_panel.bar(panel, texts.TITLE, ready, foot.container(width="content"))
         run = self.run
         with verdict:
+            _, is_outdated = run_panel.state(panel.page)
             # Otherwise the verdict describes the case.
-            is_outdated = run_panel.state(panel.page)[1]
             if self.auditing is not None and (run is None or is_outdated or not self.shows(run)):
                 st.markdown(describe(self.auditing))
             run_panel.live(panel.page, active, self._show_verdict, texts.NONE, panel.key("whole"))
@@ -283,7 +283,7 @@ class _Screen(Part):
             return
         auditing, progress, threshold = run.auditing, run.progress, self.threshold(run)
         results.note_shown(panel, auditing)
-        is_outdated = run_panel.state(panel.page)[1]
+        _, is_outdated = run_panel.state(panel.page)
         if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
         panel.heard("What the attack has found")

@@ -163,9 +163,8 @@ class _Planner(Part):
             "Split a budget": section(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
-        panel.sections(
-            parts, ANALYSES, keeps=True
-        )  # the answer about the analyses reads their controls when closed, too
+        # The controls are kept, since the answer about the analyses reads theirs also while their section is closed.
+        panel.sections(parts, ANALYSES, keeps=True)
         # The answer is above the sections, so its charts come first. The section of the analyses draws the answer about
         # them itself, if it is open.
         if head is None:
@@ -188,7 +187,7 @@ class _Planner(Part):
             return tabs.trainers(panel, means, budget, self.delta), of_means
         if name == "search":
             trainings, held_out = panel.number(tabs.TRAININGS, "trainings"), panel.number(tabs.HELD_OUT, "held_out")
-            panel.check()
+            panel.check()  # raises if one of them is empty
             return tabs.price_of_search(means, budget, int(trainings or 2), int(held_out or 1)), of_means
         target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
         panel.check()

@@ -147,7 +147,7 @@ def others(budget: Budget, delta: float) -> Shown:
                 "Protected": [f"{d.unit} ({d.model})" for d in deployments()],
                 "Published": [d.stated for d in deployments()],
                 "Note": [d.note for d in deployments()],
-                "Source": [d.source.split(" ; ")[0] for d in deployments()],
+                "Source": [d.source.split(" ; ")[0] for d in deployments()],  # the first of several
             }
         )
         links = {"Source": st.column_config.LinkColumn()}

@@ -522,7 +522,7 @@ def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
         share = min(max(response.estimate(count, people), 0.0), 1.0)
         rows[option] = (100 * share, 100 * low, 100 * high)
     groups = {"Coins of their own": rows}
-    if len(counts) == 2:
+    if len(counts) == 2:  # yes and no, as a number has three bins at least
         middle, low, high = rows["Yes"]
         error = 100 * LaplaceCounts(response.eps).error(people)
         around = (middle, max(middle - error, 0.0), min(middle + error, 100.0))
