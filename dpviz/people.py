@@ -13,27 +13,29 @@ def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndar
         among the rows of a person, by a hash of the person and of the row's number among theirs: it looks at no other
         column, and not at other people. Where the number of rows is public, that of those that remain is, too.
     """
-    position: dict[str, int] = {}  # of each person among all
+    index_of: dict[str, int] = {}  # by name
     names = map(str, np.asarray(people).tolist())
-    person = np.array([position.setdefault(name, len(position)) for name in names], dtype=np.int64)
-    counts = np.bincount(person, minlength=len(position))
-    order = np.argsort(person, kind="stable")  # the rows, person by person
-    place = np.arange(len(person)) - np.repeat(np.cumsum(counts) - counts, counts)  # of each of them among theirs
-    number = np.empty(len(person), dtype=np.uint64)
-    number[order] = place
-    has_more = counts > rows_per_person
-    starts = [_hashed(f"{seed} {name}") if more else 0 for name, more in zip(position, has_more, strict=True)]
-    by_key = np.lexsort((_mixed(np.array(starts, dtype=np.uint64)[person], number), person))
-    return np.sort(by_key[place < rows_per_person])
+    person = np.array([index_of.setdefault(name, len(index_of)) for name in names], dtype=np.int64)  # of each row
+    counts = np.bincount(person, minlength=len(index_of))  # of each person's rows
+    # With the rows sorted by person, in any order within: the number of each row among its person's, from 0.
+    number_in_order = np.arange(len(person)) - np.repeat(np.cumsum(counts) - counts, counts)
+    number = np.empty(len(person), dtype=np.uint64)  # of each row, as the table has them
+    number[np.argsort(person, kind="stable")] = number_in_order
+    has_more = counts > rows_per_person  # of all others every row is kept, in whatever order, which saves hashes
+    starts = [_hashed(f"{seed} {name}") if more else 0 for name, more in zip(index_of, has_more, strict=True)]
+    hashes = _mixed(np.array(starts, dtype=np.uint64)[person], number)
+    by_hash = np.lexsort((hashes, person))  # the rows, person by person, each person's by their hash
+    return np.sort(by_hash[number_in_order < rows_per_person])
 
 
 def _hashed(text: str) -> int:
-    """Return a hash of a text, 64 bits; any text has one."""
+    """Return a hash of a text, 64 bits; also of one that is no valid Unicode."""
     return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest())
 
 
 def _mixed(starts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Return the number numbers[i] of the random sequence (SplitMix64) that begins at starts[i], for each i, uint64."""
+    # All sums and products are modulo 2^64, as the sequence is defined.
     z = starts + (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

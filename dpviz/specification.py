@@ -191,7 +191,7 @@ class Specification(BaseModel):
             if twice:
                 raise UserError(f"{cls.__name__} got {twice[0]} twice, by position and by name.")
             values = given | values
-        with _sentences(cls):
+        with _errors_as_sentences(cls):
             super().__init__(**values)
 
     def __repr__(self) -> str:
@@ -211,7 +211,7 @@ class Specification(BaseModel):
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
         """Return pydantic's result for a mapping of values. Raises UserError for values that do not fit."""
-        with _sentences(cls):
+        with _errors_as_sentences(cls):
             return super().model_validate(obj, **options)
 
     @model_validator(mode="wrap")
@@ -228,7 +228,7 @@ class Specification(BaseModel):
         target = kind_named(value.pop("kind"))
         if not issubclass(target, cls):
             raise ValueError(f"these are settings of {target.__name__}, not of {cls.__name__}")
-        with _sentences(target):  # explained here, where the class with the broken ranges is known
+        with _errors_as_sentences(target):  # explained here, where the class with the broken ranges is known
             return handler(value) if target is cls else target.model_validate(value)
 
     def to_json(self) -> str:
@@ -356,7 +356,7 @@ def registered(base: type[Specification]) -> list[type[Specification]]:
     return [cls for _, cls in sorted(_kinds.items()) if issubclass(cls, base)]
 
 
-class _sentences:
+class _errors_as_sentences:
     """Context in which pydantic's ValidationError for values of `cls` becomes a UserError, whose sentences name label,
     range and value."""
 

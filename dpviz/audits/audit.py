@@ -403,8 +403,11 @@ class Audit:
             yield Progress(by_world[0], by_world[1], self.tuning, attack, tuple(looks), implementation)
 
     def ends(self) -> list[int]:
-        """Return the numbers of runs on each data set after which a bound is announced, ascending; they include the
-        runs on which the attack is chosen."""
+        """Return the numbers of runs on each data set after which a bound is announced.
+
+        They include the runs on which the attack is chosen, and ascend; some are equal if there are fewer other runs
+        than looks, and a bound is then announced once for all of these.
+        """
         counted = self.runs - self.tuning
         return [self.tuning + math.ceil(counted * (index + 1) / self.looks) for index in range(self.looks)]
 

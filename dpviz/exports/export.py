@@ -106,9 +106,10 @@ def _noise_and_error(p: Planned) -> str:
 
 def _row(p: Planned, relative: float) -> tuple[str, ...]:
     """Return a planned analysis `p` as a row of the report's table: name, share, spent budget, error, needed rows."""
+    assert p.share.fraction is not None  # only an analysis with a budget of its own has none
     return (
         p.statistic.name,
-        f"{short(100 * (p.share.fraction or 0.0))} %",
+        f"{short(100 * p.share.fraction)} %",
         described(p.event),
         f"{short_up(p.error)} {p.statistic.unit or 'in the unit of the column'}",
         f"{p.rows_needed(relative):,} for an error of {short(100 * relative)} % of {p.statistic.of}",

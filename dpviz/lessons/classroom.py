@@ -5,6 +5,7 @@ itself: one answer per phone and question, which is no proof of one person.
 """
 
 import json
+import math
 import secrets
 import threading
 import time
@@ -40,7 +41,7 @@ class _Bucket:
     """A number of acts that may happen at once. size : this number. every : seconds after which one comes back."""
 
     def __init__(self, size: float, every: float) -> None:
-        self._size, self._every, self._tokens, self._filled = size, every, size, -float("inf")
+        self._size, self._every, self._tokens, self._filled = size, every, size, -math.inf  # full when first used
 
     def wait(self, now: float) -> float:
         """Return the seconds until there is one, 0 if there is one now."""
@@ -49,7 +50,7 @@ class _Bucket:
         return max(0.0, (1 - self._tokens) * self._every)
 
     def take(self, now: float) -> None:
-        """Take one, which may have to come back first. Raises TooOften if there is none."""
+        """Take one. Raises TooOften if there is none until some come back."""
         seconds = self.wait(now)
         if seconds > 0:
             raise TooOften(seconds)
@@ -150,6 +151,10 @@ class OwnRun(Question):
     label: str
     ends: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        if not all(map(math.isfinite, self.ends)):
+            raise ValueError("a phone cannot show an end that is not finite")
+
     def facts(self, seat: int) -> Mapping[str, Any]:
         return {"label": self.label, "run": seat % len(self.ends) + 1, "end": self.ends[seat % len(self.ends)]}
 
@@ -220,13 +225,13 @@ def _index(answer: object, options: int) -> int:
 def _share(answer: object) -> float:
     """Return an answer that is a number from 0 to 1; raise ValueError for any other."""
     if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer <= 1:
-        raise ValueError("the answer is no number from 0 to 1")  # not a number fails both comparisons
+        raise ValueError("the answer is no number from 0 to 1")  # also for NaN, of which no comparison is true
     return float(answer)
 
 
 @dataclass(eq=False)
-class Asked:
-    """A question that the lecturer has asked.
+class Ballot:
+    """A question that the lecturer has asked, with the answers to it.
 
     number : 1 for the first of the room. answers : those that count, by seat. removed : those that count no more: their
     phones show them still, so nobody can tell whose they are. is_open : true while phones may answer. result : all that
@@ -255,7 +260,7 @@ class Room:
 
     def __init__(self, code: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.code, self.key, self.lecturer = code, secrets.token_urlsafe(16), ""
-        self.questions: list[Asked] = []
+        self.questions: list[Ballot] = []
         self.log: list[tuple[float, str, int]] = []
         self.version = self.scene = 0
         self.has_ended = False
@@ -278,7 +283,7 @@ class Room:
         return self.has_ended or self._clock() - self._opened >= LASTS
 
     @property
-    def current(self) -> Asked | None:
+    def current(self) -> Ballot | None:
         """The question that phones show; None if they are told to look up."""
         return self.questions[-1] if self._is_asking else None
 
@@ -312,16 +317,16 @@ class Room:
         and TooOften if the phone answers without end.
         """
         with self._lock:
-            seat, asked = self.seat(phone), self.current
+            seat, ballot = self.seat(phone), self.current
             if seat is None:
                 raise ValueError("this phone has not joined")
             self._paces.setdefault(seat, _Bucket(*ANSWERS)).take(self._clock())
-            if self.is_over or asked is None or asked.number != number or not asked.is_open:
+            if self.is_over or ballot is None or ballot.number != number or not ballot.is_open:
                 raise ValueError("this question is not open")
-            value = asked.question.checked(answer)
-            if seat in asked.answers or seat in asked.removed:
+            value = ballot.question.checked(answer)
+            if seat in ballot.answers or seat in ballot.removed:
                 return False
-            asked.answers[seat] = value
+            ballot.answers[seat] = value
             self._change(of_scene=False)
             return True
 
@@ -331,26 +336,26 @@ class Room:
         Raises ValueError if the phone has not joined.
         """
         with self._lock:
-            seat, asked = self.seat(phone), self.current
-            if self.is_over:
+            seat, ballot = self.seat(phone), self.current
+            if self.is_over:  # asked first, since `end` forgets seats
                 return {"scene": self.scene, "over": True}
             if seat is None:
                 raise ValueError("this phone has not joined")
-            if asked is None:
+            if ballot is None:
                 return {"scene": self.scene, "text": self._text}
-            question = asked.question
+            question = ballot.question
             state = {
                 "scene": self.scene,
-                "number": asked.number,
+                "number": ballot.number,
                 "kind": question.kind,
                 "title": question.title,
-                "open": asked.is_open,
-                "answer": asked.answers.get(seat, asked.removed.get(seat)),
+                "open": ballot.is_open,
+                "answer": ballot.answers.get(seat, ballot.removed.get(seat)),
                 **question.facts(seat),
             }
-            if asked.result is not None:
-                own = asked.by_seat(seat) if asked.by_seat else {}
-                state["result"] = {**asked.result, **own}
+            if ballot.result is not None:
+                own = ballot.by_seat(seat) if ballot.by_seat else {}
+                state["result"] = {**ballot.result, **own}
             return state
 
     def listen(self, listener: Callable[[], None], scenes_only: bool = False) -> Callable[[], None]:
@@ -374,24 +379,26 @@ class Room:
                 self._text, self._is_asking = text, False
                 self._change()
 
-    def ask(self, question: Question) -> Asked:
+    def ask(self, question: Question) -> Ballot:
         """Have phones ask a question; one that equals the last one goes on, with its answers.
 
         Raises ValueError, as `reveal` does, for numbers that phones cannot read: those that are not finite.
         """
-        json.dumps(question.facts(0), allow_nan=False)
+        json.dumps(
+            question.facts(0), allow_nan=False
+        )  # the numbers of one seat stand for all, but for own runs, which check theirs
         with self._lock:
             if not self.questions or self.questions[-1].question != question:
-                self.questions.append(Asked(len(self.questions) + 1, question))
+                self.questions.append(Ballot(len(self.questions) + 1, question))
                 self._note("asked", len(self.questions))
-            elif self._is_asking:
+            elif self._is_asking:  # phones show it already
                 return self.questions[-1]
             self._is_asking = True
             self._change()
             return self.questions[-1]
 
     def reveal(
-        self, asked: Asked, result: Mapping[str, Any], by_seat: Callable[[int], Mapping[str, Any]] | None = None
+        self, ballot: Ballot, result: Mapping[str, Any], by_seat: Callable[[int], Mapping[str, Any]] | None = None
     ) -> None:
         """Close a question, and have phones show its result.
 
@@ -402,18 +409,18 @@ class Room:
         """
         json.dumps(result, allow_nan=False)
         with self._lock:
-            if asked.is_open:
-                self._note("revealed", asked.number)
-            asked.is_open, asked.result, asked.by_seat = False, result, by_seat
+            if ballot.is_open:
+                self._note("revealed", ballot.number)
+            ballot.is_open, ballot.result, ballot.by_seat = False, result, by_seat
             self._change()
 
-    def remove_one(self, asked: Asked) -> None:
+    def remove_one(self, ballot: Ballot) -> None:
         """Remove the answer of one phone, drawn at random, from those that count."""
         with self._lock:
-            if asked.answers:
-                seat = secrets.choice(list(asked.answers))
-                asked.removed[seat] = asked.answers.pop(seat)
-                self._note("removed one", asked.number)
+            if ballot.answers:
+                seat = secrets.choice(list(ballot.answers))
+                ballot.removed[seat] = ballot.answers.pop(seat)
+                self._note("removed one", ballot.number)
                 self._change(of_scene=False)
 
     def end(self) -> None:
@@ -486,18 +493,19 @@ class Rooms:
         client : its address in the network.
         """
         room, now = self.with_code(code), self._clock()
+        # Once a phone has joined, its request is no guess.
         if room is not None and room.seat(phone) is not None:
             return room
         with self._lock:
             own = self._guesses.get(client) or _Bucket(*GUESSES)
-            for bucket in (own, self._all_guesses):
+            for bucket in (own, self._all_guesses):  # also for a right code, which is not told by letting it in
                 if bucket.wait(now) > 0:
                     raise TooOften(bucket.wait(now))
             if room is None:
                 own.take(now)
                 self._all_guesses.take(now)
                 if len(self._guesses) >= MAX_CLIENTS and client not in self._guesses:
-                    del self._guesses[next(iter(self._guesses))]  # the oldest
+                    del self._guesses[next(iter(self._guesses))]  # the address that came first
                 self._guesses[client] = own
         return room
 

@@ -263,7 +263,8 @@ class Answer:
 
     low, high : ends of an interval of the ratio that `Measure.ratio` returns.
     text : the answer, a template with these fields: `{low}` and `{high}`; `{above}` = 1/high and `{below}` = 1/low, for
-        ratios less than one; `{least}` and `{most}`, the ends in per cent.
+        ratios less than one: "{above} to {below} times lower" is "2 to 10 times lower" for low = 0.1, high = 0.5;
+        `{least}` and `{most}`, the ends in per cent.
     """
 
     text: str

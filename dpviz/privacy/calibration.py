@@ -64,7 +64,10 @@ def gaussian_events(rho: Floats, m: int, n: int, sampling: Sampling = "wor") -> 
 def _events(
     parameters: Floats, kind: type[Laplace] | type[Gaussian], m: int, n: int, sampling: Sampling
 ) -> tuple[Event, ...]:
-    """Return one release per parameter (its ε or μ on the batch); equal parameters share one object."""
+    """Return one release per parameter (its ε or μ on the batch).
+
+    Equal parameters share one object, for speed only: `events.of_each` computes a cost once per object.
+    """
     by_parameter: dict[float, Event] = {}
     for parameter in parameters.tolist():
         if parameter not in by_parameter:
@@ -238,7 +241,7 @@ def calibrate_selections(
     def excess(log_multiple: float) -> float:
         """Return ln(cost / target) for the multiple s = e^log_multiple."""
         cost = budget.selection_cost(math.exp(log_multiple) * sizes, counts)
-        return math.log(max(cost, 1e-300) / target)
+        return math.log(max(cost, 1e-300) / target)  # a cost that underflows to 0 has no logarithm
 
     guess = math.log(8 * budget.about_rho(target) / float(counts @ sizes**2)) / 2  # a selection has ρ ≤ η²/8
     if budget.total_epsilon is not None:  # basic composition: η adds up to ε

@@ -93,7 +93,7 @@ class RandomisedResponse:
     def standard_error(self, count: float, n: int) -> float:
         """Return the standard error of the estimate of these n people's share, from their reports alone.
 
-        Of yes and no it is the same for every number of reports.
+        Of yes and no it is the same for every number of reports, as q = 1 - p.
         """
         return math.sqrt(self.variance(min(max(self.estimate(count, n), 0.0), 1.0), n))
 
@@ -110,11 +110,12 @@ class RandomisedResponse:
     def error(self, n: int, confidence: float = CONFIDENCE) -> float:
         """Return an error that the estimate of n people's share keeps to with about this probability, whatever the
         share is: that of a normal distribution with the largest variance."""
+        # The variance is linear in the share, so it is largest at 0 or 1.
         return float(ndtri((1 + confidence) / 2)) * math.sqrt(max(self.variance(share, n) for share in (0.0, 1.0)))
 
     def people(self, error: float, confidence: float = CONFIDENCE) -> int:
         """Return the smallest number of people with at most this `error`."""
-        return math.ceil((self.error(1, confidence) / error) ** 2)
+        return math.ceil((self.error(1, confidence) / error) ** 2)  # the error is in proportion to 1/√n
 
 
 @dataclass(frozen=True)
@@ -148,11 +149,12 @@ class LaplaceCounts:
 
     def error(self, n: int, confidence: float = CONFIDENCE) -> float:
         """Return the error that one answer's share keeps to with exactly this probability."""
+        # P(|noise| > t) = e^(-t/b).
         return -self.scale * math.log1p(-confidence) / n
 
     def people(self, error: float, confidence: float = CONFIDENCE) -> int:
         """Return the smallest number of people with at most this `error`."""
-        return math.ceil(self.error(1, confidence) / error)
+        return math.ceil(self.error(1, confidence) / error)  # the error is in proportion to 1/n
 
 
 @lru_cache(64)
@@ -164,14 +166,17 @@ def _intervals(response: RandomisedResponse, n: int, confidence: float) -> tuple
     """
     rows = [np.convolve(_binomial(t, response.truth), _binomial(n - t, response.lie)) for t in range(n + 1)]
     chances = np.array(rows)  # P(y | t) at index [t, y]
-    order = np.argsort(-chances / np.maximum(chances.max(axis=0), np.finfo(float).tiny), axis=1, kind="stable")
+    largest = np.maximum(chances.max(axis=0), np.finfo(float).tiny)  # max P(y | ·), above 0 also where it underflows
+    order = np.argsort(-chances / largest, axis=1, kind="stable")  # of the y, for each t
     sums = np.cumsum(np.take_along_axis(chances, order, axis=1), axis=1)
+    # In this order, a y is needed as long as those before it do not add up to the confidence.
     is_needed = np.hstack([np.ones((n + 1, 1), dtype=bool), sums[:, :-1] < confidence])
     allows = np.zeros((n + 1, n + 1), dtype=bool)
     np.put_along_axis(allows, order, is_needed, axis=1)
     # The share nearest to the estimate, so that no interval is empty, not even where all probabilities underflow.
     nearest = np.clip([response.estimate(count, n) for count in range(n + 1)], 0, 1) * n
     allows[np.rint(nearest).astype(int), np.arange(n + 1)] = True
+    # For each y, the first and the last t that allows it.
     return allows.argmax(axis=0), n - allows[::-1].argmax(axis=0)
 
 

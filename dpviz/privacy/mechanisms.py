@@ -158,10 +158,10 @@ class Mechanisms:
             return Batch(event, numbers, self, self._ledger.relation)
         generators = [self._batches[r] for r in numbers]
         batch_of = partial(Batch, event, numbers, self, self._ledger.relation, size=event.m)
-        if table is not None:
+        if table is not None:  # a Poisson batch: m/n is the chance of each row, and n not the number of rows
             indices, is_taken = batches.poisson(generators, event.m / event.n, table)
             return batch_of(indices=indices, taken=is_taken)
-        if event.m * batches.MARKED >= event.n:
+        if event.m >= event.n / batches.MARKED:  # large enough that marks on all rows are less work than indices
             return batch_of(marked=batches.marked(generators, event.m, event.n))
         return batch_of(indices=batches.without_replacement(generators, event.m, event.n))
 

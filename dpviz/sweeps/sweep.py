@@ -294,7 +294,7 @@ class Sweep(Specification):
         They are ordered by data set, then by value of the second setting, then by value of the first. Raises UserError,
         naming the value or the seed, where settings do not go together.
         """
-        on_first_data = [experiment for _, experiment in self._first()]
+        on_first_data = [experiment for _, experiment in self._on_one_data_set()]
         return tuple(self._on(seed, experiment) for seed in self.data_seeds or (None,) for experiment in on_first_data)
 
     def planned(self) -> tuple[Point, ...]:
@@ -303,7 +303,7 @@ class Sweep(Specification):
         An arm without a plan at some value is left out there, with the reason. Raises UserError if no arm has a plan at
         any value, or, naming the value or the seed, where settings do not go together.
         """
-        on_first_data = [_planned(place, experiment) for place, experiment in self._first()]
+        on_first_data = [_planned(place, experiment) for place, experiment in self._on_one_data_set()]
         if all(point.experiment is None for point in on_first_data):
             first_reason, *_ = on_first_data[0].left_out.values()
             raise UserError(first_reason, title="No method has a plan")
@@ -412,8 +412,8 @@ class Sweep(Specification):
                     set_progress(step.progress)
         return step.result
 
-    def _first(self) -> list[tuple[Place, Experiment]]:
-        """Return the places of the points on one data set, with the experiment at each on the experiment's own data."""
+    def _on_one_data_set(self) -> list[tuple[Place, Experiment]]:
+        """Return the place of every point of one data set and its experiment, whose data are those of `experiment`."""
         second_values = self.second.values if self.second else (None,)
         combinations = enumerate(product(second_values, self.values))
         return [(Place(number, value, second), self._at(value, second)) for number, (second, value) in combinations]

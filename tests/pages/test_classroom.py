@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.lessons.classroom import ROOMS, Asked, Coins, Drawing, Odds, OwnRun, Room
+from dpviz.lessons.classroom import ROOMS, Ballot, Coins, Drawing, Odds, OwnRun, Room
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse, success, success_bound
 from dpviz.ui import visitors
 from dpviz.ui.learn import classroom
@@ -48,13 +48,13 @@ def press(app: AppTest, key: str) -> AppTest:
     return app
 
 
-def answer(room: Room, answers: Sequence[Any]) -> Asked:
+def answer(room: Room, answers: Sequence[Any]) -> Ballot:
     """Let as many phones answer the question that they show."""
-    asked = room.current
-    assert asked is not None
+    ballot = room.current
+    assert ballot is not None
     for seat, value in enumerate(answers):
-        assert room.answer(f"phone {seat}", asked.number, value)
-    return asked
+        assert room.answer(f"phone {seat}", ballot.number, value)
+    return ballot
 
 
 def shares(app: AppTest) -> list[int]:
@@ -83,11 +83,11 @@ def test_a_class_predicts_sees_and_learns_who_was_right(lecture: tuple[AppTest, 
     assert states(room, 1)[0]["text"]
     step(app, "steps", 2)
     assert not app.radio and not app.button(key="learn_next").disabled  # the class predicts, not the lecturer
-    asked = answer(room, [3, 3, 3, 0, 2])
+    ballot = answer(room, [3, 3, 3, 0, 2])
     app.run()
     assert "5 of 8 phones answered" in words(app) and shares(app) == [] and "result" not in states(room, 1)[0]
     press(app, "class_reveal")
-    assert shares(app) == [20, 0, 20, 60] and not asked.is_open
+    assert shares(app) == [20, 0, 20, 60] and not ballot.is_open
     told = states(room, 1)[0]["result"]
     assert told["counts"] == [1, 0, 1, 3] and "right" not in told
     step(app, "steps", 3)
@@ -95,7 +95,7 @@ def test_a_class_predicts_sees_and_learns_who_was_right(lecture: tuple[AppTest, 
     assert [state["result"]["is_right"] for state in states(room, 5)] == [True, True, True, False, False]
     assert states(room, 1)[0]["result"]["right"] == 3
     step(app, "steps", 2)
-    assert not asked.is_open and len(room.questions) == 1  # who has seen the outcome predicts no more
+    assert not ballot.is_open and len(room.questions) == 1  # who has seen the outcome predicts no more
     step(app, "steps", 4)
     assert states(room, 1)[0]["text"]
 
@@ -103,17 +103,17 @@ def test_a_class_predicts_sees_and_learns_who_was_right(lecture: tuple[AppTest, 
 def test_the_outcome_closes_a_question_that_was_not_revealed(lecture: tuple[AppTest, Room]) -> None:
     app, room = lecture
     step(app, "steps", 2)
-    asked = answer(room, [3])
+    ballot = answer(room, [3])
     step(app, "steps", 3)
-    assert not asked.is_open and shares(app) == [0, 0, 0, 100]
+    assert not ballot.is_open and shares(app) == [0, 0, 0, 100]
 
 
 def test_drawn_curves_appear_with_their_median_when_they_are_revealed(lecture: tuple[AppTest, Room]) -> None:
     app, room = lecture
     step(app, "shrink", 2)
     heights = [[0.2] * 6, [0.5] * 6, [0.6] * 6]
-    asked = answer(room, heights)
-    assert isinstance(asked.question, Drawing)
+    ballot = answer(room, heights)
+    assert isinstance(ballot.question, Drawing)
     app.run()
     figure = chart(app, "Excess loss")
     assert "Median of the class" not in json.dumps(figure)
@@ -133,8 +133,8 @@ def test_each_phone_has_a_run_of_its_own(lecture: tuple[AppTest, Room]) -> None:
     app, room = lecture
     step(app, "luck", 3)
     press(app, "class_runs")
-    asked = answer(room, [True, True, True])
-    assert isinstance(asked.question, OwnRun) and len(asked.question.ends) == 60
+    ballot = answer(room, [True, True, True])
+    assert isinstance(ballot.question, OwnRun) and len(ballot.question.ends) == 60
     app.run()
     trace = app.session_state["learn_luck_after"].job.trace
     ends = {arm: trace.series(arm, "objective_gap")[1][-1] for arm in ("DP-GD", "DP-MASG")}
@@ -163,8 +163,8 @@ def test_randomised_response_estimates_as_the_mathematics_does(lecture: tuple[Ap
     )
     assert "**" not in app.title[0].value.replace("\\*", "") and "<b>" not in app.title[0].value
     assert not app.number_input  # ε is fixed while the question is open
-    asked = answer(room, [0, 0, 0, 0, 1, 1, 0, 1])
-    question, response = cast(Coins, asked.question), RandomisedResponse(1.5)
+    ballot = answer(room, [0, 0, 0, 0, 1, 1, 0, 1])
+    question, response = cast(Coins, ballot.question), RandomisedResponse(1.5)
     assert (question.epsilon, question.truth) == (1.5, response.coin)
     app.run()
     (figure,) = charts(app).values()
@@ -181,7 +181,7 @@ def test_randomised_response_estimates_as_the_mathematics_does(lecture: tuple[Ap
     press(app, "class_reveal")
     assert states(room, 1)[0]["result"]["estimates"] == pytest.approx([estimate, 1 - estimate])
     press(app, "class_remove")
-    assert len(asked.answers) == 7 and sorted(alt[:21] for alt in charts(app)) == [
+    assert len(ballot.answers) == 7 and sorted(alt[:21] for alt in charts(app)) == [
         "Shares from 7 reports",
         "Shares from 8 reports",
     ]
@@ -196,9 +196,12 @@ def test_a_number_is_asked_in_bins_that_hold_every_number(lecture: tuple[AppTest
     app.segmented_control(key="class_kind").set_value(classroom.NUMBER).run()
     app.number_input(key="class_bins").set_value(4).run()
     app.text_input(key="class_title").set_value("How many hours?").run()
+    app.number_input(key="class_high").set_value(1.0).run()
+    assert app.button(key="class_ask").disabled  # the last edge is below the first
+    app.number_input(key="class_high").set_value(8.0).run()
     press(app, "class_ask")
-    asked = answer(room, [0, 1, 2, 3])
-    question = cast(Coins, asked.question)
+    ballot = answer(room, [0, 1, 2, 3])
+    question = cast(Coins, ballot.question)
     assert question.options == ("below 2", "2 to below 5", "5 to below 8", "8 or more")
     assert question.truth == RandomisedResponse(1.0, 4).coin
     app.run()
@@ -214,14 +217,14 @@ def test_the_odds_game_stands_against_the_best_attacker_and_the_bound(lecture: t
     press(app, "class_play")
     assert room.current is not None
     question = cast(Odds, room.current.question)
-    asked = answer(room, [list(question.present[0]), [not was_in for was_in in question.present[1]]])
+    ballot = answer(room, [list(question.present[0]), [not was_in for was_in in question.present[1]]])
     app.run()
     assert not app.metric and not charts(app)
     press(app, "class_reveal")
     class_score, best, bound = (float(text.removesuffix(" %")) for text in metrics(app).values())
     assert class_score == 50 and best == pytest.approx(100 * success(2.0), abs=0.1)
     assert bound == pytest.approx(100 * success_bound(2.0), abs=0.1)
-    assert [state["result"]["right"] for state in states(room, 2)] == [10, 0] and not asked.is_open
+    assert [state["result"]["right"] for state in states(room, 2)] == [10, 0] and not ballot.is_open
 
 
 @pytest.mark.parametrize("is_asleep", [False, True])

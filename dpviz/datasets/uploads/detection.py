@@ -28,7 +28,7 @@ from dpviz.datasets.uploads.texts import (
 from dpviz.errors import UserError
 
 _DASHES = ("-", "--", ".", "..", "*")  # missing in a column of numbers, but perhaps a class in a column of texts
-_PREVIEW_CELLS = 3  # cells of a column that are shown to the user
+_PREVIEW_CELLS, _PREVIEW_LENGTH = 3, 40  # cells of a column that are shown to the user, and characters of a cell
 _START = 65_536  # bytes of a file that show if it is a text
 _MAX_CELLS = 100_000  # cells that are looked at; of a wide table they make fewer than LOOKED_AT rows
 _SEPARATOR_LINES, _SEPARATOR_ROWS = 100, 20  # first lines, and rows that these make, by which a separator is detected
@@ -200,7 +200,8 @@ def _preview(cell: str, reading: Reading) -> str:
     """Return a cell as it would be read, for the user to look at."""
     if not cell or cell in reading.missing:
         return "missing"
-    return plain_number(cell[:40], reading.decimal)
+    # A column of texts may hold numbers, too, and other texts stay as they are.
+    return plain_number(cell[:_PREVIEW_LENGTH], reading.decimal)
 
 
 def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", ","], str]:

@@ -32,7 +32,10 @@ _FLOAT = r"^[+-]?((\d{1,15}\.?|\d*\.\d+)([eE][+-]?\d{1,2})?|\d+[eE][+-]?\d{1,2})
 _LONG = r"^[+-]?\d{16}\d*$"
 _LONGEST = 100  # characters of a number that Arrow reads
 _TRUTHS = {"true": 1.0, "false": 0.0}
-_IN_FULL = 1e22  # below it, a whole number is written with all its digits
+_IN_FULL = 1e22  # below it, a whole number that is a float is written with all its digits
+# Digits up to which a whole number that is text or an integer is written with all of them: about as many as float64
+# reaches, and far below the 4,300 from which on `int` and `str` refuse it.
+_MAX_DIGITS = 300
 Read = TypeVar("Read")  # the result of reading one cell
 
 
@@ -55,18 +58,18 @@ def as_number(value: Any) -> float:
 def class_label(value: Any) -> str:
     """Return a cell as a class: "1" for 1, 1.0 and " 1.0", "True" for true, other text without surrounding blanks.
 
-    Whole numbers of 16 digits and more keep all their digits, where they are text or integers. Those of about 300 and
-    more are written as floats, so that `int` never gets a text of more than 4,300 digits, which it refuses.
+    Whole numbers of 16 to about _MAX_DIGITS digits keep all of them, where they are text or integers; longer ones are
+    written as floats.
     """
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value))
-    if isinstance(value, (int, np.integer)) and abs(int(value)) < 10**300:
+    if isinstance(value, (int, np.integer)) and abs(int(value)) < 10**_MAX_DIGITS:
         return str(int(value))
     if isinstance(value, str):
         value = value.strip()
         if value.lower() in _TRUTHS:
             return str(value.capitalize())
-        if _WHOLE.fullmatch(value) and len(value) < 300:
+        if _WHOLE.fullmatch(value) and len(value) < _MAX_DIGITS:
             return str(int(value))
     number = as_number(value)
     if math.isnan(number):
@@ -102,6 +105,7 @@ def long_whole(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, pyarrow.Array, n
 def in_full(values: np.ndarray) -> "pyarrow.Array":
     """Return whole numbers (n,), given as floats, as texts with all digits; null for NaN and from _IN_FULL on."""
     whole = pyarrow.array(values, mask=~(np.abs(values) < _IN_FULL))  # null also for NaN, which is not below
+    # Below _IN_FULL there are 22 digits at most.
     return whole.cast(pyarrow.decimal128(22, 0)).cast(pyarrow.string()).cast(pyarrow.large_string())
 
 

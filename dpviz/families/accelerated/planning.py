@@ -36,6 +36,7 @@ def estimated(problem: LinearModel, tables: Mapping[str, np.ndarray] = NO_TABLES
 
     tables : uploaded tables by identity. Raises UserError if one is missing.
     """
+    # The value of the query as it is, without the noise of a release.
     (largest_eigenvalue,) = _without_smoothness(problem).build(tables).curvature().value
     return problem.smoothness_of(float(largest_eigenvalue))
 

@@ -70,13 +70,15 @@ class Advice:
         return " ".join(sentences)
 
     def _noise_and_bias(self) -> str:
-        """Return a sentence that compares the noise with the bias at the level."""
+        """Return a sentence that compares the noise with the bias at the level; "it" in it is the noise."""
         if self.balance < MIN_LEVEL:
             return (
                 f"The planned bias would be as short at {short(self.balance)}, but runs on the page's first "
                 f"problem gained nothing below {short(self.level)}."
             )
         if self.balance > MAX_LEVEL:
+            # The noise hides the bias at levels below the balance; but a level is a promise of the process, not of the
+            # data, and beyond MAX_LEVEL it is not reliable.
             limit = f"up to {short_down(self.balance)}" if self.balance < 1 else "of any size"
             return f"It would hide more bias, {limit}, but then the process is trusted with most of the gradient."
         return (

@@ -517,13 +517,19 @@ def _marks(marks: Sequence[Mark], scale: Scale) -> list[dict[str, Any]]:
     """Return one trace with all marks; empty without marks."""
     if not marks:
         return []
-    texts, labels = [mark.text for mark in marks], [mark.label for mark in marks]
-    text_options: dict[str, Any] = {"mode": "markers", "text": texts, "hovertemplate": "%{text}<extra></extra>"}
-    if any(labels):
-        text_options = {"mode": "markers+text", "text": labels, "hovertext": texts, "cliponaxis": False}
-        text_options |= {"hovertemplate": "%{hovertext}<extra></extra>"}
+    hover_texts, labels = [mark.text for mark in marks], [mark.label for mark in marks]
+    if any(labels):  # then "text" is what is drawn next to the marks, so that the hover text needs a field of its own
         centred = ("top center", "bottom center")
-        text_options |= {"textposition": [mark.side or centred[i % 2] for i, mark in enumerate(marks)]}
+        text_options: dict[str, Any] = {
+            "mode": "markers+text",
+            "text": labels,
+            "textposition": [mark.side or centred[i % 2] for i, mark in enumerate(marks)],
+            "cliponaxis": False,
+            "hovertext": hover_texts,
+            "hovertemplate": "%{hovertext}<extra></extra>",
+        }
+    else:
+        text_options = {"mode": "markers", "text": hover_texts, "hovertemplate": "%{text}<extra></extra>"}
     return [
         {
             "type": "scatter",
@@ -549,7 +555,8 @@ def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: s
     for value, names in sorted(names_at.items()):
         height = float(np.exp(np.interp(math.log(value), np.log(x), np.log(np.maximum(y, FLOOR)))))
         text = f"{' = '.join(names)} {short(value)}"
-        is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # the text is on the side with room
+        is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # from here to a little further right
+        # On the side with room: above a falling curve, below a rising one, or to the left for the first mark.
         side = "top right" if is_falling else "bottom right" if marks else "top left"
         marks.append(Mark(value, height, text, color, text, side))
     return marks

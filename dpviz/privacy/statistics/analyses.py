@@ -94,6 +94,9 @@ class Statistic(Specification):
     unit : unit of its error; empty if it is that of the column.
     column : name of the column that it reads; empty if that is its own name.
     whole : True if released numbers are rounded to whole ones after the noise was added, which costs nothing.
+
+    In its methods, scale : of the noise, in the unit of the numbers that get it. rows : n. relation : the neighbouring
+    relation.
     """
 
     title: ClassVar[str] = ""
@@ -380,7 +383,8 @@ class Sum(ByGroup, Ranged):
         return f"{super().asked}{self.in_groups}"
 
     def sampling_error(self, rows: int) -> float:
-        if self.groups:  # what a row adds to the sum of a group is 0, or within [a, b]
+        # What a row adds to the sum of a group is 0, or within [a, b]; half of that range is the largest deviation.
+        if self.groups:
             return _NORMAL * (max(self.highest, 0.0) - min(self.lowest, 0.0)) / 2 * math.sqrt(rows)
         return _NORMAL * self._deviation * math.sqrt(rows)
 
@@ -414,7 +418,7 @@ class Mean(ByGroup, Ranged):
         return "b − a"
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
-        if relation == "add/remove-one":  # two numbers move by at most h
+        if relation == "add/remove-one":  # two numbers move by at most h, half of the width
             return self.width / {"l1": 1.0, "l2": math.sqrt(2), "linf": 2.0, "range": 1.0}[norm]
         if self.groups:  # four numbers by at most h, or one by at most 2h
             return self.width * (2.0 if norm in ("l1", "range") else 1.0)
@@ -448,7 +452,9 @@ class Mean(ByGroup, Ranged):
 
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
         if self.is_ratio(relation):
+            # The scale is the same in a table of any size.
             return max(1, math.ceil(self.values * ratio_bound(noise, scale) / (relative * self.width)))
+        # The scale is in proportion to 1/n, as the sensitivity is.
         return max(1, math.ceil(self.error(noise, scale, rows, relation) * rows / (relative * self.width)))
 
 
@@ -778,8 +784,9 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smal
             _event(statistic, statistic.mechanism(noise), error, plan)
             for statistic, error in zip(plan.statistics, errors, strict=True)
         )
+        # Under (ε, δ), where costs do not add up, shares are of ρ.
         costs = [budget.cost((event,)) if budget.adds_up else per_event.rho(event) for event in events]
-        weights = [max(cost / max(costs), 1e-6) for cost in costs]
+        weights = [max(cost / max(costs), 1e-6) for cost in costs]  # 1e-6: the smallest that a statistic may have
         weighted = (s.replaced(weight=weight) for s, weight in zip(plan.statistics, weights, strict=True))
         options.append((budget.spent(events), plan.replaced(noise=noise, statistics=tuple(weighted))))
     spent, shared = min(options, key=lambda option: option[0])
@@ -834,17 +841,17 @@ def released(
 
 def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: int) -> None:
     """Raise UserError unless no person has more rows than the plans allow; `people` must have as many rows."""
-    most = min(p.rows_per_person for p in planned)
-    if people is None and most == 1:
+    max_rows = min(p.rows_per_person for p in planned)
+    if people is None and max_rows == 1:
         return
     if people is None or np.shape(people) != (rows,):
         raise UserError(
-            f"Give `people`: the person of each of the rows. The plan is for people with up to {most:,} rows.",
+            f"Give `people`: the person of each of the rows. The plan is for people with up to {max_rows:,} rows.",
             title="Whose rows are these?",
         )
-    if np.unique(np.asarray(people), return_counts=True)[1].max(initial=0) > most:
+    if np.unique(np.asarray(people), return_counts=True)[1].max(initial=0) > max_rows:
         raise UserError(
-            f"Somebody has more rows than the {most:,} of the plan. Keep `rows_kept(people, {most})` of the "
+            f"Somebody has more rows than the {max_rows:,} of the plan. Keep `rows_kept(people, {max_rows})` of the "
             "table, and plan with their number.",
             title="Too many rows of one person",
         )
@@ -861,7 +868,8 @@ def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any
     release = mechanisms.laplace if planned.noise == "laplace" else mechanisms.gaussian
     noisy = release(query, event)[0]
     if isinstance(statistic, Ranged) and statistic.is_ratio(planned.relation):
-        total, count = noisy.reshape(2, statistic.values)
+        total, count = noisy.reshape(2, statistic.values)  # as `computed` orders them
+        # A noisy count that is not positive says nothing: then the mean is the middle of the range.
         ratio = np.where(count > 0, np.clip(total / np.where(count > 0, count, 1.0), -1, 1), 0.0)
         means = (statistic.lowest + statistic.highest) / 2 + statistic.width / 2 * ratio
         return means if statistic.values > 1 else means.item()
@@ -895,7 +903,7 @@ def computed(statistic: Statistic, column: np.ndarray, relation: Relation = "rep
     (2,), with the middle c and half the width h of the range. With G groups the column is (n, 2), and each of these
     numbers is (G,), one after the other.
     """
-    groups = np.zeros(len(column))
+    groups = np.zeros(len(column))  # without groups, all rows are in one
     if isinstance(statistic, ByGroup) and statistic.groups:
         is_declared = (column[:, 1] >= 0) & (column[:, 1] < statistic.values)
         column, groups = column[is_declared].T
@@ -980,7 +988,7 @@ def _cell_numbers(cells: "pd.Series[Any]") -> np.ndarray:
 
 
 def _holds(values: np.ndarray, comparison: str, operands: Sequence[float | str]) -> np.ndarray:
-    """Return for each of the values (n,) if it satisfies the condition of a count."""
+    """Return true for each of the values (n,) that satisfies the condition of a count."""
     match comparison:
         case "<":
             return values < operands[0]

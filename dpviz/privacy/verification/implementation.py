@@ -427,6 +427,7 @@ class Watch:
         assert scale is not None
         size = np.maximum(np.abs(release.value), np.abs(release.output)).reshape(len(scale), -1).max(axis=1, initial=0)
         with np.errstate(divide="ignore"):
+            # 8 spacings: the noisy value and its difference from the exact one are rounded, and there is room for more.
             grid = np.maximum(_TIED, np.where(scale > 0, 8 * np.spacing(size) / scale, 0.0))[:, None]
         count, expected = self._zeros.get(release_number, (0, 0.0))
         is_drawn = ~np.isnan(units)
@@ -475,10 +476,12 @@ class Watch:
                 yield release_number, law, draws
 
     def _columns(self) -> list[tuple[int, np.ndarray]]:
-        """Return, for each entry of each release, the release's number and the draws (runs,); nan in runs without
-        it."""
+        """Return, for each entry of each release, the release's number and the draws (runs,).
+
+        They are nan in runs without it, so that an index is the same run in all of them.
+        """
         columns = []
-        for (release_number, *_), chunks in sorted(self._draws.items()):
+        for (release_number, _law, _width), chunks in sorted(self._draws.items()):
             columns += [(release_number, column) for column in _of_all_runs(chunks, self._runs, np.nan).T]
         return columns
 
@@ -503,7 +506,9 @@ class Watch:
             declared = ndtr(z) if law == "standard_normal" else np.where(z < 0, tail, 1 - tail)
             empirical = np.arange(len(z) + 1) / len(z)  # before the first draw, and after each
             distance = max(float((empirical[1:] - declared).max()), float((declared - empirical[:-1]).max()))
-            yield _Test(min(1.0, 2 * math.exp(-2 * len(z) * distance**2)), release_number)
+            # By Massart's inequality.
+            p = min(1.0, 2 * math.exp(-2 * len(z) * distance**2))
+            yield _Test(p, release_number)
 
     def _dependences(self) -> Iterator[_Test]:
         """Test that products of two independent draws are positive as often as fair coins show heads.

@@ -239,7 +239,7 @@ class PolytopeRegression(games.GameSpecification):
             lipschitz=lipschitz,
             oscillation_x=oscillation,
             oscillation_y=0.0,
-            change_x=2 * lipschitz,
+            change_x=2 * lipschitz,  # the oscillation is less where vertices are near each other, but far from 0
             smoothness=smoothness,
             smoothness_x=smoothness,
             # F is within 0 and bound²/2; and as F is convex, its values differ by at most the gradient's oscillation.
@@ -387,16 +387,17 @@ def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[f
 def _facts(
     d_x: int, lipschitz: float, smoothness: float, largest_gap: float, sizes: Mapping[str, Any]
 ) -> games.GameFacts:
-    """Return the facts of a game without an opponent.
+    """Return the facts of a game without an opponent: y has a single vertex.
 
-    lipschitz : bound on the coordinates of one row's gradient. largest_gap : largest difference of two values of F.
+    d_x : number of vertices. lipschitz : L₀, bound on the size of each coordinate of one row's gradient.
+    smoothness : L₁ of one row's function. largest_gap : largest difference of two values of F.
     sizes : the facts from `_sizes`.
     """
     return games.GameFacts(
         d=d_x + 1,
         d_x=d_x,
         lipschitz=lipschitz,
-        oscillation_x=2 * lipschitz,
+        oscillation_x=2 * lipschitz,  # also for `change_x`, which is the oscillation where it is not given
         oscillation_y=0.0,
         smoothness=smoothness,
         smoothness_x=smoothness,

@@ -14,7 +14,7 @@ from dpviz.audits.one_run import OneRunVerdict
 from dpviz.execution.auditing import BROKEN, Auditing, mistake_named
 from dpviz.execution.runner import Job
 from dpviz.families.accelerated.audits import ONE_RUN
-from dpviz.lessons.classroom import Asked
+from dpviz.lessons.classroom import Ballot
 from dpviz.numbers import short_down, short_up
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.verification.broken import Quieter
@@ -123,12 +123,16 @@ def describe(auditing: Auditing) -> str:
     case = auditing.audit.case
     text = f"**The case.** {case.canary}"
     if auditing.family != BROKEN:
-        note = {WORST: "", ORDINARY: f" {texts.CANARIES}"}.get(case.canary_name, f" {texts.UNKNOWN}")
-        return text + note
-    mistake = mistake_named(auditing.case)
+        if case.canary_name == WORST:
+            return text
+        # Of no other canary is it known that it is the worst.
+        note = texts.CANARIES if case.canary_name == ORDINARY else texts.UNKNOWN
+        return f"{text} {note}"
+    mistake = mistake_named(auditing.case)  # `auditing.case` is its name
     if auditing.mended:
         return f"{text} This is “{mistake.title}” without the mistake."
     catch = {"attack": "the attack catches", "tests": "the tests of the implementation catch"}[mistake.by]
+    # `Broken.runs` is chosen so, for the budget that the mistake claims to keep.
     sufficient = f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {catch} it in 99 of 100 audits."
     return f"{text}  \n**The mistake.** {mistake.mistake} {sufficient}"
 
@@ -221,27 +225,27 @@ class _Screen(Part):
             active = run_panel.bar(panel, texts.TITLE, ready, foot.container(width="content"))
         run = self.run
         with verdict:
+            _, is_outdated = run_panel.state(panel.page)
             # Otherwise the verdict describes the case.
-            is_outdated = run_panel.state(panel.page)[1]
             if self.auditing is not None and (run is None or is_outdated or not self.shows(run)):
                 st.markdown(describe(self.auditing))
             run_panel.live(panel.page, active, self._show_verdict, texts.NONE, panel.key("whole"))
         with foot:
             link = st.container(width="content")
         is_hidden = run is not None and not self.shows(run)  # as the visitor has not placed a threshold yet
-        room, asked = classroom.room(), self.asked
+        room, ballot = classroom.room(), self.ballot
         if run is not None and run.progress is not None and is_hidden and not active:
             if room is None:
                 results.ask_threshold(panel, run.auditing, run.progress)
             elif len(run.progress.present) >= run.progress.tuning:
-                asked = room.ask(results.class_question(run.progress))
+                ballot = room.ask(results.class_question(run.progress))
                 results.ask_class(panel, run.auditing, run.progress)
         if room is not None:
             reveal = None
-            if run is not None and run.progress is not None and asked is not None:
-                reveal = partial(results.reveal_class, panel, room, run.auditing, run.progress, asked)
+            if run is not None and run.progress is not None and ballot is not None:
+                reveal = partial(results.reveal_class, panel, room, run.auditing, run.progress, ballot)
             with head:
-                classroom.bar(room, asked, reveal)
+                classroom.bar(room, ballot, reveal)
         if not self.again:
             panel.say_unread()
         self._sections()
@@ -255,13 +259,13 @@ class _Screen(Part):
         return run if isinstance(run, AuditRun) else None
 
     @property
-    def asked(self) -> Asked | None:
+    def ballot(self) -> Ballot | None:
         """The question for thresholds that the visitor's class has been asked about this audit; None without one."""
         room, run = classroom.room(), self.run
         if room is None or not room.questions or run is None or run.progress is None:
             return None
-        question, asked = results.class_question(run.progress), room.questions[-1]
-        return asked if asked.question == question else None
+        question, ballot = results.class_question(run.progress), room.questions[-1]
+        return ballot if ballot.question == question else None
 
     def shows(self, run: AuditRun) -> bool:
         """Return true if the visitor may see the results of a run: at once, or after having placed a threshold."""
@@ -279,7 +283,7 @@ class _Screen(Part):
             return
         auditing, progress, threshold = run.auditing, run.progress, self.threshold(run)
         results.note_shown(panel, auditing)
-        is_outdated = run_panel.state(panel.page)[1]
+        _, is_outdated = run_panel.state(panel.page)
         if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
         panel.heard("What the attack has found")
@@ -295,9 +299,9 @@ class _Screen(Part):
         if progress is not None:
             with chart_column:
                 results.show(panel, "roc", results.rates_chart(auditing, progress, threshold))
-                asked = self.asked
-                if asked is not None and not asked.is_open:
-                    results.show_class(progress, asked)
+                ballot = self.ballot
+                if ballot is not None and not ballot.is_open:
+                    results.show_class(progress, ballot)
 
     def _sections(self) -> None:
         """Draw the bar of sections, and the open one."""

@@ -10,7 +10,7 @@ import streamlit as st
 
 from dpviz.audits.audit import Attack, Progress, Verdict
 from dpviz.execution.auditing import Auditing, rates
-from dpviz.lessons.classroom import Asked, Room, Threshold
+from dpviz.lessons.classroom import Ballot, Room, Threshold
 from dpviz.numbers import short, short_down, short_up
 from dpviz.plots import audit_figures, class_figures
 from dpviz.plots.elements.chart import Chart
@@ -355,25 +355,25 @@ def class_question(progress: Progress) -> Threshold:
     return Threshold("Where is your threshold? You say D for every run that scores more.", bars, "Score", tuple(ticks))
 
 
-def class_thresholds(progress: Progress, asked: Asked) -> np.ndarray:
+def class_thresholds(progress: Progress, ballot: Ballot) -> np.ndarray:
     """Return the thresholds that phones have placed, (phones,)."""
     edges = bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
-    return np.asarray(edges[0] + np.array(list(asked.answers.values())) * (edges[-1] - edges[0]))
+    return np.asarray(edges[0] + np.array(list(ballot.answers.values())) * (edges[-1] - edges[0]))
 
 
-def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progress, asked: Asked) -> None:
+def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progress, ballot: Ballot) -> None:
     """Fix the median threshold of a class as the visitor's, and have phones show the attacker's; for a callback.
 
     Nothing happens before a phone has placed one.
     """
-    if asked.answers:
-        _fix_threshold(panel, auditing.to_json(), float(np.median(class_thresholds(progress, asked))))
+    if ballot.answers:
+        _fix_threshold(panel, auditing.to_json(), float(np.median(class_thresholds(progress, ballot))))
         best = {}
         if progress.attack is not None:
             edges = bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
             share = (progress.attack.threshold - edges[0]) / (edges[-1] - edges[0])
             best = {"best": float(np.clip(share, 0, 1))}
-        room.reveal(asked, best)
+        room.reveal(ballot, best)
 
 
 def ask_class(panel: Panel, auditing: Auditing, progress: Progress) -> None:
@@ -382,9 +382,9 @@ def ask_class(panel: Panel, auditing: Auditing, progress: Progress) -> None:
     show(panel, "scores", scores(auditing, progress, None, practice=True))
 
 
-def show_class(progress: Progress, asked: Asked) -> None:
+def show_class(progress: Progress, ballot: Ballot) -> None:
     """Draw the thresholds of a class, which are revealed, and the attacker's."""
-    thresholds = class_thresholds(progress, asked)
+    thresholds = class_thresholds(progress, ballot)
     turns = {} if progress.attack is None else {"attacker's threshold": progress.attack.threshold}
     figure = class_figures.ends({"the class": thresholds}, "Score of a run", log=False, turns=turns)
     st.markdown(f"**{len(thresholds)} phones have placed a threshold.** Their median is “your threshold”.")

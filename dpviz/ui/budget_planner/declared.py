@@ -10,7 +10,7 @@ from dpviz.ui.budget_planner.editing import harmless
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _COMPARISON = re.compile(r"\s+is one of\s+|<=|>=|!=|<>|==|[=≠<≤>≥]")
-_BY = re.compile(r"(?:^|\s+)by\s+(?=[^:]+:)")
+_BY = re.compile(r"(?:^|\s+)by\s+(?=[^:]+:)")  # with a column and a colon after it
 _WRITTEN = {"<=": "≤", ">=": "≥", "!=": "≠", "<>": "≠", "==": "="}
 
 
@@ -64,7 +64,7 @@ def _condition(text: str) -> dict[str, Any]:
 
 
 def _groups(text: str) -> dict[str, Any]:
-    """Return column and groups of a statistic by groups."""
+    """Return column and groups of a statistic by groups. text : what follows a match of _BY, which demands a colon."""
     column, keys = _split(text, re.compile(":"), 1)
     groups = tuple(_text(part) for part in _split(keys, re.compile(";")))
     if len(groups) < 2 or not all(groups):
@@ -96,10 +96,13 @@ def _text(part: str) -> str:
     return part[1:-1].replace('""', '"') if _QUOTED.fullmatch(part) else part
 
 
-def _split(text: str, separator: re.Pattern[str], most: int = 0) -> list[str]:
-    """Return the parts of a text between separators that are not in quotes; `most` of them, if not 0."""
-    places = [match.span() for match in separator.finditer(_masked(text))][: most or None]
-    begins, ends = [0, *(end for _, end in places)], [*(start for start, _ in places), len(text)]
+def _split(text: str, separator: re.Pattern[str], max_splits: int = 0) -> list[str]:
+    """Return the parts of a text between separators that are not in quotes.
+
+    max_splits : number of separators, from the first, at which it is split at most; 0 for all.
+    """
+    spans = [match.span() for match in separator.finditer(_masked(text))][: max_splits or None]
+    begins, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
     return [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
 

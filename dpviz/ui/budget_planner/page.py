@@ -134,7 +134,7 @@ class _Planner(Part):
         """
         panel, delta = self.panel, self.delta
         max_error, question = float(self.wanted[analyses.WANTED.name] or 0.0), self.question
-        head = answer if self.about == "statistics" else None
+        head = answer if self.about == "statistics" else None  # place of the answer if it is about the analyses
         of_means = view.of_means(means, budget)
         planned: Releases | None = of_means
 
@@ -146,7 +146,7 @@ class _Planner(Part):
 
             def show_section() -> None:
                 nonlocal planned
-                planned = otherwise
+                planned = otherwise  # until `draw` returns; `in_place` draws an error that it raises
                 with in_place():
                     figures, planned = draw()
                     self.figures += figures
@@ -154,6 +154,7 @@ class _Planner(Part):
 
             return show_section
 
+        # Only the open section is called, and so decides on `planned`.
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: section(lambda: analyses.view(panel, means, budget, delta, max_error, head, question)),
             SOLVED: section(lambda: self._solve(means, budget, max_error), of_means),
@@ -162,8 +163,10 @@ class _Planner(Part):
             "Split a budget": section(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
+        # The controls are kept, since the answer about the analyses reads theirs also while their section is closed.
         panel.sections(parts, ANALYSES, keeps=True)
-        # The section of the analyses draws the answer about them itself, if it is open.
+        # The answer is above the sections, so its charts come first. The section of the analyses draws the answer about
+        # them itself, if it is open.
         if head is None:
             self.figures = accuracy.answer(panel, means, budget, max_error, answer, question == "rows") + self.figures
         elif not panel.shows(ANALYSES):
@@ -184,7 +187,7 @@ class _Planner(Part):
             return tabs.trainers(panel, means, budget, self.delta), of_means
         if name == "search":
             trainings, held_out = panel.number(tabs.TRAININGS, "trainings"), panel.number(tabs.HELD_OUT, "held_out")
-            panel.check()
+            panel.check()  # raises if one of them is empty
             return tabs.price_of_search(means, budget, int(trainings or 2), int(held_out or 1)), of_means
         target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
         panel.check()

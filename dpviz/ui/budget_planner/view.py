@@ -147,7 +147,7 @@ def others(budget: Budget, delta: float) -> Shown:
                 "Protected": [f"{d.unit} ({d.model})" for d in deployments()],
                 "Published": [d.stated for d in deployments()],
                 "Note": [d.note for d in deployments()],
-                "Source": [d.source.split(" ; ")[0] for d in deployments()],
+                "Source": [d.source.split(" ; ")[0] for d in deployments()],  # the first of several
             }
         )
         links = {"Source": st.column_config.LinkColumn()}
@@ -226,8 +226,9 @@ def attack_chart(panel: Panel, budget: Budget, means: NoisyMeans, planned: Relea
     if planned is not None and planned.events:
         name, curve = planned.name, tradeoffs.tradeoff(planned.events, rates)
         advantage = tradeoffs.advantage(planned.events)
-        right = f"right in at most {short_up(50 * (1 + advantage))} of 100 such cases"
-        sentence = f"Of {name}, as a whole: {right}."
+        # A case: a coin decides whether the rows are changed; the best guess is right in (1 + advantage)/2 of them.
+        right = short_up(50 * (1 + advantage))
+        sentence = f"Of {name}, as a whole: right in at most {right} of 100 such cases."
     unit = "one row" if means.rows_per_person == 1 else "the rows of one person"
     relation = planned.relation if planned else means.relation
     change = "replaced" if relation == "replace-one" else "added or removed"

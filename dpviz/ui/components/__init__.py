@@ -133,7 +133,7 @@ def awaited(key: str) -> None:
 
     Meanwhile the tab fetches the plotting library, which may take longer than the computation of the first figure.
     """
-    _plot(key, 1)
+    _plot(key, height=1)  # the least that a part can have
 
 
 def slider(
@@ -176,13 +176,15 @@ def stops(key: str, group: str, settings: str, packed: str = "") -> None:
     component(key=key, data={"packed": packed, "group": group, "settings": settings, "module": module}, height=1)
 
 
-def pack_stops(slider: str, settings: Sequence[str], lines: Sequence[str], charts: Mapping[str, Sequence[str]]) -> str:
+def pack_stops(
+    slider: str, settings: Sequence[str], guarantees: Sequence[str], charts: Mapping[str, Sequence[str]]
+) -> str:
     """Return the guarantee and the charts of a page at every stop of a slider as one compressed text.
 
     slider : key of the slider. settings : for each stop, the text that identifies the page's settings there.
-    lines : for each stop, the guarantee as text. charts : by key of a chart, the figure at each stop as JSON.
+    guarantees : for each stop, the guarantee as text. charts : by key of a chart, the figure at each stop as JSON.
     """
-    text = json.dumps({"slider": slider, "settings": settings, "lines": lines, "charts": charts})
+    text = json.dumps({"slider": slider, "settings": settings, "lines": guarantees, "charts": charts})
     return b64encode(zlib.compress(text.encode())).decode()
 
 

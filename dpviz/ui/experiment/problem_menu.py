@@ -175,7 +175,8 @@ class ProblemMenu:
     expanders : titles of the expanders with the other settings of the problem, below the data; "" draws them without an
     expander. Errors of the problem are drawn in the last one.
     leading : a setting of the data that is drawn above the picture, in the place of the number of steps.
-    upload_defaults : settings that have another default on a visitor's own file, as {name: (usual default, that one)}.
+    upload_defaults : settings of the problem that have another default on a visitor's own file, as {name: (usual
+    default, that one)}; only such whose control has no prefix.
 
     Three functions let a page add to this.
     more : `(panel, kind of problem, values)`, draws controls below the last settings and returns their values by name.
@@ -367,5 +368,6 @@ class ProblemMenu:
             return
         for name, (usual, on_file) in self.upload_defaults.items():
             old_default, new_default = (on_file, usual) if was_upload else (usual, on_file)
+            # The name of the setting is that of its control: see `upload_defaults`.
             if st.session_state.get(panel.key(name)) == old_default:
                 st.session_state[panel.key(name)] = new_default

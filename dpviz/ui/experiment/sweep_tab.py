@@ -198,12 +198,13 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
 
     where : a text on the value of the second setting, "" without one.
     """
-    metric, log_x = _label(sweep, result), setting.logarithmic and sweep.values[0] > 0
+    metric = _label(sweep, result)
+    log_x = setting.logarithmic and sweep.values[0] > 0  # the values ascend, so then all are positive
     # The method whose crossings with others are marked, as chosen in `_sweep`.
     compared = st.session_state.get(panel.key(f"{PREFIX}_compared"), "")
     privacy, publishing = status(sweep, result)
     band = "Median" if sweep.experiment.replicates == 1 and sweep.data_sets == 1 else "Median and 10-90 % band"
-    bars = (
+    crossing_bars = (  # along the axis of the setting
         "from the least to the largest over the data sets" if sweep.data_sets > 1 else "a 95 % interval over the runs"
     )
     slopes = " Slopes are those of straight lines on these axes, with 95 % intervals." if log_x else ""
@@ -219,7 +220,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
         figure,
         f"{metric} against {_lower(setting)}{where}",
         f"{metric} against {_lower(setting)}{where}, one line per method; crossovers are marked",
-        f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross, bars {bars}. "
+        f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross, bars {crossing_bars}. "
         f"{publishing}",
         privacy,
     )

@@ -7,6 +7,7 @@ estimate, or its own runs, grow.
 
 import html
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ import streamlit as st
 from dpviz.lessons.classroom import (
     MAX_PHONES,
     ROOMS,
-    Asked,
+    Ballot,
     Choice,
     Coins,
     Drawing,
@@ -103,18 +104,18 @@ def _new() -> None:
 
 
 def bar(
-    current: Room, asked: Asked | None = None, reveal: Callable[[], None] | None = None, onward: Sequence[Any] = ()
+    current: Room, ballot: Ballot | None = None, reveal: Callable[[], None] | None = None, onward: Sequence[Any] = ()
 ) -> None:
     """Draw the bar of a class: its address, the number of answers, and buttons.
 
-    asked : the question of this page, if phones have it. reveal : is called by the button that reveals its answers,
+    ballot : the question of this page, if phones have it. reveal : is called by the button that reveals its answers,
     None to draw none. onward : a function that goes to the next step, with its arguments; empty for none.
     """
     with st.container(key="class_bar", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{current.code}** · {plain(_short(_address(current)))}", width="content")
-        _watch("class_look", current, partial(_count, current, asked))
+        _watch("class_look", current, partial(_count, current, ballot))
         if reveal is not None:
-            is_closed = asked is None or not asked.is_open
+            is_closed = ballot is None or not ballot.is_open
             icon = ":material/visibility:"
             st.button("Reveal", key="class_reveal", icon=icon, type="primary", disabled=is_closed, on_click=reveal)
         if onward:
@@ -128,10 +129,10 @@ def bar(
             st.button("End class", key="class_end", type="primary", on_click=_end, args=(current,))
 
 
-def _count(current: Room, asked: Asked | None) -> float:
+def _count(current: Room, ballot: Ballot | None) -> float:
     """Draw the number of phones, and of answers to the question on this page; return the seconds to the next look."""
     total = f"{current.phones} phone{'s' if current.phones != 1 else ''}"
-    text = total if asked is None else f"{len(asked.answers)} of {total} answered"
+    text = total if ballot is None else f"{len(asked.answers)} of {total} answered"
     st.markdown(f":material/smartphone: {text}", width="content")
     return EVERY
 
@@ -152,7 +153,7 @@ def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
 
 
 def _end(current: Room) -> None:
-    """End the class; from a page of its own go to the list of lessons; for a callback."""
+    """End the class, and go to the list of lessons if a page of the class is open; for a callback."""
     current.end()
     for stored in (visitors.here().notes, st.session_state):
         for name in [name for name in stored if f"{name}_".startswith(f"{KEY}_")]:
@@ -226,8 +227,9 @@ strong {{ font-size: 40pt; letter-spacing: .2em }}</style>
 
 
 def _points(curve: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """Return a curve with at most about MAX_POINTS of its points, as phones draw it."""
-    few = [*curve[:: -(-len(curve) // MAX_POINTS)], curve[-1]]
+    """Return a curve with at most MAX_POINTS of its points, and the last one, as phones draw it."""
+    every = math.ceil(len(curve) / MAX_POINTS)
+    few = [*curve[::every], curve[-1]]
     return tuple((round(across, 4), round(up, 4)) for across, up in few)
 
 
@@ -262,43 +264,43 @@ class Poll:
         return Drawing(title, self.sheet.handles, old_curve, *titles, tuple(x.ticks), tuple(y.ticks))
 
     @property
-    def asked(self) -> Asked | None:
+    def ballot(self) -> Ballot | None:
         """The question as the class has last been asked it; None if it was not."""
-        return next((asked for asked in reversed(self.room.questions) if asked.question == self.question), None)
+        return next((ballot for ballot in reversed(self.room.questions) if ballot.question == self.question), None)
 
     @property
     def is_revealed(self) -> bool:
         """True if the answers may be on the projector."""
-        return self.asked is not None and not self.asked.is_open
+        return self.ballot is not None and not self.ballot.is_open
 
     def reveal(self) -> None:
         """Close the question, and have phones and the projector show the class's answers, but not the right one."""
-        if self.asked is not None:
-            self.room.reveal(self.asked, self._result())
+        if self.ballot is not None:
+            self.room.reveal(self.ballot, self._result())
 
     def tell(self) -> None:
         """Close the question, and have each phone show the right answer, and whether it was the phone's."""
-        asked, right = self.asked, self.right
-        if asked is not None and "right" not in (asked.result or {}):
+        ballot, right = self.ballot, self.right
+        if ballot is not None and "right" not in (ballot.result or {}):
             answers = self.answers
             result = {"right": right, "text": f"It was “{self.lesson.answers[right].words}”: {self.outcome}."}
             if self.sheet is not None:
                 x, y = self.sheet.x, self.sheet.y
                 new = self.lesson.measure.curves(self.after)[0]
                 result["curve"] = _points(list(zip(x.place(new.x).tolist(), y.place(new.y).tolist(), strict=True)))
-            self.room.reveal(asked, self._result() | result, lambda seat: {"is_right": answers.get(seat) == right})
+            self.room.reveal(ballot, self._result() | result, lambda seat: {"is_right": answers.get(seat) == right})
 
     def _result(self) -> dict[str, Any]:
         """Return the answers of the class as phones show them: how often each was chosen, or the median drawing."""
-        if self.asked is not None and self.sheet is not None and self.asked.answers:
-            return {"median": np.median(list(self.asked.answers.values()), axis=0).round(4).tolist()}
+        if self.ballot is not None and self.sheet is not None and self.ballot.answers:
+            return {"median": np.median(list(self.ballot.answers.values()), axis=0).round(4).tolist()}
         counts = Counter(self.answers.values())
         return {"counts": [counts[index] for index in range(len(self.lesson.answers))]}
 
     @property
     def answers(self) -> Mapping[int, int]:
         """The index of the answer that each phone has given, by seat; that of a drawing is what its end means."""
-        answers = {} if self.asked is None else dict(self.asked.answers)
+        answers = {} if self.ballot is None else dict(self.ballot.answers)
         if self.sheet is None:
             return answers
         lesson, end_before = self.lesson, self.lesson.measure.value(self.before)
@@ -344,16 +346,16 @@ class Poll:
     @property
     def median(self) -> Curve | None:
         """The median of the curves that the class has drawn, None before they are revealed."""
-        if self.sheet is None or self.asked is None or not self.is_revealed or not self.asked.answers:
+        if self.sheet is None or self.ballot is None or not self.is_revealed or not self.ballot.answers:
             return None
-        x, y = self.sheet.drawn(np.median(list(self.asked.answers.values()), axis=0).tolist())
+        x, y = self.sheet.drawn(np.median(list(self.ballot.answers.values()), axis=0).tolist())
         return Curve(x, y, name="Median of the class")
 
     def with_drawings(self, figure: go.Figure) -> go.Figure:
         """Return a figure of the lesson with the curves that the class has drawn, once they are revealed."""
-        if self.sheet is None or self.asked is None or not self.is_revealed:
+        if self.sheet is None or self.ballot is None or not self.is_revealed:
             return figure
-        return class_figures.with_drawings(figure, list(self.asked.answers.values()), self.sheet)
+        return class_figures.with_drawings(figure, list(self.ballot.answers.values()), self.sheet)
 
 
 # ------------------------------------------------------------------------------------------------------ runs of its own
@@ -370,11 +372,11 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
     first, second = (arm.label for arm in after.experiment.arms)
     metric, axes = lesson.measure.metric, lesson.measure.axes(after)
     ends = {arm: after.ends(arm, metric) for arm in (first, second)}
-    ratios = tuple(float(ratio) for ratio in (ends[second] / ends[first]).round(4))
+    ratios = tuple(float(ratio) for ratio in (ends[second] / ends[first]).round(4))  # phones show three digits
     label = f"{without_markup(axes.y)}: {second} over {first}"
     question = OwnRun("The noise of your run is your own. Press, and see how it ends.", label, ratios)
-    asked = next((asked for asked in reversed(current.questions) if asked.question == question), None)
-    if asked is None:
+    ballot = next((ballot for ballot in reversed(current.questions) if ballot.question == question), None)
+    if ballot is None:
         st.button(
             "A run for each phone",
             key="class_runs",
@@ -386,7 +388,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
         return
 
     def draw() -> float:
-        seats = sorted(asked.answers)
+        seats = sorted(ballot.answers)
         text = f"**{len(seats)} of {current.phones} phones have opened their run.**"
         if seats:
             runs = np.array(seats) % len(ratios)
@@ -414,8 +416,8 @@ TARGET = 0.05  # error for which the number of people is told
 
 def _coins(current: Room) -> None:
     """Draw the page of randomised response: the lecturer's question, then the estimate, which grows as reports come."""
-    asked = _last(current, Coins)
-    if asked is None:
+    ballot = _last(current, Coins)
+    if ballot is None:
         current.look_up()
         bar(current)
         st.title("Randomised response", anchor=False)
@@ -426,40 +428,43 @@ def _coins(current: Room) -> None:
         )
         _ask_coins(current)
         return
-    question = asked.question
+    question = ballot.question
     assert isinstance(question, Coins)
-    bar(current, asked, partial(_close_coins, current, asked))
+    bar(current, ballot, partial(_close_coins, current, ballot))
     st.title(plain(question.title), anchor=False)
     response = _response(question)
-    drawn = "yes or no by a fair coin" if question.options == ("Yes", "No") else "an answer that it draws evenly"
+    random_answer = (
+        "yes or no by a fair coin" if question.options == ("Yes", "No") else "an answer that it draws evenly"
+    )
     st.markdown(
         f"**ε = {short(question.epsilon)}** for each report. With probability {short(100 * response.coin)} % a phone "
-        f"reports the true answer, else {drawn}."
+        f"reports the true answer, else {random_answer}."
     )
-    removed = visitors.here().notes.get(_note(current, asked))
-    if isinstance(removed, tuple):
-        _compare(question, removed, _counts(question, asked))
+    # How often each option was reported before one report was removed; None if none was.
+    old_counts = visitors.here().notes.get(_note(current, ballot))
+    if isinstance(old_counts, tuple):
+        _compare(question, old_counts, _counts(question, ballot))
     else:
-        _watch("class_coins_look", current, partial(_show_estimates, question, asked))
-    if not asked.is_open:
+        _watch("class_coins_look", current, partial(_show_estimates, question, ballot))
+    if not ballot.is_open:
         spent = sum(item.question.epsilon for item in current.questions if isinstance(item.question, Coins))
         st.caption(f"So far this class was asked at ε = {short(spent)} together: of one person, reports add up.")
         with st.container(horizontal=True):
-            if not isinstance(removed, tuple) and asked.answers:
-                icon, args = ":material/person_remove:", (current, asked, question)
+            if old_counts is None and ballot.answers:
+                icon, args = ":material/person_remove:", (current, ballot, question)
                 st.button("Remove one", key="class_remove", icon=icon, on_click=_remove_one, args=args)
             icon = ":material/replay:"
             st.button("Ask another question", key="class_again", icon=icon, on_click=_ask_another, args=(current,))
 
 
-def _last(current: Room, kind: type[Question]) -> Asked | None:
+def _last(current: Room, kind: type[Question]) -> Ballot | None:
     """Return the last question of a class, which phones then have, if it is of this kind and the lecturer is not done
     with it."""
-    asked = current.questions[-1] if current.questions else None
-    if asked is None or not isinstance(asked.question, kind) or visitors.here().notes.get(_done(current)):
+    ballot = current.questions[-1] if current.questions else None
+    if ballot is None or not isinstance(ballot.question, kind) or visitors.here().notes.get(_done(current)):
         return None
-    current.ask(asked.question)
-    return asked
+    current.ask(ballot.question)
+    return ballot
 
 
 def _done(current: Room) -> str:
@@ -482,18 +487,21 @@ def _ask_coins(current: Room) -> None:
     title = st.text_input("Question", key="class_title", max_chars=140, placeholder="Have you ever …?")
     kind = st.segmented_control("Answers", [YES, NUMBER], default=YES, required=True, key="class_kind")
     options: tuple[str, ...] = ("Yes", "No")
+    is_ordered = True
     if kind == NUMBER:
         columns = st.columns(3)
         low = columns[0].number_input("First edge", value=2.0, key="class_low")
         high = columns[1].number_input("Last edge", value=8.0, key="class_high")
         bins = int(columns[2].number_input("Bins", 3, 12, 5, key="class_bins"))
-        edges = [short(edge) for edge in np.linspace(low, high, bins - 1)]
+        is_ordered = low < high
+        edges = [short(edge) for edge in np.linspace(low, high, bins - 1)]  # the first and the last bin are open
         between = [f"{left} to below {right}" for left, right in pairwise(edges)]
         options = (f"below {edges[0]}", *between, f"{edges[-1]} or more")
-        st.caption(" · ".join(options))
+        st.caption(" · ".join(options) if is_ordered else "The first edge must be below the last one.")
     epsilon = st.number_input("ε of each report", 0.1, 10.0, 1.0, 0.1, key="class_epsilon")
     _show_needs(RandomisedResponse(epsilon, len(options)))
-    is_ready = bool(title and title.strip()) and len(set(options)) == len(options)
+    # Edges that are equal, as written, make equal options.
+    is_ready = bool(title and title.strip()) and is_ordered and len(set(options)) == len(options)
     question = Coins(" ".join((title or "").split()), options, epsilon, RandomisedResponse(epsilon, len(options)).coin)
     st.button(
         "Ask",
@@ -516,9 +524,9 @@ def _show_needs(response: RandomisedResponse) -> None:
     )
 
 
-def _show_estimates(question: Coins, asked: Asked) -> float:
+def _show_estimates(question: Coins, ballot: Ballot) -> float:
     """Draw the estimates from the reports so far; return the seconds to the next look."""
-    counts, response = _counts(question, asked), _response(question)
+    counts, response = _counts(question, ballot), _response(question)
     people = sum(counts)
     if people:
         _draw_estimates(question, counts, "class_estimates")
@@ -535,9 +543,9 @@ def _show_estimates(question: Coins, asked: Asked) -> float:
     return EVERY
 
 
-def _counts(question: Coins, asked: Asked) -> tuple[int, ...]:
+def _counts(question: Coins, ballot: Ballot) -> tuple[int, ...]:
     """Return how many phones have reported each option."""
-    reports = Counter(asked.answers.values())
+    reports = Counter(ballot.answers.values())
     return tuple(reports[index] for index in range(len(question.options)))
 
 
@@ -561,7 +569,7 @@ def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
         share = min(max(response.estimate(count, people), 0.0), 1.0)
         rows[option] = (100 * share, 100 * low, 100 * high)
     groups = {"Coins of their own": rows}
-    if len(counts) == 2:
+    if len(counts) == 2:  # yes and no, as a number has three bins at least
         middle, low, high = rows["Yes"]
         error = 100 * LaplaceCounts(response.eps).error(people)
         around = (middle, max(middle - error, 0.0), min(middle + error, 100.0))
@@ -574,25 +582,25 @@ def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
     return Chart(class_figures.estimates(groups), "", f"Shares from {people} reports, with 95 % intervals: {named}", "")
 
 
-def _close_coins(current: Room, asked: Asked) -> None:
+def _close_coins(current: Room, ballot: Ballot) -> None:
     """Close a question of randomised response, and have phones show the estimates; for a callback."""
-    question = asked.question
+    question = ballot.question
     assert isinstance(question, Coins)
-    counts, response = _counts(question, asked), _response(question)
+    counts, response = _counts(question, ballot), _response(question)
     people = sum(counts)
     shares = [min(max(response.estimate(count, people), 0.0), 1.0) for count in counts] if people else []
-    current.reveal(asked, {"estimates": shares, "people": people})
+    current.reveal(ballot, {"estimates": shares, "people": people})
 
 
-def _note(current: Room, asked: Asked) -> str:
+def _note(current: Room, ballot: Ballot) -> str:
     """Return the name of the note with the reports of a question before one of them was removed."""
     return f"class_{current.code}_{asked.number}_before"
 
 
-def _remove_one(current: Room, asked: Asked, question: Coins) -> None:
+def _remove_one(current: Room, ballot: Ballot, question: Coins) -> None:
     """Note the reports of a question, and remove one of them; for a callback."""
-    visitors.here().notes[_note(current, asked)] = _counts(question, asked)
-    current.remove_one(asked)
+    visitors.here().notes[_note(current, ballot)] = _counts(question, ballot)
+    current.remove_one(ballot)
 
 
 def _compare(question: Coins, all_counts: tuple[int, ...], counts: tuple[int, ...]) -> None:
@@ -614,8 +622,8 @@ def _compare(question: Coins, all_counts: tuple[int, ...], counts: tuple[int, ..
 
 def _odds(current: Room) -> None:
     """Draw the page of the odds game: the lecturer's settings, then the class's score."""
-    asked = _last(current, Odds)
-    if asked is None:
+    ballot = _last(current, Odds)
+    if ballot is None:
         current.look_up()
         bar(current)
         st.title("Was this person in?", anchor=False)
@@ -635,19 +643,19 @@ def _odds(current: Room) -> None:
             args=(current, epsilon, others),
         )
         return
-    question = asked.question
+    question = ballot.question
     assert isinstance(question, Odds)
-    bar(current, asked, partial(_close_odds, current, asked))
+    bar(current, ballot, partial(_close_odds, current, ballot))
     st.title("Was this person in?", anchor=False)
     bound, best = local.success_bound(question.epsilon), local.success(question.epsilon)
     st.markdown(
         f"**ε = {short(question.epsilon)}** in each round; {question.others:,} others are in the count. The noise is "
         "Laplace's, on a number that one person moves by 1."
     )
-    if asked.is_open:
+    if ballot.is_open:
         st.markdown("The score is drawn when you reveal it.")
         return
-    scores = [question.right(seat, guesses) for seat, guesses in asked.answers.items()]
+    scores = [question.right(seat, guesses) for seat, guesses in ballot.answers.items()]
     if scores:
         error = local.score_error(question.epsilon, len(scores))
         mean = float(np.mean(scores)) / local.ROUNDS
@@ -677,9 +685,9 @@ def _play(current: Room, epsilon: float, others: int) -> None:
     )
 
 
-def _close_odds(current: Room, asked: Asked) -> None:
+def _close_odds(current: Room, ballot: Ballot) -> None:
     """Close the game, and have each phone show its score; for a callback."""
-    question, answers = asked.question, asked.answers
+    question, answers = ballot.question, ballot.answers
     assert isinstance(question, Odds)
     result = {
         "rounds": local.ROUNDS,
@@ -687,7 +695,7 @@ def _close_odds(current: Room, asked: Asked) -> None:
         "bound": local.success_bound(question.epsilon),
     }
     current.reveal(
-        asked, result, lambda seat: {"right": question.right(seat, answers[seat])} if seat in answers else {}
+        ballot, result, lambda seat: {"right": question.right(seat, answers[seat])} if seat in answers else {}
     )
 
 
@@ -697,13 +705,13 @@ def _close_odds(current: Room, asked: Asked) -> None:
 def results(current: Room) -> str:
     """Return what the class has done as JSON: counts and curves without seats, and the lecturer's acts with times."""
     acts = [{"minutes": round(seconds / 60, 1), "act": act, "question": number} for seconds, act, number in current.log]
-    questions = [{"number": asked.number, **_summary(asked)} for asked in current.questions]
+    questions = [{"number": ballot.number, **_summary(ballot)} for ballot in current.questions]
     return json.dumps({"phones": current.phones, "questions": questions, "log": acts}, indent=1, ensure_ascii=False)
 
 
-def _summary(asked: Asked) -> dict[str, Any]:
+def _summary(ballot: Ballot) -> dict[str, Any]:
     """Return a question and its answers, from the smallest to the largest, so that no order tells whose they are."""
-    question, answers = asked.question, asked.answers
+    question, answers = ballot.question, ballot.answers
     summary: dict[str, Any] = {"kind": question.kind, "question": question.title, "answers": len(answers)}
     if isinstance(question, Choice | Coins):
         counts = Counter(answers.values())

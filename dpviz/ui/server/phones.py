@@ -149,7 +149,7 @@ class Phones:
             if room is None:
                 return _refusal(404)
             room.join(phone)
-            if room.phones == 1:  # its answers are gone after this time though nobody comes any more
+            if room.phones == 1:  # the room is over by then: its answers are forgotten though no request comes any more
                 asyncio.get_running_loop().call_later(LASTS + 1, self._rooms.tidy)
         except TooOften as error:
             return _too_often(error)
@@ -182,7 +182,7 @@ class Phones:
         room = self._room(request, phone)
         if room is None:
             return _refusal(404)
-        if request.method == "HEAD":
+        if request.method == "HEAD":  # to which a route answers as to GET, here without end
             return _refusal(405)
         return StreamingResponse(
             self._events(room, phone),
@@ -191,6 +191,7 @@ class Phones:
         )
 
     async def _events(self, room: Room, phone: str) -> AsyncIterator[str]:
+        """Yield the server-sent events of a phone's stream, until the class is over or the stream is to end."""
         if self._watch is None or self._watch.done():
             self._watch = asyncio.create_task(self._end_with_the_server())
         hall = self._halls.get(room)
@@ -200,7 +201,7 @@ class Phones:
         hall.streams[phone] = stream
         if old is not None:
             old.end()
-        scene = -1
+        scene = -1  # the last one that was sent
         try:
             while not stream.is_last:
                 stream.is_news.clear()
@@ -211,10 +212,10 @@ class Phones:
                     if "over" in state:
                         return
                 else:
-                    yield ": \n\n"
+                    yield ": \n\n"  # nothing new: a comment
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stream.is_news.wait(), HEARTBEAT)
-            if hall.streams.get(phone) is not stream:
+            if hall.streams.get(phone) is not stream:  # a newer stream of the same phone has ended this one
                 yield 'data: {"elsewhere": true}\n\n'
         finally:
             if hall.streams.get(phone) is stream:
@@ -227,6 +228,7 @@ class Phones:
         """End all streams when the server is to end: it waits for them, and says so to nobody."""
         while self._halls:
             await asyncio.sleep(LOOK)
+            # The server has registered a method of itself for the signal.
             server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
             if getattr(server, "should_exit", False):
                 for hall in self._halls.values():

@@ -29,6 +29,7 @@ _ROWS = {
     "returns": "Every line, ended by a carriage return (old Macs)",
 }
 _KINDS = {"number": "Numbers", "text": "Texts or categories", "unused": "Left out"}
+_MAX_LISTED = 20  # columns of a kind that are named in a list
 _CONFIRMED = "confirmed_readings"  # session key: from the name of a file to the confirmed settings and its columns
 
 Callbacks = tuple[Callable[..., None], Callable[..., None]]
@@ -101,8 +102,9 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
     kinds = detected.reading.kinds
 
     def start() -> pd.DataFrame:
-        names = detected.names[: len(kinds)]  # a file may have more columns than can be read, and so have a kind
-        proposed = ["unused" if name in detected.ids else kind for name, kind in zip(names, kinds, strict=False)]
+        """Return the table as it is proposed."""
+        names = detected.names[: len(kinds)]  # columns beyond the largest number that can be read have no kind
+        proposed = ["unused" if name in detected.ids else kind for name, kind in zip(names, kinds, strict=True)]
         return pd.DataFrame(
             {
                 "column": [as_text(name) for name in names],
@@ -156,11 +158,12 @@ def _describe(reading: Reading, used: Sequence[str]) -> str:
     ]
     kinds = [kind for kind in reading.kinds if kind != "unused"]
     for kind in ("number", "text"):
+        # A reading may have no kinds, and then none are listed.
         columns_of_kind = [name for name, column_kind in zip(used, kinds, strict=False) if column_kind == kind]
         names = [plain(as_text(name)) for name in columns_of_kind]
-        listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
         if names:
-            lines.append(f"- {_KINDS[kind]}: {listed}.")
+            more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+            lines.append(f"- {_KINDS[kind]}: {', '.join(names[:_MAX_LISTED])}{more}.")
     left_out = reading.kinds.count("unused")
     if left_out:
         lines.append(f"- Left out: {left_out} column{'s' if left_out > 1 else ''}.")

@@ -84,7 +84,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         require_one_player(facts, self.title)
         planning.refuse_without_privacy(budget, self.title)
         rounds, draws, refresh, output_draws, notes = self._sizes(facts, budget)
-        batch = planning.batch_size(facts, rounds, "single")
+        batch = planning.batch_size(facts, rounds, "single")  # a single pass: every round has rows of its own
         # The rounds with new draws, but for the first one, which draws from the uniform distribution and needs no data.
         paid_rounds = [t for t in range(2, rounds + 1) if t <= refresh or t % refresh == 0]
         total_draws = draws * len(paid_rounds) + output_draws
@@ -92,8 +92,9 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             remaining = planning.stated_for_approximate(budget, "Proposition F.1", facts)
             epsilon, delta = remaining.epsilon, remaining.delta
             cap = float(rates.tau_paper_anytime(batch, epsilon, delta, facts.lipschitz, total_draws))
+            # Theorem 5.1 demands both: the step that the budget allows, and the one for T rounds without privacy.
             tau = self.relative_step * min(cap, math.sqrt(facts.log_vertices / rounds) / facts.lipschitz)
-        else:
+        else:  # the largest step that the budget allows, or the part of it that the user sets
             unit_range = np.array([2 * facts.oscillation_x / batch])  # of a draw at step size 1
             tau = self.relative_step * calibration.calibrate_selections(budget, unit_range, total_draws, facts.released)
         eta = 2 * facts.oscillation_x * tau / batch
