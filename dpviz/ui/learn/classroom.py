@@ -132,7 +132,7 @@ def bar(
 def _count(current: Room, ballot: Ballot | None) -> float:
     """Draw the number of phones, and of answers to the question on this page; return the seconds to the next look."""
     total = f"{current.phones} phone{'s' if current.phones != 1 else ''}"
-    text = total if ballot is None else f"{len(asked.answers)} of {total} answered"
+    text = total if ballot is None else f"{len(ballot.answers)} of {total} answered"
     st.markdown(f":material/smartphone: {text}", width="content")
     return EVERY
 
@@ -594,7 +594,7 @@ def _close_coins(current: Room, ballot: Ballot) -> None:
 
 def _note(current: Room, ballot: Ballot) -> str:
     """Return the name of the note with the reports of a question before one of them was removed."""
-    return f"class_{current.code}_{asked.number}_before"
+    return f"class_{current.code}_{ballot.number}_before"
 
 
 def _remove_one(current: Room, ballot: Ballot, question: Coins) -> None:

@@ -53,7 +53,7 @@ def show(lesson: Lesson, step: int) -> None:
         onward = (go, lesson.slug, step + 1) if step != WHY else ()
         reveal = poll.reveal if poll is not None and step == PREDICT else None
         with head:
-            classroom.bar(room, poll.asked if poll is not None and step in (PREDICT, SEE) else None, reveal, onward)
+            classroom.bar(room, poll.ballot if poll is not None and step in (PREDICT, SEE) else None, reveal, onward)
     with text_column:
         _show_text(lesson, step, before, after, is_ready, poll)
     if is_ready:
