@@ -196,9 +196,11 @@ for family, presets in dpviz.presets().items():
             print(preset.experiment.problem)
         else:
             print(family, "begins")
+print(*dpviz.presets(), sep="|")
 """)
-    lines = printed.splitlines()
-    assert {line for line in lines if line.endswith("begins")} == {f"{family} begins" for family in dpviz.presets()}
+    *lines, families = printed.splitlines()  # of the library alone: another test may have added one here
+    begun = {line.removesuffix(" begins") for line in lines if line.endswith(" begins")}
+    assert begun == {*families.split("|")} and len(begun) == 5
     assert all("Bundled" in line or "KernelMachine" in line for line in lines if not line.endswith("begins"))
 
 
