@@ -80,7 +80,7 @@ class Advice:
             # The noise hides the bias at levels below the balance; but a level is a promise of the process, not of the
             # data, and beyond MAX_LEVEL it is not reliable.
             limit = f"up to {short_down(self.balance)}" if self.balance < 1 else "of any size"
-            return f"It would hide more bias, {limit}, but then the process is trusted with most of the gradient."
+            return f"It would hide more bias, {limit}, but what a step leaves unexplained rests on the process alone."
         return (
             f"At a bias level of {short(self.level)} the planned bias is about as long; below it you pay for "
             "trainings whose gain drowns in the noise."

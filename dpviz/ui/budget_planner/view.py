@@ -228,7 +228,9 @@ def attack_chart(panel: Panel, budget: Budget, means: NoisyMeans, planned: Relea
         advantage = tradeoffs.advantage(planned.events)
         # A case: a coin decides whether the rows are changed; the best guess is right in (1 + advantage)/2 of them.
         right = short_up(50 * (1 + advantage))
-        sentence = f"Of {name}, as a whole: right in at most {right} of 100 such cases."
+        sentence = (
+            f"Of {name}, as a whole: right in at most {right} of 100 cases, where a coin decides about the change."
+        )
     unit = "one row" if means.rows_per_person == 1 else "the rows of one person"
     relation = planned.relation if planned else means.relation
     change = "replaced" if relation == "replace-one" else "added or removed"
