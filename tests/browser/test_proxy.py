@@ -75,3 +75,24 @@ def test_a_page_works_through_the_proxy_on_any_port_and_scripts_are_packed(brows
             assert answer.headers["Content-Encoding"] == "gzip" or len(sent) < 1000, address
             assert "plotly" not in address or len(sent) < 0.4 * len(gzip.decompress(sent))
     assert packed < 2.5e6, "bytes on the wire of a page that is opened for the first time"
+
+
+def test_a_phone_hears_of_its_class_through_the_proxy_as_soon_as_it_is_asked(browser: Browser, proxy: str) -> None:
+    """By the stream itself, which the proxy must not hold back: a phone that hears nothing asks once in a while."""
+    projector = browser.new_page()
+    projector.goto(f"{proxy}/learn?class=new")
+    code = projector.locator(".dpviz-code").inner_text().strip()
+    expect(projector.get_by_role("img", name=f"{proxy}/c/{code}")).to_be_visible()
+    phone = browser.new_page()
+    requests: list[str] = []
+    phone.on("request", lambda request: requests.append(request.url.rpartition("/")[2]))
+    phone.goto(f"{proxy}/c/{code}")
+    expect(phone.get_by_role("heading", name="Look up")).to_be_visible()
+    expect(projector.get_by_text("1 phone")).to_be_visible()
+    projector.get_by_role("button", name="The odds game").click()
+    expect(phone.get_by_role("heading", name="Look up")).to_be_visible()
+    projector.get_by_role("button", name="Play", exact=True).click()
+    expect(phone.get_by_role("button", name="Not in")).to_be_visible()
+    assert requests.count("news") == 1 and requests.count("join") == 1, requests
+    projector.close()
+    phone.close()
