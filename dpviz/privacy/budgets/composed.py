@@ -59,13 +59,15 @@ class ApproximateDP(Budget):
         return f"ε at δ = {short_up(self.delta, 4)}"
 
     def cost(self, events: tuple[Event, ...]) -> float:
-        """Return ε at the budget's δ: the smallest one of basic composition, of loss distributions or, if these do not
-        apply, of Rényi divergences, and of Gaussian DP if all releases are Gaussian."""
+        """Return ε at the budget's δ: the exact one of Gaussian noise, otherwise the smallest one of basic composition,
+        of loss distributions or, if these do not apply, of Rényi divergences."""
+        if all(isinstance(event, Gaussian) for event in events):
+            return accountants.epsilon(events, self.delta, "gdp")
         bounds = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, self.delta)]
         if bounds[1] == math.inf:
             bounds.append(accountants.epsilon(events, self.delta, "rdp"))
         if {type(event) for event in events} <= {Gaussian, Parallel}:
-            bounds.append(accountants.epsilon(events, self.delta, "gdp"))  # exact, while losses are rounded to a grid
+            bounds.append(accountants.epsilon(events, self.delta, "gdp"))  # exact for Gaussian noise on disjoint sets
         return min(bounds)
 
     def rough_cost(self, events: tuple[Event, ...]) -> float:

@@ -257,12 +257,12 @@ def _split_composed(
     def excess(log_rho: float) -> float:
         """Return ln(spent / limit), both in the number that the budget states, such as the ε of (ε, δ)."""
         releases = [(share.analysis, share.event) for share in shares_of(math.exp(log_rho))]
-        spent = budget.spent(composed([*prior, *releases]))
+        spent = budget.stated(budget.cost(composed([*prior, *releases])))
         if spent == math.inf:
             return 100.0  # far beyond the limit; the root finder needs finite numbers
         return math.log(max(spent, 1e-300) / budget.limit)  # to spend 0 is finite, too
 
-    low = high = math.log(budget.about_rho(budget.amount))
+    low = high = math.log(budget.gaussian_rho(budget.amount))
     # Small ε grow with √ρ and large ones with ρ, so that the root is 1 to 2 times the excess away.
     step = min(2.1 * abs(excess(high)) + 1e-5, 0.5)
     while excess(high) <= 0:

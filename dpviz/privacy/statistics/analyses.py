@@ -770,14 +770,23 @@ def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget) -> 
     errors : for each statistic, in its unit. budget : one in the wanted currency, of any size, with the δ that it has.
     Raises UserError if the errors need more than the largest budget of the currency's range.
     """
+    return _smallest(plan, tuple(errors), _default_size(budget))
+
+
+def least_spent(plan: Analyses, errors: Sequence[float], budget: Budget) -> float:
+    """Return the cost, in the number that is stated, of the releases of which `smallest_budget` takes the weights."""
+    return _cheapest(plan, tuple(errors), _default_size(budget))[0]
+
+
+def _default_size(budget: Budget) -> Budget:
+    """Return the budget in its default size, so that what does not depend on its size is cached once."""
     control = budget.controls()[0]
-    return _smallest(plan, tuple(errors), budget.replaced(**{control.name: control.default}))  # one entry for all sizes
+    return budget.replaced(**{control.name: control.default})
 
 
 @lru_cache(64)
-def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smallest:
-    """Return `smallest_budget`, which does not depend on the size of `budget`."""
-    control = budget.controls()[0]
+def _cheapest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> tuple[float, Analyses]:
+    """Return what releases with these errors cost together, and the plan with their noise and weights."""
     options: list[tuple[float, Analyses]] = []
     for noise in _noises(plan, budget):
         events = tuple(
@@ -788,8 +797,16 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smal
         costs = [budget.cost((event,)) if budget.adds_up else per_event.rho(event) for event in events]
         weights = [max(cost / max(costs), 1e-6) for cost in costs]  # 1e-6: the smallest that a statistic may have
         weighted = (s.replaced(weight=weight) for s, weight in zip(plan.statistics, weights, strict=True))
-        options.append((budget.spent(events), plan.replaced(noise=noise, statistics=tuple(weighted))))
-    spent, shared = min(options, key=lambda option: option[0])
+        spent = budget.stated(budget.cost(events))
+        options.append((spent, plan.replaced(noise=noise, statistics=tuple(weighted))))
+    return min(options, key=lambda option: option[0])
+
+
+@lru_cache(64)
+def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smallest:
+    """Return `smallest_budget`, which does not depend on the size of `budget`."""
+    control = budget.controls()[0]
+    spent, shared = _cheapest(plan, errors, budget)
     assert control.low is not None and control.high is not None
     size = max(rounded_up(spent), control.low)
     while size <= control.high:
@@ -797,7 +814,7 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smal
         planned = shared.planned(enough)
         if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
             return Smallest(enough, shared)
-        size = rounded_up(1.002 * size)  # shares are split by other accountants than `spent` is read by
+        size = rounded_up(1.002 * size)  # a share may be larger than its weight, or the split may be one of ε
     raise UserError(
         f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(control.high)}. Accept "
         "larger ones, or ask of more rows.",

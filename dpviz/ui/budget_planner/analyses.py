@@ -31,6 +31,7 @@ from dpviz.privacy.statistics.analyses import (
     Smallest,
     Statistic,
     Sum,
+    least_spent,
     smallest_budget,
 )
 from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
@@ -269,14 +270,13 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
         st.caption(sentence(str(error)))
         return
     size = f"{control.symbol} = {short(smallest.budget.limit)}"
-    more = ""
-    with suppress(UserError):
-        half = [statistic.sampling_error(plan.rows) / 2 for statistic in plan.statistics]
-        enough = smallest_budget(plan, half, budget)
-        more = (
-            f" From {control.symbol} = {short(enough.budget.limit)} on more hardly pays: noise is then less than half "
-            "of what a random sample of so many rows is off by."
-        )
+    assert control.low is not None and control.high is not None
+    half = [statistic.sampling_error(plan.rows) / 2 for statistic in plan.statistics]
+    enough = max(rounded_up(least_spent(plan, half, budget)), control.low)
+    more = (
+        f" From {control.symbol} = {short(enough)} on more hardly pays: noise is then less than half of what a random "
+        "sample of so many rows is off by."
+    ) * (enough <= control.high)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"The errors that you accept need **{size}**, in the best shares.{more}", width="stretch")
         st.button(
