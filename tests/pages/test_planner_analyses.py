@@ -89,7 +89,7 @@ def test_the_picture_of_the_attacker_is_of_the_planned_analyses(load: Load) -> N
     app = analyses(load, EXAMPLE, attacker="Trade-off curve", **settings)
     _, missed = curve(app, "Lowest possible", "the plan below (4 analyses)")
     np.testing.assert_allclose(missed, closed_forms.gdp_tradeoff(1.0, RATES), atol=1e-6)
-    assert "right in at most 69.2 of 100 such cases" in words(app)
+    assert "right in at most 69.2 of 100 cases" in words(app)
     said_here = words(app)
     assert "Ranges, bins, conditions and the number of rows are declared" in said_here and "2C/n" not in said_here
     (one,) = Analyses(statistics=(Count(),)).planned(PureDP(epsilon=1.0))
@@ -202,6 +202,41 @@ def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> No
     assert json.loads(settings_of(app)["planner_analyses"]) == [*wanted, row("town", "Histogram", declared="town:")]
 
 
+def test_what_is_proposed_from_a_file_is_marked_everywhere_until_the_visitor_knew_it(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: dict[str, Callable[[], Any]] = {}
+    monkeypatch.setattr(st, "download_button", lambda label, data, *, key, **_: files.update({key: data}))
+
+    def is_marked() -> set[bool]:
+        taken_away = [files[f"planner_{name}"]() for name in ("report", "notebook", "opendp")]
+        texts = [words(app), " ".join(results(app)["Asked"]), *map(str, taken_away)]
+        return {"read from the data" in text for text in texts}
+
+    app = analyses(load, [row("Old")])
+    south = '"so;uth"'
+    data = "town;age\n" + "\n".join(f"{'north' if k % 2 else south};{20 + k}" for k in range(50))
+    confirmed(app.file_uploader[0].upload("mine.csv", data.encode(), "text/csv").run())
+    assert is_marked() == {False} and app.session_state["planner_upload"].frame.shape == (50, 0)
+    app.toggle(key="planner_columns_values").set_value(True).run()
+    for kind, names, by in (("Histogram", ["town", "age"], None), ("Count", ["age"], "town")):
+        app.selectbox(key="planner_columns_kind").set_value(kind).run()
+        if by:
+            app.selectbox(key="planner_columns_by").set_value(by).run()
+        app.multiselect(key="planner_columns").set_value(names).run()
+        app.button(key="planner_columns_add").click().run()
+    keys = f"{south}; north"
+    lines = [f"town: {keys}", "age: 20; 25; 30; 35; 40; 45; 50; 55; 60; 65; 70", f"age >= 45 by town: {keys}"]
+    rows = json.loads(settings_of(app)["planner_analyses"])
+    assert [line for _, _, line, *_ in rows] == ["", *(f"from the data: {line}" for line in lines)]
+    assert not app.error and is_marked() == {True}
+    app.button(key="planner_analyses_knew").click().run()
+    assert [line for _, _, line, *_ in json.loads(settings_of(app)["planner_analyses"])] == ["", *lines]
+    assert is_marked() == {False}
+    app.toggle(key="planner_columns_values").set_value(False).run()
+    assert app.session_state["planner_upload"].frame.shape == (50, 0)
+
+
 def test_the_columns_of_a_file_take_the_place_of_the_example(load: Load) -> None:
     app = planner(load, ANALYSES)
     data = ",".join(f"c{k}" for k in range(25)) + "\n" + "\n".join([",".join(["1"] * 25)] * 30)
@@ -279,8 +314,8 @@ def test_declared_columns_conditions_and_bins_are_in_the_plan_and_in_the_link(
     app = analyses(load, asked)
     words_of = results(app)["Asked"]
     assert "“age” ≥ 65" in words_of["Old"] and "“net income”" in words_of["Income"]
-    assert "3 declared keys: “north”, “so;uth”, “=east”" in words_of["Region"]
-    assert "2 declared ranges, cut at -10, 0, 10" in words_of["Age"]
+    assert "3 keys, declared: “north”, “so;uth”, “=east”" in words_of["Region"]
+    assert "2 ranges, declared, cut at -10, 0, 10" in words_of["Age"]
     assert printed(app, capsys).count("\n") == 3  # the program in Python declares the same
     assert results(load("budget_planner", **settings_of(app))).equals(results(app))
 
@@ -301,9 +336,9 @@ def test_a_statistic_of_each_group_is_declared_in_its_line(
     computed = results(app)
     assert computed["Sensitivity"].tolist() == pytest.approx([2.0, 100.0, 100.0])
     assert computed["95 % error"]["Age"] == pytest.approx(4.113 * 300 / 500, rel=1e-3)
-    assert (computed["All at once"] > computed["95 % error"]).all() and "of “sex”: “f”, “m”" in computed["Asked"][
-        "Hours"
-    ]
+    assert (computed["All at once"] > computed["95 % error"]).all() and "of “sex”, declared: “f”, “m”" in computed[
+        "Asked"
+    ]["Hours"]
     assert printed(app, capsys).count("\n") == 2 and "leaves one group and enters another" in words(app)
     names: dict[str, Any] = {}
     for cell in json.loads(files["planner_notebook"]())["cells"]:

@@ -17,6 +17,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, Zer
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.privacy.tradeoffs import tradeoff
 from dpviz.ui.budget_planner import page
+from tests.confirming import confirmed
 from tests.pages.planner import SMALL, SOLVE, TABS, planner, printed, settings_of
 from tests.pages.reading import Load, bars, charts, curve, metrics, number, said, traces, words
 
@@ -302,6 +303,20 @@ def test_the_rows_of_a_person_are_in_every_number_and_sentence(load: Load, capsy
     assert "All rows of one person, at most 2," in words(app) and "whose rows were replaced or not" in words(app)
     steps = planner(load, "Noise", rows_per_person="2", about="T noisy steps")
     assert "No bound for several rows of a person" in words(steps)
+
+
+def test_the_rows_of_people_are_counted_in_a_file_and_marked_until_the_visitor_knew_them(load: Load) -> None:
+    app = planner(load, "People", rows_per_person="2")
+    data = "who;x\n" + "".join(f"{'' if k < 3 else k};1\n" * (1 if k % 2 else 7) for k in range(60))
+    confirmed(app.file_uploader[0].upload("mine.csv", data.encode(), "text/csv").run())
+    app.selectbox(key="planner_people_column").set_value("who").run()
+    app.button(key="planner_people_upload_fill").click().run()
+    filled = json.loads(settings_of(app)["planner_people"])
+    # The fifteen rows without a name are those of one person.
+    assert filled == [["From the data", 1.0, 29.0], ["From the data", 7.0, 28.0], ["From the data", 15.0, 1.0]]
+    assert any("taken from the data" in badge.value for badge in app.markdown)
+    app.button(key="planner_people_knew").click().run()
+    assert [name for name, *_ in json.loads(settings_of(app)["planner_people"])] == ["People"] * 3
 
 
 def test_what_each_training_of_a_search_may_cost(load: Load, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dpviz.errors import UserError
 from dpviz.privacy.statistics.analyses import Count, Histogram, Mean, Quantile, Statistic
@@ -34,6 +38,8 @@ from dpviz.ui.budget_planner.editing import harmless
         (Histogram, 'a b: "x; y"; "=z"; "3"', {"column": "a b", "keys": ("x; y", "=z", "3")}),
         (Histogram, "age: -10; 0; 1e2", {"column": "age", "cut_points": (-10.0, 0.0, 100.0)}),
         (Histogram, "-10; 0; +10", {"column": "", "cut_points": (-10.0, 0.0, 10.0)}),
+        (Histogram, "from the data: a: b; c", {"column": "a", "keys": ("b", "c"), "from_data": True}),
+        (Histogram, '"from the data": b; c', {"column": "from the data", "keys": ("b", "c")}),
     ],
 )
 def test_a_line_is_read_as_it_is_written_and_so_after_it_was_in_a_link(
@@ -64,3 +70,29 @@ def test_a_line_is_read_as_it_is_written_and_so_after_it_was_in_a_link(
 def test_a_line_that_cannot_be_read_is_a_sentence(cls: type[Statistic], line: str) -> None:
     with pytest.raises(UserError):
         declared.read(cls, line)
+
+
+HOSTILE = ["12", "3e5", "a by b", "is one of", ";", "a:b", "=x", "'y'", '"z"']
+TEXTS = st.lists(st.none() | st.text(max_size=70) | st.sampled_from(HOSTILE))
+
+
+@given(name=st.text(min_size=1, max_size=60).map(harmless).filter(bool), texts=TEXTS, groups=TEXTS)
+def test_a_proposal_is_read_as_the_texts_of_the_file_whatever_they_are(
+    name: str, texts: list[str | None], groups: list[str | None]
+) -> None:
+    values, others = pd.Series(["in", "out", *texts], dtype=object), pd.Series(["yes", "no", *groups], dtype=object)
+    cells = {text.strip() for text in values.dropna()}
+    for cls, field in ((Histogram, "keys"), (Count, "operands")):
+        parts = declared.read(cls, declared.proposal(cls, name, values))
+        assert parts["from_data"] and parts["column"] == name and set(parts[field]) <= cells and len(parts[field]) >= 2
+        assert cls(**parts).source == "read from the data"
+    parts = declared.read(Mean, declared.proposal(Mean, name, values, ("g", others)))
+    assert parts["column"] == name and parts["by"] == "g" and {"yes", "no"} <= set(parts["groups"])
+
+
+@pytest.mark.parametrize("values", [[], [np.nan], [np.inf, 3.0], [5.0, 5.0], [1e308, -1e308], [1e-300, 2e-300], [0, 1]])
+def test_numbers_of_any_size_are_proposed_as_ascending_cut_points(values: list[float]) -> None:
+    numbers = pd.Series(np.array(values, dtype=float))
+    histogram = Histogram(**declared.read(Histogram, declared.proposal(Histogram, "x", numbers)))
+    count = Count(**declared.read(Count, declared.proposal(Count, "x", numbers)))
+    assert 2 <= histogram.bins <= 12 and count.operands[0] in histogram.cut_points

@@ -46,6 +46,7 @@ def _page() -> None:
     st.session_state["figure"] = figures[0].figure
     run_panel.runner().max_bytes = 1.0
     run_panel.refusal(run_panel.Ready(experiment, plans))
+    run_panel.bar(panel, "Toy", run_panel.Ready(experiment, plans), st.empty(), own="Runs by click only")
     run_panel.runner().max_bytes = 3e9
 
 
@@ -81,6 +82,7 @@ def test_curves_are_drawn_over_passes_where_a_run_has_them(page: AppTest) -> Non
 def test_a_run_that_needs_too_much_memory_is_refused_with_a_sentence(page: AppTest) -> None:
     (error,) = page.error
     assert "Choose fewer methods or smaller data." in error.value, "not even one repeat would fit"
+    assert page.button(key="toy_run").disabled
 
 
 def test_what_is_taken_away_says_whom_it_protects() -> None:

@@ -93,6 +93,7 @@ class Statistic(Specification):
     title : name of the kind of statistic, for the screen.
     unit : unit of its error; empty if it is that of the column.
     column : name of the column that it reads; empty if that is its own name.
+    from_data : True if its condition, keys, cut points or groups were read from the data, which no guarantee covers.
     whole : True if released numbers are rounded to whole ones after the noise was added, which costs nothing.
 
     In its methods, scale : of the noise, in the unit of the numbers that get it. rows : n. relation : the neighbouring
@@ -104,6 +105,7 @@ class Statistic(Specification):
     whole: ClassVar[bool] = False
     name: str = Field("Analysis", min_length=1, max_length=60)
     column: str = Field("", max_length=200)
+    from_data: bool = False
     weight: float = number(
         1.0, 1e-6, 1e6, label="Share", symbol="w", scale="log", help="Parts of the budget: 2 gets twice as much as 1."
     )
@@ -131,6 +133,11 @@ class Statistic(Specification):
     def of_column(self) -> str:
         """Words that name the declared column, " of “age”"; empty if there is none."""
         return f" of “{self.column}”" if self.column else ""
+
+    @property
+    def source(self) -> str:
+        """Words for where its condition, keys, cut points or groups come from."""
+        return "read from the data" if self.from_data else "declared"
 
     @property
     def values(self) -> int:
@@ -296,10 +303,10 @@ class ByGroup(Statistic):
 
     @property
     def in_groups(self) -> str:
-        """Words that name the declared groups, " for each of 2 groups of “region”: …"; empty without groups."""
+        """Words that name the groups, " for each of 2 groups of “region”, declared: …"; empty without groups."""
         if not self.groups:
             return ""
-        return f", for each of {len(self.groups):,} declared groups of “{self.by}”: {_listed(self.groups)}"
+        return f", for each of {len(self.groups):,} groups of “{self.by}”, {self.source}: {_listed(self.groups)}"
 
     def _why(self, relation: Relation) -> str:
         return _WHY[relation][f"{self.title}{'Groups' * bool(self.groups)}"]
@@ -347,7 +354,8 @@ class Count(ByGroup):
     def asked(self) -> str:
         if not self.comparison:
             return f"Count{self.of_column} of the rows that satisfy a condition{self.in_groups}"
-        return f"Count of the rows where “{self.reads}” {self.comparison} {_listed(self.operands)}{self.in_groups}"
+        condition = f"“{self.reads}” {self.comparison} {_listed(self.operands)}, {self.source}"
+        return f"Count of the rows where {condition}{self.in_groups}"
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         if self.groups and relation == "replace-one":
@@ -522,9 +530,11 @@ class Histogram(Statistic):
     @property
     def asked(self) -> str:
         if self.cut_points:
-            return f"Histogram{self.of_column} over {self.bins:,} declared ranges, cut at {_listed(self.cut_points)}"
-        declared = f"keys: {_listed(self.keys)}" if self.keys else "bins"
-        return f"Histogram{self.of_column} over {self.bins:,} declared {declared}"
+            return (
+                f"Histogram{self.of_column} over {self.bins:,} ranges, {self.source}, cut at {_listed(self.cut_points)}"
+            )
+        bins = f"keys, {self.source}: {_listed(self.keys)}" if self.keys else "declared bins"
+        return f"Histogram{self.of_column} over {self.bins:,} {bins}"
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         if relation == "add/remove-one":
@@ -700,6 +710,11 @@ class Analyses(PeoplesRows):
     def rows_text(self) -> str:
         """Number of rows in words: "10,000", or "about 10,000" where it is secret and assumed."""
         return f"{'about ' * (self.relation == 'add/remove-one')}{self.rows:,}"
+
+    @property
+    def from_data(self) -> tuple[str, ...]:
+        """Names of the statistics whose condition, keys, cut points or groups were read from the data."""
+        return tuple(statistic.name for statistic in self.statistics if statistic.from_data)
 
     def planned(self, budget: Budget) -> tuple[Planned, ...]:
         """Return each statistic with its share of the budget, in proportion to its weight.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from pandas.api.types import is_numeric_dtype
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import resources
@@ -22,6 +23,7 @@ from dpviz.privacy.events import Relation, described
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.analyses import (
     Analyses,
+    ByGroup,
     Count,
     Histogram,
     Mean,
@@ -36,7 +38,7 @@ from dpviz.privacy.statistics.analyses import (
 )
 from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
 from dpviz.specification import Control
-from dpviz.ui import downloads
+from dpviz.ui import downloads, explain
 from dpviz.ui.budget_planner import declared, texts
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable, Row
@@ -46,7 +48,7 @@ from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import columns, plain, sentence, show_table
 from dpviz.ui.terms import TERMS
-from dpviz.ui.uploads.file import File, read_file
+from dpviz.ui.uploads.file import File, read_again, read_file
 
 TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
 # Columns of the table of analyses, in their order.
@@ -77,7 +79,7 @@ SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Se
 
 
 class Names(File):
-    """A file that is read for the names of its columns; one column is enough."""
+    """A file of which no cell is shown; one column is enough."""
 
     min_columns = 1
     shows_cells = False
@@ -106,6 +108,7 @@ def view(
     with st.container(horizontal=True):
         settings = {name: panel.control(_control(name), key) for name, key in SETTINGS.items()}
     plan = _plan(means, rows, settings)
+    _show_sources_of_keys(table, plan)
     figures: Shown = []
     if head is not None:
         with head:
@@ -120,7 +123,7 @@ def view(
         lambda: to_report(plan, budget, delta, wanted, date.today().isoformat()),
         lambda: program,
     )
-    return figures, _releases(plan.planned(budget))
+    return figures, _releases(plan, budget)
 
 
 def answer(
@@ -143,7 +146,7 @@ def releases(panel: Panel, means: NoisyMeans, budget: Budget) -> Releases | None
     """Return the planned statistics as releases, while their table is not drawn; None if they cannot be planned."""
     with suppress(UserError):
         plan = _stored_plan(panel, means)
-        return _releases(plan.planned(budget))
+        return _releases(plan, budget)
     return None
 
 
@@ -296,70 +299,106 @@ def _take(panel: Panel, table: EditedTable, name: str, smallest: Smallest) -> No
     table.replace([(*row[:share], weight, *row[share + 1 :]) for row, weight in zip(rows, weights, strict=True)])
 
 
-def _releases(planned: Sequence[Planned]) -> Releases:
+def _releases(plan: Analyses, budget: Budget) -> Releases:
     """Return the planned statistics as releases, for the chart of the attacker and for the assumptions."""
-    first = planned[0]
-    constants = texts.DECLARED if first.relation == "replace-one" else texts.DECLARED_SECRET
+    planned = plan.planned(budget)
+    constants = texts.DECLARED if plan.relation == "replace-one" else texts.DECLARED_SECRET
+    if plan.rows_per_person > 1:
+        constants += f" {texts.FEW_ROWS}"
+    if plan.from_data:
+        constants += f" {texts.FROM_DATA.format(names=', '.join(map(plain, plan.from_data)))}"
     return Releases(
         events=allocation.composed([(p.share.analysis, p.event) for p in planned]),
         name=f"the plan below ({planner_view.analyses(len(planned))})",
-        relation=first.relation,
-        protects=protected_change(first.relation, first.rows_per_person),
+        relation=plan.relation,
+        protects=protected_change(plan.relation, plan.rows_per_person),
         batches="Every analysis uses all rows.",
         composition=texts.FIXED_SHARES,
-        constants=constants if first.rows_per_person == 1 else f"{constants} {texts.FEW_ROWS}",
+        constants=constants,
     )
 
 
 def _take_columns(panel: Panel, table: EditedTable) -> None:
-    """Draw a panel that adds columns of a visitor's file to the table: only their names, and the number of rows."""
+    """Draw a panel that adds columns of a visitor's file to the table: their names, and the number of rows.
+
+    Keys, cut points, conditions and groups are read from the values only if the visitor wants that; the lines say so.
+    """
     with st.expander("Take columns from a file", icon=":material/upload_file:"):
         st.markdown(texts.FROM_A_FILE)
         file = read_file(panel.page, Names)
         if file is None:
             return
-        file.frame = file.frame[[]]  # forget the values before the page shows anything of the file
+        is_proposing = st.toggle(
+            "Propose from its values (not private)",
+            key=panel.key("columns_values"),
+            help=texts.PROPOSE_HELP,
+            on_change=read_again,
+            args=(panel.page, Names),
+        )
+        if not is_proposing:
+            file.frame = file.frame[[]]  # forget the values before the page shows anything of the file
         left, right = st.columns(2)
-        all_names = [_safe_name(position, column.name) for position, column in enumerate(file.columns, 1)]
+        columns_by_name = columns_of(file)
         names = left.multiselect(
-            "Columns",
-            [*dict.fromkeys(all_names)],
-            key=panel.key("columns"),
-            max_selections=MAX_ROWS,
-            help=texts.NUMBER_HELP,
+            "Columns", [*columns_by_name], key=panel.key("columns"), max_selections=MAX_ROWS, help=texts.NUMBER_HELP
         )
         kind = right.selectbox("Asked of each", [*KINDS], index=[*KINDS].index("Mean"), key=panel.key("columns_kind"))
+        lines = [_line(kind, name) for name in names]
+        if is_proposing:
+            values = {name: file.frame[column] for name, column in columns_by_name.items()}
+            groups = None
+            if issubclass(KINDS[kind], ByGroup):
+                by_names = [name for name in values if not is_numeric_dtype(values[name])]
+                by = right.selectbox("By the groups of", by_names, index=None, key=panel.key("columns_by"))
+                groups = None if by is None else (by, values[by])
+            lines = [declared.proposal(KINDS[kind], name, values[name], groups) for name in names]
         rows = len(file.frame) if relation(panel) == "replace-one" else None
         st.button(
             "Add to the table" + (f", with n = {rows:,}" if rows is not None else ""),
             on_click=_add,
-            args=(panel, table, names, kind, rows),
+            args=(panel, table, [(name[:60], kind, line) for name, line in zip(names, lines, strict=True)], rows),
             disabled=not names,
             key=panel.key("columns_add"),
         )
 
 
-def _safe_name(position: int, name: str) -> str:
-    """Return the name of a column, or its position in the file if the name is a number or a date.
+def columns_of(file: File) -> dict[str, str]:
+    """Return the columns of a file by the name that is shown: its own, or its position if that is a number or a date.
 
     In a file without a header such a name is a value of the first row, which may be private.
     """
-    return f"Column {position}" if re.fullmatch(r"[\d\s.,:/+-]*", name) else name
+    names = [column.name for column in file.columns]
+    is_value = re.compile(r"[\d\s.,:/+-]*").fullmatch
+    return {f"Column {position}" if is_value(name) else name: name for position, name in enumerate(names, 1)}
 
 
-def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, rows: int | None) -> None:
-    """Add analyses of one kind to the table, and set the number of rows unless that is None; for callbacks.
+def _add(panel: Panel, table: EditedTable, analyses: Sequence[tuple[str, str, str]], rows: int | None) -> None:
+    """Add analyses, each a name, a kind and a line, and set the number of rows unless that is None; for callbacks.
 
     The ranges stay empty: they must not be read from the file.
     """
-    table.add([(name[:60], kind, _column(kind, name), None, None, None, None, 1.0, None, None, None) for name in names])
+    table.add([(*analysis, None, None, None, None, 1.0, None, None, None) for analysis in analyses])
     panel.write({"columns": []} if rows is None else {"rows": rows, "columns": []})
 
 
-def _column(kind: str, name: str) -> str:
+def _line(kind: str, name: str) -> str:
     """Return the line that declares a column of a file for a kind of analysis."""
-    text = name if re.fullmatch(r"[\w .]+", name) else '"' + name.replace('"', '""') + '"'
-    return text + ":" * (kind == Histogram.title)
+    return declared.quoted(name) + ":" * (kind == Histogram.title)
+
+
+def _show_sources_of_keys(table: EditedTable, plan: Analyses) -> None:
+    """Draw a badge if anything was read from the data, and a button by which the visitor says it was known before."""
+    if not plan.from_data:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        explain.taken_badge("Proposals")
+        st.button(explain.KNEW, key=f"{table.key}_knew", on_click=_know, args=(table,), help=explain.KNEW_HELP)
+
+
+def _know(table: EditedTable) -> None:
+    """Make all proposals of the table declarations; for callbacks."""
+    line = COLUMNS.index(DECLARED)
+    table.replace([(*row[:line], declared.known(row[line] or ""), *row[line + 1 :]) for row in table.rows(False)])
 
 
 def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float) -> None:

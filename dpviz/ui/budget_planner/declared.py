@@ -1,7 +1,11 @@
-"""What a visitor declares of an analysis in one line: its column, condition, bins and groups."""
+"""The line that declares an analysis: its column, condition, bins and groups; or proposes them, read from a file."""
 
+import math
 import re
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from dpviz.errors import UserError
 from dpviz.privacy.statistics.analyses import ByGroup, Count, Histogram, Statistic
@@ -11,6 +15,9 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _COMPARISON = re.compile(r"\s+is one of\s+|<=|>=|!=|<>|==|[=≠<≤>≥]")
 _BY = re.compile(r"(?:^|\s+)by\s+(?=[^:]+:)")  # with a column and a colon after it
+FROM_DATA = "from the data:"  # begins a line whose condition, keys, cut points or groups were read from a file
+MAX_LINE = 1000  # signs of a line
+_MAX_KEYS = 50  # of a list in a proposal
 _WRITTEN = {"<=": "≤", ">=": "≥", "!=": "≠", "<>": "≠", "==": "="}
 
 
@@ -20,9 +27,13 @@ def read(cls: type[Statistic], text: str) -> dict[str, Any]:
     A count has a condition, "age >= 65" or "region is one of north; south"; a histogram has keys, "north; south", or
     ascending numbers as cut points, "0; 18; 65", after the column and a colon if the column is not its name; others
     have their column. Counts, sums and means may end with groups, "income by region: north; south". A part in quotes is
-    text, whatever is in it. Raises UserError for a line that cannot be read.
+    text, whatever is in it. A line that begins with `FROM_DATA` is a proposal. Raises UserError for a line that cannot
+    be read.
     """
-    if not text.strip():
+    text = text.strip()
+    if text.startswith(FROM_DATA):
+        return read(cls, known(text)) | {"from_data": True}
+    if not text:
         return {}
     if harmless(text) != " ".join(text.split()):
         raise UserError(
@@ -112,3 +123,58 @@ def _masked(text: str) -> str:
     if '"' in masked:
         raise UserError('A quote " has no second one.', title="This line cannot be read")
     return masked
+
+
+# ------------------------------------------------------------------------------------------------ proposals from a file
+
+
+def known(text: str) -> str:
+    """Return a line as if its user had known beforehand what it says."""
+    return text.removeprefix(FROM_DATA).strip()
+
+
+def quoted(text: str) -> str:
+    """Return a text as a part of a line: in quotes if it could be read as anything else."""
+    is_plain = re.fullmatch(r"[\w .]+", text) and not re.search(r"\b(by|is one of)\b", text)
+    return text if is_plain and not _NUMBER.fullmatch(text) else '"' + text.replace('"', '""') + '"'
+
+
+def proposal(cls: type[Statistic], name: str, values: pd.Series, groups: tuple[str, pd.Series] | None = None) -> str:
+    """Return a line for a column of a file, with the keys, cut points, condition and groups read from its values.
+
+    A histogram gets texts as keys, and cut points of numbers; a count a condition on the same: one of these texts, or
+    at least the middle cut point.
+
+    values : of the column, numbers or texts. groups : name and texts of another column, of which each text is a group.
+    """
+    is_number = pd.api.types.is_numeric_dtype(values)
+    parts = _cut_points(values) if is_number else _keys(values)
+    line = quoted(name)
+    if cls is Histogram:
+        line += f": {'; '.join(parts)}"
+    elif cls is Count:
+        line += f" >= {parts[len(parts) // 2]}" if is_number else f" is one of {'; '.join(parts)}"
+    if groups is not None:
+        line += f" by {quoted(groups[0])}: {'; '.join(_keys(groups[1]))}"
+    return f"{FROM_DATA} {line}"
+
+
+def _keys(texts: pd.Series) -> list[str]:
+    """Return the most frequent texts of a column as parts of a line, sorted.
+
+    Left out are those that no line can declare, and those for which a line with two such lists has no room.
+    """
+    counts = texts.dropna().astype(str).str.strip().value_counts()
+    keys = [quoted(key) for key in counts.index if 0 < len(key) <= 60 and key.isprintable()][:_MAX_KEYS]
+    ends = np.cumsum([len(key) + 2 for key in keys])  # of each key in the list, with what separates them
+    return sorted(keys[: int((ends <= MAX_LINE // 3).sum())])
+
+
+def _cut_points(values: pd.Series) -> list[str]:
+    """Return round numbers as parts of a line, about ten, that hold the middle 98 % of the finite values."""
+    numbers = np.clip(values[np.isfinite(values)], -1e300, 1e300)  # whose differences are finite, too
+    low, high = np.quantile(numbers, (0.01, 0.99)) if len(numbers) else (0.0, 1.0)
+    power = 10.0 ** math.floor(math.log10((high - low) / 10 or 1.0))
+    step = next(multiple * power for multiple in (1, 2, 5, 10) if multiple * power * 10 >= high - low)
+    first = math.floor(low / step)
+    return [f"{index * step:.12g}" for index in range(first, max(math.ceil(high / step), first + 2) + 1)]

@@ -68,6 +68,11 @@ class EditedTable:
         """Key of the last rows in the session."""
         return f"{self.key}_rows"
 
+    @property
+    def _row(self) -> str:
+        """Key of the menu of rows."""
+        return f"{self.key}_row"
+
     def _write(self, rows: Sequence[Row]) -> None:
         """Put the rows into the link, and into the address, so that a page that is loaded again still has them."""
         self.panel.titles[self.name] = self.alt
@@ -86,7 +91,7 @@ class EditedTable:
                 "Row",
                 range(len(rows)),
                 format_func=lambda index: f"{index + 1}. {rows[index][0]}",
-                key=f"{self.key}_row",
+                key=self._row,
                 disabled=not rows,
                 width=220,
             )
@@ -133,6 +138,8 @@ class EditedTable:
         self._remember()
         st.session_state[self._last] = [*rows]
         st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
+        if rows:  # the menu of rows shows the new name of its row only if its value is set
+            st.session_state[self._row] = min(st.session_state.get(self._row) or 0, len(rows) - 1)
 
     def _remember(self) -> None:
         """Add the last rows to the history of Undo."""

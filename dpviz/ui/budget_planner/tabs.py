@@ -5,6 +5,7 @@ Each is computed only while it is open.
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,18 @@ from dpviz.privacy.statistics import allocation, noisy_means, search
 from dpviz.privacy.statistics.allocation import MECHANISMS, Analysis, Share
 from dpviz.privacy.statistics.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans, protected_change
 from dpviz.specification import Control
+from dpviz.ui import explain
 from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner import view as planner_view
-from dpviz.ui.budget_planner.editing import EditedTable
+from dpviz.ui.budget_planner.analyses import Names, columns_of
+from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable, Row
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.markdown import columns, show_table
 from dpviz.ui.terms import TERMS
+from dpviz.ui.uploads.file import File, fill_button, read_file
 
 TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
 # Columns of the table of analyses that share a budget, in their order.
@@ -45,6 +49,7 @@ DEFAULT: tuple[tuple[Any, ...], ...] = (
     ("Survey by a partner", MECHANISMS["any"], 1.0, 1.0, "", "Pure ε", 0.2, None),
 )
 PEOPLE: tuple[tuple[Any, ...], ...] = (("Once", 1.0, 70.0), ("Now and then", 4.0, 25.0), ("Often", 30.0, 5.0))
+FROM_DATA = "From the data"  # in place of the name of people who were counted in a file
 RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 
 
@@ -355,8 +360,11 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
         start=PEOPLE,
         alt="How many people have how many rows",
     )
+    rows_of_table = table.rows(is_open=True)
+    _show_source_of_people(table, rows_of_table)
+    _count_people(panel, table)
     declared: dict[float, float] = {}
-    for _, rows, count in table.rows(is_open=True):
+    for _, rows, count in rows_of_table:
         if rows is not None and count is not None and rows >= 1 and count > 0:
             declared[rows] = declared.get(rows, 0.0) + count
     if not declared:
@@ -374,8 +382,42 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
         planner_figures.dropped_rows(numbers, 100 * shares, (k, 100 * dropped)),
         "What is cut off",
         "Share of the rows that are dropped against the number of rows that are kept of a person",
-        "Of the declared people. More rows of a person: less is dropped, and the noise grows in proportion.",
+        "Of the people in the table. More rows of a person: less is dropped, and the noise grows in proportion.",
     )
+
+
+def _show_source_of_people(table: EditedTable, rows: Sequence[Row]) -> None:
+    """Draw a badge if rows of the table were counted in a file, and a button by which the visitor knew them before."""
+    if not any(group == FROM_DATA for group, *_ in rows):
+        return
+    known = [("People" if group == FROM_DATA else group, *numbers) for group, *numbers in rows]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        explain.taken_badge("Numbers of rows")
+        st.button(explain.KNEW, key=f"{table.key}_knew", on_click=table.replace, args=(known,), help=explain.KNEW_HELP)
+
+
+def _count_people(panel: Panel, table: EditedTable) -> None:
+    """Draw a panel that fills the table with how many rows the people of a visitor's file have."""
+    with st.expander("Count them in a file", icon=":material/upload_file:"):
+        st.markdown(texts.COUNTED)
+        file = read_file(f"{panel.page}_people", Names)
+        if file is None:
+            return
+        names = columns_of(file)
+        person = st.selectbox("Column that names the person", [*names], index=None, key=panel.key("people_column"))
+        if person is not None:
+            fill_button(file, _fill_people, (table, file, names[person]), texts.COUNTED_HELP)
+
+
+def _fill_people(table: EditedTable, file: File, person: str) -> None:
+    """Fill the table with how many people of the file have how many rows; for callbacks.
+
+    As the table has few rows, people with about as many rows are counted together, with the mean of their rows.
+    """
+    counts = file.frame[person].value_counts(dropna=False).to_numpy()  # rows without a name are those of one person
+    edges = np.unique(np.geomspace(1, counts.max() + 1, MAX_ROWS + 1).round())
+    groups = [counts[(low <= counts) & (counts < high)] for low, high in pairwise(edges)]
+    table.replace([(FROM_DATA, float(round(group.mean())), float(len(group))) for group in groups if len(group)])
 
 
 def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out: int) -> Shown:

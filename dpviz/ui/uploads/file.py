@@ -374,6 +374,12 @@ def read_file(page: str, kind: type[Kind]) -> Kind | None:
     return upload
 
 
+def read_again(page: str, kind: type[File]) -> None:
+    """Read the panel's file again by its declared settings, after its rows were forgotten; for a callback."""
+    old: File = st.session_state[f"{page}_upload"]
+    _use_file(page, kind, lambda upload, data: _load(upload, data, old.reading or Reading(), old.all_names))
+
+
 def known_as(page: str) -> Hashable:
     """Return the identity of a panel's file in this session, from public facts about it; None without a file."""
     upload: File | None = st.session_state.get(f"{page}_upload")
