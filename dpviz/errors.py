@@ -40,12 +40,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def with_article(name: str) -> str:
     """Return the name of a class with its article: "an Arm"."""
-    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"  # without u, which is most often spoken as in "user"
 
 
 def value_in_words(value: Any) -> str:
     """Return a wrong value in words: itself if it is short, else its type: "a DataFrame"."""
-    if value is None or (isinstance(value, str | float | int) and not (_large(value))):
+    if value is None or (isinstance(value, str | float | int) and not _large(value)):
         return repr(value)
     if isinstance(value, type):
         return f"the class {value.__name__}"

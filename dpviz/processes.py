@@ -122,7 +122,7 @@ class Child:
         defaults["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # others reserve 1 GB at once, which counts against the limit
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module],
+            [sys.executable, "-P", "-m", module],  # -P: no file of the current folder is imported in place of a module
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**defaults, **os.environ, "PYTHONPATH": path},

@@ -116,7 +116,8 @@ def number(
     """Declare a numeric field whose slider, with the scale `scale`, goes from `low` to `high`.
 
     limits : the smallest and the largest value that the library takes; by default `low` and `high` on a linear scale.
-        On a logarithmic one they are far beyond, but a count does not get smaller, nor a share larger than 1.
+        On a logarithmic one they are far beyond (factors by choice), but a count does not get smaller, nor a share
+        larger than 1.
     """
     if limits is None:
         limits = (low, high)
@@ -172,6 +173,7 @@ class Specification(BaseModel):
         if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"two classes have the kind {kind!r}: {other.__qualname__} and {cls.__qualname__}")
         _kinds[kind] = cls
+        # Sections of the docstring.
         parts = {"Parameters": "\n".join(map(_paragraph, cls.controls())), "Raises": _RAISES, "Source": _theory(kind)}
         sections = (f"{title}\n{'-' * len(title)}\n{text}\n" for title, text in parts.items() if text)
         cls.__doc__ = "\n".join((inspect.cleandoc(cls.__dict__["__doc__"] or "") + "\n", *sections))
@@ -186,7 +188,7 @@ class Specification(BaseModel):
             names = list(cls.model_fields)
             if len(positional) > len(names):
                 raise UserError(f"{cls.__name__} takes no more values than {len(names)}: {', '.join(names) or 'none'}.")
-            given = dict(zip(names, positional, strict=False))
+            given = dict(zip(names, positional, strict=False))  # the other fields are in `values`, or have a default
             twice = [name for name in given if name in values]
             if twice:
                 raise UserError(f"{cls.__name__} got {twice[0]} twice, by position and by name.")
@@ -195,7 +197,8 @@ class Specification(BaseModel):
             super().__init__(**values)
 
     def __repr__(self) -> str:
-        """Return the constructor's call; where there are many values, without those that have their default."""
+        """Return the constructor's call; of more than two fields, numbers and texts that have their default are left
+        out."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields}
         if len(fields) > 2:
@@ -280,8 +283,8 @@ class Specification(BaseModel):
             if control.low is None or control.high is None or value is None:
                 continue
             if not control.low <= value <= control.high:
-                ends = between(control.low, control.high)
-                raise UserError(f"{control.label} must be {ends} on a page (got {value!r}).")
+                slider = between(control.low, control.high)
+                raise UserError(f"{control.label} must be {slider} on a page (got {value!r}).")
         for name in type(self).model_fields:
             value = getattr(self, name)
             for item in value if isinstance(value, tuple) else (value,):
@@ -291,7 +294,8 @@ class Specification(BaseModel):
     @classmethod
     @cache
     def controls(cls) -> tuple[Control, ...]:
-        """Return the declared numbers, choices and switches, in order, for widgets, help texts and docs."""
+        """Return the declared numbers, choices and switches, which have a title, in order, for widgets, help texts and
+        docs."""
         return tuple(_control(name, field) for name, field in cls.model_fields.items() if field.title)
 
 
@@ -400,7 +404,8 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
     controls = {control.name: control for control in cls.controls()}
     explained = set()
     for item in error.errors(include_url=False):
-        name = next((part for part in item["loc"] if isinstance(part, str)), "")  # the field
+        # "loc" is the path to the value: the field, then the index or the name of what is wrong inside it.
+        name = next((part for part in item["loc"] if isinstance(part, str)), "")
         if name in explained:
             continue
         explained.add(name)

@@ -219,7 +219,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     replicates = len(arm_trace.status)
     iterations = np.repeat(np.array(arm_trace.iterations[:count], dtype=int), replicates)
     table = {"algorithm": label, "replicate": np.tile(np.arange(replicates), count), "iteration": iterations}
-    _, charged = trace.spent(label)
+    _, charged = trace.spent(label)  # (k, replicates), at the recorded iterations
     if arm_trace.currency is not None and len(charged) >= count:  # not while a growing trace lacks a charge
         table[f"spent_{arm_trace.currency}"] = charged[:count].ravel()
         if plan.stops:
