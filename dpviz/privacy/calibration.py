@@ -115,7 +115,7 @@ def calibrate_laplace(
     max_cost = math.inf if m == n else float(closed_forms.amplify(max_inner("laplace", budget), m, n))
     if budget.pure:  # the costs ε_t add up
         if target * shares.max() > max_cost:
-            refuse_rare_batches()
+            refuse_rare_batches()  # raises UserError
         return shares * target
     return shares * _largest_multiple(
         "laplace", tuple(shares.tolist()), (m, n, sampling), budget, target, max_cost=max_cost
@@ -162,7 +162,7 @@ def calibrate_gaussian(
     shares = _shares(weights, m, n)
     if not budget.private:
         return np.full(len(shares), math.inf)
-    if m == n or not budget.allows_gaussian:  # in the second case `gaussian_rho` raises the error
+    if m == n or not budget.allows_gaussian:  # in the second case `gaussian_rho` raises UserError
         return shares * budget.gaussian_rho(budget.left(prior))
     if not budget.amplifies_gaussian:
         raise UserError(
@@ -210,6 +210,7 @@ def calibrated_events(
     if the cost of an event is expensive to compute, to MANY_LEVELS if closed forms are added up.
     """
     closed_form = budget.pure or not budget.private or (noise == "gaussian" and m == n)
+    # With more different events than MOST_EXACT, accountants would round them.
     if not closed_form and len(set(weights.tolist())) > accountants.MOST_EXACT:
         expensive = not budget.adds_up or noise == "gaussian"
         weights = levelled(weights, LEVELS if expensive else MANY_LEVELS)
@@ -400,7 +401,7 @@ def _largest_feasible(
             high, high_value, low = low, low_value, low - step
             low_value = excess(low)
         elif step > _STEP_LIMIT or high >= highest:
-            refuse_rare_batches()  # raises an error
+            refuse_rare_batches()  # raises UserError
         else:
             low, low_value, high = high, high_value, min(high + step, highest)
             high_value = excess(high)
@@ -450,7 +451,7 @@ def levelled(weights: Floats, levels: int, order: float = 3.0) -> Floats:
     lengths = ((mass[1:] + mass[:-1]) / 2) ** (1 / 3) * gaps ** (2 / 3)  # (mass / gap)^⅓ · gap
     position = np.concatenate([[0.0], np.cumsum(lengths)])
     level = np.minimum((levels * (position / position[-1])).astype(int), levels - 1)
-    steps_of_level = np.maximum(np.bincount(level, counts), 1)
+    steps_of_level = np.maximum(np.bincount(level, counts), 1)  # 1, to divide by, for a level without steps
     power_mean = (np.bincount(level, counts * distinct**order) / steps_of_level) ** (1 / order)
     return power_mean[level][index_of_step]
 

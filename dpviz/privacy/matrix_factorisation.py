@@ -109,7 +109,7 @@ class Factorisation(ABC):
 
 
 class ToeplitzFactorisation(Factorisation):
-    """C = K diag(w)⁻¹ with K a lower-triangular Toeplitz matrix, hence B = A diag(w) K⁻¹.
+    """Factorisation with C = K diag(w)⁻¹ and K a lower-triangular Toeplitz matrix, hence B = A diag(w) K⁻¹.
 
     The noise B z is z convolved with the first column of K⁻¹, then multiplied by w, then summed up along the steps.
 
@@ -181,6 +181,7 @@ class ToeplitzFactorisation(Factorisation):
             if ahead and block >= _DIRECT:  # within a block of _DIRECT steps the effect is computed directly
                 spectrum = fft.rfft(draws[done - block : done], 2 * block, axis=0)
                 spectrum *= self._spectra[block.bit_length() - 1]
+                # Of this cyclic convolution, the second half is that of the next steps, to which nothing wraps around.
                 filtered[done : done + ahead] += fft.irfft(spectrum, 2 * block, axis=0)[block : block + ahead]
 
 
@@ -382,7 +383,7 @@ def honaker_tree(length: int) -> Factorisation:
     the same cost than if the sum of every block were released. Raises UserError for T > 1 024.
     """
     checked(length, LONGEST_DENSE)
-    decoder = np.zeros((length, 2 * length))  # row t: the weights of all noisy sums in prefix t
+    decoder = np.zeros((length, 2 * length))  # row t: the weights of all noisy sums, fewer than 2 T, in prefix t
     block_count = 0
     stack: list[tuple[int, Floats]] = []  # the blocks that make up the prefix: level, and weights of the estimated sum
     for t in range(length):

@@ -51,7 +51,7 @@ class AdditiveBudget(Budget):
         return cast(Self, cls.model_construct(**fields))
 
     def of_row(self, rows_per_person: int) -> Self:
-        return self.of(self.amount / rows_per_person ** (1 if self.pure else 2))
+        return self.of(self.amount / rows_per_person ** (1 if self.pure else 2))  # of k rows: k ε, k² ρ, (k μ)²
 
     # The base class computes `spent` from `cost`; here it is the reverse, as accountants return ε, ρ or μ.
     def cost(self, events: tuple[Event, ...]) -> float:

@@ -122,7 +122,7 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
     elif sharing and budget.currency is not None:
         total, remaining = budget.amount, _remaining(budget.amount, budget.currency, stated)
         shares = _split_added(sharing, budget.currency, rule, remaining, total)
-    remaining_shares = iter(shares)  # in the order of the analyses without a guarantee of their own
+    remaining_shares = iter(shares)  # in the order of `sharing`
     return tuple(next(remaining_shares) if a.budget is None else Share(a, None, stated_event(a)) for a in analyses)
 
 
@@ -262,12 +262,12 @@ def _split_composed(
             return 100.0  # far beyond the limit; the root finder needs finite numbers
         return math.log(max(spent, 1e-300) / budget.limit)  # to spend 0 is finite, too
 
-    low = high = math.log(budget.gaussian_rho(budget.amount))
+    low = high = math.log(budget.gaussian_rho(budget.amount))  # exact if all noise is Gaussian and nothing is prior
     # Small ε grow with √ρ and large ones with ρ, so that the root is 1 to 2 times the excess away.
     step = min(2.1 * abs(excess(high)) + 1e-5, 0.5)
     while excess(high) <= 0:
         low, high = high, high + step
-    if low == high:
+    if low == high:  # the guess was too large, so the root is below it
         low = high - step
     while excess(low) > 0:
         low -= 2 * (high - low)

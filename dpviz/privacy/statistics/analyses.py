@@ -41,7 +41,6 @@ _WHY: Mapping[Relation, Mapping[str, str]] = resources.data(__package__, "words.
 _MOVED: Mapping[Norm, float] = {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}
 CONFIDENCE = 0.95
 _NORMAL = float(-ndtri((1 - CONFIDENCE) / 2))  # a normal number is within so many standard deviations
-_ROOT = math.sqrt(2 * math.pi)
 MOST = 20  # largest number of statistics in a plan
 NARROWEST = 1e-100  # smallest width of a column's range with which all computed numbers are finite
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
@@ -84,6 +83,7 @@ def ratio_bound(noise: Noise, scale: float, values: int = 1) -> float:
     """
     if noise == "gaussian":
         return math.sqrt(2) * error_bound(noise, scale, values)
+    # With w = -2 - t/b, the probability is -w e^w e²/2, so that w is a value of Lambert's W, of the branch below -1.
     return scale * (-float(lambertw(-2 * math.exp(-2) * _chance_of_excess(values), -1).real) - 2)
 
 
@@ -247,8 +247,11 @@ class Ranged(Statistic):
         if self.typical is None or self.spread is None:
             return None
         low, high = ((end - self.typical) / self.spread for end in (self.lowest, self.highest))
-        below, above = (z * ndtr(sign * z) + sign * math.exp(-z * z / 2) / _ROOT for z, sign in ((low, 1), (high, -1)))
-        return self.spread * float(below + above)
+        # Clipping raises a standard normal Z by (low - Z)₊ and lowers it by (Z - high)₊. The expectation of the first
+        # is low Φ(low) + φ(low), that of the second φ(high) - high Φ(-high).
+        phi_low, phi_high = (math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in (low, high))
+        raised, lowered = low * ndtr(low) + phi_low, phi_high - high * ndtr(-high)
+        return self.spread * float(raised - lowered)
 
     @property
     def farthest(self) -> float:
@@ -420,7 +423,7 @@ class Mean(ByGroup, Ranged):
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         if relation == "add/remove-one":  # two numbers move by at most h, half of the width
             return self.width / {"l1": 1.0, "l2": math.sqrt(2), "linf": 2.0, "range": 1.0}[norm]
-        if self.groups:  # four numbers by at most h, or one by at most 2h
+        if self.groups:  # the numbers of two groups by at most h each, or the sum of one group by at most 2h
             return self.width * (2.0 if norm in ("l1", "range") else 1.0)
         return self.width / rows
 
@@ -591,7 +594,7 @@ class Quantile(Ranged):
 
 
 def _listed(declared: Sequence[float | str]) -> str:
-    """Return declared numbers or texts in words, of many only the first."""
+    """Return declared numbers or texts in words; of more than twelve only the first, as a sentence must stay short."""
     words = [f"“{value}”" if isinstance(value, str) else f"{value:.15g}" for value in declared[:12]]
     return ", ".join(words) + (f" and {len(declared) - 12:,} more" if len(declared) > 12 else "")
 
@@ -795,7 +798,7 @@ def _cheapest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> tupl
         )
         # Under (ε, δ), where costs do not add up, shares are of ρ.
         costs = [budget.cost((event,)) if budget.adds_up else per_event.rho(event) for event in events]
-        weights = [max(cost / max(costs), 1e-6) for cost in costs]  # 1e-6: the smallest that a statistic may have
+        weights = [max(cost / max(costs), 1e-6) for cost in costs]  # 1e-6: the smallest weight of a `Statistic`
         weighted = (s.replaced(weight=weight) for s, weight in zip(plan.statistics, weights, strict=True))
         spent = budget.stated(budget.cost(events))
         options.append((spent, plan.replaced(noise=noise, statistics=tuple(weighted))))
@@ -814,7 +817,7 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smal
         planned = shared.planned(enough)
         if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
             return Smallest(enough, shared)
-        size = rounded_up(1.002 * size)  # a share may be larger than its weight, or the split may be one of ε
+        size = rounded_up(1.002 * size)  # a weight may have been raised to 1e-6, or the split may be one of ε
     raise UserError(
         f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(control.high)}. Accept "
         "larger ones, or ask of more rows.",
@@ -877,7 +880,7 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: in
 def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
     """Release one planned statistic of a column (n,): a number, or the numbers (B,) of a histogram."""
     statistic, event = planned.statistic, planned.event
-    exact = computed(statistic, column, planned.relation)[None]
+    exact = computed(statistic, column, planned.relation)[None]  # of one replicate, and so is `noisy` below
     query = Query(exact, planned.sensitivity, NORMS[planned.noise], relation=planned.relation)
     if isinstance(statistic, Quantile):
         index = int(mechanisms.exponential(query, event)[0, 0])
@@ -1005,7 +1008,7 @@ def _cell_numbers(cells: "pd.Series[Any]") -> np.ndarray:
 
 
 def _holds(values: np.ndarray, comparison: str, operands: Sequence[float | str]) -> np.ndarray:
-    """Return true for each of the values (n,) that satisfies the condition of a count."""
+    """Return (n,) bool: true for each of the values (n,) that satisfies the condition of a count."""
     match comparison:
         case "<":
             return values < operands[0]

@@ -158,8 +158,8 @@ class NoisyMeans(PeoplesRows):
         Raises UserError if the noise cannot meet the budget.
         """
         if self.sampling == "blocks":  # a pass costs as much as one release on all rows
-            passes = self._passes(self.iterations)
-            (inner, *_) = calibration.calibrated_events(self.noise, budget, np.ones(passes), self.rows, self.rows)
+            equal_passes = np.ones(self._passes(self.iterations))
+            inner = calibration.calibrated_events(self.noise, budget, equal_passes, self.rows, self.rows)[0]
             return self._charged(inner, self.iterations)
         sampling: calibration.Sampling = "poisson" if self.sampling == "poisson" else "wor"
         steps = np.ones(self.iterations)
@@ -240,7 +240,7 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
     guess : the number of steps that is tried first.
     """
     low, high, steps, attempt = 0, STEPS_LIMIT + 1, guess, 0
-    previous: tuple[float, float] | None = None
+    previous: tuple[float, float] | None = None  # the point before, on logarithmic scales
     while high - low > 1:  # price(low) ≤ 1 < price(high)
         value = price(steps)
         log_steps, log_price = math.log(steps), math.log(value) if 0 < value < math.inf else math.nan
@@ -248,7 +248,7 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
             low = steps
         else:
             high = steps
-        slope = 1.0
+        slope = 1.0  # as if the price were in proportion to the steps, until there are two points
         if previous is not None and previous[0] != log_steps:
             slope = (log_price - previous[1]) / (log_steps - previous[0])
         log_target = log_steps - log_price / min(max(slope, 0.1), 3.0)  # a noisy slope must not lead too far

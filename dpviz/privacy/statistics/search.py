@@ -44,6 +44,7 @@ def stopping_rate(mean: Positive, shape: float) -> float:
         return 1 / mean
 
     def excess(log_rate: float) -> float:
+        """Return the expectation (1/γ - 1)/ln(1/γ) of the logarithmic law, less `mean`, at γ = e^log_rate."""
         return math.expm1(-log_rate) / -log_rate - mean
 
     return math.exp(brentq(excess, -700.0, -1e-9, xtol=1e-12))
@@ -57,9 +58,10 @@ def searched_epsilon(rho: Positive, mean: Positive, shape: float, delta: float) 
     λρ + (1 + η)((λ₂ - 1)ρ + ln(1/γ)/λ₂) + ln(mean)/(λ - 1), for every λ₂ ≥ 1, here the best one.
     """
     log_rate = math.log(1 / stopping_rate(mean, shape))
-    second = max(1.0, math.sqrt(log_rate / rho))
+    second = max(1.0, math.sqrt(log_rate / rho))  # the best λ₂
     fixed = (1 + shape) * ((second - 1) * rho + log_rate / second)
     divergences = _ORDERS * rho + fixed + math.log(mean) / (_ORDERS - 1)
+    # The ε that each order proves, as in `closed_forms.rdp_epsilon`.
     proven = divergences + np.log1p(-1 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
     return max(0.0, float(proven.min()))
 
@@ -128,7 +130,7 @@ def shortfall(
 
 
 def _largest_rho(budget: ApproximateDP, mean: float, shape: float | None) -> float:
-    """Return the largest ρ of a training with which the search meets the budget."""
+    """Return the largest ρ of a training with which a search meets the budget; arguments as in `searched_epsilon`."""
 
     def epsilon(rho: float) -> float:
         if shape is None:
@@ -138,4 +140,4 @@ def _largest_rho(budget: ApproximateDP, mean: float, shape: float | None) -> flo
     def excess(log_rho: float) -> float:
         return epsilon(math.exp(log_rho)) - budget.epsilon
 
-    return math.exp(brentq(excess, -60.0, 10.0, xtol=1e-9) - 1e-9)
+    return math.exp(brentq(excess, -60.0, 10.0, xtol=1e-9) - 1e-9)  # less the tolerance, so as not to exceed the budget

@@ -70,7 +70,7 @@ class Twice(Transcript):
 
     def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
         leaves = super().leaves(sizes, n, rows)
-        # Elsewhere the row is replaced by the first one, whose place it takes below.
+        # Where the order has the row, the first row is put, whose place the row takes below.
         indices = np.where(leaves._indices == self._row, leaves._indices[:, :1], leaves._indices)
         indices[:, [0, sizes[0]]] = self._row  # the first place of the first and of the second leaf
         return Leaves(indices, sizes, leaves.replicates, self, self._ledger.relation)
