@@ -56,8 +56,7 @@ def value_in_words(value: Any) -> str:
 
 
 def _large(value: str | float | int) -> bool:
-    """Return whether a value is too long to be written out in an error: more than about 18 digits, or 40 characters.
-
-    A whole number is not written to be measured, as that takes long if it is very large.
-    """
-    return value.bit_length() > 60 if isinstance(value, int) else len(str(value)) > 40
+    """Return whether a value is too long to be written out in an error: more than about 18 digits, or 40 characters."""
+    if isinstance(value, int):
+        return value.bit_length() > 60  # to write a very large number takes long
+    return len(str(value)) > 40

@@ -116,13 +116,12 @@ def number(
     """Declare a numeric field whose slider, with the scale `scale`, goes from `low` to `high`.
 
     limits : the smallest and the largest value that the library takes; by default `low` and `high` on a linear scale.
-        On a logarithmic one they are far beyond (factors by choice), but a count does not get smaller, nor a share
-        larger than 1.
+        On a logarithmic one they are far beyond, but a count does not get smaller, nor a share larger than 1.
     """
     if limits is None:
         limits = (low, high)
         if scale == "log":
-            lowest, beyond = (low, 1000) if isinstance(high, int) else (low / 1e6, 1e6)
+            lowest, beyond = (low, 1000) if isinstance(high, int) else (low / 1e6, 1e6)  # factors by choice
             limits = (lowest, high if high <= 1 else min(high * beyond, 10**9))
     extra: Any = {"symbol": symbol, "unit": unit, "scale": scale, "low": low, "high": high}
     return Field(default, ge=limits[0], le=limits[1], title=label, description=help, json_schema_extra=extra)
@@ -262,10 +261,8 @@ class Specification(BaseModel):
         return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
 
     def adopting(self, settings: Mapping[str, Any]) -> Self:
-        """Return a validated copy with those of `settings` for which the class has a field; the others are ignored.
-
-        Raises UserError if the values do not go together.
-        """
+        """Return a validated copy with those of `settings` for which the class has a field. Raises UserError if the
+        values do not go together."""
         return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
 
     def query(self, prefix: str) -> dict[str, str]:
@@ -294,8 +291,7 @@ class Specification(BaseModel):
     @classmethod
     @cache
     def controls(cls) -> tuple[Control, ...]:
-        """Return the declared numbers, choices and switches, which have a title, in order, for widgets, help texts and
-        docs."""
+        """Return the declared fields, those with a title, in order, for widgets, help texts and docs."""
         return tuple(_control(name, field) for name, field in cls.model_fields.items() if field.title)
 
 
@@ -514,5 +510,5 @@ def _control(name: str, field: FieldInfo) -> Control:
         limits=(lowest, highest),
         optional=optional,
         each=each,
-        **extra,
+        **extra,  # symbol, unit, scale, low and high of a number; count of several; options of a choice
     )

@@ -80,10 +80,9 @@ class Claim:
             if largest < np.inf:  # of infinite ranges there is no largest loss to scan: the claim is the budget
                 least = partial(_least_range, ranges)
                 return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
-        if releases and all(isinstance(release, Gaussian) for release in releases):
-            total = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)  # `of` takes the amount that adds up, μ²
-            return cls(total.symbol, total.limit, total.least, total.tradeoff)
         budget = plan.budget
+        if releases and all(isinstance(release, Gaussian) for release in releases):
+            budget = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)  # `of` takes the amount that adds up, μ²
         return cls(budget.symbol, budget.limit, budget.least, budget.tradeoff)
 
 
@@ -268,8 +267,7 @@ class Verdict(Displayed):
 
     @property
     def faulty(self) -> bool:
-        """True if a test of the implementation fails: releases differ from what was declared. The attack may still find
-        no violation."""
+        """True if releases differ from what was declared, by a test of the implementation; the attack may miss it."""
         return self.implementation is not None and bool(self.implementation.faults)
 
     @property
@@ -284,10 +282,7 @@ class Verdict(Displayed):
 
     @property
     def proven(self) -> str:
-        """The bound in symbols, "ε ≥ 0.912".
-
-        It has more digits if it refutes the claim, which a rounded bound might not exceed.
-        """
+        """The bound in symbols, "ε ≥ 0.912"; with more digits if it refutes the claim, which 0.912 might not exceed."""
         return f"{self.symbol} ≥ {short_down(self.bound, 6 if self.violation else 3)}"
 
     @property

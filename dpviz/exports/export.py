@@ -132,10 +132,7 @@ _INDEX = ("algorithm", "replicate", "iteration")
 
 
 def file_name(page: str, experiment: Experiment, extension: str) -> str:
-    """Return the name of a download, `dpviz_<page>_<hash>.<extension>`.
-
-    The hash is that of the settings, so that different settings have different names.
-    """
+    """Return the name of a download, `dpviz_<page>_<hash>.<extension>`, with a hash of the settings."""
     return f"dpviz_{page}_{experiment.content_hash()[:8]}.{extension}"
 
 
@@ -311,10 +308,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
 
 
 def to_notebook(experiment: Experiment) -> str:
-    """Return the program of `to_script` as a Jupyter notebook.
-
-    For an upload it contains the name of a file, which the user replaces.
-    """
+    """Return the program of `to_script` as a Jupyter notebook; of an upload it has a file name, to be replaced."""
     return notebook("experiment", **_values(experiment))
 
 

@@ -71,10 +71,11 @@ class Release:
 
     @property
     def expression(self) -> str:
-        """Source of the expression of what the statistic reads of a row."""
+        """Source of the expression of what the statistic reads of a row; the program's `text` and `number` read a
+        cell."""
         statistic, column = self.planned.statistic, repr(self.planned.statistic.reads)
         match statistic:
-            case Count(groups=groups, by=by) if groups:
+            case Count(groups=groups, by=by) if groups:  # the group of a row that satisfies the condition
                 counted = replace(self.planned, statistic=statistic.replaced(by="", groups=()))
                 return f"pl.when({replace(self, planned=counted).expression}).then(text({by!r}))"
             case Count(comparison=comparison, operands=operands) if comparison:
@@ -238,12 +239,12 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
     delta : at which ε is read, if the budget has no δ. counting : as of `releases`.
     """
     made = releases(plan, budget, counting)
-    cells: dict[str, list[str]] = {}
+    cells: dict[str, list[str]] = {}  # sources of the cells of a made-up table for a rehearsal, by column
     for release in made:
         statistic = release.planned.statistic
         cells.setdefault(repr(statistic.reads), []).extend(map(str, example_cells(statistic)))
         if isinstance(statistic, ByGroup) and statistic.groups:
-            cells.setdefault(repr(statistic.by), []).extend((*statistic.groups, "made up"))
+            cells.setdefault(repr(statistic.by), []).extend((*statistic.groups, "made up"))  # the last: not declared
     return templates.document(
         "exports/templates/analyses_opendp.py.j2",
         version=dpviz.__version__,

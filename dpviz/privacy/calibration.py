@@ -46,8 +46,7 @@ def laplace_events(epsilon: Floats, m: int, n: int, sampling: Sampling = "wor") 
     The ε of the noise on a batch follows from Kuru et al. 2022, equation (12). With m = n no batch is drawn. Equal
     costs share one event.
 
-    sampling : kind of `Sub`; "wor" holds under replace-one, "poisson" under add/remove-one. Both amplify ε in the same
-        way.
+    sampling : kind of `Sub`: "wor" holds under replace-one, "poisson" under add/remove-one; both amplify ε alike.
     """
     batch_epsilon = epsilon if m == n else closed_forms.amplified_inverse(epsilon, m, n)
     return _events(batch_epsilon, Laplace, m, n, sampling)

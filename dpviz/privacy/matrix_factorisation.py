@@ -37,7 +37,6 @@ class Factorisation(ABC):
 
     name : text for legends.
     column_norms : (T,) ‖C_i‖, the L2 distance by which C y moves if query i changes by 1.
-    row_norms : (T,) ‖B_t‖, the standard deviation of the noise on prefix t for σ = 1.
     """
 
     def __init__(self, name: str, column_norms: Floats) -> None:
@@ -308,8 +307,7 @@ def restarted(single: Factorisation, times: int) -> Factorisation:
 
 
 def tree_depth(length: int) -> int:
-    """Return ⌈log₂(T + 1)⌉, the number of blocks of a `BinaryTree` for T = `length` steps that contain the first
-    leaf."""
+    """Return ⌈log₂(T + 1)⌉, the number of blocks of a `BinaryTree` for T = `length` steps that have the first leaf."""
     return length.bit_length()
 
 

@@ -351,7 +351,7 @@ class Mechanisms:
         """
         counts = times * each
         indices = np.full((len(rows), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
-        block_rows = max(1, _BLOCK // max(1, utilities[:1].size))
+        block_rows = max(1, _BLOCK // max(1, utilities[:1].size))  # as many replicates as have _BLOCK utilities
         for start in range(0, len(rows), block_rows):
             block = slice(start, start + block_rows)
             logits = log_weights(utilities[block], slope[block].reshape(-1, *[1] * (utilities.ndim - 1)))

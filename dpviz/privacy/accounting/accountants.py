@@ -288,7 +288,7 @@ def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray
     """Return the smallest ε that holds for any releases with the same pure ε as the events (Kairouz, Oh, Viswanath
     2015); infinite at checkpoints after releases that differ."""
     runs, ends = runs_of(events, MOST_ADDED)
-    release, equal_releases = runs[0]
+    release, equal_releases = runs[0]  # the releases before the first that differs
     step_epsilon = per_event.pure(release)
 
     def epsilon_at(count: int, delta: float) -> float:

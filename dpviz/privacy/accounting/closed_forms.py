@@ -279,8 +279,7 @@ def pure_to_mu(epsilon: float) -> float:
 
 
 def pure_delta(epsilon_0: float, epsilon: ArrayLike) -> Floats:
-    """Return the largest δ(ε) of any ε₀-DP algorithm at ε ≥ 0, (e^ε₀ - e^ε)₊ / (1 + e^ε₀): that of randomised
-    response."""
+    """Return the largest δ(ε), ε ≥ 0, of ε₀-DP algorithms, (e^ε₀ - e^ε)₊ / (1 + e^ε₀): that of randomised response."""
     return -np.expm1(np.minimum(np.asarray(epsilon, dtype=float) - epsilon_0, 0.0)) / (1 + math.exp(-epsilon_0))
 
 
@@ -481,22 +480,15 @@ def advanced(epsilon: float, steps: int, slack: float, delta: float = 0.0) -> tu
 
 
 def advanced_epsilon(epsilon: ArrayLike, steps: ArrayLike, slack: float) -> Floats:
-    """Return the ε of `advanced` for k = `steps` releases and δ' = `slack`: √(2k ln(1/δ')) ε + k ε (e^ε - 1).
-
-    The arguments broadcast.
-    """
+    """Return the ε of `advanced`, √(2k ln(1/δ')) ε + k ε (e^ε - 1), k = `steps`, δ' = `slack`; arguments broadcast."""
     step_epsilon, count = np.asarray(epsilon, dtype=float), np.asarray(steps, dtype=float)
     return advanced_sum(count * step_epsilon**2, count * step_epsilon * np.expm1(step_epsilon), slack)
 
 
 def advanced_sum(squares: ArrayLike, linear: ArrayLike, slack: ArrayLike) -> Floats:
-    """Return the ε of ε_i-DP releases together, which may differ, by advanced composition: √(2 ln(1/δ') Σ ε_i²) + Σ ε_i
-    (e^ε_i - 1).
+    """Return the ε of different ε_i-DP releases by advanced composition: √(2 ln(1/δ') Σ ε_i²) + Σ ε_i (e^ε_i - 1).
 
-    squares, linear : the sums Σ ε_i² and Σ ε_i (e^ε_i - 1).
-    slack : δ', the δ of the result.
-
-    The arguments broadcast.
+    squares, linear : the sums Σ ε_i² and Σ ε_i (e^ε_i - 1). slack : δ', the δ of the result. All of them broadcast.
     """
     return np.asarray(np.sqrt(2 * np.log(1 / np.asarray(slack)) * squares) + linear)
 

@@ -150,10 +150,7 @@ def refusals(events: Iterable[kinds.Event], currency: Currency) -> tuple[Refusal
 
 
 def reason(events: Iterable[kinds.Event], currency: Currency) -> str:
-    """Return the reasons why releases have no cost in a currency as one text, such as "Gaussian noise has no pure ε".
-
-    It is empty if all have a cost.
-    """
+    """Return the reasons why releases have no cost, as "Gaussian noise has no pure ε"; empty if all have one."""
     return "; ".join(refusal.why for refusal in refusals(events, currency))
 
 

@@ -283,7 +283,8 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
     used = np.flatnonzero(counts[-1])
     events, counts = [events[int(i)] for i in used], counts[:, used]
     steps = counts.sum(axis=1)
-    rough_variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))  # no overflow
+    # The square of the typical loss is e^(2 log_strength); 600, against overflow.
+    rough_variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))
     epsilons = np.empty(len(counts))
     end = len(counts)
     while end:  # the rows from `end` on are done; those from `start` on are next
@@ -447,7 +448,7 @@ def discretised(
 
     counts : (events,) how often each event occurs.
     tail : the probability that may be cut off one event's losses, see `largest_losses`.
-    coarser : factor by which the step of the grid is larger than that.
+    coarser : factor by which the step of the grid is larger than is fine enough.
     max_cells : largest number of cells of one event; the grid is coarser if it has more.
     max_total_cells : largest number of cells of all events together.
 

@@ -109,7 +109,8 @@ def log_strength(event: Event) -> float:
         return math.log(math.log1p(event.m / event.n * math.expm1(min(value, 700.0))) + beyond)
     if value > 1e8:  # sampling makes no difference, and μ² may overflow
         return 2 * math.log(value) - math.log(2)
-    # The result is ln ln(1 + q √(e^{μ²} - 1)), q = m/n, whose second logarithm is near `size` if that is large.
+    # Sampling shrinks √χ² = √(e^{μ²} - 1) of the noise by q = m/n, as it shrinks e^ε - 1 above. So the result is
+    # ln ln(1 + q √(e^{μ²} - 1)), whose second logarithm is near `size` if that is large.
     log_chi_square = value**2 + math.log(-math.expm1(-(value**2)))  # of e^{μ²} - 1
     size = math.log(event.m / event.n) + log_chi_square / 2
     if size <= -30:

@@ -225,7 +225,7 @@ def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> 
         size_of_set[analysis.rows] = size_of_set.get(analysis.rows, 0.0) + size
     on_all_rows = size_of_set.pop("", 0.0)
     if is_optimal:
-        on_sets = sum([size**power for size in size_of_set.values()]) ** (1 / power)
+        on_sets = sum([size**power for size in size_of_set.values()]) ** (1 / power)  # a^(1/(p+1)), a the sum of the b
     else:  # the set of the largest weight decides on the amount, and all sets get it
         on_sets = max(size_of_set.values(), default=0.0)
     total = on_all_rows + on_sets

@@ -60,8 +60,7 @@ def error_bound(noise: Noise, scale: float, values: int = 1) -> float:
 
 
 def _chance_of_excess(values: int) -> float:
-    """Return the probability with which each of k = `values` independent errors may exceed a bound that all keep with
-    95 % probability."""
+    """Return the probability with which each of k = `values` independent errors may exceed what all keep with 95 %."""
     return -math.expm1(math.log(CONFIDENCE) / values)
 
 
@@ -153,8 +152,8 @@ class Statistic(Specification):
 
     @abstractmethod
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
-        """Return the largest change of the statistic, in `norm`, when one of the table's `rows` is replaced, or when a
-        row is added or removed."""
+        """Return the largest change of the statistic, in `norm`, if one of the `rows` is replaced, or added or
+        removed."""
 
     def why(self, rows: int, relation: Relation = "replace-one") -> str:
         """Return sentences for the screen that explain the sensitivity in a table of this number of rows."""

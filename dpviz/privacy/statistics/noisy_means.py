@@ -167,14 +167,12 @@ class NoisyMeans(PeoplesRows):
 
     @checked
     def events_of_noise(self, scale: Positive) -> tuple[Event, ...]:
-        """Return the events of the T steps, in the form of `events`, if the noise in each coordinate has this scale: b
-        (Laplace) or σ (Gaussian)."""
+        """Return the events of the T steps, in the form of `events`, if the noise has this scale, b or σ."""
         return self._charged(self._inner(scale), self.iterations)
 
     @checked
     def noise_scale(self, budget: Budget) -> float:
-        """Return the scale of the noise in each coordinate of each mean, b (Laplace) or σ (Gaussian), if the T steps
-        share the budget."""
+        """Return the scale of the noise in each coordinate, b (Laplace) or σ (Gaussian), if T steps share a budget."""
         return noise_scale(self.events(budget)[0], self.sensitivity)
 
     @checked

@@ -79,7 +79,7 @@ def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
         raise UserError("A search has at least 2 trainings.", title="Nothing to search")
     if isinstance(budget, PureDP):
         shares = {way: mean if shape is None else 2 + shape for way, shape in SHAPES.items()}
-        return {way: PureDP.model_construct(epsilon=budget.epsilon / share) for way, share in shares.items()}
+        return {way: PureDP.of(budget.epsilon / share) for way, share in shares.items()}
     if isinstance(budget, ApproximateDP):
         return {way: ZeroConcentratedDP.of(_largest_rho(budget, mean, shape)) for way, shape in SHAPES.items()}
     if budget.currency is None:

@@ -1,6 +1,8 @@
 """Mechanisms that are broken on purpose, to show that audits find the fault. They must not be used for anything else.
 
-Each class documents its fault.
+Each class documents its fault, and overrides the method that makes it: `_drawn` returns (R', *shape) independent draws
+of scale 1 for the replicates `rows`; `batch`, `leaves` and `prefix_sums` open what releases are made on, and are honest
+in a second run of an audit (`_of` is the first one), which draws nothing.
 """
 
 from collections.abc import Sequence

@@ -306,8 +306,7 @@ def count_p_value(count: float, runs: float, rate: float) -> float:
 
 
 def rare_p_value(count: int, expected: float) -> float:
-    """Return an upper bound on the probability that `count` or more of many independent events occur, if `expected`
-    occur on average.
+    """Return an upper bound on the probability of `count` or more of many independent events, `expected` on average.
 
     It is expected^count/count!, the mean number of sets of `count` events that all occur.
     """
