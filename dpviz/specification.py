@@ -162,6 +162,7 @@ class Specification(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Register a subclass that sets `kind`, and complete its docstring; pydantic calls this for each subclass."""
         kind = cls.__dict__.get("kind")
         if not kind:
             return
@@ -172,7 +173,6 @@ class Specification(BaseModel):
         if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"two classes have the kind {kind!r}: {other.__qualname__} and {cls.__qualname__}")
         _kinds[kind] = cls
-        # Sections of the docstring.
         parts = {"Parameters": "\n".join(map(_paragraph, cls.controls())), "Raises": _RAISES, "Source": _theory(kind)}
         sections = (f"{title}\n{'-' * len(title)}\n{text}\n" for title, text in parts.items() if text)
         cls.__doc__ = "\n".join((inspect.cleandoc(cls.__dict__["__doc__"] or "") + "\n", *sections))

@@ -361,8 +361,8 @@ def _first_guess(noise: Noise, shares: Floats, fraction: float, budget: Budget, 
         # e^x - 1 is convex, and T is far below e^20.
         upper = math.log1p(2 * rho / fraction**2) / float(distinct[-1])
         return float(brentq(excess, math.log(upper) - 20, math.log(upper) + 1e-9, xtol=1e-3))
-    # Without amplification, Laplace noise has a ρ of about ε²/2 if ε is small, and of at most ε. The two estimates
-    # assume that all steps are of the first kind, or that their ε adds up to ρ or to the ε of the budget.
+    # Without amplification, Laplace noise has a ρ of about ε²/2 if ε is small, and of at most ε. So s solves
+    # Σ (s · shares[t])²/2 = ρ for small ε; for large ones s, the sum of the ε, is ρ, or the ε of a budget that has one.
     if_small = math.log(2 * rho / float(shares @ shares)) / 2
     if_large = math.log(rho if budget.total_epsilon is None else target)
     return max(if_small, if_large)

@@ -408,6 +408,7 @@ class Mechanisms:
         if answers.ndim != 2 or len(answers) != len(numbers) or choices < 2 or not is_answer.any(axis=-1).all():
             raise LedgerError(f"answers are (R', n) whole numbers from 0 to {choices - 1}, R' = {len(numbers)}")
         self._ledger.charge(event, times_of(rows, self.replicates))
+        # n selections with weights e^(ε · utility), where the true answer has utility 1 and each other one 0.
         slope, once = np.full(len(numbers), event.eps), np.ones(len(numbers), dtype=int)
         reports = self._selected(self._noise, is_answer.astype(float), slope, once, each=answers.shape[1], rows=numbers)
         return self._passed(Reported(answers, reports, np.asarray(numbers), batch=None, event=event))

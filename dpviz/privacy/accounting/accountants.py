@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpviz.arguments import Delta, checked
 from dpviz.privacy.accounting import closed_forms, fine, per_event, pld
@@ -358,17 +359,19 @@ def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
     slope = np.array(
         [[per_event.rho(event)] if isinstance(event, (Gaussian, StatedZCDP)) else [math.inf] for event in events]
     )
-    # Events with a pure ε have a formula in it: each formula, with (events,) marks of those that have it.
-    formulas = np.array([per_event.RDP_OF_PURE.get(type(event), closed_forms.pure_rdp) for event in events])
-    formulas[~np.isfinite(pure[:, 0])] = None
-    groups = [(formula, formulas == formula) for formula in set(formulas) - {None}]
+    # Events with a pure ε have a formula in it.
+    indices_of_formula: dict[Callable[[ArrayLike, Floats], Floats], list[int]] = {}
+    for i, event in enumerate(events):
+        if pure[i, 0] < math.inf:
+            formula = per_event.RDP_OF_PURE.get(type(event), closed_forms.pure_rdp)
+            indices_of_formula.setdefault(formula, []).append(i)
     others = [i for i, event in enumerate(events) if isinstance(event, Parallel) or _is_integrated(event)]
 
     def table(orders: Floats) -> Floats:
-        result = orders * slope  # (events, k); infinite for those that a formula or `others` fills in
-        for formula, rows in groups:
-            result[rows] = formula(pure[rows], orders)
-        for i in others:
+        result = orders * slope  # (events, k); infinite for those of a formula and of `others`
+        for formula, indices in indices_of_formula.items():
+            result[indices] = formula(pure[indices], orders)
+        for i in others:  # a `Parallel` may have a pure ε, too; its own divergences are smaller
             result[i] = per_event.rdp(events[i], orders)
         return result
 

@@ -426,7 +426,7 @@ def _log_sinhc_rise(x: Floats, h: Floats) -> Floats:
     for coefficient in _LOG_SINHC[-2::-1]:
         divided_difference, value = divided_difference * u + value, value * v + coefficient
     rise_below = step * (2 * near + step) * divided_difference  # the first two factors are v - u
-    # The part above ½: from `far` on, again of length `step`.
+    # The part above ½: from `far` on, again of length `step`. (1 - e^-2(x+h))/(1 - e^-2x) = 1 + (1 - e^-2h)/(e^2x - 1).
     far = np.maximum(x, 0.5)
     step = np.where(x >= 0.5, h, np.maximum(x + h - 0.5, 0.0))
     rise_above = step - np.log1p(step / far) + np.log1p(-np.expm1(-2 * step) / np.expm1(np.minimum(2 * far, 700.0)))
@@ -457,7 +457,7 @@ def exponential_tradeoff(eta: float, false_positive_rates: ArrayLike) -> Floats:
     It is (1 - α)/(1 + α (e^η - 1)), that of a test between logistic noise and the same noise shifted by η.
     """
     alpha = np.asarray(false_positive_rates, dtype=float)
-    if eta > 700:
+    if eta > 700:  # e^η overflows
         return np.where(alpha > 0, 0.0, 1.0)
     return (1 - alpha) / (1 + alpha * math.expm1(eta))
 

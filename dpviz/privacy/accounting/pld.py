@@ -212,7 +212,7 @@ def compose(counts: Counts, delta: float, max_cells: int = MOST_CELLS) -> tuple[
     merged = counted(counts)
     if not merged:
         raise ValueError("there is nothing to compose")
-    relation(merged)
+    relation(merged)  # raises UserError if there are two
     return next(_compositions(list(merged), np.array([list(merged.values())]), delta, max_cells))
 
 
@@ -252,7 +252,7 @@ def curve(groups: Sequence[tuple[Event, int]], checkpoints: ArrayLike, delta: fl
     checkpoints = np.asarray(checkpoints, dtype=int)
     groups = [(simplified(event), count) for event, count in groups if count]
     events = list(dict.fromkeys(event for event, _ in groups))
-    relation(events)
+    relation(events)  # raises UserError if there are two
     index_of_event = {event: i for i, event in enumerate(events)}
     ends = np.cumsum([0, *(count for _, count in groups)])  # number of events before each group, and in all
     if checkpoints.size and not 0 <= checkpoints.min() <= checkpoints.max() <= ends[-1]:
@@ -580,7 +580,7 @@ def _inverse(profile: Profile, high: float, delta: float) -> float:
 def counted(counts: Counts) -> dict[Event, int]:
     """Return how often each distinct release occurs in all, each in the simplified form of `rounding.simplified`.
 
-    counts : events with their numbers; a `Seq` or `Repeat` counts as the releases inside it.
+    counts : events with their numbers; a `Seq` or `Repeat` counts as the releases inside it, a number of 0 not at all.
     """
     merged: dict[Event, int] = {}
     for event, count in counts.items() if isinstance(counts, Mapping) else counts:

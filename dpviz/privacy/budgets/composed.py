@@ -1,9 +1,10 @@
 """Budgets whose costs do not add up over releases: (ε, δ), and a point of the trade-off curve.
 
 The cost of several releases is computed for all of them together. `Budget` documents the methods. In short: an amount
-is an ε at the budget's δ, or the true positive rate at its false positive rate; `_paid` is what releases before the run
-take off it; `additive` is a budget in ρ or μ that implies this one; `gaussian_rho` is the ρ of the Gaussian noise that
-costs an amount; `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget;
+is an ε at the budget's δ, or the true positive rate at its false positive rate; `spent_when_stopped` is what the first
+releases of a plan cost if the decision to stop depends on them, `_paid` what releases before a run take off the amount;
+`additive` is a budget in ρ or μ that implies this one; `gaussian_rho` is the ρ of the Gaussian noise that costs an
+amount; `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget;
 `tradeoff` is f(α) of the best test, `least` the smallest limit that allows an event's probabilities on neighbouring
 data, `doubt` 1 - advantage without cancellation; `tells` names the numbers in other currencies from which the guarantee
 follows back, `own_delta` is the δ at which a run's ε is computed, `limit_at` the ε that it may spend at δ.
@@ -125,6 +126,7 @@ class ApproximateDP(Budget):
         return closed_forms.zcdp_rho(amount, self.delta)
 
     def release(self, noise: Noise) -> Event:
+        """Return the single release with this kind of noise that uses up the budget."""
         if noise == "any":
             return StatedApproximateDP(self.epsilon, self.delta)
         if noise == "laplace":

@@ -807,7 +807,7 @@ def _cheapest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> tupl
 @lru_cache(64)
 def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smallest:
     """Return `smallest_budget`, which does not depend on the size of `budget`."""
-    control = budget.controls()[0]
+    control = budget.controls()[0]  # the number that says how much privacy there is
     spent, shared = _cheapest(plan, errors, budget)
     assert control.low is not None and control.high is not None
     size = max(rounded_up(spent), control.low)
@@ -877,7 +877,7 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: in
 
 
 def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
-    """Release one planned statistic of a column (n,): a number, or the numbers (B,) of a histogram."""
+    """Release one planned statistic of a column, (n,) or (n, 2): a number, or the numbers of all bins or groups."""
     statistic, event = planned.statistic, planned.event
     exact = computed(statistic, column, planned.relation)[None]  # of one replicate, and so is `noisy` below
     query = Query(exact, planned.sensitivity, NORMS[planned.noise], relation=planned.relation)

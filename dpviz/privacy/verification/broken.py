@@ -62,7 +62,7 @@ class Reusing(Transcript):
     """Sparse vector technique in which the noise of the first value is used for all values."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        sample = super()._drawn(distribution, rows, shape)
+        sample = super()._drawn(distribution, rows, shape)  # (R', 1 + values), that of the threshold first
         threshold_noise, value_noise = sample[:, :1], sample[:, 1:2]
         return np.concatenate([threshold_noise, np.repeat(value_noise, shape[0] - 1, axis=1)], axis=1)
 
@@ -100,7 +100,7 @@ class OneBatch(Transcript):
         opened = super().batch(event, rows, table)
         if not isinstance(event, Sub) or self._of is not None:
             return opened
-        self._first = self._first or opened
+        self._first = self._first or opened  # all replicates were in it, so their numbers are indices into it
         indices, marked = self._first._indices, self._first.marked
         return Batch(
             event,

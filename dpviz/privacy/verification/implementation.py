@@ -119,7 +119,7 @@ def known_choices(
     `Mechanisms`.
     """
     for number, event in enumerate(_choosing(events)):
-        repeats = math.ceil(_EACH / len(tuple(inner_events(event))))
+        repeats = math.ceil(_EACH / len(inner_events(event)))  # for at least _EACH choices in each run
         mechanisms = source(Ledger(FixedEvents((event,) * repeats), runs), seed, f"choices {number}, {release}")
         if isinstance(event, StatedPureDP):
             values, chances = _heights(event)
@@ -129,7 +129,7 @@ def known_choices(
         else:
             chances = np.exp(_LOGITS) / np.exp(_LOGITS).sum()
             (eta,) = {inner.eta for inner in inner_events(event) if isinstance(inner, ExpMech)}  # of one selection
-            query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")
+            query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")  # utilities u with η u = _LOGITS
             indices = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
         indices = indices.reshape(repeats, -1)  # (repeats, choices of all runs in one repeat)
         yield np.bincount(indices.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()

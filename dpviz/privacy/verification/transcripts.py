@@ -219,6 +219,7 @@ class Transcript(Mechanisms):
         return Leaves(indices, leaves.sizes, leaves.replicates, self, self._ledger.relation)
 
     def parallel(self, event: Parallel, leaves: Leaves) -> None:
+        """Pay for releases on leaves as `Mechanisms` does; the leaves are recorded, here and in `prefix_sums`."""
         super().parallel(event, leaves)
         self.leaves_paid.append(leaves)
 
