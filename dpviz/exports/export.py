@@ -51,7 +51,7 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
     # The total privacy loss in each currency in which it is known.
     readings = [(unit.name, total.values.get(name)) for name, unit in UNITS.items()]
     readings.append((f"ε at δ = {short_up(delta)}", total.values.get("epsilon_at_delta")))
-    composed = allocation.composed([(analysis.share.analysis, analysis.event) for analysis in planned])
+    events = allocation.composed([(analysis.share.analysis, analysis.event) for analysis in planned])
     return templates.document(
         "exports/templates/analyses_report.html.j2",
         text=_text,
@@ -63,9 +63,9 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
         budget=budget,
         planned=planned,
         readings=[(unit, short_up(value)) for unit, value in readings if value is not None],
-        # Per cent of the right guesses between two equally likely data sets, of the best attacker of these releases;
-        # the guarantee may allow more.
-        right=short_up(50 * (1 + tradeoffs.advantage(composed))),
+        # Per cent of right guesses between two equally likely data sets, (1 + TPR - FPR)/2, of the best attacker of
+        # these releases; the guarantee may allow more.
+        right=short_up(50 * (1 + tradeoffs.advantage(events))),
         # Per cent of releases in which all errors are within their limits at once, since the noises are independent.
         all_at_once=short_down(100 * CONFIDENCE ** len(planned)),
     )

@@ -147,8 +147,9 @@ def _sensitivity(p: Planned) -> float:
     with noise √2 times as large.
     """
     statistic = p.statistic
-    in_groups = isinstance(statistic, Sum | Mean) and statistic.groups
-    if p.noise != "gaussian" or p.relation != "replace-one" or not in_groups:
+    if not isinstance(statistic, Sum | Mean) or not statistic.groups:
+        return p.sensitivity
+    if p.noise != "gaussian" or p.relation != "replace-one":
         return p.sensitivity
     of_row = 2 * statistic.farthest if isinstance(statistic, Sum) else math.sqrt(2) * statistic.width
     return p.rows_per_person * of_row

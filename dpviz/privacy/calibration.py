@@ -386,7 +386,7 @@ def _largest_feasible(
     guess = min(guess, highest)
     value = excess(guess)
     low, high, low_value, high_value = guess, guess, value, value
-    step = abs(value + waste / 2) / slope if slope else max(abs(value), 1e-3)
+    step = abs(value + waste / 2) / slope if slope else max(abs(value), 1e-3)  # without a slope, as if it were 1
     step = min(step, 2.0)  # a poor guess or slope must not lead too far
     while low_value > 0 or high_value <= 0:  # until low is feasible and high is not
         if -waste <= high_value <= 0:

@@ -101,7 +101,7 @@ def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float |
         # For "max", the largest variance divided by its weighted mean is the same ratio, so each may be half the gap.
         if constraints.max() <= (1 + (_GAP if gap is None else gap) / 2) * mean:
             return log_v
-        # Of the iteration in ln v, whose step is the residual, the last six points are kept.
+        # The last six points, and the step of the iteration at each.
         points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(constraints / mean)]
         log_v = _extrapolated(points, residuals)
     raise ArithmeticError(f"the optimal factorisation for {length} steps did not converge")

@@ -229,6 +229,7 @@ def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> 
     else:  # the set of the largest weight decides on the amount, and all sets get it
         on_sets = max(size_of_set.values(), default=0.0)
     total = on_all_rows + on_sets
+    # An analysis on a set gets its part of what each set may spend, on_sets / total.
     return [
         size / total if not analysis.rows else size / size_of_set[analysis.rows] * on_sets / total
         for analysis, size in zip(analyses, sizes, strict=True)

@@ -487,7 +487,7 @@ class Histogram(Statistic):
     def _follow_bins(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        for name, more in (("keys", 0), ("cut_points", 1)):
+        for name, more in (("keys", 0), ("cut_points", 1)):  # there is one cut point more than bins
             declared = values.get(name, ())
             if not isinstance(declared, list | tuple):
                 raise ValueError(f"{name} must be a list")
@@ -868,7 +868,8 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: in
             f"Give `people`: the person of each of the rows. The plan is for people with up to {max_rows:,} rows.",
             title="Whose rows are these?",
         )
-    if np.unique(np.asarray(people), return_counts=True)[1].max(initial=0) > max_rows:
+    _, counts = np.unique(np.asarray(people), return_counts=True)
+    if counts.max(initial=0) > max_rows:
         raise UserError(
             f"Somebody has more rows than the {max_rows:,} of the plan. Keep `rows_kept(people, {max_rows})` of the "
             "table, and plan with their number.",
@@ -925,7 +926,7 @@ def computed(statistic: Statistic, column: np.ndarray, relation: Relation = "rep
     groups = np.zeros(len(column))  # without groups, all rows are in one
     if isinstance(statistic, ByGroup) and statistic.groups:
         is_declared = (column[:, 1] >= 0) & (column[:, 1] < statistic.values)
-        column, groups = column[is_declared].T
+        column, groups = column[is_declared].T  # its two columns
 
     def per_group(numbers: np.ndarray) -> np.ndarray:
         """Return the sums of the numbers (n,) in each group, (G,); of all of them, (1,), without groups."""

@@ -107,7 +107,7 @@ class NoisyMeans(PeoplesRows):
         """The batch size that accounting uses, m for a person with one row.
 
         A batch holds at least one of a person's k rows with probability p = 1 - (1 - m/n)^k (Poisson), or 1 - C(n - k,
-        m)/C(n, m) without replacement. It is the smallest whole number that is at least p n (THEORY.md, section 9).
+        m)/C(n, m) without replacement. The result is the smallest whole number above p n (THEORY.md, section 9).
         """
         m, n, k = self.batch_size, self.rows, self.rows_per_person
         if k == 1:

@@ -71,9 +71,9 @@ def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
     """Return what a single training may cost if publishing the best of about `mean` of them costs `budget`, by way.
 
     Pure ε gives pure ε: ε/(2 + η) for a random number (Liu, Talwar 2019; Papernot, Steinke 2022, Corollary 3), ε/T for
-    a fixed one. (ε, δ) gives ρ of each training. For a random number no ρ and no μ of the whole is known: None. In all
-    ways but "selection", for which see `shortfall`, a training pays for its score, too. Raises UserError for other
-    guarantees, and for fewer than 2 trainings.
+    a fixed one, T = `mean`. (ε, δ) gives ρ of each training. For a random number no ρ and no μ of the whole is known:
+    None. In all ways but "selection", for which see `shortfall`, a training pays for its score, too. Raises UserError
+    for other guarantees, and for fewer than 2 trainings.
     """
     if mean < 2:
         raise UserError("A search has at least 2 trainings.", title="Nothing to search")
@@ -94,7 +94,7 @@ def noise_factors(budget: Budget, mean: float) -> dict[str, float]:
     1/ε, 1/√ρ or 1/μ.
     """
     whole = budget
-    if isinstance(budget, ApproximateDP):
+    if isinstance(budget, ApproximateDP):  # the ρ of a single training, as shares are of ρ
         whole = ZeroConcentratedDP.of(_largest_rho(budget, 1.0, None))
     power = 1.0 if budget.pure else 0.5  # amounts are ε, ρ and μ²
     costs = search_budgets(budget, mean)
@@ -133,7 +133,7 @@ def _largest_rho(budget: ApproximateDP, mean: float, shape: float | None) -> flo
     """Return the largest ρ of a training with which a search meets the budget; arguments as in `searched_epsilon`."""
 
     def epsilon(rho: float) -> float:
-        if shape is None:
+        if shape is None:  # of a fixed number, ρ adds up
             return closed_forms.zcdp_epsilon(mean * rho, budget.delta)
         return searched_epsilon(rho, mean, shape, budget.delta)
 
