@@ -417,6 +417,7 @@ class Audit:
     def _tuned(self, present: Floats, absent: Floats) -> Attack:
         """Return the attack that would prove the largest bound on these runs, given by their scores on D and on D'."""
         level = 1 - (1 - self.confidence) / self.looks
+        # Thresholds are distinct scores; of more than _THRESHOLDS, those at evenly spaced ranks.
         distinct = np.unique(np.concatenate([present, absent]))
         thresholds = distinct[np.unique(np.linspace(0, len(distinct) - 1, _THRESHOLDS).round().astype(int))]
         attacks = [Attack(float(value), reverse) for reverse in (False, True) for value in thresholds]

@@ -164,7 +164,7 @@ class ZeroConcentratedDP(AdditiveBudget):
         return float(counts @ closed_forms.exponential_rho(ranges))
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
-        return rdp_tradeoffs.zcdp_tradeoff(self.rho, np.asarray(false_positive_rates, dtype=float))
+        return rdp_tradeoffs.zcdp_tradeoff(self.rho, false_positive_rates)
 
     def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_rho(rate, false_rate)
@@ -214,7 +214,8 @@ class GaussianDP(AdditiveBudget):
         return amount / 2
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
-        return float(counts @ np.array([closed_forms.exponential_mu(value) for value in ranges.tolist()]) ** 2)
+        mu_each = np.array([closed_forms.exponential_mu(value) for value in ranges.tolist()])
+        return float(counts @ mu_each**2)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return closed_forms.gdp_tradeoff(self.mu, false_positive_rates)

@@ -160,7 +160,7 @@ class Statistic(Specification):
         return self._why(relation)
 
     def _why(self, relation: Relation) -> str:
-        """Return these sentences with names in place of numbers."""
+        """Return the sentences of `why` with names in place of numbers."""
         return _WHY[relation][self.title]
 
     def is_ratio(self, relation: Relation) -> bool:
@@ -397,6 +397,7 @@ class Sum(ByGroup, Ranged):
         return rows / self.values * self.width
 
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
+        # The error is the same in a table of any size, and the reference n (b - a)/G.
         return max(1, math.ceil(self.values * self.error(noise, scale, rows, relation) / (relative * self.width)))
 
 
@@ -435,7 +436,7 @@ class Mean(ByGroup, Ranged):
 
     def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
         if self.is_ratio(relation):
-            return min(self.width, ratio_bound(noise, scale, values) * self.values / rows)
+            return min(self.width, ratio_bound(noise, scale, values) * self.values / rows)  # of groups of n/G rows
         return super().error(noise, scale, rows, relation, values)
 
     def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
@@ -518,7 +519,7 @@ class Histogram(Statistic):
         """Text that names each bin."""
         if self.cut_points:
             ranges = [f"[{low:.15g}, {high:.15g}" for low, high in pairwise(self.cut_points)]
-            return (*(f"{text})" for text in ranges[:-1]), f"{ranges[-1]}]")
+            return (*(f"{text})" for text in ranges[:-1]), f"{ranges[-1]}]")  # the last bin has its upper end, too
         return self.keys or tuple(map(str, range(self.bins)))
 
     @property
@@ -569,6 +570,7 @@ class Quantile(Ranged):
         return max(self.level, 1 - self.level)
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
+        # A row moves the ranks of values by 1, or, if it comes or goes, by 1 - q or -q against the wanted rank q n.
         one = 1.0 if relation == "replace-one" else max(self.level, 1 - self.level)
         return 2 * one if norm == "range" else one
 
@@ -776,7 +778,7 @@ def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget) -> 
 
 
 def least_spent(plan: Analyses, errors: Sequence[float], budget: Budget) -> float:
-    """Return the cost, in the number that is stated, of the releases of which `smallest_budget` takes the weights."""
+    """Return what releases with just these errors cost together, as the number that the budget states."""
     return _cheapest(plan, tuple(errors), _default_size(budget))[0]
 
 
