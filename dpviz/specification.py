@@ -196,8 +196,7 @@ class Specification(BaseModel):
             super().__init__(**values)
 
     def __repr__(self) -> str:
-        """Return the constructor's call; of more than two fields, numbers and texts that have their default are left
-        out."""
+        """Return the constructor's call; of more than two fields, without numbers and texts that have the default."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields}
         if len(fields) > 2:

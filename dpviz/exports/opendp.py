@@ -71,8 +71,7 @@ class Release:
 
     @property
     def expression(self) -> str:
-        """Source of the expression of what the statistic reads of a row; the program's `text` and `number` read a
-        cell."""
+        """Source of what the statistic reads of a row, an expression; the program's `text` and `number` read a cell."""
         statistic, column = self.planned.statistic, repr(self.planned.statistic.reads)
         match statistic:
             case Count(groups=groups, by=by) if groups:  # the group of a row that satisfies the condition

@@ -221,8 +221,7 @@ def calibrated_events(
 def calibrate_selections(
     budget: Budget, ranges: Floats, times: Floats | int = 1, prior: tuple[Event, ...] = ()
 ) -> float:
-    """Return the largest s such that selections with η = s · ranges[i], each made times[i] times, cost at most the
-    budget.
+    """Return the largest s with which selections of η = s · ranges[i], times[i] of each, cost at most the budget.
 
     A selection is a release of the exponential mechanism, and η its bounded range (`ExpMech`). Under (ε, δ) the cost is
     the smaller one of basic composition and of composition of Rényi divergences. Raises UserError if `prior`, the
@@ -310,8 +309,7 @@ def _largest_multiple(
 def _rough_root(
     excess: Callable[[float], float], guess: float, waste: float, highest: float, slope: float | None = None
 ) -> tuple[float, float | None]:
-    """Return an estimate of the x <= highest with excess(x) = 0, and of the slope of the function there (None if
-    unknown).
+    """Return an estimate of the x <= highest with excess(x) = 0, and of the slope there (None if unknown).
 
     excess : increasing; a rough version of the function whose root is sought.
     guess, slope : earlier estimates of the root and, if known, of the slope.
@@ -456,8 +454,7 @@ def levelled(weights: Floats, levels: int, order: float = 3.0) -> Floats:
 
 
 def max_inner(noise: Noise, budget: Budget) -> float:
-    """Return the largest ε of Laplace noise, or μ of Gaussian noise, with which a release still hides the rows of its
-    batch.
+    """Return the largest ε of Laplace, or μ of Gaussian noise, with which a release still hides the rows of its batch.
 
     Above it, an attacker who knows which rows are in the batch has an advantage (TPR - FPR) from one release that
     exceeds ALMOST_SURELY. If the budget itself allows an attacker a larger advantage than that, this one is the limit.

@@ -151,8 +151,7 @@ class ToeplitzFactorisation(Factorisation):
 
     @cached_property
     def _spectra(self) -> tuple[NDArray[np.complex128], ...]:
-        """Fourier transforms of the first 2, 4, 8, … coefficients of the first column of K⁻¹; entry j is for blocks of
-        2^j steps."""
+        """Fourier transforms of the first 2^(j+1) entries of the first column of K⁻¹, for blocks of 2^j steps, by j."""
         return tuple(fft.rfft(self._inverse[: 2 << j], 2 << j)[:, None] for j in range(self.length.bit_length()))
 
     def stream(self, draw: Draw) -> Iterator[Floats]:

@@ -169,8 +169,7 @@ def _coordinates(positions: Floats, length: int) -> Floats:
 
 
 def _nodes() -> Floats:
-    """Return the coordinates at which the file has multipliers, ascending: those up to the middle, and their mirror
-    images."""
+    """Return the coordinates at which the file has multipliers, ascending: up to the middle, and mirror images."""
     first_half = np.append(np.arange(1.0, _END + 1), _END + _STRETCH * np.arange(1, _INNER + 1) / _INNER)
     first_half -= _END + _STRETCH
     return np.append(first_half, -first_half[-2::-1])

@@ -164,8 +164,7 @@ class AccountingLimit(ValueError):
 
 
 def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
-    """Return an upper bound of the privacy loss of one event in each direction, exceeded with probability `tail` at
-    most.
+    """Return a bound of one event's privacy loss in each direction, exceeded with probability `tail` at most.
 
     The directions are those of `per_event.directions`. Minus the bound of one direction is a lower bound of the loss in
     the other. Raises AccountingLimit if of the event or a part of it only ρ is known: then it has no loss distribution.
@@ -464,8 +463,7 @@ def discretised(
     direction_count = max(map(len, profiles))
 
     def on_grids(steps: Sequence[float]) -> list[tuple[PLD, ...]]:
-        """Return the PLD of each event on a grid of its own step, for each direction; of a symmetric pair it is the
-        same in both."""
+        """Return the PLD of each event on a grid of its step, by direction; the same, if the pair is symmetric."""
         distributions = map(from_profiles, profiles, highest, steps)
         repeated = (plds * (direction_count // len(plds)) for plds in distributions)
         return list(zip(*repeated, strict=True))

@@ -119,8 +119,7 @@ def log_strength(event: Event) -> float:
 
 
 def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[tuple[Event, int]]:
-    """Return runs (event, count) in time order with fewer different events: nearly equal ones are rounded up to a
-    common one.
+    """Return runs (event, count) in time order with fewer different events: nearly equal ones are rounded up to one.
 
     Events of one kind, on batches drawn in the same way, whose typical losses differ by less than the factor `ratio`
     are replaced by the largest of them. The factor grows until at most MOST_GROUPS events are different.

@@ -5,7 +5,8 @@ state it; `gaussian_rho` is the ρ of the Gaussian noise that costs an amount, `
 `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget; `tradeoff` is
 f(α) of the best test, `least` the smallest limit that allows an event's probabilities on neighbouring data, `doubt` 1 -
 advantage without cancellation; `to_…` is what every algorithm with the guarantee has in another currency, `tells` the
-names of those of these numbers from which the guarantee follows back, `limit_at` the ε that a run may spend at δ.
+names of those of these numbers from which the guarantee follows back, `limit_at` the ε that a run may spend at δ;
+`of_row` is the budget that, met for one row, meets this one for all k rows of a person.
 """
 
 import math
@@ -39,10 +40,7 @@ def budget_number(default: float, low: float, high: float, symbol: str, largest:
 
 
 class AdditiveBudget(Budget):
-    """A budget in ε, ρ or μ, with one field of the currency's name; an amount is an ε, ρ or μ² (`currencies.UNITS`).
-
-    `of_row` is the budget that, met for one row, meets this one for all k rows of a person.
-    """
+    """A budget in ε, ρ or μ, with one field of the currency's name; an amount is an ε, ρ or μ² (`currencies.UNITS`)."""
 
     currency: ClassVar[Currency]
 

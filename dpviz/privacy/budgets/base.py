@@ -89,8 +89,7 @@ class Budget(Displayed, Specification):
 
     @classmethod
     def of(cls, amount: float) -> "Budget":
-        """Return a budget of this amount, which may be out of its field's range. Raises TypeError if `currency` is
-        None."""
+        """Return a budget of this amount, also out of its field's range. Raises TypeError if `currency` is None."""
         raise TypeError(f"{cls.name} is counted in none of ε, ρ and μ, so there is no amount {amount} of it")
 
     @abstractmethod

@@ -152,8 +152,7 @@ class Statistic(Specification):
 
     @abstractmethod
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
-        """Return the largest change of the statistic, in `norm`, if one of the `rows` is replaced, or added or
-        removed."""
+        """Return the largest change of the statistic, in `norm`, by a row that is replaced, or added or removed."""
 
     def why(self, rows: int, relation: Relation = "replace-one") -> str:
         """Return sentences for the screen that explain the sensitivity in a table of this number of rows."""

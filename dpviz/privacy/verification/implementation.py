@@ -469,8 +469,7 @@ class Watch:
                 self._impossible("plan", release_number)
 
     def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
-        """Yield, for each release, its number, the declared distribution and the draws (N, k) of the N runs that have
-        it with noise."""
+        """Yield the number, declared distribution and draws (N, k) of each release, in the N runs with its noise."""
         for (release_number, law, _), chunks in sorted(self._draws.items()):
             draws = np.concatenate([chunk for _, chunk in chunks])
             draws = draws[~np.isnan(draws[:, 0])]
@@ -598,8 +597,7 @@ class Watch:
     # ------------------------------------------------------------------------------------------------ choices
 
     def _choice_tests(self) -> Iterator[_Test]:
-        """Test the selections of the runs by likelihood ratios, and the frequencies of choices of known
-        probabilities."""
+        """Test the runs' selections by likelihood ratios, and the frequencies of choices of known probabilities."""
         yield _Test(self._odds.p_value())
         for chances, counts in self._counted.items():
             total = int(counts.sum())
@@ -626,8 +624,7 @@ class Watch:
             else:
                 difference = units - second_units
                 difference = np.where(_still(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf))
-                # A scale is the declared change divided by `paid`: so the draws may differ by `paid`, in the norm of
-                # the noise.
+                # A scale is the declared change divided by `paid`, so draws may differ by `paid` in the noise's norm.
                 if law_of(first) == "laplace":
                     moved = np.abs(difference).sum(axis=1) / first.paid
                 else:

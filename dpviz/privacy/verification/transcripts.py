@@ -310,8 +310,7 @@ class Transcript(Mechanisms):
         return release.output
 
     def _whitened_density(self, release: Summed) -> Floats:
-        """Return the log density of a running sum given the earlier ones, (R',), by the independent draws in its
-        noise."""
+        """Return (R',) the log density of a running sum given the earlier ones, by the independent draws in it."""
         is_noisy = release.scale > 0
         scale = np.where(is_noisy, release.scale, 1.0)  # without noise, any scale will do
         noise = (release.output - release.value).reshape(len(scale), -1) / scale[:, None]
