@@ -185,7 +185,7 @@ def audit(
     if not cases:
         raise UserError(f"There is no audit of {name}. `dpviz.families.audits()` has those that there are.")
     claimed = cases[0].budgets[0] if budget is None else budget
-    for case in cases:
+    for case in cases:  # the worst comes first
         if type(claimed) in map(type, case.budgets):
             return Audit(case, claimed, runs=runs, seed=seed).run()
     currencies = ", ".join(dict.fromkeys(type(option).__name__ for case in cases for option in case.budgets))

@@ -394,7 +394,7 @@ class Audit:
             if end == self.tuning:
                 attack = self._tuned(*by_world)
             if attack is not None and end in looks_at:
-                looks.append(self._look(attack, *(values[self.tuning :] for values in by_world)))
+                looks.append(self._look(attack, *(values[self.tuning :] for values in by_world)))  # the counted runs
             implementation = Implementation(watch.findings()) if end == self.runs else None
             yield Progress(by_world[0], by_world[1], self.tuning, attack, tuple(looks), implementation)
 
@@ -456,19 +456,19 @@ def scores(
     problems = (data.one, data.other)
     draws_batches = any(draws_batch(event) for event in _events(plan))
     actual = source(Ledger(plan.terms, runs), seed, release, row=data.row)
-    # Replays, which hand out the outputs of `actual` again, by (world, whether the row is in every batch). Without
-    # batches the runs themselves serve for their world, under (world, True) and without a partner for False.
+    # Replays, which hand out the outputs of `actual` again, by (world, whether the row is in every batch).
+    keys = [(w, is_taken) for w in (0, 1) for is_taken in (True, False)] if draws_batches else [(1 - world, True)]
     replays = {
-        (replay_world, is_taken): source(Ledger(plan.terms, runs), seed, release, actual, row=data.row, taken=is_taken)
-        for replay_world in (0, 1)
-        for is_taken in ((True, False) if draws_batches else (True,))
-        if draws_batches or replay_world != world
+        (w, is_taken): source(Ledger(plan.terms, runs), seed, release, actual, row=data.row, taken=is_taken)
+        for w, is_taken in keys
     }
+    transcripts = {(world, True): actual, **replays}  # without batches the runs themselves serve for their world
+    # The runs come first: in each step they release what the replays then hand out.
     steps = [iter(algorithm.run(problems[world], plan, actual))]
-    steps += [iter(algorithm.run(problems[key[0]], plan, transcript)) for key, transcript in replays.items()]
+    steps += [iter(algorithm.run(problems[w], plan, replay)) for (w, _), replay in replays.items()]
     is_distinguished = np.zeros(runs, dtype=bool)
     try:
-        # Step by step; None stands for the snapshot of a run or replay that has ended before the others.
+        # None stands for the snapshot of a run or replay that has ended before the others.
         for snapshot, *replay_snapshots in zip_longest(*steps):
             checkpoint()
             for (replay_world, _), replay_snapshot in zip(replays, replay_snapshots, strict=True):
@@ -481,15 +481,14 @@ def scores(
         for _ in steps[0]:  # releases that are paid for already may still follow
             pass
     if watch is not None:
-        same_world = replays.get((world, True), actual)
         on_same = (replays[world, True], replays[world, False]) if draws_batches else None
-        watch.add(actual, (same_world, replays[1 - world, True]), on_same)
+        watch.add(actual, (transcripts[world, True], transcripts[1 - world, True]), on_same)
         if isinstance(plan.terms, Filter):  # what a run spends is known only now
             watch.compare_spent(float(actual.spent(plan.terms.currency).max()), plan.terms.cap)
     if case.score is not None:
         result = case.score(actual)
     else:
-        logs = [log_likelihood(replays.get((w, True), actual), replays.get((w, False))) for w in (0, 1)]
+        logs = [log_likelihood(transcripts[w, True], transcripts.get((w, False))) for w in (0, 1)]
         result = logs[0] - logs[1]
     return np.where(is_distinguished, math.inf if world == 0 else -math.inf, np.round(result, DIGITS))
 
