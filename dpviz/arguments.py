@@ -99,7 +99,7 @@ class ByName(dict[str, V]):
 
     def __missing__(self, name: str) -> V:
         one_of(name, self, self.noun)
-        raise KeyError(name)
+        raise KeyError(name)  # never reached, as the name is missing; the type checker needs it
 
 
 def one_of(name: str, names: Iterable[str], noun: str) -> None:
@@ -145,7 +145,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return True
     if isinstance(value, str | bytes):  # no annotation means a text as a sequence of characters
         return False
-    # For a mapping its keys and its values, which the two parts of the annotation describe; else the items.
+    # For a mapping its keys and its values, which the two parts of the annotation describe; else the items, which the
+    # first part describes (`strict=False`: that of a tuple has a second one, such as Ellipsis).
     groups: Any = zip(*value.items(), strict=True) if isinstance(value, Mapping) else [value]
     for part, items in zip(parts, groups, strict=False):
         distinct = {id(item): item for item in items}  # each object is checked once: a schedule often repeats a few
@@ -166,7 +167,7 @@ def _finite(value: Any) -> bool:
 def _in_words(hint: Any) -> str:
     """Return an annotation in words: "a finite number between 0 and 1, both excluded"."""
     origin, parts = get_origin(hint), get_args(hint)
-    if origin is Annotated:
+    if origin is Annotated:  # a type and its range, a `Between`
         return f"{_in_words(parts[0])} {parts[1].words}"
     if hint is None or hint is type(None):
         return "None"

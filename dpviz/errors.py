@@ -40,12 +40,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def with_article(name: str) -> str:
     """Return the name of a class with its article: "an Arm"."""
-    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"  # without u, which is most often spoken as in "user"
 
 
 def value_in_words(value: Any) -> str:
     """Return a wrong value in words: itself if it is short, else its type: "a DataFrame"."""
-    if value is None or (isinstance(value, str | float | int) and not (_large(value))):
+    if value is None or (isinstance(value, str | float | int) and not _large(value)):
         return repr(value)
     if isinstance(value, type):
         return f"the class {value.__name__}"
@@ -56,8 +56,7 @@ def value_in_words(value: Any) -> str:
 
 
 def _large(value: str | float | int) -> bool:
-    """Return whether a value is too long to be written out in an error: more than about 18 digits, or 40 characters.
-
-    A whole number is not written to be measured, as that takes long if it is very large.
-    """
-    return value.bit_length() > 60 if isinstance(value, int) else len(str(value)) > 40
+    """Return whether a value is too long to be written out in an error: more than about 18 digits, or 40 characters."""
+    if isinstance(value, int):
+        return value.bit_length() > 60  # to write a very large number takes long
+    return len(str(value)) > 40

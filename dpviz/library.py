@@ -67,7 +67,7 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
     if isinstance(of, Budget):
         value = of.to_epsilon_at(delta)
         return float("inf") if value is None else value
-    if isinstance(of, Plan):
+    if isinstance(of, Plan):  # its statement is the plan as it protects all rows of a person
         return accountants.tightest(of.statement.events, delta, of.statement.facts.released).epsilon
     events = of if isinstance(of, Sequence) else [of]
     return accountants.tightest(events, delta).epsilon
@@ -117,8 +117,8 @@ def calibrate(
     """
     if not budget.private:
         raise UserError("Without a guarantee there is no noise to choose. Give a budget, such as PureDP(epsilon=1).")
-    weights = np.ones(releases)  # equal shares of the budget; all of the n = 1 rows in each batch, so without sampling
     kind = noise or ("laplace" if budget.pure else "gaussian")
+    weights = np.ones(releases)  # equal shares of the budget; below, m = n means that no batches are drawn
     if kind == "laplace":
         epsilon_each = calibrate_laplace(budget, weights, m=1, n=1)[0]
         return float(sensitivity / epsilon_each)
@@ -185,7 +185,7 @@ def audit(
     if not cases:
         raise UserError(f"There is no audit of {name}. `dpviz.families.audits()` has those that there are.")
     claimed = cases[0].budgets[0] if budget is None else budget
-    for case in cases:
+    for case in cases:  # the worst comes first
         if type(claimed) in map(type, case.budgets):
             return Audit(case, claimed, runs=runs, seed=seed).run()
     currencies = ", ".join(dict.fromkeys(type(option).__name__ for case in cases for option in case.budgets))

@@ -27,7 +27,8 @@ def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
     mantissa, _, exponent = f"{x:.{digits - 1}e}".partition("e")
     power = int(exponent)
     if x == 0 or SMALLEST <= power < LARGEST:
-        return _trimmed(f"{float(f'{x:.{digits}g}'):,.{max(0, digits - 1 - power)}f}")
+        rounded = float(f"{x:.{digits}g}")  # before "f" writes it, which would show all digits before the point
+        return _trimmed(f"{rounded:,.{max(0, digits - 1 - power)}f}")
     mantissa = _trimmed(mantissa)
     factor = mantissa.removesuffix("1") if mantissa in ("1", "-1") else f"{mantissa}×"
     return f"{factor}10{str(power).translate(_SUPERSCRIPTS)}"
@@ -82,7 +83,8 @@ def _rounded(x: SupportsFloat | SupportsIndex, digits: int, direction: str) -> S
     if not math.isfinite(x) or abs(nearest - x) <= _NOISE * abs(x):
         return nearest
     exact = Decimal(x)
-    return float(exact.quantize(Decimal((0, (1,), exact.adjusted() - digits + 1)), rounding=direction))
+    last_digit = Decimal((0, (1,), exact.adjusted() - digits + 1))  # the power of ten of the last digit that is kept
+    return float(exact.quantize(last_digit, rounding=direction))
 
 
 def _trimmed(text: str) -> str:

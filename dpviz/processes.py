@@ -122,7 +122,7 @@ class Child:
         defaults["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # others reserve 1 GB at once, which counts against the limit
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module],
+            [sys.executable, "-P", "-m", module],  # -P: no file of the current folder is imported in place of a module
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**defaults, **os.environ, "PYTHONPATH": path},
@@ -150,7 +150,7 @@ class Child:
         assert self._process.stdin is not None
         try:
             _write(self._process.stdin, pieces)
-        except (OSError, ValueError):
+        except (OSError, ValueError):  # a ValueError if this side of the pipe is closed
             raise Ended(self._why()) from None
 
     def receive(self, seconds: float) -> bytearray | None:
@@ -214,7 +214,7 @@ class Parent:
 
     def __init__(self, aside: Callable[[bytearray], bool]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+        self._out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")  # the pipe, before prints go elsewhere
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._aside = aside
         self._messages: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
@@ -229,7 +229,7 @@ class Parent:
         """Send a message to the parent."""
         try:
             _write(self._out, pieces)
-        except OSError:
+        except OSError:  # there is no parent any more
             os._exit(0)
 
     def _listen(self) -> NoReturn:

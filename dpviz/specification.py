@@ -121,7 +121,7 @@ def number(
     if limits is None:
         limits = (low, high)
         if scale == "log":
-            lowest, beyond = (low, 1000) if isinstance(high, int) else (low / 1e6, 1e6)
+            lowest, beyond = (low, 1000) if isinstance(high, int) else (low / 1e6, 1e6)  # factors by choice
             limits = (lowest, high if high <= 1 else min(high * beyond, 10**9))
     extra: Any = {"symbol": symbol, "unit": unit, "scale": scale, "low": low, "high": high}
     return Field(default, ge=limits[0], le=limits[1], title=label, description=help, json_schema_extra=extra)
@@ -162,6 +162,7 @@ class Specification(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Register a subclass that sets `kind`, and complete its docstring; pydantic calls this for each subclass."""
         kind = cls.__dict__.get("kind")
         if not kind:
             return
@@ -186,7 +187,7 @@ class Specification(BaseModel):
             names = list(cls.model_fields)
             if len(positional) > len(names):
                 raise UserError(f"{cls.__name__} takes no more values than {len(names)}: {', '.join(names) or 'none'}.")
-            given = dict(zip(names, positional, strict=False))
+            given = dict(zip(names, positional, strict=False))  # the other fields are in `values`, or have a default
             twice = [name for name in given if name in values]
             if twice:
                 raise UserError(f"{cls.__name__} got {twice[0]} twice, by position and by name.")
@@ -195,7 +196,7 @@ class Specification(BaseModel):
             super().__init__(**values)
 
     def __repr__(self) -> str:
-        """Return the constructor's call; where there are many values, without those that have their default."""
+        """Return the constructor's call; of more than two fields, without numbers and texts that have the default."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields}
         if len(fields) > 2:
@@ -259,10 +260,8 @@ class Specification(BaseModel):
         return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
 
     def adopting(self, settings: Mapping[str, Any]) -> Self:
-        """Return a validated copy with those of `settings` for which the class has a field; the others are ignored.
-
-        Raises UserError if the values do not go together.
-        """
+        """Return a validated copy with those of `settings` for which the class has a field. Raises UserError if the
+        values do not go together."""
         return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
 
     def query(self, prefix: str) -> dict[str, str]:
@@ -280,8 +279,8 @@ class Specification(BaseModel):
             if control.low is None or control.high is None or value is None:
                 continue
             if not control.low <= value <= control.high:
-                ends = between(control.low, control.high)
-                raise UserError(f"{control.label} must be {ends} on a page (got {value!r}).")
+                slider = between(control.low, control.high)
+                raise UserError(f"{control.label} must be {slider} on a page (got {value!r}).")
         for name in type(self).model_fields:
             value = getattr(self, name)
             for item in value if isinstance(value, tuple) else (value,):
@@ -291,7 +290,7 @@ class Specification(BaseModel):
     @classmethod
     @cache
     def controls(cls) -> tuple[Control, ...]:
-        """Return the declared numbers, choices and switches, in order, for widgets, help texts and docs."""
+        """Return the declared fields, those with a title, in order, for widgets, help texts and docs."""
         return tuple(_control(name, field) for name, field in cls.model_fields.items() if field.title)
 
 
@@ -400,7 +399,8 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
     controls = {control.name: control for control in cls.controls()}
     explained = set()
     for item in error.errors(include_url=False):
-        name = next((part for part in item["loc"] if isinstance(part, str)), "")  # the field
+        # "loc" is the path to the value: the field, then the index or the name of what is wrong inside it.
+        name = next((part for part in item["loc"] if isinstance(part, str)), "")
         if name in explained:
             continue
         explained.add(name)
@@ -509,5 +509,5 @@ def _control(name: str, field: FieldInfo) -> Control:
         limits=(lowest, highest),
         optional=optional,
         each=each,
-        **extra,
+        **extra,  # symbol, unit, scale, low and high of a number; count of several; options of a choice
     )

@@ -42,7 +42,7 @@ def cells(name: str, /, **values: Any) -> list[tuple[str, str]]:
     """
     environment = _environment()
     assert environment.loader is not None
-    template, *_ = environment.loader.get_source(environment, name)
+    template, *_ = environment.loader.get_source(environment, name)  # then the file's path, and whether it is current
     _, *kinds_and_sources = _CELL.split(template)  # the text before the first cell, then kinds and sources in turn
     kinds, sources = kinds_and_sources[::2], kinds_and_sources[1::2]
     texts = [environment.from_string(source).render(values).strip("\n") for source in sources]

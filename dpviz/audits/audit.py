@@ -80,10 +80,9 @@ class Claim:
             if largest < np.inf:  # of infinite ranges there is no largest loss to scan: the claim is the budget
                 least = partial(_least_range, ranges)
                 return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
-        if releases and all(isinstance(release, Gaussian) for release in releases):
-            total = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)
-            return cls(total.symbol, total.limit, total.least, total.tradeoff)
         budget = plan.budget
+        if releases and all(isinstance(release, Gaussian) for release in releases):
+            budget = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)  # `of` takes the amount that adds up, μ²
         return cls(budget.symbol, budget.limit, budget.least, budget.tradeoff)
 
 
@@ -103,9 +102,9 @@ def _least_range(ranges: tuple[float, ...], rate: Floats, false_rate: Floats) ->
     It is the largest range times the largest factor in _SHARES that is refuted, because p > e^ε q + δ(ε) for some ε; 0
     if none is refuted.
     """
-    losses, deltas = _profiles(ranges)
+    losses, deltas = _profiles(ranges)  # (k,) and (number of factors, k)
     p, q = (np.asarray(value, dtype=float)[..., None] for value in np.broadcast_arrays(rate, false_rate))
-    smallest_delta = p - np.exp(losses) * q  # the δ(ε) that the event would need
+    smallest_delta = p - np.exp(losses) * q  # (..., k) the δ(ε) that the event would need
     # Small factors are refuted first, so that the number of those that are refuted tells which ones.
     refuted = np.sum([(smallest_delta > delta).any(axis=-1) for delta in deltas], axis=0)
     return np.concatenate([[0.0], _SHARES])[refuted] * max(ranges)
@@ -196,7 +195,7 @@ class Look:
     """A bound that an audit announces after some of its runs.
 
     runs : number of counted runs on each data set, without those on which the attack was chosen.
-    hits, false_hits : number of runs in which the attack says its data set, on that data set and on the other one.
+    hits, false_hits : as `Attack.counts` returns them.
     bound : a lower bound on the claim's number. The bounds of all looks hold together with the audit's confidence.
     """
 
@@ -268,8 +267,7 @@ class Verdict(Displayed):
 
     @property
     def faulty(self) -> bool:
-        """True if a test of the implementation fails: releases differ from what was declared. The attack may still find
-        no violation."""
+        """True if releases differ from what was declared, by a test of the implementation; the attack may miss it."""
         return self.implementation is not None and bool(self.implementation.faults)
 
     @property
@@ -284,10 +282,7 @@ class Verdict(Displayed):
 
     @property
     def proven(self) -> str:
-        """The bound in symbols, "ε ≥ 0.912".
-
-        It has more digits if it refutes the claim, which a rounded bound might not exceed.
-        """
+        """The bound in symbols, "ε ≥ 0.912"; with more digits if it refutes the claim, which 0.912 might not exceed."""
         return f"{self.symbol} ≥ {short_down(self.bound, 6 if self.violation else 3)}"
 
     @property
@@ -385,20 +380,21 @@ class Audit:
         """
         seed, by_world = drawn_seed(self.seed), [np.empty(0), np.empty(0)]  # the scores of both worlds
         attack, looks, done, watch = None, list[Look](), 0, watching(self.case, self.plan, self.budget)
+        looks_at = self.ends()
         # A block ends after BLOCK runs, and wherever the attack is chosen or a bound is announced.
-        ends = sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *self.ends(), self.runs})
-        for end in ends:
+        for end in sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *looks_at, self.runs}):
             for world in (0, 1):
-                release = f"{world}, from {done}"
+                release = f"{world}, from {done}"  # names random streams that no other block has
                 block = scores(self.case, self.plan, world, seed, release, end - done, watch)
                 by_world[world] = np.concatenate([by_world[world], block])
+            # Besides, the mechanisms make choices of known probabilities, whose frequencies are tested.
             for choices in known_choices(self.case.source, _events(self.plan), seed, f"from {done}", end - done):
                 watch.add_choices(*choices)
             done = end
             if end == self.tuning:
                 attack = self._tuned(*by_world)
-            if attack is not None and end in self.ends():
-                looks.append(self._look(attack, *(values[self.tuning :] for values in by_world)))
+            if attack is not None and end in looks_at:
+                looks.append(self._look(attack, *(values[self.tuning :] for values in by_world)))  # the counted runs
             implementation = Implementation(watch.findings()) if end == self.runs else None
             yield Progress(by_world[0], by_world[1], self.tuning, attack, tuple(looks), implementation)
 
@@ -415,16 +411,17 @@ class Audit:
         """Return the bound that follows from an attack on counted runs, given by their scores on D and on D'."""
         hits, false_hits = attack.counts(present, absent)
         level = 1 - (1 - self.confidence) / self.looks  # each look has its part of the allowed error
-        rates = audit.separated(hits, len(present), false_hits, len(absent), level)
+        rates = audit.separated(hits, len(present), false_hits, len(absent), level)  # bounds on both probabilities
         return Look(len(present), hits, false_hits, float(self.claim.least(*rates)))
 
     def _tuned(self, present: Floats, absent: Floats) -> Attack:
         """Return the attack that would prove the largest bound on these runs, given by their scores on D and on D'."""
         level = 1 - (1 - self.confidence) / self.looks
+        # Thresholds are distinct scores; of more than _THRESHOLDS, those at evenly spaced ranks.
         distinct = np.unique(np.concatenate([present, absent]))
         thresholds = distinct[np.unique(np.linspace(0, len(distinct) - 1, _THRESHOLDS).round().astype(int))]
         attacks = [Attack(float(value), reverse) for reverse in (False, True) for value in thresholds]
-        counts = np.array([attack.counts(present, absent) for attack in attacks])
+        counts = np.array([attack.counts(present, absent) for attack in attacks])  # (attacks, 2) hits and false hits
         rates = audit.separated(counts[:, 0], len(present), counts[:, 1], len(absent), level)
         return attacks[int(np.argmax(self.claim.least(*rates)))]
 
@@ -434,7 +431,7 @@ def watching(case: Case, plan: Plan, budget: Budget) -> Watch:
 
     They begin with the check that the plan's events do not cost more than the budget.
     """
-    scales = np.concatenate([np.empty(0), *plan.noise.values()])
+    scales = np.concatenate([np.empty(0), *plan.noise.values()])  # `empty`: a plan may have no noise
     watch = Watch(scales, plan.noise_varies, case.neighbours.row)
     watch.compare_spent(budget.spent(plan.events, plan.facts.released), budget.limit)
     return watch
@@ -459,17 +456,19 @@ def scores(
     problems = (data.one, data.other)
     draws_batches = any(draws_batch(event) for event in _events(plan))
     actual = source(Ledger(plan.terms, runs), seed, release, row=data.row)
-    # Replays by (world, whether the row is in every batch). Without batches the runs themselves serve for their world.
+    # Replays, which hand out the outputs of `actual` again, by (world, whether the row is in every batch).
+    keys = [(w, is_taken) for w in (0, 1) for is_taken in (True, False)] if draws_batches else [(1 - world, True)]
     replays = {
-        (replay_world, is_taken): source(Ledger(plan.terms, runs), seed, release, actual, row=data.row, taken=is_taken)
-        for replay_world in (0, 1)
-        for is_taken in ((True, False) if draws_batches else (True,))
-        if draws_batches or replay_world != world
+        (w, is_taken): source(Ledger(plan.terms, runs), seed, release, actual, row=data.row, taken=is_taken)
+        for w, is_taken in keys
     }
+    transcripts = {(world, True): actual, **replays}  # without batches the runs themselves serve for their world
+    # The runs come first: in each step they release what the replays then hand out.
     steps = [iter(algorithm.run(problems[world], plan, actual))]
-    steps += [iter(algorithm.run(problems[key[0]], plan, transcript)) for key, transcript in replays.items()]
+    steps += [iter(algorithm.run(problems[w], plan, replay)) for (w, _), replay in replays.items()]
     is_distinguished = np.zeros(runs, dtype=bool)
     try:
+        # None stands for the snapshot of a run or replay that has ended before the others.
         for snapshot, *replay_snapshots in zip_longest(*steps):
             checkpoint()
             for (replay_world, _), replay_snapshot in zip(replays, replay_snapshots, strict=True):
@@ -482,16 +481,14 @@ def scores(
         for _ in steps[0]:  # releases that are paid for already may still follow
             pass
     if watch is not None:
-        same_world = replays.get((world, True), actual)
-        # With batches, the replays on the run's data set with the row in every batch, and in none.
         on_same = (replays[world, True], replays[world, False]) if draws_batches else None
-        watch.add(actual, (same_world, replays[1 - world, True]), on_same)
-        if isinstance(plan.terms, Filter):
+        watch.add(actual, (transcripts[world, True], transcripts[1 - world, True]), on_same)
+        if isinstance(plan.terms, Filter):  # what a run spends is known only now
             watch.compare_spent(float(actual.spent(plan.terms.currency).max()), plan.terms.cap)
     if case.score is not None:
         result = case.score(actual)
     else:
-        logs = [log_likelihood(replays.get((w, True), actual), replays.get((w, False))) for w in (0, 1)]
+        logs = [log_likelihood(transcripts[w, True], transcripts.get((w, False))) for w in (0, 1)]
         result = logs[0] - logs[1]
     return np.where(is_distinguished, math.inf if world == 0 else -math.inf, np.round(result, DIGITS))
 

@@ -4,6 +4,7 @@ Their guarantee is for a row added or removed, and for batches that every row jo
 translate.
 """
 
+import math
 import re
 
 from dpviz.errors import UserError
@@ -21,6 +22,7 @@ _NAMES = {
     "steps": r"steps|iterations|num_updates|num_steps|T",
     "epochs": r"(?:num_)?epochs",
 }
+# A setting's name, then "=", ":" or "(", then perhaps the name of an argument in a call, then the number.
 _SETTINGS = {
     name: re.compile(rf"(?<!\w)(?:{names})\s*(?:[=:(]\s*)+(?:\w+\s*=\s*)?{_NUMBER}") for name, names in _NAMES.items()
 }
@@ -84,14 +86,17 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
         dp_accounting. rows : the number of rows, if the text does not say it.
     Raises UserError where settings are missing or impossible.
     """
-    settings = {
+    settings: dict[str, float] = {
         name: float(re.sub("[_,]", "", match[1])) for name, names in _SETTINGS.items() if (match := names.search(text))
     }
     if match := _COMPOSED.search(text):
         settings["steps"] = float(re.sub("[_,]", "", match[1]))
-    n = int(settings.get("rows", rows))
-    rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / n)
+    n = settings.get("rows", rows)
+    # 0 where the text has no such setting. A table without rows is refused below, by `NoisyMeans`.
+    rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / max(n, 1))
     steps = settings.get("steps", settings.get("epochs", 0.0) / rate if rate else 0.0)
+    if math.inf in (*settings.values(), steps):  # beyond the range of floats, such as 1e999
+        raise UserError("A number in the text is too large.", title="Settings are impossible")
     missing = [
         words
         for words, value in (
@@ -103,6 +108,6 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     ]
     if missing:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
-    values = {"rows": n, "sampling": "poisson", "batch_fraction": rate, "iterations": round(steps), "noise": "gaussian"}
-    means = NoisyMeans(**values, clip=settings.get("clip", 1.0))
+    counts, clip = {"rows": int(n), "iterations": round(steps)}, settings.get("clip", 1.0)
+    means = NoisyMeans(sampling="poisson", noise="gaussian", batch_fraction=rate, clip=clip, **counts)
     return means, settings["noise_multiplier"] * means.sensitivity

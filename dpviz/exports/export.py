@@ -51,7 +51,7 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
     # The total privacy loss in each currency in which it is known.
     readings = [(unit.name, total.values.get(name)) for name, unit in UNITS.items()]
     readings.append((f"ε at δ = {short_up(delta)}", total.values.get("epsilon_at_delta")))
-    composed = allocation.composed([(analysis.share.analysis, analysis.event) for analysis in planned])
+    events = allocation.composed([(analysis.share.analysis, analysis.event) for analysis in planned])
     return templates.document(
         "exports/templates/analyses_report.html.j2",
         text=_text,
@@ -63,9 +63,9 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
         budget=budget,
         planned=planned,
         readings=[(unit, short_up(value)) for unit, value in readings if value is not None],
-        # Per cent of the right guesses between two equally likely data sets, of the best attacker of these releases;
-        # the guarantee may allow more.
-        right=short_up(50 * (1 + tradeoffs.advantage(composed))),
+        # Per cent of right guesses between two equally likely data sets, (1 + TPR - FPR)/2, of the best attacker of
+        # these releases; the guarantee may allow more.
+        right=short_up(50 * (1 + tradeoffs.advantage(events))),
         # Per cent of releases in which all errors are within their limits at once, since the noises are independent.
         all_at_once=short_down(100 * CONFIDENCE ** len(planned)),
     )
@@ -132,10 +132,7 @@ _INDEX = ("algorithm", "replicate", "iteration")
 
 
 def file_name(page: str, experiment: Experiment, extension: str) -> str:
-    """Return the name of a download, `dpviz_<page>_<hash>.<extension>`.
-
-    The hash is that of the settings, so that different settings have different names.
-    """
+    """Return the name of a download, `dpviz_<page>_<hash>.<extension>`, with a hash of the settings."""
     return f"dpviz_{page}_{experiment.content_hash()[:8]}.{extension}"
 
 
@@ -219,7 +216,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     replicates = len(arm_trace.status)
     iterations = np.repeat(np.array(arm_trace.iterations[:count], dtype=int), replicates)
     table = {"algorithm": label, "replicate": np.tile(np.arange(replicates), count), "iteration": iterations}
-    _, charged = trace.spent(label)
+    _, charged = trace.spent(label)  # (k, replicates), at the recorded iterations
     if arm_trace.currency is not None and len(charged) >= count:  # not while a growing trace lacks a charge
         table[f"spent_{arm_trace.currency}"] = charged[:count].ravel()
         if plan.stops:
@@ -311,10 +308,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
 
 
 def to_notebook(experiment: Experiment) -> str:
-    """Return the program of `to_script` as a Jupyter notebook.
-
-    For an upload it contains the name of a file, which the user replaces.
-    """
+    """Return the program of `to_script` as a Jupyter notebook; of an upload it has a file name, to be replaced."""
     return notebook("experiment", **_values(experiment))
 
 

@@ -51,7 +51,7 @@ class Release:
 
     @property
     def measure(self) -> Unit:
-        """Unit of its cost."""
+        """Unit of `cost`."""
         return _measure(self.planned.noise, self.unit)
 
     @property
@@ -66,15 +66,15 @@ class Release:
 
     @property
     def key(self) -> str:
-        """Source of the name of the statistic in the program, which is another for each."""
+        """Source of the name of the statistic in the program; with its number, as two may have one name."""
         return repr(f"{self.number}. {self.planned.statistic.name}")
 
     @property
     def expression(self) -> str:
-        """Source of the expression of what the statistic reads of a row."""
+        """Source of what the statistic reads of a row, an expression; the program's `text` and `number` read a cell."""
         statistic, column = self.planned.statistic, repr(self.planned.statistic.reads)
         match statistic:
-            case Count(groups=groups, by=by) if groups:
+            case Count(groups=groups, by=by) if groups:  # the group of a row that satisfies the condition
                 counted = replace(self.planned, statistic=statistic.replaced(by="", groups=()))
                 return f"pl.when({replace(self, planned=counted).expression}).then(text({by!r}))"
             case Count(comparison=comparison, operands=operands) if comparison:
@@ -96,13 +96,16 @@ class Release:
 
     @property
     def counts_unknown_rows(self) -> bool:
-        """True for a sum or a mean of secretly many rows: all of a table, or those of a group."""
+        """True for a sum or a mean whose number of rows is secret: that of the table, or that of each group."""
         statistic, is_secret = self.planned.statistic, self.planned.relation == "add/remove-one"
         return isinstance(statistic, Sum | Mean) and (is_secret or bool(statistic.groups))
 
     @property
     def settings(self) -> str:
-        """Source of the settings of the statistic in the program."""
+        """Source of the settings of the statistic in the program, by the names that its template reads.
+
+        "alone" is true where its cost is not one of those that a privacy filter for several statistics adds up.
+        """
         statistic, noise = self.planned.statistic, self.planned.noise
         values: dict[str, Any] = {
             "name": statistic.name,
@@ -129,24 +132,26 @@ class Release:
 
 
 def _has_own_filter(p: Planned) -> bool:
-    """Return whether OpenDP knows the sensitivity only in a privacy filter of one column: √2, of a replaced row."""
+    """Return whether OpenDP knows the sensitivity, √2 of counts of which a replaced row leaves one and enters another,
+    only in a privacy filter for that column alone."""
     is_histogram = isinstance(p.statistic, Histogram) or (isinstance(p.statistic, Count) and bool(p.statistic.groups))
     return p.noise == "gaussian" and is_histogram and p.relation == "replace-one"
 
 
 def _sensitivity(p: Planned) -> float:
-    """Return the sensitivity as OpenDP knows it.
+    """Return the sensitivity as OpenDP knows it: larger than the planned one for Gaussian sums and means in groups.
 
-    To OpenDP a replaced row is one removed and one added, both perhaps of one group, which move its sum by 2 max(|a|,
-    |b|) in the L2 norm; the sum and the count of a mean in groups by as much, half of the cost for each.
+    To OpenDP a replaced row is one removed and one added, both perhaps of one group. They move its sum by up to 2
+    max(|a|, |b|). A mean is released as two numbers, each of which they move by up to b - a, for half of the cost ρ:
+    with noise √2 times as large.
     """
     statistic = p.statistic
-    if p.noise != "gaussian" or p.relation != "replace-one" or not isinstance(statistic, Sum | Mean):
+    if not isinstance(statistic, Sum | Mean) or not statistic.groups:
         return p.sensitivity
-    if not statistic.groups:
+    if p.noise != "gaussian" or p.relation != "replace-one":
         return p.sensitivity
-    one = 2 * statistic.farthest if isinstance(statistic, Sum) else math.sqrt(2) * statistic.width
-    return p.rows_per_person * one
+    of_row = 2 * statistic.farthest if isinstance(statistic, Sum) else math.sqrt(2) * statistic.width
+    return p.rows_per_person * of_row
 
 
 def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> tuple[Release, ...]:
@@ -156,16 +161,16 @@ def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> t
         μ-GDP, so that a budget in μ is always met by the count of dpviz.
     """
     planned = plan.planned(budget)
-    rho = isinstance(budget, ApproximateDP) and closed_forms.zcdp_rho(budget.epsilon, budget.delta)
-    limits: dict[Unit, float] = {}  # of the units in which OpenDP can meet the budget
+    limits: dict[Unit, float] = {}  # the budget, in each unit in which OpenDP can count up to it
     if isinstance(budget, PureDP | ApproximateDP) and all(p.noise != "gaussian" for p in planned):
         limits["epsilon"] = budget.epsilon
     if isinstance(budget, ZeroConcentratedDP):
         limits["rho"] = budget.rho
-    elif rho:
+    elif isinstance(budget, ApproximateDP) and (rho := closed_forms.zcdp_rho(budget.epsilon, budget.delta)) > 0:
         limits["rho"] = rho * (1 - 1e-9)  # OpenDP's conversion to ε is not exact in the last digits
     if counting == "opendp" and limits:
         ways = [_sharing(planned, unit, limit) for unit, limit in limits.items()]
+        # The way with the smaller noise overall: the product of scales compares statistics of different units.
         return min(ways, key=lambda way: math.fsum(math.log(release.scale) for release in way))
     unit: Unit = next(iter(limits), "rho")
     return _rounded(planned, [_planned_cost(p, _measure(p.noise, unit)) for p in planned], unit)
@@ -173,24 +178,24 @@ def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> t
 
 def _sharing(planned: Sequence[Planned], unit: Unit, limit: float) -> tuple[Release, ...]:
     """Return releases that share a limit in the unit as the planned ones share the budget, by OpenDP's count."""
-    # Under (ε, δ) the shares of the plan may be those of ρ, and those of ε in proportion to their roots.
+    # Under (ε, δ) the fractions of the plan may be of its ρ, so shares of ε follow from the planned noise instead.
+    # (`or`: for the type checker; every statistic of a plan has a fraction.)
     sizes = [_planned_cost(p, unit) if unit == "epsilon" else p.share.fraction or 0.0 for p in planned]
     costs = [limit * size / math.fsum(sizes) for size in sizes]
-    # To OpenDP, Laplace noise of ε has ρ = ε²/2.
-    own = [
+    # Each cost in the unit of its noise: to OpenDP, Laplace noise of ε has ρ = ε²/2.
+    costs_by_noise = [
         cost if _measure(p.noise, unit) == unit else math.sqrt(2 * cost) for p, cost in zip(planned, costs, strict=True)
     ]
-    return _rounded(planned, own, unit)
+    return _rounded(planned, costs_by_noise, unit)
 
 
 def _rounded(planned: Sequence[Planned], costs: Sequence[float], unit: Unit) -> tuple[Release, ...]:
     """Return releases of these costs, rounded down in their twelfth digit: five costs of 0.2 would add up to more than
     1, which OpenDP's filter refuses for good."""
     digits = Context(prec=12, rounding=ROUND_FLOOR)
-    return tuple(
-        Release(p, i, float(digits.create_decimal_from_float(cost * (1 - 1e-12))), unit)
-        for i, (p, cost) in enumerate(zip(planned, costs, strict=True), 1)
-    )
+    # The factor lowers also a cost that has fewer digits, such as 0.2.
+    lowered = [float(digits.create_decimal_from_float(cost * (1 - 1e-12))) for cost in costs]
+    return tuple(Release(p, i, cost, unit) for i, (p, cost) in enumerate(zip(planned, lowered, strict=True), 1))
 
 
 def _measure(noise: Noise, unit: Unit) -> Unit:
@@ -200,19 +205,19 @@ def _measure(noise: Noise, unit: Unit) -> Unit:
 
 
 def _planned_cost(p: Planned, measure: Unit) -> float:
-    """Return OpenDP's cost of the planned noise."""
+    """Return OpenDP's cost of the planned noise: of a selection of range η it is ε = η or ρ = η²/8."""
     if isinstance(p.event, ExpMech):
         return p.event.eta if measure == "epsilon" else p.event.eta**2 / 8
     if measure == "epsilon":
         return per_event.pure(p.event)
-    return per_event.rho(p.event) * (_sensitivity(p) / p.sensitivity) ** 2
+    return per_event.rho(p.event) * (_sensitivity(p) / p.sensitivity) ** 2  # ρ grows with the sensitivity squared
 
 
 def _scale(p: Planned, measure: Unit, cost: float) -> float:
-    """Return the scale of the noise that has a cost by OpenDP's count."""
+    """Return the scale of the noise that has a cost by OpenDP's count, the inverse of `_planned_cost`."""
     if measure == "epsilon":
         return _sensitivity(p) / cost
-    return _sensitivity(p) / math.sqrt((8 if p.noise == "selection" else 2) * cost)
+    return _sensitivity(p) / math.sqrt((8 if p.noise == "selection" else 2) * cost)  # η = √(8ρ), μ = √(2ρ)
 
 
 def whose_count(made: Sequence[Release], budget: Budget, counting: Counting) -> str:
@@ -234,12 +239,12 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
     delta : at which ε is read, if the budget has no δ. counting : as of `releases`.
     """
     made = releases(plan, budget, counting)
-    cells: dict[str, list[str]] = {}
+    cells: dict[str, list[str]] = {}  # sources of the cells of a made-up table for a rehearsal, by column
     for release in made:
         statistic = release.planned.statistic
         cells.setdefault(repr(statistic.reads), []).extend(map(str, example_cells(statistic)))
         if isinstance(statistic, ByGroup) and statistic.groups:
-            cells.setdefault(repr(statistic.by), []).extend((*statistic.groups, "made up"))
+            cells.setdefault(repr(statistic.by), []).extend((*statistic.groups, "made up"))  # the last: not declared
     return templates.document(
         "exports/templates/analyses_opendp.py.j2",
         version=dpviz.__version__,

@@ -31,14 +31,11 @@ def as_text(value: Any) -> Any:
     """
     if not isinstance(value, str) or re.fullmatch(_NUMBER, value):
         return value
-    return _IN_TEXT.sub(r"\1'", value)
+    return _IN_TEXT.sub(r"\1'", value)  # \1: the separator before the formula, if there is one
 
 
 def without_formulas(text: str) -> str:
-    """Return a text without the signs that would begin a formula; numbers keep theirs.
-
-    This is for texts from a link in tables that are saved without `as_csv`.
-    """
+    """Return a text without signs that begin a formula, for tables saved without `as_csv`; numbers keep theirs."""
     return re.sub(rf"(^|[;\t\r\n])(?!{_NUMBER}(?:[;\t\r\n]|$))({_RUN})+", r"\1", text)
 
 

@@ -211,6 +211,7 @@ def one_run_epsilon_lower_bound(
     error = 1 - confidence
 
     def surplus(epsilon: float) -> float:
+        """Return the p-value of this ε less the allowed error; it increases, and what is below 0 is refuted."""
         return _one_run_p_value(canaries, guesses, correct, epsilon, delta) - error
 
     if surplus(0.0) >= 0:

@@ -303,7 +303,7 @@ class Batch(Sample):
     def _first_above(self, query: Query, event: StatedPureDP) -> np.ndarray:
         """Return the first index whose noisy value reaches the noisy threshold of 0, (R',); -1 if none does."""
         replicates, count = query.value.shape
-        if not count:
+        if not count:  # without values nothing is released
             return np.full(replicates, -1)
         sensitivity = np.broadcast_to(require_sensitivity(query, replicates), replicates)[:, None]
         # The shares of ε for the threshold and for the values are 1 : 2^{2/3} (Lyu, Su, Li 2017, c = 1). The second is

@@ -46,8 +46,7 @@ def laplace_events(epsilon: Floats, m: int, n: int, sampling: Sampling = "wor") 
     The ε of the noise on a batch follows from Kuru et al. 2022, equation (12). With m = n no batch is drawn. Equal
     costs share one event.
 
-    sampling : kind of `Sub`; "wor" holds under replace-one, "poisson" under add/remove-one. Both amplify ε in the same
-        way.
+    sampling : kind of `Sub`: "wor" holds under replace-one, "poisson" under add/remove-one; both amplify ε alike.
     """
     batch_epsilon = epsilon if m == n else closed_forms.amplified_inverse(epsilon, m, n)
     return _events(batch_epsilon, Laplace, m, n, sampling)
@@ -115,7 +114,7 @@ def calibrate_laplace(
     max_cost = math.inf if m == n else float(closed_forms.amplify(max_inner("laplace", budget), m, n))
     if budget.pure:  # the costs ε_t add up
         if target * shares.max() > max_cost:
-            refuse_rare_batches()
+            refuse_rare_batches()  # raises UserError
         return shares * target
     return shares * _largest_multiple(
         "laplace", tuple(shares.tolist()), (m, n, sampling), budget, target, max_cost=max_cost
@@ -162,7 +161,7 @@ def calibrate_gaussian(
     shares = _shares(weights, m, n)
     if not budget.private:
         return np.full(len(shares), math.inf)
-    if m == n or not budget.allows_gaussian:  # in the second case `gaussian_rho` raises the error
+    if m == n or not budget.allows_gaussian:  # in the second case `gaussian_rho` raises UserError
         return shares * budget.gaussian_rho(budget.left(prior))
     if not budget.amplifies_gaussian:
         raise UserError(
@@ -210,6 +209,7 @@ def calibrated_events(
     if the cost of an event is expensive to compute, to MANY_LEVELS if closed forms are added up.
     """
     closed_form = budget.pure or not budget.private or (noise == "gaussian" and m == n)
+    # With more different events than MOST_EXACT, accountants would round them.
     if not closed_form and len(set(weights.tolist())) > accountants.MOST_EXACT:
         expensive = not budget.adds_up or noise == "gaussian"
         weights = levelled(weights, LEVELS if expensive else MANY_LEVELS)
@@ -221,8 +221,7 @@ def calibrated_events(
 def calibrate_selections(
     budget: Budget, ranges: Floats, times: Floats | int = 1, prior: tuple[Event, ...] = ()
 ) -> float:
-    """Return the largest s such that selections with η = s · ranges[i], each made times[i] times, cost at most the
-    budget.
+    """Return the largest s with which selections of η = s · ranges[i], times[i] of each, cost at most the budget.
 
     A selection is a release of the exponential mechanism, and η its bounded range (`ExpMech`). Under (ε, δ) the cost is
     the smaller one of basic composition and of composition of Rényi divergences. Raises UserError if `prior`, the
@@ -310,8 +309,7 @@ def _largest_multiple(
 def _rough_root(
     excess: Callable[[float], float], guess: float, waste: float, highest: float, slope: float | None = None
 ) -> tuple[float, float | None]:
-    """Return an estimate of the x <= highest with excess(x) = 0, and of the slope of the function there (None if
-    unknown).
+    """Return an estimate of the x <= highest with excess(x) = 0, and of the slope there (None if unknown).
 
     excess : increasing; a rough version of the function whose root is sought.
     guess, slope : earlier estimates of the root and, if known, of the slope.
@@ -361,8 +359,8 @@ def _first_guess(noise: Noise, shares: Floats, fraction: float, budget: Budget, 
         # e^x - 1 is convex, and T is far below e^20.
         upper = math.log1p(2 * rho / fraction**2) / float(distinct[-1])
         return float(brentq(excess, math.log(upper) - 20, math.log(upper) + 1e-9, xtol=1e-3))
-    # Without amplification, Laplace noise has a ρ of about ε²/2 if ε is small, and of at most ε. The two estimates
-    # assume that all steps are of the first kind, or that their ε adds up to ρ or to the ε of the budget.
+    # Without amplification, Laplace noise has a ρ of about ε²/2 if ε is small, and of at most ε. So s solves
+    # Σ (s · shares[t])²/2 = ρ for small ε; for large ones s, the sum of the ε, is ρ, or the ε of a budget that has one.
     if_small = math.log(2 * rho / float(shares @ shares)) / 2
     if_large = math.log(rho if budget.total_epsilon is None else target)
     return max(if_small, if_large)
@@ -386,7 +384,7 @@ def _largest_feasible(
     guess = min(guess, highest)
     value = excess(guess)
     low, high, low_value, high_value = guess, guess, value, value
-    step = abs(value + waste / 2) / slope if slope else max(abs(value), 1e-3)
+    step = abs(value + waste / 2) / slope if slope else max(abs(value), 1e-3)  # without a slope, as if it were 1
     step = min(step, 2.0)  # a poor guess or slope must not lead too far
     while low_value > 0 or high_value <= 0:  # until low is feasible and high is not
         if -waste <= high_value <= 0:
@@ -400,7 +398,7 @@ def _largest_feasible(
             high, high_value, low = low, low_value, low - step
             low_value = excess(low)
         elif step > _STEP_LIMIT or high >= highest:
-            refuse_rare_batches()  # raises an error
+            refuse_rare_batches()  # raises UserError
         else:
             low, low_value, high = high, high_value, min(high + step, highest)
             high_value = excess(high)
@@ -450,14 +448,13 @@ def levelled(weights: Floats, levels: int, order: float = 3.0) -> Floats:
     lengths = ((mass[1:] + mass[:-1]) / 2) ** (1 / 3) * gaps ** (2 / 3)  # (mass / gap)^⅓ · gap
     position = np.concatenate([[0.0], np.cumsum(lengths)])
     level = np.minimum((levels * (position / position[-1])).astype(int), levels - 1)
-    steps_of_level = np.maximum(np.bincount(level, counts), 1)
+    steps_of_level = np.maximum(np.bincount(level, counts), 1)  # 1, to divide by, for a level without steps
     power_mean = (np.bincount(level, counts * distinct**order) / steps_of_level) ** (1 / order)
     return power_mean[level][index_of_step]
 
 
 def max_inner(noise: Noise, budget: Budget) -> float:
-    """Return the largest ε of Laplace noise, or μ of Gaussian noise, with which a release still hides the rows of its
-    batch.
+    """Return the largest ε of Laplace, or μ of Gaussian noise, with which a release still hides the rows of its batch.
 
     Above it, an attacker who knows which rows are in the batch has an advantage (TPR - FPR) from one release that
     exceeds ALMOST_SURELY. If the budget itself allows an attacker a larger advantage than that, this one is the limit.

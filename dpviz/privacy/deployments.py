@@ -58,12 +58,11 @@ def deployments() -> Sequence[Deployment]:
 
     Sources: the deployments registry of OpenDP as of `AS_OF`, and the list of Desfontaines.
     """
-    with open(resources.data_file("deployments.csv"), encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
     all_deployments: list[Deployment] = []
-    for row in rows:
-        numbers = {name: float(row[name]) if row[name] else None for name in ("epsilon", "rho")}
-        values: dict[str, Any] = {**row, **numbers, "year": int(row["year"]), "delta": float(row["delta"] or 0)}
-        all_deployments.append(Deployment(**values))
+    with open(resources.data_file("deployments.csv"), encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):  # an empty cell is a number that is not stated, or pure ε's δ of 0
+            numbers = {name: float(row[name]) if row[name] else None for name in ("epsilon", "rho")}
+            values: dict[str, Any] = {**row, **numbers, "year": int(row["year"]), "delta": float(row["delta"] or 0)}
+            all_deployments.append(Deployment(**values))
     groups = list(dict.fromkeys(deployment.group for deployment in all_deployments))
     return tuple(sorted(all_deployments, key=lambda deployment: (groups.index(deployment.group), deployment.model)))

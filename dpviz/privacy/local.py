@@ -191,8 +191,7 @@ def _binomial(trials: int, chance: float) -> Floats:
 
 
 def success_bound(eps: float) -> float:
-    """Return e^ε/(1 + e^ε): the largest probability with which a release under ε lets anybody guess one person's
-    answer, of two that are equally likely."""
+    """Return e^ε/(1 + e^ε): under ε, the largest probability to guess one person's answer, of two equally likely."""
     return 1 / (1 + math.exp(-eps))
 
 

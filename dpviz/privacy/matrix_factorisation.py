@@ -37,7 +37,6 @@ class Factorisation(ABC):
 
     name : text for legends.
     column_norms : (T,) ‖C_i‖, the L2 distance by which C y moves if query i changes by 1.
-    row_norms : (T,) ‖B_t‖, the standard deviation of the noise on prefix t for σ = 1.
     """
 
     def __init__(self, name: str, column_norms: Floats) -> None:
@@ -109,7 +108,7 @@ class Factorisation(ABC):
 
 
 class ToeplitzFactorisation(Factorisation):
-    """C = K diag(w)⁻¹ with K a lower-triangular Toeplitz matrix, hence B = A diag(w) K⁻¹.
+    """Factorisation with C = K diag(w)⁻¹ and K a lower-triangular Toeplitz matrix, hence B = A diag(w) K⁻¹.
 
     The noise B z is z convolved with the first column of K⁻¹, then multiplied by w, then summed up along the steps.
 
@@ -152,8 +151,7 @@ class ToeplitzFactorisation(Factorisation):
 
     @cached_property
     def _spectra(self) -> tuple[NDArray[np.complex128], ...]:
-        """Fourier transforms of the first 2, 4, 8, … coefficients of the first column of K⁻¹; entry j is for blocks of
-        2^j steps."""
+        """Fourier transforms of the first 2^(j+1) entries of the first column of K⁻¹, for blocks of 2^j steps, by j."""
         return tuple(fft.rfft(self._inverse[: 2 << j], 2 << j)[:, None] for j in range(self.length.bit_length()))
 
     def stream(self, draw: Draw) -> Iterator[Floats]:
@@ -181,6 +179,7 @@ class ToeplitzFactorisation(Factorisation):
             if ahead and block >= _DIRECT:  # within a block of _DIRECT steps the effect is computed directly
                 spectrum = fft.rfft(draws[done - block : done], 2 * block, axis=0)
                 spectrum *= self._spectra[block.bit_length() - 1]
+                # Of this cyclic convolution, the second half is that of the next steps, to which nothing wraps around.
                 filtered[done : done + ahead] += fft.irfft(spectrum, 2 * block, axis=0)[block : block + ahead]
 
 
@@ -307,8 +306,7 @@ def restarted(single: Factorisation, times: int) -> Factorisation:
 
 
 def tree_depth(length: int) -> int:
-    """Return ⌈log₂(T + 1)⌉, the number of blocks of a `BinaryTree` for T = `length` steps that contain the first
-    leaf."""
+    """Return ⌈log₂(T + 1)⌉, the number of blocks of a `BinaryTree` for T = `length` steps that have the first leaf."""
     return length.bit_length()
 
 
@@ -382,7 +380,7 @@ def honaker_tree(length: int) -> Factorisation:
     the same cost than if the sum of every block were released. Raises UserError for T > 1 024.
     """
     checked(length, LONGEST_DENSE)
-    decoder = np.zeros((length, 2 * length))  # row t: the weights of all noisy sums in prefix t
+    decoder = np.zeros((length, 2 * length))  # row t: the weights of all noisy sums, fewer than 2 T, in prefix t
     block_count = 0
     stack: list[tuple[int, Floats]] = []  # the blocks that make up the prefix: level, and weights of the estimated sum
     for t in range(length):

@@ -137,8 +137,7 @@ class MatrixProducts:
         return coefficients, vectors - np.einsum("rk,rkd->rd", coefficients, self._basis)
 
     def _symmetric_part(self, unit: np.ndarray) -> np.ndarray:
-        """Return the part of E q along the earlier directions qᵢ, (R', d), for unit vectors q (R', d) orthogonal to
-        them.
+        """Return the part of E q along the earlier directions qᵢ, (R', d), for unit q (R', d) orthogonal to them.
 
         E is symmetric, so ⟨qᵢ, E q⟩ = ⟨E qᵢ, q⟩, which the earlier products fix: the part is Σᵢ ⟨E qᵢ, q⟩ qᵢ.
         """

@@ -351,7 +351,7 @@ class Mechanisms:
         """
         counts = times * each
         indices = np.full((len(rows), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
-        block_rows = max(1, _BLOCK // max(1, utilities[:1].size))
+        block_rows = max(1, _BLOCK // max(1, utilities[:1].size))  # as many replicates as have _BLOCK utilities
         for start in range(0, len(rows), block_rows):
             block = slice(start, start + block_rows)
             logits = log_weights(utilities[block], slope[block].reshape(-1, *[1] * (utilities.ndim - 1)))
@@ -408,6 +408,7 @@ class Mechanisms:
         if answers.ndim != 2 or len(answers) != len(numbers) or choices < 2 or not is_answer.any(axis=-1).all():
             raise LedgerError(f"answers are (R', n) whole numbers from 0 to {choices - 1}, R' = {len(numbers)}")
         self._ledger.charge(event, times_of(rows, self.replicates))
+        # n selections with weights e^(ε · utility), where the true answer has utility 1 and each other one 0.
         slope, once = np.full(len(numbers), event.eps), np.ones(len(numbers), dtype=int)
         reports = self._selected(self._noise, is_answer.astype(float), slope, once, each=answers.shape[1], rows=numbers)
         return self._passed(Reported(answers, reports, np.asarray(numbers), batch=None, event=event))

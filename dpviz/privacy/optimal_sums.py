@@ -101,6 +101,7 @@ def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float |
         # For "max", the largest variance divided by its weighted mean is the same ratio, so each may be half the gap.
         if constraints.max() <= (1 + (_GAP if gap is None else gap) / 2) * mean:
             return log_v
+        # The last six points, and the step of the iteration at each.
         points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(constraints / mean)]
         log_v = _extrapolated(points, residuals)
     raise ArithmeticError(f"the optimal factorisation for {length} steps did not converge")
@@ -109,8 +110,11 @@ def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float |
 def _encoder(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> Floats:
     """Return C for the multipliers `log_v`, scaled so that s_i ‖C_i‖ = 1 for all i; arguments as in `_multipliers`."""
     singular, vectors, _ = _decomposed(objective, leaves, log_v)
+    gram = (vectors * singular) @ vectors.T  # (MᵀM)^(1/2) = D X D
+    # A usual Cholesky factor L has L Lᵀ = gram; in reversed order it is the lower-triangular F with FᵀF = gram.
+    factor = cholesky(gram[::-1, ::-1], lower=True).T[::-1, ::-1]
     norms = np.sqrt(vectors**2 @ singular)  # s_i q_i √X_ii, the norms of the columns of the factor
-    return _cholesky_reversed((vectors * singular) @ vectors.T) / (norms * leaves)
+    return factor / (norms * leaves)
 
 
 def _decomposed(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> tuple[Floats, Floats, Floats]:
@@ -130,11 +134,6 @@ def _right_singular(p: Floats, d: Floats) -> tuple[Floats, Floats]:
     diagonal = weights + np.append(0.0, weights[:-1])
     eigenvalues, vectors = eigh_tridiagonal(diagonal / d**2, -weights[:-1] / (d[:-1] * d[1:]))
     return eigenvalues**-0.5, vectors
-
-
-def _cholesky_reversed(gram: Floats) -> Floats:
-    """Return the lower-triangular C with CᵀC = gram; a usual Cholesky factor L has L Lᵀ = gram instead."""
-    return cholesky(gram[::-1, ::-1], lower=True).T[::-1, ::-1]
 
 
 def _extrapolated(points: list[Floats], residuals: list[Floats]) -> Floats:
@@ -170,8 +169,7 @@ def _coordinates(positions: Floats, length: int) -> Floats:
 
 
 def _nodes() -> Floats:
-    """Return the coordinates at which the file has multipliers, ascending: those up to the middle, and their mirror
-    images."""
+    """Return the coordinates at which the file has multipliers, ascending: up to the middle, and mirror images."""
     first_half = np.append(np.arange(1.0, _END + 1), _END + _STRETCH * np.arange(1, _INNER + 1) / _INNER)
     first_half -= _END + _STRETCH
     return np.append(first_half, -first_half[-2::-1])
@@ -185,7 +183,7 @@ def _on_file() -> Floats:
 
 def _interpolated(length: int, first: float) -> Floats:
     """Return ln v, (T,), by cubic interpolation of the file in ln T, then in ln `first`, then in the coordinate."""
-    at_length = _cubic(np.log2(_LENGTHS), _on_file(), np.log2([length]))[0]
+    at_length = _cubic(np.log2(_LENGTHS), _on_file(), np.log2([length]))[0]  # of axes _FIRSTS and `_nodes`
     at_first = _cubic(_FIRSTS, at_length, np.log2([first]))[0]
     return _cubic(_nodes(), at_first, _coordinates(np.arange(1.0, length + 1), length))
 

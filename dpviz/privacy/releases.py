@@ -82,8 +82,7 @@ class Release(ABC):
 
     @abstractmethod
     def log_density(self) -> Floats:
-        """Return (R',) the log density of the output given the value, up to a constant that is the same for all data
-        sets."""
+        """Return (R',) the log density of the output given the value, up to a constant equal for all data sets."""
 
 
 @dataclass(slots=True)
@@ -264,5 +263,4 @@ class Source(Protocol):
         """Return (R', *shape) independent draws of scale 1 for the replicates `rows`, each from its own stream."""
 
     def _passed(self, release: Release) -> np.ndarray:
-        """Return the output of the release; in the second run of an audit, the output of the same release of the
-        first."""
+        """Return the output of the release; in an audit's second run, that of the same release in the first."""

@@ -30,7 +30,7 @@ class Leaves:
     indices : (R', sum of sizes) the permuted rows of each replicate.
     sizes : number of rows of each leaf.
     replicates : (R',) numbers of the replicates.
-    source : the mechanisms that made them.
+    source : the mechanisms that made them. relation : the neighbouring relation of the run.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells
         profiles = _composed_profiles(tuple(events), max_cells)
         if profiles:
             bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
-        elif mu == math.inf:
+        elif mu == math.inf:  # then the bounds so far are 0, as pure ε has a μ
             bounds.append(zcdp_tradeoff(accountants.total(events, "rho"), alpha))  # 0 if ρ is infinite
     return np.max(bounds, axis=0)
 
@@ -104,7 +104,7 @@ def _composed_profiles(events: tuple[Event, ...], max_cells: int = pld.MOST_CELL
     There is one profile if both directions (which one of the data sets is the null hypothesis) have the same, else two.
     The result is empty if no profile is known, and for Gaussian noise on all rows, of which closed forms are used.
     """
-    runs, _ = accountants.runs_of(events)
+    runs, _ = accountants.runs_of(events)  # (release, count), nearly equal ones rounded up to one if they are many
     if all(isinstance(release, Gaussian) for release, _ in runs):
         return ()
     try:

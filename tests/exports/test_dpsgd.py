@@ -48,7 +48,9 @@ def test_the_settings_of_a_training_cost_what_others_compute(text: str) -> None:
         ("noise_multiplier=1.1, sample_rate=0.1", "lacks steps"),
         ("noise_multiplier=1.1, sample_rate=7, steps=10", "between"),
         ("noise_multiplier=0, sample_rate=0.1, steps=10", "lacks noise_multiplier"),
-        ("noise_multiplier=1e999, sample_rate=0.1, steps=1e12", "finite|between"),
+        ("noise_multiplier=1e999, sample_rate=0.1, steps=1e12", "too large"),
+        ("noise_multiplier=1, sample_rate=0.1, epochs=1e999", "too large"),
+        ("noise_multiplier=1, batch_size=3, dataset_size=0, steps=10", "between"),
     ],
 )
 def test_what_is_missing_is_a_sentence(text: str, words: str) -> None:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpviz.arguments import Delta, checked
 from dpviz.privacy.accounting import closed_forms, fine, per_event, pld
@@ -151,7 +152,7 @@ def tightest(
     finite: dict[Method, float] = {method: value for method, value in bounds.items() if value < math.inf}
     best: Method = min(finite, key=finite.__getitem__, default="basic")
     reached_precision: Precision = "normal"
-    if precision == "fine" and best in finite:
+    if precision == "fine" and best in finite:  # otherwise no method proves an ε
         guess = finite.get("pld", bounds[best]) - prior_epsilon
         fine_epsilon = _fine_epsilon(tuple(events), delta, guess)
         if fine_epsilon is not None:
@@ -204,19 +205,15 @@ def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> floa
     """
     if not events or guess == 0:
         return 0.0
-    if total(events, "mu") < math.inf and all(map(_is_gaussian, objects(events))):
+    distinct = {release for event in objects(events) for release, _ in releases_of(event)}
+    if total(events, "mu") < math.inf and all(isinstance(release, Gaussian) for release in distinct):
         return epsilon(events, delta, "gdp")
-    if len({release for event in objects(events) for release, _ in releases_of(event)}) > MOST_FINE:
+    if len(distinct) > MOST_FINE:
         return None  # nearly equal events would be rounded to equal ones, at a larger error than that of the grid
     try:
         return fine.epsilon(pld.counted(runs_of(events, MOST_FINE)[0]), delta, guess)
     except pld.AccountingLimit:
         return None
-
-
-def _is_gaussian(event: Event) -> bool:
-    """Return whether all releases inside the event are Gaussian noise on all rows, whose μ is exact."""
-    return all(isinstance(release, Gaussian) for release, _ in releases_of(event))
 
 
 @lru_cache(128)
@@ -292,7 +289,7 @@ def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray
     """Return the smallest ε that holds for any releases with the same pure ε as the events (Kairouz, Oh, Viswanath
     2015); infinite at checkpoints after releases that differ."""
     runs, ends = runs_of(events, MOST_ADDED)
-    release, equal_releases = runs[0]
+    release, equal_releases = runs[0]  # the releases before the first that differs
     step_epsilon = per_event.pure(release)
 
     def epsilon_at(count: int, delta: float) -> float:
@@ -331,8 +328,8 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
         orders = orders[np.linspace(0, len(orders) - 1, 58).astype(int)]
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths
-    done_of_run = np.clip(ends[counts][:, None] - starts, 0, lengths)  # (checkpoints, runs)
-    times = np.array([np.bincount(event_of_run, done, len(index_of_event)) for done in done_of_run])
+    done_of_run = np.clip(ends[counts][:, None] - starts, 0, lengths)  # (checkpoints, runs) releases of each run so far
+    times = np.array([np.bincount(event_of_run, done, len(index_of_event)) for done in done_of_run])  # (…, events)
 
     def composed(alpha: Floats) -> Floats:
         """Return the divergences at each checkpoint, (m, k), at orders (m, k) or (1, k)."""
@@ -363,16 +360,18 @@ def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
         [[per_event.rho(event)] if isinstance(event, (Gaussian, StatedZCDP)) else [math.inf] for event in events]
     )
     # Events with a pure ε have a formula in it.
-    formulas = np.array([per_event.RDP_OF_PURE.get(type(event), closed_forms.pure_rdp) for event in events])
-    formulas[~np.isfinite(pure[:, 0])] = None
-    groups = [(formula, formulas == formula) for formula in set(formulas) - {None}]
+    indices_of_formula: dict[Callable[[ArrayLike, Floats], Floats], list[int]] = {}
+    for i, event in enumerate(events):
+        if pure[i, 0] < math.inf:
+            formula = per_event.RDP_OF_PURE.get(type(event), closed_forms.pure_rdp)
+            indices_of_formula.setdefault(formula, []).append(i)
     others = [i for i, event in enumerate(events) if isinstance(event, Parallel) or _is_integrated(event)]
 
     def table(orders: Floats) -> Floats:
-        result = orders * slope
-        for formula, rows in groups:
-            result[rows] = formula(pure[rows], orders)
-        for i in others:
+        result = orders * slope  # (events, k); infinite for those of a formula and of `others`
+        for formula, indices in indices_of_formula.items():
+            result[indices] = formula(pure[indices], orders)
+        for i in others:  # a `Parallel` may have a pure ε, too; its own divergences are smaller
             result[i] = per_event.rdp(events[i], orders)
         return result
 

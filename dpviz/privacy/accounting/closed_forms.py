@@ -279,8 +279,7 @@ def pure_to_mu(epsilon: float) -> float:
 
 
 def pure_delta(epsilon_0: float, epsilon: ArrayLike) -> Floats:
-    """Return the largest δ(ε) of any ε₀-DP algorithm at ε ≥ 0, (e^ε₀ - e^ε)₊ / (1 + e^ε₀): that of randomised
-    response."""
+    """Return the largest δ(ε), ε ≥ 0, of ε₀-DP algorithms, (e^ε₀ - e^ε)₊ / (1 + e^ε₀): that of randomised response."""
     return -np.expm1(np.minimum(np.asarray(epsilon, dtype=float) - epsilon_0, 0.0)) / (1 + math.exp(-epsilon_0))
 
 
@@ -427,7 +426,7 @@ def _log_sinhc_rise(x: Floats, h: Floats) -> Floats:
     for coefficient in _LOG_SINHC[-2::-1]:
         divided_difference, value = divided_difference * u + value, value * v + coefficient
     rise_below = step * (2 * near + step) * divided_difference  # the first two factors are v - u
-    # The part above ½: from `far` on, again of length `step`.
+    # The part above ½: from `far` on, again of length `step`. (1 - e^-2(x+h))/(1 - e^-2x) = 1 + (1 - e^-2h)/(e^2x - 1).
     far = np.maximum(x, 0.5)
     step = np.where(x >= 0.5, h, np.maximum(x + h - 0.5, 0.0))
     rise_above = step - np.log1p(step / far) + np.log1p(-np.expm1(-2 * step) / np.expm1(np.minimum(2 * far, 700.0)))
@@ -458,7 +457,7 @@ def exponential_tradeoff(eta: float, false_positive_rates: ArrayLike) -> Floats:
     It is (1 - α)/(1 + α (e^η - 1)), that of a test between logistic noise and the same noise shifted by η.
     """
     alpha = np.asarray(false_positive_rates, dtype=float)
-    if eta > 700:
+    if eta > 700:  # e^η overflows
         return np.where(alpha > 0, 0.0, 1.0)
     return (1 - alpha) / (1 + alpha * math.expm1(eta))
 
@@ -481,22 +480,15 @@ def advanced(epsilon: float, steps: int, slack: float, delta: float = 0.0) -> tu
 
 
 def advanced_epsilon(epsilon: ArrayLike, steps: ArrayLike, slack: float) -> Floats:
-    """Return the ε of `advanced` for k = `steps` releases and δ' = `slack`: √(2k ln(1/δ')) ε + k ε (e^ε - 1).
-
-    The arguments broadcast.
-    """
+    """Return the ε of `advanced`, √(2k ln(1/δ')) ε + k ε (e^ε - 1), k = `steps`, δ' = `slack`; arguments broadcast."""
     step_epsilon, count = np.asarray(epsilon, dtype=float), np.asarray(steps, dtype=float)
     return advanced_sum(count * step_epsilon**2, count * step_epsilon * np.expm1(step_epsilon), slack)
 
 
 def advanced_sum(squares: ArrayLike, linear: ArrayLike, slack: ArrayLike) -> Floats:
-    """Return the ε of ε_i-DP releases together, which may differ, by advanced composition: √(2 ln(1/δ') Σ ε_i²) + Σ ε_i
-    (e^ε_i - 1).
+    """Return the ε of different ε_i-DP releases by advanced composition: √(2 ln(1/δ') Σ ε_i²) + Σ ε_i (e^ε_i - 1).
 
-    squares, linear : the sums Σ ε_i² and Σ ε_i (e^ε_i - 1).
-    slack : δ', the δ of the result.
-
-    The arguments broadcast.
+    squares, linear : the sums Σ ε_i² and Σ ε_i (e^ε_i - 1). slack : δ', the δ of the result. All of them broadcast.
     """
     return np.asarray(np.sqrt(2 * np.log(1 / np.asarray(slack)) * squares) + linear)
 

@@ -115,12 +115,14 @@ def _priced(kind: type[K], currency: Currency, amount: float, small_factor: floa
     """
 
     def excess(log_parameter: float) -> float:
+        """Return ln(price / amount), which increases with the parameter."""
         return math.log(price(kind(math.exp(log_parameter)), currency) / amount)
 
     low = high = math.log(amount / small_factor) / 2
     while excess(high) < 0:
         high += 1.0
-    return kind(math.exp(brentq(excess, low - 1e-9, high, xtol=1e-13)))  # less, so that rounding does not exclude it
+    # 1e-9: rounding must not put the root below the interval.
+    return kind(math.exp(brentq(excess, low - 1e-9, high, xtol=1e-13)))
 
 
 # -------------------------------------------------------------------------------------------- why releases have no cost
@@ -148,10 +150,7 @@ def refusals(events: Iterable[kinds.Event], currency: Currency) -> tuple[Refusal
 
 
 def reason(events: Iterable[kinds.Event], currency: Currency) -> str:
-    """Return the reasons why releases have no cost in a currency as one text, such as "Gaussian noise has no pure ε".
-
-    It is empty if all have a cost.
-    """
+    """Return the reasons why releases have no cost, as "Gaussian noise has no pure ε"; empty if all have one."""
     return "; ".join(refusal.why for refusal in refusals(events, currency))
 
 

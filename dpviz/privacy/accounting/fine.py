@@ -103,6 +103,7 @@ def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: floa
         log_size += count * np.log(np.maximum(np.abs(spectrum), 1e-300))
         angle += count * np.angle(spectrum)
     lowest = sum(int(count) * losses.first for count, losses in zip(times, losses_of_parts, strict=True))
+    # Cell 0 of the inverse transform is the sum of the lowest losses; it is moved to its place in the window.
     masses = np.roll(irfft(np.exp(log_size + 1j * angle), size), (lowest - first) % size)
     total_losses = h * np.arange(first, first + size)
     # Far below the guess, masses may be weighed back to more than 1; no ε is computed from these.

@@ -164,8 +164,7 @@ class AccountingLimit(ValueError):
 
 
 def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
-    """Return an upper bound of the privacy loss of one event in each direction, exceeded with probability `tail` at
-    most.
+    """Return a bound of one event's privacy loss in each direction, exceeded with probability `tail` at most.
 
     The directions are those of `per_event.directions`. Minus the bound of one direction is a lower bound of the loss in
     the other. Raises AccountingLimit if of the event or a part of it only ρ is known: then it has no loss distribution.
@@ -212,7 +211,7 @@ def compose(counts: Counts, delta: float, max_cells: int = MOST_CELLS) -> tuple[
     merged = counted(counts)
     if not merged:
         raise ValueError("there is nothing to compose")
-    relation(merged)
+    relation(merged)  # raises UserError if batches hold under two of them
     return next(_compositions(list(merged), np.array([list(merged.values())]), delta, max_cells))
 
 
@@ -252,7 +251,7 @@ def curve(groups: Sequence[tuple[Event, int]], checkpoints: ArrayLike, delta: fl
     checkpoints = np.asarray(checkpoints, dtype=int)
     groups = [(simplified(event), count) for event, count in groups if count]
     events = list(dict.fromkeys(event for event, _ in groups))
-    relation(events)
+    relation(events)  # raises UserError if batches hold under two of them
     index_of_event = {event: i for i, event in enumerate(events)}
     ends = np.cumsum([0, *(count for _, count in groups)])  # number of events before each group, and in all
     if checkpoints.size and not 0 <= checkpoints.min() <= checkpoints.max() <= ends[-1]:
@@ -283,11 +282,13 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
     used = np.flatnonzero(counts[-1])
     events, counts = [events[int(i)] for i in used], counts[:, used]
     steps = counts.sum(axis=1)
-    rough_variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))  # no overflow
+    # The square of the typical loss is e^(2 log_strength); 600, against overflow.
+    rough_variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))
     epsilons = np.empty(len(counts))
     end = len(counts)
     while end:  # the rows from `end` on are done; those from `start` on are next
         last_steps = steps[end - 1]
+        # Rows of one event, of 2 to FEW - 1, or of FEW and more.
         start = int(np.searchsorted(steps, FEW if last_steps >= FEW else min(2, last_steps)))
         if last_steps >= FEW:
             start = max(start, int(np.searchsorted(rough_variance[:end], rough_variance[end - 1] / 8**2)))
@@ -447,40 +448,43 @@ def discretised(
 
     counts : (events,) how often each event occurs.
     tail : the probability that may be cut off one event's losses, see `largest_losses`.
-    coarser : factor by which the step of the grid is larger than that.
+    coarser : factor by which the step of the grid is larger than is fine enough.
     max_cells : largest number of cells of one event; the grid is coarser if it has more.
     max_total_cells : largest number of cells of all events together.
 
     Raises AccountingLimit if a loss exceeds LARGEST_LOSS, or if there are more cells than `max_total_cells`.
     """
     for event in events:
-        (inner,) = largest_losses(event.inner if isinstance(event, Sub) else event, tail)
+        (inner,) = largest_losses(event.inner if isinstance(event, Sub) else event, tail)  # of the noise on the batch
         if inner > LARGEST_LOSS:
             raise AccountingLimit(f"{event} has losses up to {inner:.3g}")
-    pairs = [(per_event.directions(event), largest_losses(event, tail)) for event in events]
-    direction_count = max(len(profiles) for profiles, _ in pairs)
+    highest = [largest_losses(event, tail) for event in events]  # of each event, in each of its directions
+    profiles = [per_event.directions(event) for event in events]
+    direction_count = max(map(len, profiles))
+
+    def on_grids(steps: Sequence[float]) -> list[tuple[PLD, ...]]:
+        """Return the PLD of each event on a grid of its step, by direction; the same, if the pair is symmetric."""
+        distributions = map(from_profiles, profiles, highest, steps)
+        repeated = (plds * (direction_count // len(plds)) for plds in distributions)
+        return list(zip(*repeated, strict=True))
+
     # The standard deviations of the losses, from which the step follows, are computed on a coarse grid; two directions
     # need more cells, as one direction of a rare batch is more skewed than a symmetric pair.
     coarse_cells = 200 if direction_count == 1 else 600
-    coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / coarse_cells), direction_count) for pair in pairs]
-    deviations = [np.sqrt([max(part.variance, 1e-300) for part in parts]) for parts in zip(*coarse, strict=True)]
-    max_loss = max(max(highest) for _, highest in pairs)
-    # 2 · max_loss: losses lie on both sides of 0.
-    h = coarser * max(2 * max_loss / max_cells, min(_step(of_events, counts) for of_events in deviations))
-    cells = sum(2 * max(highest) for _, highest in pairs) / h
+    coarse = on_grids([max(losses) / coarse_cells for losses in highest])
+    # For each direction, (events,).
+    deviations = [np.sqrt([max(part.variance, 1e-300) for part in parts]) for parts in coarse]
+    finest = 2 * max(map(max, highest)) / max_cells  # 2: losses lie on both sides of 0
+    h = coarser * max(finest, min(_step(of_events, counts) for of_events in deviations))
+    cells = sum(2 * max(losses) for losses in highest) / h
     if cells > max_total_cells:
         raise AccountingLimit(f"{cells:.3g} cells for {len(events)} different events are too many")
     if len(events) == 1 and not any(isinstance(block, Gaussian) for block in blocks_of(events[0])):
         # Let the largest loss of a bounded event be a grid point: otherwise it would be rounded up at every step. Not
         # if it is smaller than a cell, as it may be in one of two directions: the other one would need many more cells.
-        high = pairs[0][1][0]
+        high = highest[0][0]
         h = high / math.ceil(high / h) if high >= h else h
-    return list(zip(*(_in_directions(from_profiles(*pair, h), direction_count) for pair in pairs), strict=True))
-
-
-def _in_directions(distributions: tuple[PLD, ...], direction_count: int) -> tuple[PLD, ...]:
-    """Return one PLD for each direction; a single one, of a symmetric pair, holds in both."""
-    return distributions if len(distributions) == direction_count else distributions * direction_count
+    return on_grids([h] * len(events))
 
 
 def _step(deviations: Floats, counts: np.ndarray) -> float:
@@ -579,7 +583,7 @@ def _inverse(profile: Profile, high: float, delta: float) -> float:
 def counted(counts: Counts) -> dict[Event, int]:
     """Return how often each distinct release occurs in all, each in the simplified form of `rounding.simplified`.
 
-    counts : events with their numbers; a `Seq` or `Repeat` counts as the releases inside it.
+    counts : events with their numbers; a `Seq` or `Repeat` counts as the releases inside it, a number of 0 not at all.
     """
     merged: dict[Event, int] = {}
     for event, count in counts.items() if isinstance(counts, Mapping) else counts:

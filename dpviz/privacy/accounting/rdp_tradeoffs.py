@@ -32,8 +32,7 @@ _SMALLEST = 1e-300  # smaller rates count as 0
 
 
 def zcdp_tradeoff(rho: float, false_positive_rates: ArrayLike) -> Floats:
-    """Return a lower bound on the false negative rate of any test against a ρ-zCDP algorithm, at each false positive
-    rate.
+    """Return a lower bound on the false negative rate of tests against ρ-zCDP algorithms, at each false positive rate.
 
     It is at most 1e-5 below the best bound that the definition of zCDP implies, and never above. It is below the curve
     of Gaussian noise with the same ρ.

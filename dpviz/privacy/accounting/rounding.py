@@ -109,7 +109,8 @@ def log_strength(event: Event) -> float:
         return math.log(math.log1p(event.m / event.n * math.expm1(min(value, 700.0))) + beyond)
     if value > 1e8:  # sampling makes no difference, and μ² may overflow
         return 2 * math.log(value) - math.log(2)
-    # The result is ln ln(1 + q √(e^{μ²} - 1)), q = m/n, whose second logarithm is near `size` if that is large.
+    # Sampling shrinks √χ² = √(e^{μ²} - 1) of the noise by q = m/n, as it shrinks e^ε - 1 above. So the result is
+    # ln ln(1 + q √(e^{μ²} - 1)), whose second logarithm is near `size` if that is large.
     log_chi_square = value**2 + math.log(-math.expm1(-(value**2)))  # of e^{μ²} - 1
     size = math.log(event.m / event.n) + log_chi_square / 2
     if size <= -30:
@@ -118,8 +119,7 @@ def log_strength(event: Event) -> float:
 
 
 def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[tuple[Event, int]]:
-    """Return runs (event, count) in time order with fewer different events: nearly equal ones are rounded up to a
-    common one.
+    """Return runs (event, count) in time order with fewer different events: nearly equal ones are rounded up to one.
 
     Events of one kind, on batches drawn in the same way, whose typical losses differ by less than the factor `ratio`
     are replaced by the largest of them. The factor grows until at most MOST_GROUPS events are different.
@@ -133,7 +133,7 @@ def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[t
     strengths = [np.array([log_strength(simple[i]) for i in members]) for members in families.values()]
     heads = np.arange(len(distinct))  # for each event, the index of the one that replaces it
     for attempt in itertools.count():
-        step = math.log(ratio) * 1.1 ** max(0, attempt - 1)
+        step = math.log(ratio) * 1.1 ** max(0, attempt - 1)  # the same in the first two attempts
         for members, strength in zip(families.values(), strengths, strict=True):
             # From the second attempt on, weak events are rounded more roughly than strong ones.
             distances = _flattened(strength) if attempt else strength

@@ -1,6 +1,12 @@
 """Budgets in currencies whose costs add up over releases: ε, ρ, μ (as squares), and Rényi divergences of one order.
 
-`Budget` documents the methods.
+`Budget` documents the methods. In short: an amount is a cost in the unit that adds up, `stated` its number as users
+state it; `gaussian_rho` is the ρ of the Gaussian noise that costs an amount, `about_rho` an estimate for other noise;
+`total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget; `tradeoff` is
+f(α) of the best test, `least` the smallest limit that allows an event's probabilities on neighbouring data, `doubt` 1 -
+advantage without cancellation; `to_…` is what every algorithm with the guarantee has in another currency, `tells` the
+names of those of these numbers from which the guarantee follows back, `limit_at` the ε that a run may spend at δ;
+`of_row` is the budget that, met for one row, meets this one for all k rows of a person.
 """
 
 import math
@@ -51,7 +57,7 @@ class AdditiveBudget(Budget):
         return cast(Self, cls.model_construct(**fields))
 
     def of_row(self, rows_per_person: int) -> Self:
-        return self.of(self.amount / rows_per_person ** (1 if self.pure else 2))
+        return self.of(self.amount / rows_per_person ** (1 if self.pure else 2))  # k rows have k ε, k² ρ, (k μ)²
 
     # The base class computes `spent` from `cost`; here it is the reverse, as accountants return ε, ρ or μ.
     def cost(self, events: tuple[Event, ...]) -> float:
@@ -156,7 +162,7 @@ class ZeroConcentratedDP(AdditiveBudget):
         return float(counts @ closed_forms.exponential_rho(ranges))
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
-        return rdp_tradeoffs.zcdp_tradeoff(self.rho, np.asarray(false_positive_rates, dtype=float))
+        return rdp_tradeoffs.zcdp_tradeoff(self.rho, false_positive_rates)
 
     def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_rho(rate, false_rate)
@@ -200,13 +206,14 @@ class GaussianDP(AdditiveBudget):
 
     @property
     def total_rho(self) -> float:
-        return self.mu**2 / math.pi
+        return self.mu**2 / math.pi  # Laplace noise of ε has a μ² of at most π ε²/2
 
     def gaussian_rho(self, amount: float) -> float:
         return amount / 2
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
-        return float(counts @ np.array([closed_forms.exponential_mu(value) for value in ranges.tolist()]) ** 2)
+        mu_each = np.array([closed_forms.exponential_mu(value) for value in ranges.tolist()])
+        return float(counts @ mu_each**2)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return closed_forms.gdp_tradeoff(self.mu, false_positive_rates)
@@ -270,7 +277,7 @@ class RenyiDP(Budget):
         return math.fsum(times[id(event)] * float(per_event.rdp(event, orders)[0]) for event in objects(events))
 
     def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
-        return ZeroConcentratedDP.of(self.epsilon / self.order)
+        return ZeroConcentratedDP.of(self.epsilon / self.order)  # ρ-zCDP has a divergence of at most α ρ
 
     def gaussian_rho(self, amount: float) -> float:
         return amount / self.order
@@ -286,7 +293,7 @@ class RenyiDP(Budget):
 
     @checked
     def to_epsilon_at(self, delta: Delta) -> float:
-        a = self.order
+        a = self.order  # the conversion is that of `closed_forms.rdp_epsilon` at this order
         return max(0.0, self.epsilon + math.log1p(-1 / a) - (math.log(delta) + math.log(a)) / (a - 1))
 
     @checked

@@ -89,10 +89,7 @@ class Budget(Displayed, Specification):
 
     @classmethod
     def of(cls, amount: float) -> "Budget":
-        """Return a budget of this amount, without a check of the range of its field.
-
-        Raises TypeError if `currency` is None.
-        """
+        """Return a budget of this amount, also out of its field's range. Raises TypeError if `currency` is None."""
         raise TypeError(f"{cls.name} is counted in none of ε, ρ and μ, so there is no amount {amount} of it")
 
     @abstractmethod
@@ -190,10 +187,7 @@ class Budget(Displayed, Specification):
         """
 
     def about_rho(self, amount: float) -> float:
-        """Return an estimate of the ρ of many small releases that cost this amount together.
-
-        It is used for first guesses only; events are then calibrated exactly.
-        """
+        """Return an estimate, for first guesses, of the ρ of many small releases that cost this amount together."""
         return self.gaussian_rho(amount)
 
     def release(self, noise: Noise) -> Event:
@@ -279,8 +273,7 @@ class Budget(Displayed, Specification):
 
     @checked
     def to_renyi(self, order: Order) -> float | None:
-        """Return a bound on the Rényi divergence of one order of every algorithm with this guarantee; None if there is
-        none."""
+        """Return a bound on the Rényi divergence of this order, of every algorithm with this guarantee, or None."""
         return None
 
     def tells(self, delta: float, order: float) -> frozenset[str]:

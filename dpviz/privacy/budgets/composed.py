@@ -1,6 +1,13 @@
 """Budgets whose costs do not add up over releases: (ε, δ), and a point of the trade-off curve.
 
-The cost of several releases is computed for all of them together. `Budget` documents the methods.
+The cost of several releases is computed for all of them together. `Budget` documents the methods. In short: an amount
+is an ε at the budget's δ, or the true positive rate at its false positive rate; `spent_when_stopped` is what the first
+releases of a plan cost if the decision to stop depends on them, `_paid` what releases before a run take off the amount;
+`additive` is a budget in ρ or μ that implies this one; `gaussian_rho` is the ρ of the Gaussian noise that costs an
+amount; `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget;
+`tradeoff` is f(α) of the best test, `least` the smallest limit that allows an event's probabilities on neighbouring
+data, `doubt` 1 - advantage without cancellation; `tells` names the numbers in other currencies from which the guarantee
+follows back, `own_delta` is the δ at which a run's ε is computed, `limit_at` the ε that it may spend at δ.
 """
 
 import math
@@ -110,7 +117,7 @@ class ApproximateDP(Budget):
 
     @property
     def total_rho(self) -> float:
-        return self.about_rho(self.epsilon)
+        return self.about_rho(self.epsilon)  # Laplace noise of ε has a ρ of at most ε²/2
 
     def gaussian_rho(self, amount: float) -> float:
         return closed_forms.gdp_mu(amount, self.delta) ** 2 / 2
@@ -119,6 +126,7 @@ class ApproximateDP(Budget):
         return closed_forms.zcdp_rho(amount, self.delta)
 
     def release(self, noise: Noise) -> Event:
+        """Return the single release with this kind of noise that uses up the budget."""
         if noise == "any":
             return StatedApproximateDP(self.epsilon, self.delta)
         if noise == "laplace":
@@ -137,8 +145,8 @@ class ApproximateDP(Budget):
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
         """Return the smaller ε of basic composition and of Rényi divergences."""
-        # Every order α gives a valid ε. The best one is near that of zCDP, for which (α-1)² ρ = ln(1/δ) roughly, so the
-        # orders tried have α - 1 within a factor of 3 of that.
+        # Every order α gives a valid ε (`closed_forms.rdp_epsilon`). The best one is near that of zCDP, for which
+        # (α-1)² ρ = ln(1/δ) roughly, so the orders tried have α - 1 within a factor of 3 of that.
         rho = float(counts @ closed_forms.exponential_rho(ranges))
         zcdp_order_less_1 = math.sqrt(math.log(1 / self.delta) / max(rho, 1e-12))
         orders = 1 + zcdp_order_less_1 * np.geomspace(0.3, 3.0, 24)
@@ -152,13 +160,13 @@ class ApproximateDP(Budget):
         return audit.least_epsilon(rate, false_rate, self.delta)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
+        """Return max(0, 1 - δ - e^ε α, e^-ε (1 - δ - α))."""
         alpha = np.asarray(false_positive_rates, dtype=float)
-        certain = 1 - self.delta
-        steep_line = certain - math.exp(self.epsilon) * alpha
-        flat_line = math.exp(-self.epsilon) * (certain - alpha)
+        steep_line = 1 - self.delta - math.exp(self.epsilon) * alpha
+        flat_line = math.exp(-self.epsilon) * (1 - self.delta - alpha)
         return np.maximum(0.0, np.maximum(steep_line, flat_line))
 
-    def advantage(self) -> float:
+    def advantage(self) -> float:  # at worst all is revealed with probability δ, and the rest is ε-DP
         return self.delta + (1 - self.delta) * float(closed_forms.pure_delta(self.epsilon, 0.0))
 
     def doubt(self) -> float:

@@ -122,7 +122,7 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
     elif sharing and budget.currency is not None:
         total, remaining = budget.amount, _remaining(budget.amount, budget.currency, stated)
         shares = _split_added(sharing, budget.currency, rule, remaining, total)
-    remaining_shares = iter(shares)  # in the order of the analyses without a guarantee of their own
+    remaining_shares = iter(shares)  # in the order of `sharing`
     return tuple(next(remaining_shares) if a.budget is None else Share(a, None, stated_event(a)) for a in analyses)
 
 
@@ -225,10 +225,11 @@ def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> 
         size_of_set[analysis.rows] = size_of_set.get(analysis.rows, 0.0) + size
     on_all_rows = size_of_set.pop("", 0.0)
     if is_optimal:
-        on_sets = sum([size**power for size in size_of_set.values()]) ** (1 / power)
+        on_sets = sum([size**power for size in size_of_set.values()]) ** (1 / power)  # a^(1/(p+1)), a the sum of the b
     else:  # the set of the largest weight decides on the amount, and all sets get it
         on_sets = max(size_of_set.values(), default=0.0)
     total = on_all_rows + on_sets
+    # An analysis on a set gets its part of what each set may spend, on_sets / total.
     return [
         size / total if not analysis.rows else size / size_of_set[analysis.rows] * on_sets / total
         for analysis, size in zip(analyses, sizes, strict=True)
@@ -262,12 +263,12 @@ def _split_composed(
             return 100.0  # far beyond the limit; the root finder needs finite numbers
         return math.log(max(spent, 1e-300) / budget.limit)  # to spend 0 is finite, too
 
-    low = high = math.log(budget.gaussian_rho(budget.amount))
+    low = high = math.log(budget.gaussian_rho(budget.amount))  # exact if all noise is Gaussian and nothing is prior
     # Small ε grow with √ρ and large ones with ρ, so that the root is 1 to 2 times the excess away.
     step = min(2.1 * abs(excess(high)) + 1e-5, 0.5)
     while excess(high) <= 0:
         low, high = high, high + step
-    if low == high:
+    if low == high:  # the guess was too large, so the root is below it
         low = high - step
     while excess(low) > 0:
         low -= 2 * (high - low)

@@ -41,7 +41,6 @@ _WHY: Mapping[Relation, Mapping[str, str]] = resources.data(__package__, "words.
 _MOVED: Mapping[Norm, float] = {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}
 CONFIDENCE = 0.95
 _NORMAL = float(-ndtri((1 - CONFIDENCE) / 2))  # a normal number is within so many standard deviations
-_ROOT = math.sqrt(2 * math.pi)
 MOST = 20  # largest number of statistics in a plan
 NARROWEST = 1e-100  # smallest width of a column's range with which all computed numbers are finite
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
@@ -61,8 +60,7 @@ def error_bound(noise: Noise, scale: float, values: int = 1) -> float:
 
 
 def _chance_of_excess(values: int) -> float:
-    """Return the probability with which each of k = `values` independent errors may exceed a bound that all keep with
-    95 % probability."""
+    """Return the probability with which each of k = `values` independent errors may exceed what all keep with 95 %."""
     return -math.expm1(math.log(CONFIDENCE) / values)
 
 
@@ -84,6 +82,7 @@ def ratio_bound(noise: Noise, scale: float, values: int = 1) -> float:
     """
     if noise == "gaussian":
         return math.sqrt(2) * error_bound(noise, scale, values)
+    # With w = -2 - t/b, the probability is -w e^w e²/2, so that w is a value of Lambert's W, of the branch below -1.
     return scale * (-float(lambertw(-2 * math.exp(-2) * _chance_of_excess(values), -1).real) - 2)
 
 
@@ -160,15 +159,14 @@ class Statistic(Specification):
 
     @abstractmethod
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
-        """Return the largest change of the statistic, in `norm`, when one of the table's `rows` is replaced, or when a
-        row is added or removed."""
+        """Return the largest change of the statistic, in `norm`, by a row that is replaced, or added or removed."""
 
     def why(self, rows: int, relation: Relation = "replace-one") -> str:
         """Return sentences for the screen that explain the sensitivity in a table of this number of rows."""
         return self._why(relation)
 
     def _why(self, relation: Relation) -> str:
-        """Return these sentences with names in place of numbers."""
+        """Return the sentences of `why` with names in place of numbers."""
         return _WHY[relation][self.title]
 
     def is_ratio(self, relation: Relation) -> bool:
@@ -254,8 +252,11 @@ class Ranged(Statistic):
         if self.typical is None or self.spread is None:
             return None
         low, high = ((end - self.typical) / self.spread for end in (self.lowest, self.highest))
-        below, above = (z * ndtr(sign * z) + sign * math.exp(-z * z / 2) / _ROOT for z, sign in ((low, 1), (high, -1)))
-        return self.spread * float(below + above)
+        # Clipping raises a standard normal Z by (low - Z)₊ and lowers it by (Z - high)₊. The expectation of the first
+        # is low Φ(low) + φ(low), that of the second φ(high) - high Φ(-high).
+        phi_low, phi_high = (math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in (low, high))
+        raised, lowered = low * ndtr(low) + phi_low, phi_high - high * ndtr(-high)
+        return self.spread * float(raised - lowered)
 
     @property
     def farthest(self) -> float:
@@ -403,6 +404,7 @@ class Sum(ByGroup, Ranged):
         return rows / self.values * self.width
 
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
+        # The error is the same in a table of any size, and the reference n (b - a)/G.
         return max(1, math.ceil(self.values * self.error(noise, scale, rows, relation) / (relative * self.width)))
 
 
@@ -428,7 +430,7 @@ class Mean(ByGroup, Ranged):
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         if relation == "add/remove-one":  # two numbers move by at most h, half of the width
             return self.width / {"l1": 1.0, "l2": math.sqrt(2), "linf": 2.0, "range": 1.0}[norm]
-        if self.groups:  # four numbers by at most h, or one by at most 2h
+        if self.groups:  # the numbers of two groups by at most h each, or the sum of one group by at most 2h
             return self.width * (2.0 if norm in ("l1", "range") else 1.0)
         return self.width / rows
 
@@ -441,7 +443,7 @@ class Mean(ByGroup, Ranged):
 
     def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
         if self.is_ratio(relation):
-            return min(self.width, ratio_bound(noise, scale, values) * self.values / rows)
+            return min(self.width, ratio_bound(noise, scale, values) * self.values / rows)  # of groups of n/G rows
         return super().error(noise, scale, rows, relation, values)
 
     def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
@@ -493,7 +495,7 @@ class Histogram(Statistic):
     def _follow_bins(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        for name, more in (("keys", 0), ("cut_points", 1)):
+        for name, more in (("keys", 0), ("cut_points", 1)):  # there is one cut point more than bins
             declared = values.get(name, ())
             if not isinstance(declared, list | tuple):
                 raise ValueError(f"{name} must be a list")
@@ -524,7 +526,7 @@ class Histogram(Statistic):
         """Text that names each bin."""
         if self.cut_points:
             ranges = [f"[{low:.15g}, {high:.15g}" for low, high in pairwise(self.cut_points)]
-            return (*(f"{text})" for text in ranges[:-1]), f"{ranges[-1]}]")
+            return (*(f"{text})" for text in ranges[:-1]), f"{ranges[-1]}]")  # the last bin has its upper end, too
         return self.keys or tuple(map(str, range(self.bins)))
 
     @property
@@ -577,6 +579,7 @@ class Quantile(Ranged):
         return max(self.level, 1 - self.level)
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
+        # A row moves the ranks of values by 1, or, if it comes or goes, by 1 - q or -q against the wanted rank q n.
         one = 1.0 if relation == "replace-one" else max(self.level, 1 - self.level)
         return 2 * one if norm == "range" else one
 
@@ -601,7 +604,7 @@ class Quantile(Ranged):
 
 
 def _listed(declared: Sequence[float | str]) -> str:
-    """Return declared numbers or texts in words, of many only the first."""
+    """Return declared numbers or texts in words; of more than twelve only the first, as a sentence must stay short."""
     words = [f"“{value}”" if isinstance(value, str) else f"{value:.15g}" for value in declared[:12]]
     return ", ".join(words) + (f" and {len(declared) - 12:,} more" if len(declared) > 12 else "")
 
@@ -789,7 +792,7 @@ def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget) -> 
 
 
 def least_spent(plan: Analyses, errors: Sequence[float], budget: Budget) -> float:
-    """Return the cost, in the number that is stated, of the releases of which `smallest_budget` takes the weights."""
+    """Return what releases with just these errors cost together, as the number that the budget states."""
     return _cheapest(plan, tuple(errors), _default_size(budget))[0]
 
 
@@ -810,7 +813,7 @@ def _cheapest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> tupl
         )
         # Under (ε, δ), where costs do not add up, shares are of ρ.
         costs = [budget.cost((event,)) if budget.adds_up else per_event.rho(event) for event in events]
-        weights = [max(cost / max(costs), 1e-6) for cost in costs]  # 1e-6: the smallest that a statistic may have
+        weights = [max(cost / max(costs), 1e-6) for cost in costs]  # 1e-6: the smallest weight of a `Statistic`
         weighted = (s.replaced(weight=weight) for s, weight in zip(plan.statistics, weights, strict=True))
         spent = budget.stated(budget.cost(events))
         options.append((spent, plan.replaced(noise=noise, statistics=tuple(weighted))))
@@ -820,7 +823,7 @@ def _cheapest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> tupl
 @lru_cache(64)
 def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smallest:
     """Return `smallest_budget`, which does not depend on the size of `budget`."""
-    control = budget.controls()[0]
+    control = budget.controls()[0]  # the number that says how much privacy there is
     spent, shared = _cheapest(plan, errors, budget)
     assert control.low is not None and control.high is not None
     size = max(rounded_up(spent), control.low)
@@ -829,7 +832,7 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smal
         planned = shared.planned(enough)
         if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
             return Smallest(enough, shared)
-        size = rounded_up(1.002 * size)  # a share may be larger than its weight, or the split may be one of ε
+        size = rounded_up(1.002 * size)  # a weight may have been raised to 1e-6, or the split may be one of ε
     raise UserError(
         f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(control.high)}. Accept "
         "larger ones, or ask of more rows.",
@@ -881,7 +884,8 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: in
             f"Give `people`: the person of each of the rows. The plan is for people with up to {max_rows:,} rows.",
             title="Whose rows are these?",
         )
-    if np.unique(np.asarray(people), return_counts=True)[1].max(initial=0) > max_rows:
+    _, counts = np.unique(np.asarray(people), return_counts=True)
+    if counts.max(initial=0) > max_rows:
         raise UserError(
             f"Somebody has more rows than the {max_rows:,} of the plan. Keep `rows_kept(people, {max_rows})` of the "
             "table, and plan with their number.",
@@ -890,9 +894,9 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: in
 
 
 def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
-    """Release one planned statistic of a column (n,): a number, or the numbers (B,) of a histogram."""
+    """Release one planned statistic of a column, (n,) or (n, 2): a number, or the numbers of all bins or groups."""
     statistic, event = planned.statistic, planned.event
-    exact = computed(statistic, column, planned.relation)[None]
+    exact = computed(statistic, column, planned.relation)[None]  # of one replicate, and so is `noisy` below
     query = Query(exact, planned.sensitivity, NORMS[planned.noise], relation=planned.relation)
     if isinstance(statistic, Quantile):
         index = int(mechanisms.exponential(query, event)[0, 0])
@@ -938,7 +942,7 @@ def computed(statistic: Statistic, column: np.ndarray, relation: Relation = "rep
     groups = np.zeros(len(column))  # without groups, all rows are in one
     if isinstance(statistic, ByGroup) and statistic.groups:
         is_declared = (column[:, 1] >= 0) & (column[:, 1] < statistic.values)
-        column, groups = column[is_declared].T
+        column, groups = column[is_declared].T  # its two columns
 
     def per_group(numbers: np.ndarray) -> np.ndarray:
         """Return the sums of the numbers (n,) in each group, (G,); of all of them, (1,), without groups."""
@@ -1020,7 +1024,7 @@ def _cell_numbers(cells: "pd.Series[Any]") -> np.ndarray:
 
 
 def _holds(values: np.ndarray, comparison: str, operands: Sequence[float | str]) -> np.ndarray:
-    """Return true for each of the values (n,) that satisfies the condition of a count."""
+    """Return (n,) bool: true for each of the values (n,) that satisfies the condition of a count."""
     match comparison:
         case "<":
             return values < operands[0]

@@ -107,7 +107,7 @@ class NoisyMeans(PeoplesRows):
         """The batch size that accounting uses, m for a person with one row.
 
         A batch holds at least one of a person's k rows with probability p = 1 - (1 - m/n)^k (Poisson), or 1 - C(n - k,
-        m)/C(n, m) without replacement. It is the smallest whole number that is at least p n (THEORY.md, section 9).
+        m)/C(n, m) without replacement. The result is the smallest whole number above p n (THEORY.md, section 9).
         """
         m, n, k = self.batch_size, self.rows, self.rows_per_person
         if k == 1:
@@ -158,8 +158,8 @@ class NoisyMeans(PeoplesRows):
         Raises UserError if the noise cannot meet the budget.
         """
         if self.sampling == "blocks":  # a pass costs as much as one release on all rows
-            passes = self._passes(self.iterations)
-            (inner, *_) = calibration.calibrated_events(self.noise, budget, np.ones(passes), self.rows, self.rows)
+            equal_passes = np.ones(self._passes(self.iterations))
+            inner = calibration.calibrated_events(self.noise, budget, equal_passes, self.rows, self.rows)[0]
             return self._charged(inner, self.iterations)
         sampling: calibration.Sampling = "poisson" if self.sampling == "poisson" else "wor"
         steps = np.ones(self.iterations)
@@ -167,14 +167,12 @@ class NoisyMeans(PeoplesRows):
 
     @checked
     def events_of_noise(self, scale: Positive) -> tuple[Event, ...]:
-        """Return the events of the T steps, in the form of `events`, if the noise in each coordinate has this scale: b
-        (Laplace) or σ (Gaussian)."""
+        """Return the events of the T steps, in the form of `events`, if the noise has this scale, b or σ."""
         return self._charged(self._inner(scale), self.iterations)
 
     @checked
     def noise_scale(self, budget: Budget) -> float:
-        """Return the scale of the noise in each coordinate of each mean, b (Laplace) or σ (Gaussian), if the T steps
-        share the budget."""
+        """Return the scale of the noise in each coordinate, b (Laplace) or σ (Gaussian), if T steps share a budget."""
         return noise_scale(self.events(budget)[0], self.sensitivity)
 
     @checked
@@ -240,7 +238,7 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
     guess : the number of steps that is tried first.
     """
     low, high, steps, attempt = 0, STEPS_LIMIT + 1, guess, 0
-    previous: tuple[float, float] | None = None
+    previous: tuple[float, float] | None = None  # the point before, on logarithmic scales
     while high - low > 1:  # price(low) ≤ 1 < price(high)
         value = price(steps)
         log_steps, log_price = math.log(steps), math.log(value) if 0 < value < math.inf else math.nan
@@ -248,7 +246,7 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
             low = steps
         else:
             high = steps
-        slope = 1.0
+        slope = 1.0  # as if the price were in proportion to the steps, until there are two points
         if previous is not None and previous[0] != log_steps:
             slope = (log_price - previous[1]) / (log_steps - previous[0])
         log_target = log_steps - log_price / min(max(slope, 0.1), 3.0)  # a noisy slope must not lead too far

@@ -44,6 +44,7 @@ def stopping_rate(mean: Positive, shape: float) -> float:
         return 1 / mean
 
     def excess(log_rate: float) -> float:
+        """Return the expectation (1/γ - 1)/ln(1/γ) of the logarithmic law, less `mean`, at γ = e^log_rate."""
         return math.expm1(-log_rate) / -log_rate - mean
 
     return math.exp(brentq(excess, -700.0, -1e-9, xtol=1e-12))
@@ -57,9 +58,10 @@ def searched_epsilon(rho: Positive, mean: Positive, shape: float, delta: float) 
     λρ + (1 + η)((λ₂ - 1)ρ + ln(1/γ)/λ₂) + ln(mean)/(λ - 1), for every λ₂ ≥ 1, here the best one.
     """
     log_rate = math.log(1 / stopping_rate(mean, shape))
-    second = max(1.0, math.sqrt(log_rate / rho))
+    second = max(1.0, math.sqrt(log_rate / rho))  # the best λ₂
     fixed = (1 + shape) * ((second - 1) * rho + log_rate / second)
     divergences = _ORDERS * rho + fixed + math.log(mean) / (_ORDERS - 1)
+    # The ε that each order proves, as in `closed_forms.rdp_epsilon`.
     proven = divergences + np.log1p(-1 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
     return max(0.0, float(proven.min()))
 
@@ -69,15 +71,15 @@ def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
     """Return what a single training may cost if publishing the best of about `mean` of them costs `budget`, by way.
 
     Pure ε gives pure ε: ε/(2 + η) for a random number (Liu, Talwar 2019; Papernot, Steinke 2022, Corollary 3), ε/T for
-    a fixed one. (ε, δ) gives ρ of each training. For a random number no ρ and no μ of the whole is known: None. In all
-    ways but "selection", for which see `shortfall`, a training pays for its score, too. Raises UserError for other
-    guarantees, and for fewer than 2 trainings.
+    a fixed one, T = `mean`. (ε, δ) gives ρ of each training. For a random number no ρ and no μ of the whole is known:
+    None. In all ways but "selection", for which see `shortfall`, a training pays for its score, too. Raises UserError
+    for other guarantees, and for fewer than 2 trainings.
     """
     if mean < 2:
         raise UserError("A search has at least 2 trainings.", title="Nothing to search")
     if isinstance(budget, PureDP):
         shares = {way: mean if shape is None else 2 + shape for way, shape in SHAPES.items()}
-        return {way: PureDP.model_construct(epsilon=budget.epsilon / share) for way, share in shares.items()}
+        return {way: PureDP.of(budget.epsilon / share) for way, share in shares.items()}
     if isinstance(budget, ApproximateDP):
         return {way: ZeroConcentratedDP.of(_largest_rho(budget, mean, shape)) for way, shape in SHAPES.items()}
     if budget.currency is None:
@@ -92,7 +94,7 @@ def noise_factors(budget: Budget, mean: float) -> dict[str, float]:
     1/ε, 1/√ρ or 1/μ.
     """
     whole = budget
-    if isinstance(budget, ApproximateDP):
+    if isinstance(budget, ApproximateDP):  # the ρ of a single training, as shares are of ρ
         whole = ZeroConcentratedDP.of(_largest_rho(budget, 1.0, None))
     power = 1.0 if budget.pure else 0.5  # amounts are ε, ρ and μ²
     costs = search_budgets(budget, mean)
@@ -128,14 +130,14 @@ def shortfall(
 
 
 def _largest_rho(budget: ApproximateDP, mean: float, shape: float | None) -> float:
-    """Return the largest ρ of a training with which the search meets the budget."""
+    """Return the largest ρ of a training with which a search meets the budget; arguments as in `searched_epsilon`."""
 
     def epsilon(rho: float) -> float:
-        if shape is None:
+        if shape is None:  # of a fixed number, ρ adds up
             return closed_forms.zcdp_epsilon(mean * rho, budget.delta)
         return searched_epsilon(rho, mean, shape, budget.delta)
 
     def excess(log_rho: float) -> float:
         return epsilon(math.exp(log_rho)) - budget.epsilon
 
-    return math.exp(brentq(excess, -60.0, 10.0, xtol=1e-9) - 1e-9)
+    return math.exp(brentq(excess, -60.0, 10.0, xtol=1e-9) - 1e-9)  # less the tolerance, so as not to exceed the budget

@@ -1,6 +1,8 @@
 """Mechanisms that are broken on purpose, to show that audits find the fault. They must not be used for anything else.
 
-Each class documents its fault.
+Each class documents its fault, and overrides the method that makes it: `_drawn` returns (R', *shape) independent draws
+of scale 1 for the replicates `rows`; `batch`, `leaves` and `prefix_sums` open what releases are made on, and are honest
+in a second run of an audit (`_of` is the first one), which draws nothing.
 """
 
 from collections.abc import Sequence
@@ -60,7 +62,7 @@ class Reusing(Transcript):
     """Sparse vector technique in which the noise of the first value is used for all values."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        sample = super()._drawn(distribution, rows, shape)
+        sample = super()._drawn(distribution, rows, shape)  # (R', 1 + values), that of the threshold first
         threshold_noise, value_noise = sample[:, :1], sample[:, 1:2]
         return np.concatenate([threshold_noise, np.repeat(value_noise, shape[0] - 1, axis=1)], axis=1)
 
@@ -70,7 +72,7 @@ class Twice(Transcript):
 
     def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
         leaves = super().leaves(sizes, n, rows)
-        # Elsewhere the row is replaced by the first one, whose place it takes below.
+        # Where the order has the row, the first row is put, whose place the row takes below.
         indices = np.where(leaves._indices == self._row, leaves._indices[:, :1], leaves._indices)
         indices[:, [0, sizes[0]]] = self._row  # the first place of the first and of the second leaf
         return Leaves(indices, sizes, leaves.replicates, self, self._ledger.relation)
@@ -98,7 +100,7 @@ class OneBatch(Transcript):
         opened = super().batch(event, rows, table)
         if not isinstance(event, Sub) or self._of is not None:
             return opened
-        self._first = self._first or opened
+        self._first = self._first or opened  # all replicates were in it, so their numbers are indices into it
         indices, marked = self._first._indices, self._first.marked
         return Batch(
             event,

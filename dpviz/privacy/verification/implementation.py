@@ -56,20 +56,21 @@ class ChoiceOdds:
         last : for each number k of options, the earlier selection among k of each run, (runs,), -1 for none; it is
             updated.
         """
-        change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.output))
-        if not 0 < release.paid < math.inf:
+        if not 0 < release.paid < math.inf:  # without privacy nothing is drawn
             return
-        is_private = change > 0  # if no row can change the utilities, the best index is selected without noise
-        declared_slope = release.paid / np.where(is_private, change, 1.0)
-        logits = release.log_weights(declared_slope)
+        change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.output))
+        is_drawn = change > 0  # (R',): if no row can change the utilities, the best index is selected without noise
+        declared_slope = release.paid / np.where(is_drawn, change, 1.0)
+        logits = release.log_weights(declared_slope)  # (R', draws or 1, options)
         options = logits.shape[-1]
         logits = np.broadcast_to(logits, (*release.output.shape, options))
-        is_choice = (release.output >= 0) & is_private[:, None]
+        is_choice = (release.output >= 0) & is_drawn[:, None]
         choices, weights = release.output[is_choice], logits[is_choice]  # (N,) and (N, options), N selections in all
         earlier = last.get(options, np.full(runs, -1))
-        earlier_choices = np.broadcast_to(earlier[release.replicates][:, None], is_choice.shape)[is_choice]
+        earlier_choices = np.broadcast_to(earlier[release.replicates][:, None], is_choice.shape)[is_choice]  # (N,)
         last[options] = earlier.copy()
         last[options][release.replicates] = release.output[:, 0]  # of several selections, the first
+        # Marks of the options whose weight a wrong distribution changes: (options,), or (N, options).
         indices = np.arange(options)
         is_tilted = {f"index {index}": indices == index for index in range(min(options, _INDICES))}
         is_tilted["as before"] = indices == earlier_choices[:, None]
@@ -89,8 +90,8 @@ class ChoiceOdds:
 
 
 def _log_chances(weights: np.ndarray, choices: np.ndarray) -> Floats:
-    """Return the log probabilities of N selections `choices` (N,), (N,), from log weights (N, k) whose largest is about
-    0."""
+    """Return the log probabilities (N,) of selections `choices` (N,) from log weights (N, k), whose largest is about 0,
+    so that `exp` does not overflow."""
     of_choice = np.take_along_axis(weights, choices[:, None], axis=1)[:, 0]
     return np.asarray(of_choice - np.log(np.exp(weights).sum(axis=1)))
 
@@ -118,7 +119,7 @@ def known_choices(
     `Mechanisms`.
     """
     for number, event in enumerate(_choosing(events)):
-        repeats = math.ceil(_EACH / len(tuple(inner_events(event))))
+        repeats = math.ceil(_EACH / len(inner_events(event)))  # for at least _EACH choices in each run
         mechanisms = source(Ledger(FixedEvents((event,) * repeats), runs), seed, f"choices {number}, {release}")
         if isinstance(event, StatedPureDP):
             values, chances = _heights(event)
@@ -127,12 +128,13 @@ def known_choices(
             indices = np.array([mechanisms.above_threshold(query, event) for _ in range(repeats)]) % len(chances)
         else:
             chances = np.exp(_LOGITS) / np.exp(_LOGITS).sum()
-            (eta, *_) = {inner.eta for inner in inner_events(event) if isinstance(inner, ExpMech)}
-            query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")
+            (eta,) = {inner.eta for inner in inner_events(event) if isinstance(inner, ExpMech)}  # of one selection
+            query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")  # utilities u with η u = _LOGITS
             indices = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
+        indices = indices.reshape(repeats, -1)  # (repeats, choices of all runs in one repeat)
         yield np.bincount(indices.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()
-        if repeats > 1:
-            pairs = indices.reshape(repeats, -1)[0 : 2 * (repeats // 2)].reshape(repeats // 2, 2, -1)
+        if repeats > 1:  # two successive repeats make a pair; a last one without a partner is left out
+            pairs = indices[0 : 2 * (repeats // 2)].reshape(repeats // 2, 2, -1)
             pair_numbers = len(chances) * pairs[:, 0] + pairs[:, 1]
             counts = np.bincount(pair_numbers.reshape(-1), minlength=len(chances) ** 2)
             yield counts.tolist(), np.outer(chances, chances).reshape(-1).tolist()
@@ -165,6 +167,7 @@ def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:
     rows = np.arange(len(outcomes))
     threshold, noise = (np.full((len(rows), 1), scale) for scale in (threshold_scale, value_scale))
     value = np.tile(values, (len(rows), 1))
+    # A release of which each replicate has another one of the possible outcomes.
     each_outcome = Accepted(value, outcomes, rows, batch=None, threshold=threshold, noise=noise)
     return values, np.exp(each_outcome.log_density(_NODES))
 
@@ -303,8 +306,7 @@ def count_p_value(count: float, runs: float, rate: float) -> float:
 
 
 def rare_p_value(count: int, expected: float) -> float:
-    """Return an upper bound on the probability that `count` or more of many independent events occur, if `expected`
-    occur on average.
+    """Return an upper bound on the probability of `count` or more of many independent events, `expected` on average.
 
     It is expected^count/count!, the mean number of sets of `count` events that all occur.
     """
@@ -454,8 +456,8 @@ class Watch:
             decoder = release.factorisation.decoder()
             scale = scale * np.linalg.norm(decoder[release.step])
             steps = np.arange(len(decoder))
-            series = steps // release.factorisation.period
-            sums = (steps[:, None] >= steps) & (series[:, None] == series)
+            series = steps // release.factorisation.period  # the sums begin again after each period
+            sums = (steps[:, None] >= steps) & (series[:, None] == series)  # the matrix of prefix sums
             if not np.allclose(decoder @ release.factorisation.encoder(), sums, atol=ROUNDING):
                 self._impossible("plan", release_number)
         for distinct in np.unique(scale[scale > 0]):
@@ -467,8 +469,7 @@ class Watch:
                 self._impossible("plan", release_number)
 
     def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
-        """Yield, for each release, its number, the declared distribution and the draws (N, k) of the N runs that have
-        it with noise."""
+        """Yield the number, declared distribution and draws (N, k) of each release, in the N runs with its noise."""
         for (release_number, law, _), chunks in sorted(self._draws.items()):
             draws = np.concatenate([chunk for _, chunk in chunks])
             draws = draws[~np.isnan(draws[:, 0])]
@@ -488,14 +489,15 @@ class Watch:
     def _scales(self) -> Iterator[_Test]:
         """Test the size of the draws z, for all entries of a release together and for each entry.
 
-        Σ|z| of Laplace draws has a gamma distribution, and Σz² of normal ones a chi-square distribution.
+        Σ|z| of N Laplace draws has a gamma distribution of shape N, and Σz²/2 of N normal ones that of shape N/2.
         """
         for release_number, law, draws in self._slots():
-            for entry, part in enumerate((draws, *(draws.T if draws.shape[1] > 1 else ()))):
+            parts = [draws, *draws.T] if draws.shape[1] > 1 else [draws]  # number 0: all entries together
+            for entry, part in enumerate(parts):
                 total = float(np.abs(part).sum() if law == "laplace" else (part**2).sum() / 2)
-                degrees = part.size if law == "laplace" else part.size / 2
-                size = total / degrees if law == "laplace" else math.sqrt(total / degrees)
-                p = 2 * min(float(gammainc(degrees, total)), float(gammaincc(degrees, total)))
+                shape = part.size if law == "laplace" else part.size / 2  # also the mean of the total
+                size = total / shape if law == "laplace" else math.sqrt(total / shape)
+                p = 2 * min(float(gammainc(shape, total)), float(gammaincc(shape, total)))
                 yield _Test(p if math.isfinite(total) else 0.0, release_number, size, entry)
 
     def _shapes(self) -> Iterator[_Test]:
@@ -506,9 +508,7 @@ class Watch:
             declared = ndtr(z) if law == "standard_normal" else np.where(z < 0, tail, 1 - tail)
             empirical = np.arange(len(z) + 1) / len(z)  # before the first draw, and after each
             distance = max(float((empirical[1:] - declared).max()), float((declared - empirical[:-1]).max()))
-            # By Massart's inequality.
-            p = min(1.0, 2 * math.exp(-2 * len(z) * distance**2))
-            yield _Test(p, release_number)
+            yield _Test(min(1.0, 2 * math.exp(-2 * len(z) * distance**2)), release_number)  # Massart's inequality
 
     def _dependences(self) -> Iterator[_Test]:
         """Test that products of two independent draws are positive as often as fair coins show heads.
@@ -518,7 +518,7 @@ class Watch:
         """
         columns = self._columns()
         for last, (release_number, draws) in enumerate(columns[:_WIDEST]):
-            of_two_runs = draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2]
+            of_two_runs = draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2]  # no run is in two pairs
             of_two_entries = [earlier_draws * draws for _, earlier_draws in columns[:last]]
             for products in (of_two_runs, *of_two_entries):
                 coins = products[~np.isnan(products)]
@@ -537,7 +537,7 @@ class Watch:
         runs = np.concatenate([np.arange(start, min(start + runs_of_chunk, self._runs)) for start in self._chunks])
         # `unique`: if chunks are shorter than `runs_of_chunk`, their ranges overlap.
         draws = np.abs(np.concatenate([column[np.unique(runs)] for _, column in columns]))
-        draws = np.sort(draws[draws > 0])  # without nan, and without zeros, which have a test of their own
+        draws = np.sort(draws[draws > 0])  # without nan, and without zeros, which `_bare` tests
         is_tied = (np.diff(draws) < self._grid).astype(np.int8)  # with the next draw
         starts = np.flatnonzero(np.diff(is_tied, prepend=0) == 1)
         ends = np.flatnonzero(np.diff(is_tied, append=0) == -1)
@@ -597,8 +597,7 @@ class Watch:
     # ------------------------------------------------------------------------------------------------ choices
 
     def _choice_tests(self) -> Iterator[_Test]:
-        """Test the selections of the runs by likelihood ratios, and the frequencies of choices of known
-        probabilities."""
+        """Test the runs' selections by likelihood ratios, and the frequencies of choices of known probabilities."""
         yield _Test(self._odds.p_value())
         for chances, counts in self._counted.items():
             total = int(counts.sum())
@@ -625,6 +624,7 @@ class Watch:
             else:
                 difference = units - second_units
                 difference = np.where(_still(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf))
+                # A scale is the declared change divided by `paid`, so draws may differ by `paid` in the noise's norm.
                 if law_of(first) == "laplace":
                     moved = np.abs(difference).sum(axis=1) / first.paid
                 else:
@@ -666,8 +666,8 @@ def _of_all_runs(chunks: Sequence[tuple[int, np.ndarray]], runs: int, missing: f
 
 
 def _still(first: Release, second: Release, difference: np.ndarray) -> np.ndarray:
-    """Return (R', 1) bool: True for replicates whose query no row can change, as declared, if its values on the two
-    data sets are really equal.
+    """Return (R', 1) bool: True for replicates whose query no row can change, as declared, and whose values on the two
+    data sets are indeed equal.
 
     difference : (R', k) of the draws; it is nan if the declared sensitivity is 0.
     """

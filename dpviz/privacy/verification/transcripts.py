@@ -100,6 +100,8 @@ def _along_and_across(release: Multiplied, noise: np.ndarray) -> np.ndarray:
     noise : (R', d) in units of its scale along the direction.
     """
     rows, earlier, d = release.basis.shape
+    # Vectors that span the space: earlier directions, the product's, and the axes. QR makes them orthonormal in this
+    # order, (R', d, d), so the columns after the first earlier + 1 are orthogonal to those directions.
     spanning = np.concatenate([release.basis, release.unit[:, None], np.broadcast_to(np.eye(d), (rows, d, d))], axis=1)
     across = np.linalg.qr(spanning.transpose(0, 2, 1))[0][:, :, earlier + 1 :]
     along = (noise * release.unit).sum(axis=1, keepdims=True)
@@ -217,6 +219,7 @@ class Transcript(Mechanisms):
         return Leaves(indices, leaves.sizes, leaves.replicates, self, self._ledger.relation)
 
     def parallel(self, event: Parallel, leaves: Leaves) -> None:
+        """Pay for releases on leaves as `Mechanisms` does; the leaves are recorded, here and in `prefix_sums`."""
         super().parallel(event, leaves)
         self.leaves_paid.append(leaves)
 
@@ -248,8 +251,8 @@ class Transcript(Mechanisms):
         All products with one matrix count as one release. A series of running sums has one charge for all, and besides
         needs one sum for each leaf that was used.
         """
-        # The smallest, the largest and the actual number of releases of each replicate, (R,), by event; running sums
-        # on leaves are counted under the class Summed.
+        # By event, the smallest, the largest and the actual number of releases of each replicate, (R,). A running sum
+        # is counted twice: its series under the event, and each sum under the class Summed.
         lower, upper, actual = (
             defaultdict[object, Any](lambda: np.zeros(self.replicates, dtype=int)) for _ in range(3)
         )
@@ -261,11 +264,12 @@ class Transcript(Mechanisms):
                 upper[single] += times
                 lower[single] += times * (index == 0 or not may_be_cut_short)
         for leaves in self.leaves_paid:
-            # A leaf that was not used owes no release. The event is None for running sums.
+            # `strict=False`: a leaf that was not used owes no release. The event is None for running sums.
             for paid, leaf in zip(leaves._events or (), leaves._used, strict=False):
                 for count in (lower, upper):
                     count[paid or Summed][leaf.replicates] += 1
         for release in self._releases:
+            # A replicate with fewer selections than others has -1 in place of an index.
             count_of_release = (release.output >= 0).sum(axis=1) if isinstance(release, Selected) else 1
             if isinstance(release, Summed):
                 actual[Summed][release.replicates] += 1
@@ -286,7 +290,7 @@ class Transcript(Mechanisms):
         log_density = self._whitened_density(release) if isinstance(release, Summed) else release.log_density()
         is_on_batch = isinstance(release.batch, Batch) and not release.batch.whole
         is_batch_secret = is_on_batch and self._chance is not None
-        total = self.sampled[-1][1] if is_batch_secret else self.fixed  # of the batch opened last; changed in place
+        total = self.sampled[-1][1] if is_batch_secret else self.fixed  # (R,) of the batch opened last, or of all else
         np.add.at(total, release.replicates, log_density)
         # The event booked last opened the batch. All replicates of the release have paid for it: the first one tells.
         booked = self._ledger.booked(int(release.replicates[0])) if is_on_batch and len(release.replicates) else ()
@@ -306,8 +310,7 @@ class Transcript(Mechanisms):
         return release.output
 
     def _whitened_density(self, release: Summed) -> Floats:
-        """Return the log density of a running sum given the earlier ones, (R',), by the independent draws in its
-        noise."""
+        """Return (R',) the log density of a running sum given the earlier ones, by the independent draws in it."""
         is_noisy = release.scale > 0
         scale = np.where(is_noisy, release.scale, 1.0)  # without noise, any scale will do
         noise = (release.output - release.value).reshape(len(scale), -1) / scale[:, None]
@@ -326,7 +329,7 @@ class Departure(LedgerError):
 
 
 def log_likelihood(present: Transcript, absent: Transcript | None = None) -> Floats:
-    """Return the log density of the outputs of a first run on one data set, (R,), from second runs on it.
+    """Return the log density, on one data set, of the outputs of a first run, (R,), from second runs on that data set.
 
     present : the second run with the row in every random batch.
     absent : the second run with the row in no batch; needed only if there are random batches.
