@@ -42,7 +42,8 @@ class BestResponses(planning.GameAlgorithm[Game]):
         return False
 
     def vertices(self, plan: Plan) -> float:
-        """Return the number of vertices in a player's average after half of the rounds, if two players take turns."""
+        """Return the number of vertices in a player's average after half of the rounds, if two players take turns and
+        so draw in every second round."""
         return max(1.0, plan.iterations / 4)
 
     @abstractmethod
@@ -304,6 +305,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
                 "strategies.",
                 title="Too many entries",
             )
+        # The ρ of one release on all rows.
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         event, rounds = Gaussian(math.sqrt(2 * rho)), self.matrix_rounds
         # A row moves each of the d_x d_y entries by up to 2 payoff_bound/n.
@@ -338,10 +340,10 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         scores_x, scores_y, total_x, total_y = (np.zeros_like(v) for v in (x, y, x, y))
         yield Snapshot(0, {"x": x, "y": y})
         query = problem.payoffs(mechanisms.replicates)
-        payoffs = np.empty(query.value.shape)
+        payoffs = np.empty(query.value.shape)  # (R, d_x, d_y)
         lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
         replicate_slices = slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
-        for part, batch in mechanisms.batch(plan.events[0]).split(replicate_slices):
+        for part, batch in mechanisms.batch(plan.events[0]).split(replicate_slices):  # all rows, for some replicates
             payoffs[part] = batch.gaussian(query._replace(value=query.value[part]))
             lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)  # "not below" is true of NaN, too
         payoffs[lost] = 0.0
@@ -428,7 +430,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
             error = np.where(lost, 0.0, measured - answers[rows, selected])
             correction = np.zeros_like(answers)
             correction[rows, selected] = error / 2  # MWEM's step size
-            scores = scores + problem.transposed(correction)
+            scores = scores + problem.transposed(correction)  # in the cells that the query counts
             x = softmax(scores)
             total = total + x
             yield Snapshot(t, {"x": x if self.iterate == "last" else total / t, "y": y}, status=divergence_status(lost))
@@ -454,6 +456,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan with one release of all tables, in the first round of the fit."""
         _needs_marginals(facts)
+        # The ρ of one release on all rows.
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         event = Gaussian(math.sqrt(2 * rho))
         scale = noise_scale(event, math.sqrt(2 * facts.tables) / facts.n)  # two cells of each table move by 1/n
@@ -476,7 +479,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
         tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])  # (R, cells)
         lost = ~(np.abs(tables).max(axis=1) < DIVERGED)  # replicates whose noise is beyond all bounds
         tables = np.where(lost[:, None], 0.0, tables)
-        answers = problem.from_marginals(tables)
+        answers = problem.from_marginals(tables)  # (R, cells): each table is replaced by the nearest distribution
         scores, steps = np.zeros_like(x), np.full((mechanisms.replicates, 1), 1 / len(problem.marginals.tables))
         residuals = answers - problem.answers(x)
         for t in range(1, plan.iterations + 1):
@@ -490,7 +493,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
             scores, x = np.where(helps, new_scores, scores), np.where(helps, new_x, x)
             residuals = np.where(helps, new_residuals, residuals)
             steps = np.where(helps, 1.5, 0.5) * steps
-            distance = np.abs(answers - residuals - tables).max(axis=1)
+            distance = np.abs(answers - residuals - tables).max(axis=1)  # answers - residuals are those of x
             yield Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(lost))
 
 

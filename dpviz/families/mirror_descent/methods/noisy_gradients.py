@@ -100,9 +100,9 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         eta = 2 * facts.oscillation_x * tau / batch
         refreshes = tuple(planning.selections(eta, draws) for _ in paid_rounds)
         events = (*refreshes, planning.selections(eta, output_draws))
-        refreshed, ranges = np.zeros(rounds), np.zeros(rounds)
-        refreshed[[0, *(t - 1 for t in paid_rounds)]] = 1.0
-        ranges[[*(t - 1 for t in paid_rounds), rounds - 1]] = eta  # the output is drawn in the last round
+        refreshed, ranges, indices = np.zeros(rounds), np.zeros(rounds), [t - 1 for t in paid_rounds]
+        refreshed[[0, *indices]] = 1.0
+        ranges[[*indices, rounds - 1]] = eta  # the output is drawn in the last round
         return Plan.fixed(
             facts,
             budget,
@@ -270,8 +270,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
     geometry: ClassVar[theory.Geometry]  # of the method's steps
 
     def released_settings(self) -> str:
-        """Return the settings that the releases depend on, as JSON; those of the split between the players only where
-        it is not even, so that even splits draw the noise that they had before these settings existed."""
+        """Return the settings that the releases depend on, as JSON, a text that determines the noise; those of the
+        split only where it is not even, so that even splits keep the noise from before these settings existed."""
         is_even = self.split == "own" and self.share_x == planning.EVEN
         return self.settings_without(("share_x", "split") if is_even else ())
 
