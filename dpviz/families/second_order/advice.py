@@ -96,12 +96,11 @@ class Forecast:
 
 def forecasts(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tuple[Forecast, ...]]:
     """Return by label the forecasts of all phases of every private method of an experiment. plans : by label."""
-    forecasts_by_label = {}
-    for arm in experiment.arms:
-        plan, method = plans[arm.label], arm.algorithm
-        if plan.private and isinstance(method, algorithms.NonconvexMethod):
-            forecasts_by_label[arm.label] = phases(arm.label, method, plan)
-    return forecasts_by_label
+    return {
+        arm.label: phases(arm.label, arm.algorithm, plans[arm.label])
+        for arm in experiment.arms
+        if plans[arm.label].private and isinstance(arm.algorithm, algorithms.NonconvexMethod)
+    }
 
 
 def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
@@ -121,8 +120,7 @@ def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[
         needed = published = None
         if theorem_applies and number == len(stoppings):  # it promises a solution by the end of the last phase
             if not facts.assumed:
-                row_factor = guarantee(analysis, stopping, method, plan).factor
-                needed = facts.n * row_factor
+                needed = facts.n * guarantee(analysis, stopping, method, plan).factor
             rho = float(plan.spent("rho")[-1])
             published = theory.published_rows(facts.d, rho, stopping.gradient_tolerance, stopping.curvature_tolerance)
         forecast = Forecast(
@@ -147,11 +145,13 @@ def guarantee(analysis: Analysis, stopping: Stopping, method: algorithms.Nonconv
     """Return the errors of a plan's releases against those that the theorem allows.
 
     stopping : noise of the last phase, which has the most of it; it is counted in all iterations. The probability that
-    noise is too large is FAILURE less those of everything else that may fail.
+    noise is too large is FAILURE less those of everything else that may fail: certificates, tests of Hessians through
+    products, and a gap that was released before the run.
     """
-    facts = NonconvexFacts.of(plan.facts)
-    failure = FAILURE - algorithms.CERTIFICATE_FAILURE * ("certificate" in plan.noise)
-    failure -= algorithms.LANCZOS_FAILURE * ("hessian_products" in plan.resolved) + UNDERESTIMATE * bool(facts.released)
+    certificates = algorithms.CERTIFICATE_FAILURE if "certificate" in plan.noise else 0.0
+    products = algorithms.LANCZOS_FAILURE if "hessian_products" in plan.resolved else 0.0
+    gap = UNDERESTIMATE if NonconvexFacts.of(plan.facts).released else 0.0
+    failure = FAILURE - certificates - (products + gap)
     searching = method.searching_noise(plan) if isinstance(method, trust_region.LineSearch) else None
     return theory.guarantee(analysis, stopping, failure, plan.iterations, searching)
 
@@ -177,14 +177,15 @@ def budget_for(plan: Plan, factor: float) -> str:
     with several rows."""
     if plan.person is not None and plan.budget.currency is None:
         return ""  # the (ε, δ) of a row does not follow from what its releases cost a person
-    plan = plan.statement
+    plan = plan.statement  # in which budget and costs are those of a person, if a person may have several rows
     if isinstance(plan.terms, Filter):
         currency, total = plan.terms.currency, plan.terms.cap
     else:
         currency, total = "mu", accountants.total(plan.events, "mu")
     unit, control = currencies.UNITS[currency], plan.budget.controls()[0]  # the first control is of the amount
     larger_total = total * factor ** (2 / unit.power)  # ρ and μ² go with 1/noise²
-    needed = plan.budget.spent((unit.stated(larger_total),), plan.facts.released)
+    one_release = unit.stated(larger_total)  # that costs as much as the run
+    needed = plan.budget.spent((one_release,), plan.facts.released)
     assert control.high is not None
     return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""
 
@@ -221,7 +222,7 @@ def finish(trace: Trace, arm: Arm, plan: Plan) -> Finish | None:
     arm_trace = trace.lanes[arm.label]
     if not arm_trace.status or not len(arm_trace.stopped_at):
         return None
-    has_converged = np.array([status == "converged" for status in arm_trace.status])
+    has_converged = np.array([status == "converged" for status in arm_trace.status])  # (R,)
     steps = arm_trace.stopped_at[has_converged]
     targets_met = within(trace, arm, plan)
     solved = None
@@ -241,8 +242,9 @@ def within(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.ndarray] 
     for the exact curvature. None where they may not be shown, as they read raw data, or were not computed."""
     method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
     assert isinstance(method, algorithms.NonconvexMethod)
-    gradient = last_numbers(trace.lanes[arm.label].series("gradient_norm", gaps=True)[1])
-    curvature = last_numbers(trace.lanes[arm.label].series("smallest_eigenvalue", gaps=True)[1])
+    _, gradient_norms = trace.lanes[arm.label].series("gradient_norm", gaps=True)  # (k, R) at the records, with NaN
+    _, eigenvalues = trace.lanes[arm.label].series("smallest_eigenvalue", gaps=True)
+    gradient, curvature = last_numbers(gradient_norms), last_numbers(eigenvalues)  # (R,) the last that are not NaN
     if not len(gradient) or not len(curvature) or np.isnan(curvature).any():
         return None
     analysis = method.analysis(facts)
@@ -306,11 +308,10 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
         return guarantee(analysis, with_share(stopping, current, share), method, plan).factor
 
     shares = {YOURS: current, EVENLY: EVEN, SOONEST: soonest_green(stopping, current)}
-    if forecast.needed is not None:
-        shares[PROVEN] = soonest_proven(guarantee(analysis, stopping, method, plan), current)
     green = [with_share(stopping, current, share).recognised_at for share in CURVE.tolist()]
     proven = None
     if forecast.needed is not None:
+        shares[PROVEN] = soonest_proven(guarantee(analysis, stopping, method, plan), current)
         proven = np.array([needed(share) for share in CURVE.tolist()], dtype=float)
     return Compared(
         splits={
@@ -353,7 +354,6 @@ def soonest_green(stopping: theory.Stopping, current: float) -> float:
     """
 
     def factor(share: float) -> float:
-        """Return the factor by which noise must fall with this share."""
         return with_share(stopping, current, share).recognised_at
 
     return float(minimize_scalar(factor, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
@@ -365,6 +365,7 @@ def soonest_proven(guarantee: theory.Guarantee, current: float) -> float:
     At that share the errors of gradient and Hessian are the same multiple of what the theorem allows; squared errors go
     with 1/share. guarantee : the errors at the share `current`. Those of a line search do not depend on the share.
     """
+    # Squares of these multiples are gradient/(1 - φ) and hessian/φ at the share φ.
     gradient = (guarantee.gradient_error / guarantee.allowed_gradient_error) ** 2 * (1 - current)
     hessian = (guarantee.hessian_error / guarantee.allowed_hessian_error) ** 2 * current
     low, high = HESSIAN_LIMITS
@@ -405,10 +406,9 @@ def released(
     facts, risk = without_gap.facts(), without_gap.build(tables)
     x = facts.starting_point(1)
     query = risk.mean_value(x)._replace(norm="l1")  # one number: all norms are alike
-    # The text from which the noise is derived.
-    release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"
+    release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"  # from this text and the seed the noise is derived
     mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
-    ((noisy,),) = mechanisms.laplace(query, event)
+    ((noisy,),) = mechanisms.laplace(query, event)  # one replicate, one number
     margin = noise_scale(event, float(np.max(query.sensitivity))) * math.log(1 / (2 * UNDERESTIMATE))
     (penalty,) = risk.penalty.value(x)
     return min(max(float(noisy + penalty) + margin - facts.lowest, _MIN_GAP), facts.gap)

@@ -62,7 +62,7 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
 
     plans, styles : by label of the arms.
     """
-    noise, alphas, curvatures = {}, set(), set()
+    noise, alphas, curvatures = {}, set(), set()  # the sets: targets of all methods
     for arm in arms:
         method, plan = arm.algorithm, plans[arm.label]
         if not plan.private:
@@ -70,12 +70,16 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
         assert isinstance(method, NonconvexMethod)
         d, analysis = plan.facts.d, method.analysis(NonconvexFacts.of(plan.facts))
         size_factors = {"gradient": math.sqrt(d), "hessian": spectral_factor(d, method.hessian_noise)}
+        # Other releases are single numbers, whose noise has the size of its scale.
         noise[arm.label] = {purpose: size_factors.get(purpose, 1.0) * scale for purpose, scale in plan.noise.items()}
         alphas.add(analysis.gradient_target)
         if len(plan.noise) > 1:  # it tests the curvature, too
             curvatures.add(analysis.curvature)
-    limits = [Limit(alpha, f"α = {short(alpha)}") for alpha in alphas if len(alphas) == 1]
-    limits += [Limit(curvature, f"ε_H = {short(curvature)}") for curvature in curvatures if len(curvatures) == 1]
+    limits = []
+    for symbol, targets in (("α", alphas), ("ε_H", curvatures)):
+        if len(targets) == 1:
+            (target,) = targets
+            limits.append(Limit(target, f"{symbol} = {short(target)}"))
     methods_with_less = ", ".join(label for label, plan in plans.items() if plan.noise_varies)
     caption = (
         "Compare the noise of a gradient, √d σ, with α; that of a Hessian (thin), its spectral norm κ_d σ, with ε_H. "
@@ -103,7 +107,7 @@ def by_share(compared: Compared) -> Chart:
     marks = []
     for name, curve in curve_of_split.items():
         share = compared.splits[name].share
-        factor = float(np.exp(np.interp(share, compared.curve, np.log(curve))))
+        factor = float(np.exp(np.interp(share, compared.curve, np.log(curve))))  # in logarithms, as the axis is
         marks.append(Mark(share, factor, f"{name.lower()}: φ = {short(share, 2)}", colors[name]))
     figure = line_figure(
         lines,
@@ -250,6 +254,7 @@ def _spent(
     if not parts:
         return line_figure([], Axes("Step t", title), if_empty="Nothing has been charged so far.")
     total = float(sum(part[-1] for _, part in parts))
+    # By the order of `purposes`, charged or not; there may be fewer than the three that have a colour.
     appearances = dict(zip(("function value", *purposes.values()), _PARTS, strict=False))
     traces = [area(iterations.astype(np.int32), part, word, *appearances[word], group="spent") for word, part in parts]
     share = f"used {short(100 * total / ceiling, 2)} % of the ceiling {short_up(ceiling)}"
@@ -350,7 +355,7 @@ def _ratios(ratios: Mapping[str, tuple[float, float]]) -> go.Figure:
 
 
 def _bars(names: Sequence[str], values: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
-    """Return the trace of one test, `name`, of all bars: its values (k,) for k methods by name, cut off at FARTHEST."""
+    """Return the trace with the bars of one test, `name`: values (k,) of k methods by name, cut off at FARTHEST."""
     return {
         "type": "bar",
         "orientation": "h",

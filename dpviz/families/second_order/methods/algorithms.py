@@ -130,7 +130,8 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
     constants: Constants = Constants()
 
     def released_settings(self) -> str:
-        """Return the settings as JSON, without shares of the budget that have their default."""
+        """Return the settings as JSON, a text that determines the noise, without shares of the budget that have their
+        default: these settings were added later, and equal releases keep their noise."""
         defaults = [name for name, default in SHARES.items() if getattr(self, name, default) == default]
         return self.settings_without(defaults)
 
@@ -161,8 +162,8 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
 
     @abstractmethod
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
-        """Return the function that performs one iteration: it changes the state, given the numbers (R',) of the
-        replicates that take part."""
+        """Return the function that performs one iteration for the replicates that take part, given the state and their
+        numbers (R',): it moves each of them in the state, or stops or ends it."""
 
     def run(self, problem: NonconvexRisk, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all replicates of the plan until each has ended; yield a snapshot at the start and after every
@@ -244,11 +245,8 @@ class Descent(NonconvexMethod):
         """Return by name the numbers of a plan that follow from the settings and the facts."""
         by_gradient, by_curvature = self.decreases(facts)
         lengths = self.lengths(facts)
-        resolved: dict[str, float] = {}
         products = self.products(facts) if self.asks(facts) else None
-        if products is not None:
-            resolved["hessian_products"] = products
-        return resolved | {
+        return ({} if products is None else {"hessian_products": products}) | {
             "iterations": sum(lengths),
             "iterations_by_theory": self.by_theory(facts),
             "first_phase": lengths[0],
@@ -296,6 +294,7 @@ class Descent(NonconvexMethod):
             rows, gradients = measured.gradient(state, rows)
             is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
             step_rule.gradient(state, rows[is_long], gradients[is_long])
+            # The test stops those of the others that pass it, and returns a direction down for those that do not.
             rows, size, direction = test.failing(state, rows[~is_long], gradients[~is_long])
             step_rule.curvature(state, rows, size, direction)
 
@@ -376,12 +375,12 @@ class ShortStep(WholeTable):
         proportion to the decrease of f that it guarantees.
         """
         lengths, shares = self.lengths(facts), self.shares(facts)
+        if not self.asks(facts):
+            return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, False)
         certificate_share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0
         test_shares: dict[Purpose, float] = {"hessian": 1 - certificate_share}  # parts of what the test may spend
         if certificate_share:
             test_shares["certificate"] = certificate_share
-        if not self.asks(facts):
-            return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, False)
         by_gradient, by_curvature = self.decreases(facts)
         if self.split == "decrease" and self.phases == "one" and by_curvature > by_gradient:
             (length,) = lengths
@@ -423,7 +422,7 @@ class MiniBatch(Descent):
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts: a batch in every iteration, paid for as a whole."""
         lengths = self.lengths(facts)
-        weights = np.repeat(self.shares(facts) / lengths, lengths)
+        weights = np.repeat(self.shares(facts) / lengths, lengths)  # (T,): a phase's share over its iterations
         share = self.hessian_share if self.asks(facts) else 0.0
         return planning.fixed(
             self.batch_fraction, weights, share, facts, budget, self._resolved(facts), self._notes(facts)

@@ -46,7 +46,7 @@ class Measured:
         query = self.problem.mean_gradient(x, self.releases.sample(rows), self.at_state)
         noisy = self.releases.gaussian(query, "gradient", rows) + self.problem.regulariser_gradient(x)
         is_finite = states.within_bounds(noisy)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # a diverging gradient's norm may be infinite
             state.released[states.NOISY_GRADIENT.name][rows] = np.linalg.norm(noisy, axis=1)
         return state.keep(rows, is_finite, "diverged"), noisy[is_finite]
 
@@ -61,7 +61,7 @@ class Measured:
         if not len(paying):
             return paying, is_released, np.empty((0, d, d))
         query = self.problem.hessian(x, self.releases.sample(paying), self.shape)
-        noisy = self.releases.gaussian(query, "hessian", paying)
+        noisy = self.releases.gaussian(query, "hessian", paying)  # (R', ·) the packed triangles
         is_finite = states.within_bounds(noisy)
         is_released[is_released] = is_finite  # those that diverge do not go on, either
         matrices = unpacked(noisy[is_finite], self.shape)
