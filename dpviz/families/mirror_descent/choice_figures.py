@@ -203,16 +203,14 @@ def rows_for_gap(
     return rows_chart, needed
 
 
-def paper_beside(
-    facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, share_x: float | None = 0.5, longest: int = 2048
-) -> Chart:
-    """Draw four bounds on the expected gap against the number of rounds T.
+def paper_beside(facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, share_x: float | None = 0.5) -> Chart:
+    """Draw four bounds on the expected gap against the number of rounds T, up to 2,048.
 
     The direct bound (THEORY.md, section 10.1) with all rows in every round and in a single pass; the paper's bound with
     its step sizes, and the part of it that comes from Lemma 4.2. draws : K. share_x : share of player x in the budget
-    for the direct bounds, None = the best. longest : largest T.
+    for the direct bounds, None = the best.
     """
-    grid = np.unique(np.geomspace(2, min(longest, facts.n), 40).round())
+    grid = np.unique(np.geomspace(2, min(2048, facts.n), 40).round())  # a single pass has at most n rounds
     counts = grid.astype(int).tolist()
     _, full = bounds.bound_over_rounds(facts, budget, counts, planning.Sampling(draws, share_x, "full"))
     _, single = bounds.bound_over_rounds(facts, budget, counts, planning.Sampling(draws, share_x, "single"))

@@ -332,18 +332,20 @@ def _lines(text: str) -> list[str]:
     return textwrap.wrap(text, _LINE, max_lines=2, placeholder="…") or [text]
 
 
-def marginals(
-    cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limit: int = 40, caption: str = ""
-) -> Chart:
+_OUTSTANDING = 40  # cells with the largest errors that stand out in `marginals`
+
+
+def marginals(cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, caption: str = "") -> Chart:
     """Draw the synthetic against the true share of rows in every cell of the marginal tables, with the diagonal.
 
-    The `limit` cells with the largest errors stand out. Of many cells, the MAX_POINTS with the largest errors are
-    drawn. cells : names, for the hover texts. truth, answers : (q,) true and synthetic shares.
+    Of many cells, the MAX_POINTS with the largest errors are drawn. cells : names, for the hover texts.
+    truth, answers : (q,) true and synthetic shares.
     """
     worst_first = np.argsort(-np.abs(answers - truth), kind="stable")[:MAX_POINTS]
+    outstanding, others = worst_first[:_OUTSTANDING], worst_first[_OUTSTANDING:]
     series = (
-        (worst_first[limit:], "other cells", style.GREY, "circle", 5),
-        (worst_first[:limit], f"{min(limit, len(worst_first))} largest errors", style.PALETTE["spent"], "diamond", 8),
+        (others, "other cells", style.GREY, "circle", 5),
+        (outstanding, f"{len(outstanding)} largest errors", style.PALETTE["spent"], "diamond", 8),
     )
     diagonal = np.array([0.0, float(max(truth.max(), answers.max()))], dtype=np.float32)
     traces: list[dict[str, Any]] = [

@@ -94,7 +94,7 @@ def measure_spread(
     not depend on x. draws, repetitions, rows : as in `measure_game`.
     """
     facts, source, (x, y) = game.facts, _public_draws(seed), strategies
-    exact_gradient = game.gradients(x[None], y[None], rows)[0][0]
+    exact_gradient = game.gradients(x[None], y[None], rows)[0][0]  # (d_x,) of x
     with np.errstate(divide="ignore"):  # vertices of weight 0 are never drawn
         log_weights = np.log(x)[None]
     means, errors = [], []

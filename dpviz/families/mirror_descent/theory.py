@@ -159,9 +159,9 @@ def bias_reduced_draws_bound(stop: int) -> int:
 # and L2. The bounds are those of section 5, item 6.
 
 
-def maurey_value(smoothness: float, draws: ArrayLike, simplices: int = 1) -> Floats:
-    """Return the bound 2 s L1/K on the bias of a value, |E h(x̂) - h(x)|, if x is in a product of s simplices."""
-    return np.asarray(2 * simplices * smoothness / np.asarray(draws, float))
+def maurey_value(smoothness: float, draws: ArrayLike) -> Floats:
+    """Return the bound 2 L1/K on the bias of a value, |E h(x̂) - h(x)|."""
+    return np.asarray(2 * smoothness / np.asarray(draws, float))
 
 
 def maurey_cross_term(smoothness: float, draws: ArrayLike, squared_norm: ArrayLike = 0.0) -> Floats:

@@ -190,10 +190,10 @@ def budget_for(plan: Plan, factor: float) -> str:
     return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""
 
 
-def waiting_by_rows(forecast: Forecast, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """Return numbers of rows (k,), from 1/reach to reach times the present one, and the waiting time W (k,) with each
-    at the same budget, as noise falls with 1/n."""
-    factors = np.geomspace(1 / reach, reach, points)
+def waiting_by_rows(forecast: Forecast, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Return numbers of rows (k,), from 1/100 to 100 times the present one, and the waiting time W (k,) with each at
+    the same budget, as noise falls with 1/n."""
+    factors = np.geomspace(1 / 100, 100, points)
     times = [forecast.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
     return forecast.rows * factors, np.array(times)
 

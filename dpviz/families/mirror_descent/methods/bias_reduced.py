@@ -71,7 +71,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 title="Not enough rows",
             )
         max_draws = theory.bias_reduced_draws_bound(self.stop_level)  # of each player, in the whole run
-        row_weight = float(theory.oracle_weight(level)) / unit
+        row_weight = float(theory.oracle_weight(level)) / unit  # the largest; a row is in one gradient only
         split = planning.shares(facts, None if self.split == "bound" else self.share_x, pure=budget.pure)
         oscillations = (facts.oscillation_x, facts.oscillation_y)
         if self.accounting == "paper":
@@ -134,8 +134,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         # Sums over the rounds, of x and of y: of the released vertices, and of the secret weights.
         released = [np.zeros_like(v) for v in facts.uniform(replicates)]
         hidden = [np.zeros_like(v) for v in released]
-        active = np.ones(replicates, dtype=bool)
-        rounds_played = np.zeros(replicates)
+        active = np.ones(replicates, dtype=bool)  # has not ended
+        rounds_played = np.zeros((replicates, 1))
         outputs, means, with_internal = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
         yield self._snapshot(0, outputs, means, mechanisms, used_units * unit, active, with_internal)
         for t in range(1, plan.iterations + 1):
@@ -162,11 +162,11 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 oracle_draws = [player_indices[i, : 2 * size] for player_indices in indices]
                 self._add(scores[r], oracle_draws, level, size, facts, block)
                 used_units[r] += size
-            rounds_played[rows] += 1
-            count = np.maximum(rounds_played, 1)[:, None]
-            outputs, means = (released[0] / count, released[1] / count), (hidden[0] / count, hidden[1] / count)
-            # Column t of the levels is of round t + 1; a level of -1 means that the replicate has ended.
-            active = active & (levels[:, t] >= 0) if t < plan.iterations else np.zeros_like(active)
+            rounds_played[rows] += 1  # none is 0, as all replicates play round 1
+            outputs = (released[0] / rounds_played, released[1] / rounds_played)
+            means = (hidden[0] / rounds_played, hidden[1] / rounds_played)
+            # Column t of the levels is of round t + 1; once a replicate has ended, all its levels are -1.
+            active = levels[:, t] >= 0 if t < plan.iterations else np.zeros_like(active)
             yield self._snapshot(t, outputs, means, mechanisms, used_units * unit, active, with_internal)
             if not active.any():
                 return
