@@ -62,7 +62,7 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
         bound, facts = bounds.gap_bound(arm.algorithm, plan), GameFacts.of(plan.facts)
         if bound is None:
             continue
-        useful, limit_clause = bounds.where_useful(bound, facts), facts.cannot_exceed  # the clause is that of the game
+        useful, limit_clause = bounds.where_useful(bound, facts), facts.cannot_exceed  # the clause is the same for all
         any_one_player |= facts.d_y == 1
         if np.isnan(useful[-1]):
             useless.append(arm.label)
@@ -131,7 +131,7 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
     marked = {
         name: (count, color)
         for name, (count, color) in special_rounds.items()
-        if bound_at.get(count, math.nan) > 0  # not if the bound says nothing there, which is NaN
+        if bound_at.get(count, math.nan) > 0  # not where the bound says nothing (NaN), nor beyond the axis
     }
     says_nothing = f"the bound says nothing: {facts.cannot_exceed}"
     notes = []
@@ -194,7 +194,7 @@ def rho_by_position(plan: Plan, label: str = "") -> Chart:
 
     Round t reads block t after its draws, so a row only pays for the draws of later rounds. label : of the method.
     """
-    spent = plan.spent("rho")
+    spent = plan.spent("rho")  # (T+1,) by the draws of the first 0, 1, …, T rounds
     paid, rounds = spent[-1] - spent[1:], plan.iterations
     line = Line(np.arange(1, rounds + 1), paid, "ρ paid", ArmStyle(style.PALETTE["spent"], "solid"))
     figure = line_figure(
@@ -281,7 +281,7 @@ def strategies(
         traces.append(layer(weights[:, vertex], plain(vertex_name), color, pattern))
     others = weights.shape[1] - len(heaviest)
     if others:
-        other_weight = np.maximum(weights.sum(axis=1) - weights[:, heaviest].sum(axis=1), 0.0)
+        other_weight = np.maximum(weights.sum(axis=1) - weights[:, heaviest].sum(axis=1), 0.0)  # in spite of rounding
         traces.append(layer(other_weight, f"{others:,} other{'s' if others > 1 else ''}", style.GREY, ""))
     # The layout counts three entries to a line of the legend. That is right for short names; long ones take one line
     # each, or two.

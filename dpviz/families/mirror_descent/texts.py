@@ -98,6 +98,7 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
     errors = _list([_two_digits(expectation.medians[label]) for label in best], "and")
     they_are = "It is" if len(best) == 1 else "They are"
     suggestion = "" if set(best) & set(chosen) else f" {they_are} not chosen: add {best[0]} under “Methods”."
+    source = "On generated data, medians at default settings, interpolated to your rows, budget, strategies and rounds."
     if not expectation.inside:
         return (
             "Your size, settings or data differ from all that was measured: compare the methods. On the nearest "
@@ -105,9 +106,7 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
         )
     if best[0] in expectation.useless:
         return (
-            f"Expect no method to do better than not playing here ({uniform}): more rows or budget are needed. On "
-            "generated data, medians at default settings, interpolated to your rows, budget, strategies and "
-            "rounds."
+            f"Expect no method to do better than not playing here ({uniform}): more rows or budget are needed. {source}"
         )
     sentences = [f"Prefer {_list(best, 'or')}: expect an error of about {errors}.{suggestion}"]
     if OWN in chosen and OWN in expectation.medians and OWN not in best:
@@ -115,10 +114,7 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
     useless = [label for label in expectation.useless if label in chosen]
     if useless:
         sentences.append(f"No better than not playing ({uniform}): {', '.join(useless)}.")
-    sentences.append(
-        "On generated data, medians at default settings, interpolated to your rows, budget, strategies and rounds."
-    )
-    return " ".join(sentences)
+    return " ".join([*sentences, source])
 
 
 def _list(items: Sequence[str], conjunction: str) -> str:

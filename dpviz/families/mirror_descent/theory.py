@@ -73,8 +73,8 @@ def squared_weights(rounds: ArrayLike, n: int, batching: Batching) -> Floats:
     rounds = np.asarray(rounds, float)
     if batching == "full_batch":
         return np.asarray(sum_of_squares(rounds) / n**2)
-    with np.errstate(divide="ignore", invalid="ignore"):  # B = 0 if T > n; `where` replaces a single round's value
-        return np.where(rounds > 1, (rounds - 1) / np.floor(n / rounds) ** 2, 0.0)
+    with np.errstate(divide="ignore"):  # B = 0 if T > n
+        return np.asarray((rounds - 1) / np.floor(n / rounds) ** 2)
 
 
 def rho_of_draws(ranges: ArrayLike, draws: ArrayLike = 1, tight: bool = False) -> Floats:
