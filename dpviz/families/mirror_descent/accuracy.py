@@ -81,7 +81,8 @@ class GameBound(ErrorBound):
         """
         players = planning.players(self.facts(), self.draws)
         rounds, bound = best_bound(players, self.rows, budget, self.iterations)
-        # A uniform strategy has the weight 1/d on the best vertex already, so it loses at most spread × (1 - 1/d).
+        # A uniform strategy has the weight 1/d on the best vertex already, so it loses at most spread × (1 - 1/d), in
+        # which 1 - 1/d is -expm1(-ln d).
         uniform_bound = sum(player.spread * -math.expm1(-player.log_vertices) for player in players)
         return Best(bound, rounds) if bound < uniform_bound else Best(uniform_bound, 0)
 

@@ -75,7 +75,7 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
         alphas.add(analysis.gradient_target)
         if len(plan.noise) > 1:  # it tests the curvature, too
             curvatures.add(analysis.curvature)
-    limits = []
+    limits: list[Limit] = []
     for symbol, targets in (("α", alphas), ("ε_H", curvatures)):
         if len(targets) == 1:
             (target,) = targets
@@ -97,8 +97,7 @@ def by_share(compared: Compared) -> Chart:
 
     At a factor of 1 or below the present noise suffices. The plan's own share and the best ones are marked.
     """
-    green = Line(compared.curve, compared.green, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))
-    lines = [green]
+    lines = [Line(compared.curve, compared.green, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))]
     curve_of_split = {YOURS: compared.green, SOONEST: compared.green}  # the curve on which a split is marked
     if compared.proven is not None:
         lines.append(Line(compared.curve, compared.proven, "proven", ArmStyle(style.PALETTE["spent"], "dash")))

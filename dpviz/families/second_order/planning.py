@@ -247,7 +247,7 @@ def filtered(
         noise_varies=any(phase.costs_after for phase in phases),
         resolved=resolved,
         notes=(*notes, *assumptions(facts)),
-        phase=in_each(phases, range(len(phases))),
+        phase=in_each(phases, range(len(phases))),  # from 0, for the payment by `releases.Separate`
         **schedule,
     )
 

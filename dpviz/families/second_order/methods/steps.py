@@ -309,8 +309,9 @@ class KrylovTest(CurvatureTest):
         x = state.x[paying]
         if not len(paying):
             return paying, np.empty(0), x
+        count, d = self.products, x.shape[1]
         times, diagonal = releases.products(problem.hessian_products, x, paying), problem.regulariser_hessian(x)
-        starts, count, d = releases.directions(x.shape[1], paying), self.products, x.shape[1]
+        starts = releases.directions(d, paying)  # random; Lanczos' method begins with them each time
         while True:
             values, lower_bounds, directions = lanczos(lambda v: times(v) + diagonal * v, starts, count, self.failure)
             is_undecided = (values >= -self.tolerance) & (lower_bounds < -self.tolerance)

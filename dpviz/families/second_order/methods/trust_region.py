@@ -106,9 +106,9 @@ class LineSearch(WholeTable):
             weights["search"] = (1 + asks) * self.search_share / (1 - self.search_share)
         lengths, shares = self.lengths(facts), self.shares(facts)
         phases = planning.split_into_phases(budget_split, lengths, shares, weights, self.carry_over)
+        # The ε of a search in each phase, if nothing is carried over; the search may be blind in the first.
         epsilons = [stated_pure(budget_split.currency, phase.costs["search"]).eps for phase in phases]
-        first_epsilon, *_ = epsilons  # of the first phase
-        blindness = self.search(facts).blindness(first_epsilon, facts.gradient_sensitivity / facts.n)
+        blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts)
         if blindness > 1:
             notes += (
@@ -127,8 +127,9 @@ class LineSearch(WholeTable):
         facts = NonconvexFacts.of(plan.facts)
         epsilon = float(plan.schedule["search_epsilon"].min())
         search, asks = self.search(facts), self.asks(facts)
-        steps = max(len(search.gradient_steps), len(search.curvature_steps) * asks)
-        return theory.Searching(epsilon, facts.gradient_sensitivity / facts.n, steps, search.admissible_noise(asks))
+        candidates = max(len(search.gradient_steps), len(search.curvature_steps) if asks else 0)
+        sensitivity = facts.gradient_sensitivity / facts.n
+        return theory.Searching(epsilon, sensitivity, candidates, search.admissible_noise(asks))
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
         """Return the rule for the length of a step: the line search."""
