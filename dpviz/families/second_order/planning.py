@@ -199,12 +199,11 @@ def cut_short(by_theory: int, iterations: int) -> tuple[str, ...]:
     if iterations >= by_theory:
         return ()
     ratio = math.sqrt(by_theory / iterations)
-    return (
-        (
-            f"The analysis asks for {short(by_theory)} iterations. With {short(iterations)} its promise to finish is "
-            f"given up, for {short(ratio)} times less noise; the privacy is the same."
-        ),
+    note = (
+        f"The analysis asks for {short(by_theory)} iterations. With {short(iterations)} its promise to finish is given "
+        f"up, for {short(ratio)} times less noise; the privacy is the same."
     )
+    return (note,)
 
 
 def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
@@ -215,12 +214,11 @@ def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
         f"{constant.symbol} = {short(constant.declared)} where {short(constant.follows)} follows"
         for constant in facts.assumed
     )
-    return (
-        (
-            f"Assumed, not known: {constants} from the loss for every data set. Steps, their number and what a run "
-            "comes to rest on it; the privacy does not."
-        ),
+    note = (
+        f"Assumed, not known: {constants} from the loss for every data set. Steps, their number and what a run comes "
+        "to rest on it; the privacy does not."
     )
+    return (note,)
 
 
 def filtered(

@@ -147,17 +147,16 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         To those that the problem counts it adds, for each replicate, the curvature of every row where Hessians are used
         by products only, and else Hessians if they have more columns than the diagnostics form anyway.
 
-        A matrix has d² numbers, its packed triangle half as many. `Measured.hessian` holds the most at its end, 3 d²
-        numbers for each replicate: four triangles, of the exact Hessian, the noisy one, those of its replicates that
-        are finite, and these divided by the weights; and the unpacked matrix. Once for all replicates come 4.5 d²: the
-        places and weights of a triangle, and the copy and workspace of eigenvectors, 3 d². Measured at d = 390: 3.0 d²
-        for each of up to 8 replicates, with every method that forms Hessians, and 3.8 d² to 5 d² once.
+        A matrix has d² numbers, its packed triangle half as many. `Measured.hessian` holds 3 d² numbers for each
+        replicate at its end: four triangles, of the exact Hessian, the noisy one, the finite ones, and these divided by
+        the weights; and the unpacked matrix. Once for all replicates come the places and weights of a triangle, and the
+        copy and workspace of eigenvectors. Measured at d = 390: 3.0 d² each, and 3.8 d² to 5 d² once.
         """
         n, d, once, each = plan.facts.n, plan.facts.d, 0.0, 0.0
         if "hessian" in plan.noise and "hessian_products" in plan.resolved:
-            each = 8.0 * n
+            each = 8.0 * n  # 8 bytes a number
         elif "hessian" in plan.noise and d > MOST_COLUMNS:
-            once, each = 40.0 * d**2, 24.0 * d**2
+            once, each = 8.0 * 5 * d**2, 8.0 * 3 * d**2
         return super().memory(plan, replicates, problem) + once + replicates * each
 
     @abstractmethod
@@ -208,6 +207,7 @@ class Descent(NonconvexMethod):
 
     @property
     def look(self) -> tuple[int, int]:
+        """Hue and dash of the method's lines, as indices; without a test of curvature both are others."""
         return (3, 2) if self.curvature == "never" else (self.hue, int(self.phases != "one"))
 
     def asks(self, facts: NonconvexFacts) -> bool:

@@ -111,13 +111,11 @@ class LineSearch(WholeTable):
         blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts)
         if blindness > 1:
-            notes += (
-                (
-                    f"Where the gradient is nearly small, the noise of the line search is {short(blindness)} times "
-                    "what it tests: it accepts steps that are too long. More rows, more budget or fewer iterations "
-                    "make it see."
-                ),
+            note = (
+                f"Where the gradient is nearly small, the noise of the line search is {short(blindness)} times what it "
+                "tests: it accepts steps that are too long. More rows, more budget or fewer iterations make it see."
             )
+            notes = (*notes, note)
         resolved = {**self._resolved(facts), "search_blindness": blindness}
         schedule = {"search_epsilon": planning.in_each(phases, epsilons)}
         return planning.filtered(budget_split, phases, facts, budget, resolved, notes, **schedule)
