@@ -255,7 +255,7 @@ def compare(method: AnyAlgorithm, plan: Plan) -> Compared | None:
 
 
 def _split_term(method: Split, plan: Plan) -> float:
-    """Return the part of the bound on the gap that depends on the split, as in `Compared`."""
+    """Return the part of the bound on the gap that depends on the split, as in `Compared`; both players pay."""
     facts = GameFacts.of(plan.facts)
     players = planning.players(facts)
     if isinstance(method, noisy_gradients.NoisyGradients):

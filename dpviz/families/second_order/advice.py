@@ -401,7 +401,7 @@ def released(
         raise UserError(
             "There the objective is the same for every data set. Leave the gap empty.", title="The start is 0"
         )
-    without_gap = problem.replaced(gap=None, gap_cost=None)  # the rows do not depend on it
+    without_gap = problem.replaced(gap=None, gap_cost=None)  # so that its facts have the gap for every data set
     event = events.Laplace(epsilon / problem.rows_per_person)  # the cost is that of a person, or of a row
     facts, risk = without_gap.facts(), without_gap.build(tables)
     x = facts.starting_point(1)

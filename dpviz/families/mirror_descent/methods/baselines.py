@@ -53,7 +53,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan with one draw per round, all of the same cost. Raise UserError for synthetic data."""
         count = self.count()
-        turns = self._turns(facts)
+        turns = np.array(self._turns(facts))
         if budget.private:
             eta = calibration.calibrate_selections(budget, np.ones(1), count, facts.released)
             event: events.Event = events.ExpMech(eta)
@@ -64,8 +64,8 @@ class BestResponses(planning.GameAlgorithm[Game]):
             budget,
             (event,) * count,
             resolved={"rounds": count},
-            range_x=np.array([eta * (turn == 0) for turn in turns]),
-            range_y=np.array([eta * (turn == 1) for turn in turns]),
+            range_x=np.where(turns == 0, eta, 0.0),
+            range_y=np.where(turns == 1, eta, 0.0),
             batch_size=np.full(count, facts.n),
         )
 

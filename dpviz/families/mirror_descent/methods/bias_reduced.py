@@ -202,8 +202,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
     def _snapshot(
         self,
         t: int,
-        outputs: tuple[np.ndarray, np.ndarray],
-        means: tuple[np.ndarray, np.ndarray],
+        outputs: Pair,
+        means: Pair,
         mechanisms: Mechanisms,
         rows_used: np.ndarray,
         active: np.ndarray,

@@ -308,7 +308,7 @@ class KrylovTest(CurvatureTest):
         paying, gradients = state.keep(rows, can_pay, "budget"), gradients[can_pay]
         x = state.x[paying]
         if not len(paying):
-            return paying, np.empty(0), x
+            return paying, np.empty(0), x  # all empty
         count, d = self.products, x.shape[1]
         times, diagonal = releases.products(problem.hessian_products, x, paying), problem.regulariser_hessian(x)
         starts = releases.directions(d, paying)  # random; Lanczos' method begins with them each time
