@@ -12,7 +12,7 @@ from dpviz.families.mirror_descent import rates, theory
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import ApproximateDP, Budget
-from dpviz.privacy.events import Event, ExpMech, Repeat
+from dpviz.privacy.events import Event, ExpMech, Laplace, Repeat
 from dpviz.privacy.ledger import Filter
 from dpviz.problems.base import Memory
 from dpviz.problems.games.games import Game, GameFacts
@@ -261,6 +261,13 @@ def round_events(ranges: tuple[Floats, Floats], draws: Draws) -> tuple[tuple[Eve
                 events.append(selections(eta, times))
                 rounds.append(t)
     return tuple(events), np.array(rounds, dtype=int)
+
+
+def open_events(facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
+    """Return the events of a run without privacy, and the round of each: in every round each player with a choice
+    releases its strategy. Laplace noise with ε = ∞ is no noise."""
+    releases_per_round = sum(d > 1 for d in (facts.d_x, facts.d_y))
+    return (Laplace(math.inf),) * (releases_per_round * rounds), np.repeat(np.arange(1, rounds + 1), releases_per_round)
 
 
 def ranges(plan: Plan) -> dict[str, np.ndarray]:

@@ -323,17 +323,6 @@ def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart
 
     ratios : by label, that of the gradient test and that of the curvature test; 0 for a test that is not made.
     """
-    return chart(
-        _ratios(ratios),
-        "Noise against the tolerances",
-        "Noise over tolerance of both tests, for every method",
-        "A run stops where a noisy number is within its tolerance. Left of the line the noise allows that; far "
-        "right of it no place looks flat, however good it is.",
-    )
-
-
-def _ratios(ratios: Mapping[str, tuple[float, float]]) -> go.Figure:
-    """Draw the figure of `noise_against_tolerances`."""
     names = list(ratios)[::-1]  # the first on top
     parts = (("gradient test", style.PALETTE["private"], ""), ("curvature test", style.PALETTE["second"], "/"))
     traces = []
@@ -342,15 +331,20 @@ def _ratios(ratios: Mapping[str, tuple[float, float]]) -> go.Figure:
         if names_with_test:
             values = np.array([ratios[name][test] for name in names_with_test])
             traces.append(_bars(names_with_test, values, word, color, pattern))
-    if not traces:
-        return line_figure([], Axes(RATIO, ""), if_empty="No method adds noise.")
     is_cut_off = any((trace["x"] >= FARTHEST).any() for trace in traces)
     notes = [f"bars end at {FARTHEST:g}"] if is_cut_off else []
     frame = style.layout(Axes(RATIO, ""), notes=notes, legend_entries=2)
     frame["xaxis"] |= {"rangemode": "tozero"}
     frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
     frame["shapes"] = [limit_across(1)]
-    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest", "barmode": "group"}})
+    figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest", "barmode": "group"}})
+    return chart(
+        figure if traces else line_figure([], Axes(RATIO, ""), if_empty="No method adds noise."),
+        "Noise against the tolerances",
+        "Noise over tolerance of both tests, for every method",
+        "A run stops where a noisy number is within its tolerance. Left of the line the noise allows that; far "
+        "right of it no place looks flat, however good it is.",
+    )
 
 
 def _bars(names: Sequence[str], values: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:

@@ -177,14 +177,10 @@ def _simulated(d: int, even: np.ndarray) -> np.ndarray:
 def write() -> None:
     """Compute the quantiles of both shapes of noise for all sizes, and write the file; this takes a few minutes."""
     even = [_exact(d) for d in _SIZES.tolist()]
-    upper = [_exact_one() if d == 1 else _simulated(d, row) for d, row in zip(_SIZES.tolist(), even, strict=True)]
-    np.save(_FILE, np.array([even, upper]))
-
-
-def _exact_one() -> np.ndarray:
-    """Return the quantiles for a 1 × 1 matrix, whose entry is a normal number, (scores,), normalised by `_limit`."""
     centre, scale = _limit(1, "upper")
-    return (_SCORES - centre) / scale
+    upper = [(_SCORES - centre) / scale]  # d = 1: the only entry is a normal number
+    upper += [_simulated(d, row) for d, row in zip(_SIZES[1:].tolist(), even[1:], strict=True)]
+    np.save(_FILE, np.array([even, upper]))
 
 
 if __name__ == "__main__":

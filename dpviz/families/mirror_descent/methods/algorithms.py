@@ -17,9 +17,9 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
-from dpviz.privacy import events, ledger
 from dpviz.privacy.budgets import ApproximateDP, Budget
-from dpviz.privacy.events import Event, Laplace
+from dpviz.privacy.events import Event, Gaussian, Laplace
+from dpviz.privacy.ledger import FixedEvents
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.releases import Query
 from dpviz.problems.base import Metric, check_facts
@@ -133,7 +133,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         if budget.private:
             events, charged_at = planning.round_events((ranges[0], ranges[1]), total_draws)
         else:
-            events, charged_at = self._open_events(facts, rounds)
+            events, charged_at = planning.open_events(facts, rounds)
         return Plan.fixed(
             facts,
             budget,
@@ -215,15 +215,6 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         """Return the step size of a player (0: x, 1: y): `largest`, which the budget allows, or, if that is infinite
         because privacy is no limit, `planning.free_step`."""
         return largest if largest < math.inf else planning.free_step(facts, rounds, player)
-
-    def _open_events(self, facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
-        """Return the events of a run without privacy, and the rounds they are charged at.
-
-        Each player with a choice releases its weights in every round; Laplace noise with ε = ∞ is no noise.
-        """
-        releases_per_round = sum(d > 1 for d in (facts.d_x, facts.d_y))
-        events = (Laplace(math.inf),) * (releases_per_round * rounds)
-        return events, np.repeat(np.arange(1, rounds + 1), releases_per_round)
 
     # ----------------------------------------------------------------------------------------------------------- run
 
@@ -427,7 +418,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         return dataclasses.replace(
             game_plan,
             budget=budget,
-            terms=ledger.FixedEvents((*game_plan.events, event)),
+            terms=FixedEvents((*game_plan.events, event)),
             charged_at=np.append(game_plan.charged_at, rounds),
             noise={"gap": np.where(np.arange(1, rounds + 1) < rounds, 0.0, scale)},  # in the last round only
             resolved={**game_plan.resolved, "certificate_width": upper_quantile(event, scale)},
@@ -440,7 +431,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         for snapshot in self.play.run(problem, plan, mechanisms):
             if snapshot.iteration == plan.iterations:
                 event, (x, y) = plan.events[-1], (snapshot.output["x"], snapshot.output["y"])
-                if isinstance(event, events.Laplace):
+                if isinstance(event, Laplace):
                     noisy_gap = mechanisms.laplace(problem.gap(x, y, "l1"), event)  # (R,)
                 else:
                     noisy_gap = mechanisms.gaussian(problem.gap(x, y, "l2"), event)
@@ -450,16 +441,16 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
             yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: bound}, status=status)
 
 
-def certifying_event(part: Budget) -> events.Event:
+def certifying_event(part: Budget) -> Event:
     """Return the event of one release that spends all of `part`, a part of a budget (`Budget.share`): with Laplace
     noise under pure ε, else with Gaussian noise."""
-    return events.Laplace(part.amount) if part.pure else events.Gaussian(math.sqrt(2 * part.gaussian_rho(part.amount)))
+    return Laplace(part.amount) if part.pure else Gaussian(math.sqrt(2 * part.gaussian_rho(part.amount)))
 
 
-def upper_quantile(event: events.Event, scale: float) -> float:
+def upper_quantile(event: Event, scale: float) -> float:
     """Return the amount that, added to a noisy gap, makes it exceed the true gap with probability `CONFIDENCE`: that
     quantile of the noise of an event (Laplace or Gaussian). scale : of the noise."""
-    is_laplace = isinstance(event, events.Laplace)
+    is_laplace = isinstance(event, Laplace)
     # Laplace noise of scale 1 exceeds t > 0 with probability e^-t/2.
     standard_quantile = -math.log(2 * (1 - CONFIDENCE)) if is_laplace else float(ndtri(CONFIDENCE))
     return scale * standard_quantile

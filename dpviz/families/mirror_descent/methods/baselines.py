@@ -14,7 +14,7 @@ from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import frequencies, softmax
-from dpviz.privacy import calibration, events, releases
+from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
@@ -56,9 +56,9 @@ class BestResponses(planning.GameAlgorithm[Game]):
         turns = np.array(self._turns(facts))
         if budget.private:
             eta = calibration.calibrate_selections(budget, np.ones(1), count, facts.released)
-            event: events.Event = events.ExpMech(eta)
+            event: Event = ExpMech(eta)
         else:
-            eta, event = 0.0, events.Laplace(math.inf)  # no noise
+            eta, event = 0.0, Laplace(math.inf)  # no noise
         return Plan.fixed(
             facts,
             budget,
@@ -94,10 +94,10 @@ class BestResponses(planning.GameAlgorithm[Game]):
             points = facts.uniform(1) if t == 0 else averages
             g_x, g_y = problem.gradients(*points)
             utilities = np.broadcast_to((-g_x, g_y)[player], averages[player].shape)
-            if isinstance(event, events.Laplace):  # no privacy: the best response itself
-                best = mechanisms.laplace(releases.Query(utilities, changes[player], "l1"), event).argmax(axis=1)
+            if isinstance(event, Laplace):  # no privacy: the best response itself
+                best = mechanisms.laplace(Query(utilities, changes[player], "l1"), event).argmax(axis=1)
             else:
-                best = mechanisms.exponential(releases.Query(utilities, changes[player], "range"), event)[:, 0]
+                best = mechanisms.exponential(Query(utilities, changes[player], "range"), event)[:, 0]
             counts[player] += 1
             step = 1 / counts[player]  # 1 at first: the first vertex replaces the uniform strategy
             average = (1 - step) * averages[player] + step * frequencies(best[:, None], averages[player].shape[1])
@@ -167,12 +167,12 @@ class TunedReference(planning.GameAlgorithm[Game]):
                 "The tuned reference chooses by the data, so it exists without privacy only. Choose a private method.",
                 title="No private version",
             )
-        releases_per_round = sum(d > 1 for d in (facts.d_x, facts.d_y))
+        events, charged_at = planning.open_events(facts, self.rounds)
         return Plan.fixed(
             facts,
             budget,
-            (Laplace(math.inf),) * (releases_per_round * self.rounds),
-            charged_at=np.repeat(np.arange(1, self.rounds + 1), releases_per_round),
+            events,
+            charged_at=charged_at,
             iterations=self.rounds,
             resolved={"rounds": self.rounds},
             batch_size=np.full(self.rounds, facts.n),
