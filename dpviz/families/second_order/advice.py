@@ -23,9 +23,15 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace, last_numbers
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.methods import algorithms, trust_region
-from dpviz.families.second_order.methods.algorithms import EVEN, HESSIAN_LIMITS, Descent, NonconvexMethod
-from dpviz.families.second_order.methods.trust_region import TrustRegion
+from dpviz.families.second_order.methods.algorithms import (
+    CERTIFICATE_FAILURE,
+    EVEN,
+    HESSIAN_LIMITS,
+    LANCZOS_FAILURE,
+    Descent,
+    NonconvexMethod,
+)
+from dpviz.families.second_order.methods.trust_region import LineSearch, TrustRegion
 from dpviz.families.second_order.theory import Analysis, Guarantee, Light, Stopping
 from dpviz.numbers import short_up
 from dpviz.privacy import events, ledger
@@ -33,7 +39,7 @@ from dpviz.privacy.accounting import accountants, currencies
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
-from dpviz.problems.nonconvex import nonconvex, nonconvex_risk
+from dpviz.problems.nonconvex import nonconvex
 from dpviz.problems.nonconvex.nonconvex_risk import Assumed, NonconvexFacts
 
 UNDERESTIMATE = 1e-3  # probability that a released gap is below the true one
@@ -99,11 +105,11 @@ def forecasts(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tu
     return {
         arm.label: phases(arm.label, arm.algorithm, plans[arm.label])
         for arm in experiment.arms
-        if plans[arm.label].private and isinstance(arm.algorithm, algorithms.NonconvexMethod)
+        if plans[arm.label].private and isinstance(arm.algorithm, NonconvexMethod)
     }
 
 
-def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
+def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
     """Return the forecasts of all phases of one private method's plan."""
     facts = NonconvexFacts.of(plan.facts)
     analysis = method.analysis(facts)
@@ -112,8 +118,8 @@ def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[
     # A plan has one phase with all the iterations that the analysis asks for, so that it alone suffices; it has none if
     # the setting "Steps at most" cut it short.
     is_cut_short = max(stopping.iterations for stopping in stoppings) < plan.resolved["iterations_by_theory"]
-    blind = isinstance(method, algorithms.Descent) and method.curvature == "never"
-    theorem_applies = isinstance(method, algorithms.Descent) and not (is_cut_short or blind) and all_rows
+    blind = isinstance(method, Descent) and method.curvature == "never"
+    theorem_applies = isinstance(method, Descent) and not (is_cut_short or blind) and all_rows
     noise_factor = min(stopping.green_at for stopping in stoppings)
     forecasts_of_phases = []
     for number, stopping in enumerate(stoppings, 1):
@@ -141,18 +147,18 @@ def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[
     return tuple(forecasts_of_phases)
 
 
-def guarantee(analysis: Analysis, stopping: Stopping, method: algorithms.NonconvexMethod, plan: Plan) -> Guarantee:
+def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, plan: Plan) -> Guarantee:
     """Return the errors of a plan's releases against those that the theorem allows.
 
     stopping : noise of the last phase, which has the most of it; it is counted in all iterations. The probability that
     noise is too large is FAILURE less those of everything else that may fail: certificates, tests of Hessians through
     products, and a gap that was released before the run.
     """
-    certificates = algorithms.CERTIFICATE_FAILURE if "certificate" in plan.noise else 0.0
-    products = algorithms.LANCZOS_FAILURE if "hessian_products" in plan.resolved else 0.0
+    certificates = CERTIFICATE_FAILURE if "certificate" in plan.noise else 0.0
+    products = LANCZOS_FAILURE if "hessian_products" in plan.resolved else 0.0
     gap = UNDERESTIMATE if NonconvexFacts.of(plan.facts).released else 0.0
     failure = FAILURE - certificates - (products + gap)
-    searching = method.searching_noise(plan) if isinstance(method, trust_region.LineSearch) else None
+    searching = method.searching_noise(plan) if isinstance(method, LineSearch) else None
     return theory.guarantee(analysis, stopping, failure, plan.iterations, searching)
 
 
@@ -241,7 +247,7 @@ def within(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.ndarray] 
     """Return two arrays (R,) bool: True for a run at whose last point the exact gradient meets its target, and the same
     for the exact curvature. None where they may not be shown, as they read raw data, or were not computed."""
     method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
-    assert isinstance(method, algorithms.NonconvexMethod)
+    assert isinstance(method, NonconvexMethod)
     _, gradient_norms = trace.lanes[arm.label].series("gradient_norm", gaps=True)  # (k, R) at the records, with NaN
     _, eigenvalues = trace.lanes[arm.label].series("smallest_eigenvalue", gaps=True)
     gradient, curvature = last_numbers(gradient_norms), last_numbers(eigenvalues)  # (R,) the last that are not NaN
@@ -269,7 +275,7 @@ class Split(NamedTuple):
     """
 
     share: float
-    stopping: theory.Stopping
+    stopping: Stopping
     needed: float | None
 
 
@@ -286,7 +292,7 @@ class Compared(NamedTuple):
     splits: Mapping[str, Split]
     phase: str
     rows: int | None
-    assumed: tuple[nonconvex_risk.Assumed, ...]
+    assumed: tuple[Assumed, ...]
     curve: np.ndarray
     green: np.ndarray
     proven: np.ndarray | None
@@ -295,7 +301,7 @@ class Compared(NamedTuple):
 def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
     """Compare a plan's split of the budget between gradients and Hessians with others; return None where no Hessian is
     released, or without privacy."""
-    facts = nonconvex_risk.NonconvexFacts.of(plan.facts)
+    facts = NonconvexFacts.of(plan.facts)
     if not (plan.private and isinstance(method, Descent | TrustRegion) and "hessian" in plan.noise):
         return None
     forecast, analysis = best(phases(label, method, plan)), method.analysis(facts)
@@ -331,13 +337,13 @@ def share_of(plan: Plan) -> float:
 
     A release with the sensitivity Δ and noise of the scale σ costs ρ = (Δ/σ)²/2.
     """
-    facts = nonconvex_risk.NonconvexFacts.of(plan.facts)
+    facts = NonconvexFacts.of(plan.facts)
     changes = planning.changes(facts)
     costs = {purpose: (changes[purpose] / plan.noise[purpose][0]) ** 2 for purpose in changes if purpose in plan.noise}
     return float(1 - costs["gradient"] / sum(costs.values()))
 
 
-def with_share(stopping: theory.Stopping, current: float, share: float) -> theory.Stopping:
+def with_share(stopping: Stopping, current: float, share: float) -> Stopping:
     """Return the forecast of the stopping test with the noise that it has if the share of the Hessians changes from
     `current` to `share`: noise goes with the root of 1/share."""
     return replace(
@@ -347,7 +353,7 @@ def with_share(stopping: theory.Stopping, current: float, share: float) -> theor
     )
 
 
-def soonest_green(stopping: theory.Stopping, current: float) -> float:
+def soonest_green(stopping: Stopping, current: float) -> float:
     """Return the share of the Hessians with which noise must fall least until a run stops at once at a flat point.
 
     stopping : the forecast at the share `current`.
@@ -359,7 +365,7 @@ def soonest_green(stopping: theory.Stopping, current: float) -> float:
     return float(minimize_scalar(factor, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
 
 
-def soonest_proven(guarantee: theory.Guarantee, current: float) -> float:
+def soonest_proven(guarantee: Guarantee, current: float) -> float:
     """Return the share of the Hessians with which the theorem needs the fewest rows, in closed form (THEORY.md, 5.6).
 
     At that share the errors of gradient and Hessian are the same multiple of what the theorem allows; squared errors go

@@ -265,15 +265,15 @@ class Descent(NonconvexMethod):
             )
         return tuple(notes)
 
-    def _measured(self, problem: NonconvexRisk, releases: Releases) -> steps.Measured:
+    def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
         """Return the releases of gradients and Hessians of the problem."""
-        return steps.Measured(problem, releases, self.hessian_noise, at_state=False)
+        return Measured(problem, releases, self.hessian_noise, at_state=False)
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> steps.StepRule:
         """Return the rule for the length of a step: short steps, unless a method has another one."""
         return steps.ShortSteps(self.analysis(problem.facts))
 
-    def _test(self, measured: steps.Measured, plan: Plan) -> steps.CurvatureTest:
+    def _test(self, measured: Measured, plan: Plan) -> steps.CurvatureTest:
         """Return the curvature test of a plan, which looks at whole Hessians, or only at products with them if the plan
         has a number of these; preceded by a test of the smallest eigenvalue alone if the plan has noise for that."""
         analysis, products = self.analysis(measured.problem.facts), plan.resolved.get("hessian_products")
@@ -397,8 +397,8 @@ class ShortStep(WholeTable):
         carry_over = self.carry_over and not certificate_share
         return planning.split_into_phases(budget_split, lengths, shares, weights, carry_over)
 
-    def _measured(self, problem: NonconvexRisk, releases: Releases) -> steps.Measured:
-        return steps.Measured(problem, releases, self.hessian_noise, self.at_state)
+    def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
+        return Measured(problem, releases, self.hessian_noise, self.at_state)
 
 
 class MiniBatch(Descent):
