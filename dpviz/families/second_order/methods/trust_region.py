@@ -106,7 +106,7 @@ class LineSearch(WholeTable):
             weights["search"] = (1 + asks) * self.search_share / (1 - self.search_share)
         lengths, shares = self.lengths(facts), self.shares(facts)
         phases = planning.split_into_phases(budget_split, lengths, shares, weights, self.carry_over)
-        # The ε of a search in each phase, if nothing is carried over; the search may be blind in the first.
+        # The ε of a search in each phase, if nothing is carried over. Blindness is that of the first phase.
         epsilons = [stated_pure(budget_split.currency, phase.costs["search"]).eps for phase in phases]
         blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts)
