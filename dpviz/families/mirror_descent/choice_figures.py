@@ -125,7 +125,7 @@ def group_shares(
     # Of a budget in ε the run keeps a twentieth at least.
     costs = SHARES_COSTS[0.95 * budget.amount > SHARES_COSTS] if is_in_epsilon else SHARES_COSTS
     total_rho = budget.about_rho(budget.amount)
-    relative_error = width / (costs * n * smallest)  # Laplace noise of scale width/ε on a count has this mean size
+    relative_error = width / (costs * n * smallest)  # the mean size of Laplace noise is its scale, width/ε
     growth = []  # of the noise, which is in proportion to 1/√ρ
     for cost in costs.tolist():
         # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP.

@@ -318,7 +318,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         share_x, share_y = self._shares(facts, rho, changes)
         releases = [Gaussian(math.sqrt(2 * share * rho)) for share in (share_x, share_y) if share]
         event: Event = releases[0] if len(releases) == 1 else Seq(tuple(releases))  # of one round
-        scales = [
+        scales = [  # sensitivity/μ, with μ = √(2ρ)
             change / math.sqrt(2 * share * rho) if share else 0.0
             for change, share in zip(changes, (share_x, share_y), strict=True)
         ]
