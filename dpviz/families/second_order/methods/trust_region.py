@@ -98,11 +98,11 @@ class LineSearch(WholeTable):
         by itself."""
         budget_split = BudgetSplit.mixed(budget, facts)
         asks = self.asks(facts)
-        # Parts of an iteration's budget by purpose, up to a common factor: gradient and Hessian have 1 + asks together.
-        weights: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share) if asks else 1.0, "search": 1.0}
+        # Parts of an iteration's budget by purpose, up to a common factor.
+        weights: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
         if asks:
-            weights["hessian"] = 2 * self.hessian_share
-        if self.search_share is not None:
+            weights |= {"gradient": 2 * (1 - self.hessian_share), "hessian": 2 * self.hessian_share}
+        if self.search_share is not None:  # of the whole, in which gradient and Hessian have 1 + asks together
             weights["search"] = (1 + asks) * self.search_share / (1 - self.search_share)
         lengths, shares = self.lengths(facts), self.shares(facts)
         phases = planning.split_into_phases(budget_split, lengths, shares, weights, self.carry_over)
