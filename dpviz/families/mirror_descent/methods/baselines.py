@@ -222,7 +222,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
             if value.shape[1] > 1:
                 event = next(events)
                 assert isinstance(event, Laplace)
-                value = mechanisms.laplace(Query(value, 2.0, "l1"), event)
+                value = mechanisms.laplace(Query(value, 2.0, "l1"), event)  # two strategies differ by 2 in ℓ1 at most
             output[name] = value
         return output
 

@@ -312,6 +312,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         batch = planning.batch_size(facts, rounds, self.batching)
         is_single_pass = self.batching == "single"
         uses = 1 if is_single_pass else rounds  # of every row: in a single pass it is in one block only
+        # The ρ of each of so many equal releases on all rows.
         rho = calibration.calibrate_gaussian(budget, np.ones(uses), facts.n, facts.n, facts.released)[0]
         # L2 sensitivities of both gradients: one row moves each of the d coordinates by up to `change` / batch.
         changes = (facts.change_x * math.sqrt(facts.d_x) / batch, facts.change_y * math.sqrt(facts.d_y) / batch)
@@ -361,7 +362,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         blocks = iter(mechanisms.blocks(plan.events[0], facts.n)) if isinstance(plan.events[0], Parallel) else None
         for t in range(1, plan.iterations + 1):
             batch = next(blocks) if blocks is not None else mechanisms.batch(plan.events[t - 1])
-            gradients = self._released(problem.noisy_gradients(*strategies, batch), batch, pays)
+            queries = problem.noisy_gradients(*strategies, batch)  # of both gradients, to which noise is to be added
+            gradients = self._released(queries, batch, pays)
             steps = (plan.schedule["step_size_x"][t - 1], plan.schedule["step_size_y"][t - 1])
             totals = (totals[0] + strategies[0], totals[1] + strategies[1])
             for gradient in gradients:
