@@ -58,9 +58,7 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
 
     The size is √d σ for a gradient of d entries with the noise scale σ, to be compared with the target α; for a Hessian
     it is the spectral norm κ_d σ, and for a released smallest eigenvalue σ, to be compared with the target ε_H. A
-    target is drawn as a line if it is the same for all methods.
-
-    plans, styles : by label of the arms.
+    target is drawn as a line if it is the same for all methods. plans, styles : by label of the arms.
     """
     noise, alphas, curvatures = {}, set(), set()  # the sets: targets of all methods
     for arm in arms:
@@ -129,8 +127,7 @@ def stopping_test(
     """Draw the released values of one stopping test in every step of one method's runs, with its tolerance; markers
     show the kind of step that followed.
 
-    label : of the method. metric : name of the released values, nan where the test was not made. tolerance : of the
-        test.
+    label : of the method. metric : name of the released values, nan where the test was not made.
     heading, words : of the chart, and of its caption.
     """
     title = trace.metrics[metric].label if metric in trace.metrics else metric

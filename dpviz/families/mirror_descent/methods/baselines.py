@@ -42,8 +42,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         return False
 
     def vertices(self, plan: Plan) -> float:
-        """Return the number of vertices in a player's average after half of the rounds, if two players take turns and
-        so draw in every second round."""
+        """Return the number of vertices in a player's average after half of the rounds, if two players draw in turn."""
         return max(1.0, plan.iterations / 4)
 
     @abstractmethod
