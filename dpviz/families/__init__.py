@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # a plan needs no audits
 
 
 def load_all() -> None:
-    """Import every family, which registers the `kind` of each of its classes."""
+    """Import every family, so that its classes can be read from files, which name them by their `kind`."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
 
@@ -48,7 +48,7 @@ def preset_names() -> Iterator[tuple[str, str]]:
     files = [file for folder in __path__ for file in Path(folder).glob("*/presets.toml")]
     for file in sorted(files):
         for quoted_name in re.findall(r'^\[\[preset\]\]\s+name = (".*")$', file.read_text("utf-8"), re.MULTILINE):
-            yield file.parent.name, json.loads(quoted_name)
+            yield file.parent.name, json.loads(quoted_name)  # TOML quotes and escapes as JSON does
 
 
 def preset(family: str, name: str) -> Preset:

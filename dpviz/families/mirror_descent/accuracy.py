@@ -64,7 +64,7 @@ class GameBound(ErrorBound):
             d_x=self.strategies_x,
             d_y=self.strategies_y,
             lipschitz=self.lipschitz,
-            oscillation_x=2 * self.lipschitz,
+            oscillation_x=2 * self.lipschitz,  # coordinates are between -L₀ and L₀
             oscillation_y=2 * self.lipschitz,
             smoothness=max(self.lipschitz, self.smoothness),  # mixed derivatives may be as large as the payoffs
             smoothness_x=self.smoothness,
@@ -81,7 +81,8 @@ class GameBound(ErrorBound):
         """
         players = planning.players(self.facts(), self.draws)
         rounds, bound = best_bound(players, self.rows, budget, self.iterations)
-        # A uniform strategy has the weight 1/d on the best vertex already, so it loses at most spread × (1 - 1/d).
+        # A uniform strategy has the weight 1/d on the best vertex already, so it loses at most spread × (1 - 1/d), in
+        # which 1 - 1/d is -expm1(-ln d).
         uniform_bound = sum(player.spread * -math.expm1(-player.log_vertices) for player in players)
         return Best(bound, rounds) if bound < uniform_bound else Best(uniform_bound, 0)
 
@@ -111,13 +112,14 @@ def _bounds(
     If the budget limits the cost both in ε and in ρ, step sizes follow from either limit, and the smaller bound counts.
     paying : the players that read data, hence share the budget.
     """
-    bounds, shares = [], theory.optimal_shares(paying, budget.pure)
-    epsilon, rho = budget.total_epsilon, budget.total_rho
+    shares = theory.optimal_shares(paying, budget.pure)  # φ of each player, in K η²
+    epsilon, rho = budget.total_epsilon, budget.total_rho  # None where the budget is no limit
+    bounds = []
     if epsilon is not None:
-        # The cost is Σ K η over players and rounds; η = 2 osc τ (t - 1)/n is the range of a draw in round t. Shares
-        # φ are those of K η², so K η is in proportion to √(φ K).
+        # A draw in round t has the range η = 2 osc τ (t - 1)/n, so a player's draws cost K osc τ T (T - 1)/n in ε. This
+        # is to be in proportion to √(φ K), as K η² is to φ, and for all players together ε.
         root_shares = [math.sqrt(share * player.draws) for share, player in zip(shares, paying, strict=True)]
-        unit_cost = rounds * (rounds - 1) / n * sum(root_shares)  # rounds * (rounds - 1) / n = Σ 2 (t - 1)/n
+        unit_cost = rounds * (rounds - 1) / n * sum(root_shares)
         caps = [
             epsilon * math.sqrt(share / player.draws) / (player.oscillation * unit_cost)
             for share, player in zip(shares, paying, strict=True)

@@ -74,13 +74,11 @@ def expectation(
     None for a problem or a budget that was not measured. rounds : number of rounds of the methods that use the page's
     setting. rows : number of rows; None = that of the problem.
     """
-    facts = problem.facts()
-    sizes = _measured(problem, budget)
-    signal = signal_of(facts, budget) if isinstance(facts, GameFacts) and budget.private else math.inf
-    if not sizes or not isinstance(facts, GameFacts) or not math.isfinite(signal):
+    facts, sizes = problem.facts(), _measured(problem, budget)
+    if not sizes or not isinstance(facts, GameFacts) or not budget.private:
         return None
     vertices = max(facts.d_x, facts.d_y)
-    signal *= 1.0 if rows is None else rows / facts.n  # it is in proportion to the rows
+    signal = signal_of(facts, budget) * (1.0 if rows is None else rows / facts.n)  # it is in proportion to the rows
     labels = dict.fromkeys(label for size in sizes for label in size["medians"])  # each once, in the table's order
     medians = {}
     for label in labels:
@@ -100,7 +98,7 @@ def over_rows(
     Empty if the kind of problem was not measured.
     """
     expectations = [expectation(problem, budget, rounds, n) for n in rows]
-    if not expectations or expectations[0] is None:
+    if not expectations or expectations[0] is None:  # then all are None: the rows do not decide what was measured
         return {}
     facts = GameFacts.of(problem.facts())
     measured_signals = [signal for size in _measured(problem, budget) for signal in size["signals"]]
@@ -133,19 +131,20 @@ def rows_for(medians: np.ndarray, rows: np.ndarray, target: float) -> float | No
     return float(np.exp(np.interp(math.log(max(target, SMALLEST)), log_medians, np.log(rows[ends]))))
 
 
-_KINDS = ("loss", "shape")  # settings of a problem that make it another game, with measurements of its own
+_VARIANTS = ("loss", "shape")  # settings of a problem that make it another game, with measurements of its own
 # Settings that may differ from their defaults in a problem that counts as measured.
-_VARIED = {"rows", "dimension", "strategies_x", "strategies_y", "seed", "data", "structure", *_KINDS}
+_VARIED = {"rows", "dimension", "strategies_x", "strategies_y", "seed", "data", "structure", *_VARIANTS}
 # Data of which measurements can speak: generated, or bundled with this package.
 _DATA = LatentGame | GroupedSigns | GroupedLosses | CategoricalGenerator | CategoricalBundled
 
 
 def key(problem: ProblemSpecification) -> str:
-    """Return the problem's name in the table: its kind, and the settings that make it another game."""
+    """Return the problem's name in the table: the last part of its `kind`, and the settings that make it another
+    game."""
     data = problem.dataset
     kind = problem.kind.rpartition(".")[2]
     structure = data.structure if isinstance(data, LatentGame) else ""
-    settings = [getattr(problem, name, "") for name in _KINDS]
+    settings = [getattr(problem, name, "") for name in _VARIANTS]
     return "_".join(filter(None, (kind, structure, *settings)))
 
 
@@ -178,7 +177,8 @@ def no_better(samples: np.ndarray, uniform: float) -> bool:
     runs, R/2 ± 1.96 √R/2 are below the median: the interval's upper end is the quantile at 1/2 + 0.98/√R.
     """
     upper_level = min(1.0, 0.5 + 0.98 / math.sqrt(len(samples)))
-    return float(np.quantile(samples, upper_level, method="hazen")) >= uniform
+    upper_end = np.quantile(samples, upper_level, method="hazen")  # of R sorted runs the i-th is at the level (i - ½)/R
+    return float(upper_end) >= uniform
 
 
 def _measured(problem: ProblemSpecification, budget: Budget) -> Sequence[Mapping[str, Any]]:
@@ -198,7 +198,7 @@ def _median(size: Mapping[str, Any], label: str, signal: float, rounds: int) -> 
     """Return a method's median error at one size (an entry of `_measured`), interpolated over the signals, and over the
     numbers of rounds if it was measured at several."""
     by_rounds = [_interpolated(signal, size["signals"], medians) for medians in size["medians"][label]]
-    return _interpolated(rounds, ROUNDS[: len(by_rounds)], by_rounds)
+    return _interpolated(rounds, ROUNDS[: len(by_rounds)], by_rounds)  # a single value counts for all numbers of rounds
 
 
 def _interpolated(x: float, xs: Sequence[float], values: Sequence[float]) -> float:

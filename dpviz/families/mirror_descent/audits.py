@@ -50,7 +50,8 @@ def game(first: float = -1.0) -> Neighbours:
         signs_y[1::2] *= -1  # every second row has the opposite payoffs, so that they cancel
         signs_x[0] = first_row
         population = np.zeros((2, 1)), np.zeros((2, 1))  # means of a generator, for diagnostics that no audit computes
-        return MatrixGameProblem(facts, Payoffs.of((Signs.pack(signs_x.T < 0), Signs.pack(signs_y.T < 0)), population))
+        records = (Signs.pack(signs_x.T < 0), Signs.pack(signs_y.T < 0))  # a bit for each sign, strategies first
+        return MatrixGameProblem(facts, Payoffs.of(records, population))
 
     return Neighbours(build((1.0, -1.0)), build((first, 1.0)))
 
@@ -64,7 +65,7 @@ def regression(other: Row = (1.0, 1.0, -1.0)) -> Neighbours:
     def build(first_row: Row) -> LearningGame:
         features, labels = np.zeros((ROWS, 2)), np.zeros(ROWS)
         features[0], labels[0] = first_row[:2], first_row[2]
-        return LearningGame(facts, features, labels, 1.0, 0.0, Ball(1.0))
+        return LearningGame(facts, features, labels, curvature=1.0, constant=0.0, body=Ball(1.0))
 
     return Neighbours(build((1.0, 1.0, 1.0)), build(other))
 
@@ -102,7 +103,8 @@ OTHER_PROBLEMS: dict[str, tuple[str, Callable[[], Neighbours]]] = {
     "multiplicative_weights": (MOVED, survey),
     "gaussian_marginals": (MOVED, survey),
 }
-# These release one query, and the row moves it as far as its sensitivity allows: no other row can be worse.
+# These release one query, and the row moves it as far as its sensitivity allows: no other row can be worse. For all
+# other methods the row is only the worst that is known.
 ATTAINED = ("noisy_payoffs", "gaussian_marginals")
 WITH_WORST_ROW: tuple[Case, ...] = tuple(
     Case(
@@ -126,7 +128,7 @@ ORDINARY = {
     REGRESSION: ("One row is 1 on D, with the label 1, and 0 on D', as all others are.", partial(regression, ZEROS)),
     MOVED: ("One row of the survey moves to the next cell: one of its two answers changes.", partial(survey, (0, 1))),
 }
-MEASURE_TABLES = ("multiplicative_weights", "gaussian_marginals")
+MEASURE_TABLES = ("multiplicative_weights", "gaussian_marginals")  # to them the ordinary row shows no less
 CASES: tuple[Case, ...] = (
     *WITH_WORST_ROW,
     *(case.ordinary(*ORDINARY[case.canary]) for case in WITH_WORST_ROW if case.name not in MEASURE_TABLES),

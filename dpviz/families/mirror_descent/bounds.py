@@ -116,7 +116,7 @@ def _steps(
     facts: GameFacts, budget: Budget, rounds: int, sampling: planning.Sampling
 ) -> tuple[tuple[theory.Player, ...], list[float], list[float]]:
     """Return the players with a choice, and two step sizes of each: the largest that the budget allows, and the one
-    with the least regret, if the budget were no limit. Both are the latter for a player that pays nothing."""
+    with the least regret if the budget were no limit. A player that pays nothing has this second one twice."""
     draws, share_x, batching = sampling
     players = planning.players(facts, draws)
     row_weights = planning.weights(facts, rounds, batching)
@@ -124,8 +124,8 @@ def _steps(
     caps = planning.private_steps(facts, budget, row_weights, draws, split, "tight", rounds)
     player_caps = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
     unlimited = [planning.regret_step(player.log_vertices, player.spread, rounds) for player in players]
-    # A cap of 0 is that of a player that pays nothing.
-    largest = [cap or step for cap, step in zip(player_caps, unlimited, strict=True)]
+    # `private_steps` returns 0 for a player that pays nothing.
+    largest = [cap if cap > 0 else step for cap, step in zip(player_caps, unlimited, strict=True)]
     return players, largest, unlimited
 
 
@@ -174,7 +174,6 @@ def rows_for_gap(facts: GameFacts, budget: Budget, target: float, draws: plannin
     """
 
     def is_enough(log_rows: float) -> bool:
-        """Return True if the bound with e^log_rows rows is at most the target."""
         return float(bound_over_rows(facts, budget, [math.exp(log_rows)], draws)[0]) <= target
 
     low, high = math.log(2), math.log(1e9)
@@ -196,8 +195,8 @@ def paper_costs(plan: Plan) -> dict[str, float]:
     budget = plan.budget
     assert isinstance(budget, ApproximateDP)
     ranges = [plan.schedule[f"range_{name}"] for name in "xy" if (plan.schedule[f"range_{name}"] > 0).any()]
-    # Events are in the order of release, so the first ones are those of one round: one event for each paying player.
-    draws = [len(inner_events(event)) for event in plan.events[: len(ranges)]]  # of each player, per round
+    # The first events are those of one round: one for each paying player, x before y, with all draws of the player.
+    draws = [len(inner_events(event)) for event in plan.events[: len(ranges)]]
     composed = closed_forms.advanced_epsilon(float(np.max(ranges)), sum(draws) * plan.iterations, budget.delta)
     rho = sum(float(theory.rho_of_draws(etas, count).sum()) for etas, count in zip(ranges, draws, strict=True))
     return {
@@ -233,8 +232,8 @@ class Compared(NamedTuple):
 
 
 def compare(method: AnyAlgorithm, plan: Plan) -> Compared | None:
-    """Compare the plan's split of the budget between the players with others; None where there is nothing to split, or
-    no privacy."""
+    """Compare the plan's split of the budget between the players with the even and the best one; None where there is
+    nothing to split, or no privacy."""
     facts = GameFacts.of(plan.facts)
     if not (isinstance(method, Split) and plan.private and planning.both_pay(facts)):
         return None
@@ -256,7 +255,7 @@ def compare(method: AnyAlgorithm, plan: Plan) -> Compared | None:
 
 
 def _split_term(method: Split, plan: Plan) -> float:
-    """Return the part of the bound on the gap that depends on the split, as in `Compared`."""
+    """Return the part of the bound on the gap that depends on the split, as in `Compared`; both players pay."""
     facts = GameFacts.of(plan.facts)
     players = planning.players(facts)
     if isinstance(method, noisy_gradients.NoisyGradients):

@@ -79,7 +79,7 @@ def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None
     The width is what a certificate with 95 % confidence adds to the gap of the output, on average over its noise.
     chosen : a share to mark; None = no mark.
     """
-    widths, shortening = [], []
+    widths, shortening = [], []  # for each of `CERTIFICATE_SHARES`
     for share in CERTIFICATE_SHARES.tolist():
         event = algorithms.certifying_event(budget.share(share, facts.released))
         widths.append(algorithms.upper_quantile(event, noise_scale(event, facts.gap_change / facts.n)))
@@ -121,14 +121,15 @@ def group_shares(
     rows_per_person : k; budget and costs are those of a person with up to k rows.
     """
     width = 2 * rows_per_person  # by so much a person may change the numbers of rows, in ℓ1
-    # Of a budget in ε the run keeps a twentieth at least. One in another currency has no limit in ε.
-    costs = SHARES_COSTS[0.95 * (budget.total_epsilon or math.inf) > SHARES_COSTS]
+    is_in_epsilon = budget.total_epsilon is not None  # pure ε or (ε, δ), whose amount is ε
+    # Of a budget in ε the run keeps a twentieth at least.
+    costs = SHARES_COSTS[0.95 * budget.amount > SHARES_COSTS] if is_in_epsilon else SHARES_COSTS
     total_rho = budget.about_rho(budget.amount)
-    relative_error = width / (costs * n * smallest)  # Laplace noise of scale b on the counts has the mean size b
-    growth = []  # noise is in proportion to 1/√ρ
+    relative_error = width / (costs * n * smallest)  # the mean size of Laplace noise is its scale, width/ε
+    growth = []  # of the noise, which is in proportion to 1/√ρ
     for cost in costs.tolist():
         # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP.
-        remaining_rho = budget.about_rho(budget.amount - cost) if budget.total_epsilon else total_rho - cost**2 / 2
+        remaining_rho = budget.about_rho(budget.amount - cost) if is_in_epsilon else total_rho - cost**2 / 2
         growth.append(math.sqrt(total_rho / remaining_rho) - 1 if remaining_rho > 0 else math.nan)
     figure = line_figure(
         [
@@ -166,7 +167,8 @@ def rows_for_gap(
     rounds : of the measured methods. labels : measured methods whose medians are drawn, with their styles.
     """
     rows_by_bound = bounds.rows_for_gap(facts, budget, target, draws)
-    rows = np.geomspace(min(100, facts.n), max(10 * facts.n, 2 * (rows_by_bound or 0)), 60)
+    most_rows = max(10 * facts.n, 2 * (rows_by_bound or 0))  # the axis shows the number that the bound needs, if any
+    rows = np.geomspace(min(100, facts.n), most_rows, 60)
     bound = bounds.bound_over_rows(facts, budget, rows.tolist(), draws)
     lines = [Line(rows, bounds.where_useful(bound, facts), "bound, best T", ArmStyle(style.PALETTE["theory"], "dash"))]
     needed: dict[str, float | None] = {"bound, best T": rows_by_bound}
@@ -188,7 +190,9 @@ def rows_for_gap(
     )
     bias = theory.sampling_bias(planning.players(facts, draws))
     obstacle = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
-    counts = [f"{name}: {f'{math.ceil(count):,}' if count else 'not in reach'}" for name, count in needed.items()]
+    counts = []
+    for name, count in needed.items():
+        counts.append(f"{name}: not in reach" if count is None else f"{name}: {math.ceil(count):,}")
     rows_chart = chart(
         figure,
         f"Rows for a gap of {short(target)}",
@@ -199,16 +203,14 @@ def rows_for_gap(
     return rows_chart, needed
 
 
-def paper_beside(
-    facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, share_x: float | None = 0.5, longest: int = 2048
-) -> Chart:
-    """Draw four bounds on the expected gap against the number of rounds T.
+def paper_beside(facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, share_x: float | None = 0.5) -> Chart:
+    """Draw four bounds on the expected gap against the number of rounds T, up to 2,048.
 
     The direct bound (THEORY.md, section 10.1) with all rows in every round and in a single pass; the paper's bound with
     its step sizes, and the part of it that comes from Lemma 4.2. draws : K. share_x : share of player x in the budget
-    for the direct bounds, None = the best. longest : largest T.
+    for the direct bounds, None = the best.
     """
-    grid = np.unique(np.geomspace(2, min(longest, facts.n), 40).round())
+    grid = np.unique(np.geomspace(2, min(2048, facts.n), 40).round())  # a single pass has at most n rounds
     counts = grid.astype(int).tolist()
     _, full = bounds.bound_over_rounds(facts, budget, counts, planning.Sampling(draws, share_x, "full"))
     _, single = bounds.bound_over_rounds(facts, budget, counts, planning.Sampling(draws, share_x, "single"))
@@ -257,7 +259,8 @@ def gradient_bias(measured: SamplingBias, facts: GameFacts, about_draws: str = "
     A further line shows the bias-reduced oracle (Algorithm 2): it has the bias of 2^(M+1) draws, at 2 E 2^N draws on
     average, where N <= M is its random level. about_draws : a sentence for the end of the caption.
     """
-    simplices, draws = (facts.d_x > 1) + (facts.d_y > 1), measured.draws.astype(float)
+    simplices = (facts.d_x > 1) + (facts.d_y > 1)  # players with a choice
+    draws = measured.draws.astype(float)
     lines = []
     if 0 < facts.second_smoothness < math.inf:
         second = 2 * simplices * facts.second_smoothness / draws
@@ -268,8 +271,7 @@ def gradient_bias(measured: SamplingBias, facts: GameFacts, about_draws: str = "
     lines += _measured_line(measured)
     is_power_of_two = (measured.draws >= 2) & (measured.draws & (measured.draws - 1) == 0)
     if is_power_of_two.any() and (measured.mean > ROUNDING).any():
-        sizes = measured.draws[is_power_of_two].tolist()  # K = 2^(M+1)
-        levels = [size.bit_length() - 2 for size in sizes]  # M
+        levels = [size.bit_length() - 2 for size in measured.draws[is_power_of_two].tolist()]  # M, as K = 2^(M+1)
         mean_draws = np.array([2 * theory.mean_batches(level) for level in levels])
         bias = measured.mean[is_power_of_two]
         is_positive = bias > ROUNDING
@@ -320,7 +322,7 @@ def tails(draws: Sequence[int]) -> Chart:
     excess = np.linspace(0.01, 1.0, 200)
     colors = (style.PALETTE["private"], style.PALETTE["second"], style.PALETTE["spent"], style.PALETTE["theory"])
     lines = []
-    for color, size in zip(colors, draws, strict=False):
+    for color, size in zip(colors, draws, strict=False):  # there may be fewer draws than colors
         exact, bound = sampling_bias.tail(size, excess)
         # A log axis would be squeezed by smaller probabilities.
         is_visible, is_bound_visible = exact > RARE, bound > RARE

@@ -59,15 +59,16 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
         if not isinstance(arm.algorithm, VertexSampling) or arm.label not in plans:
             continue
         plan = plans[arm.label]
-        bound = bounds.gap_bound(arm.algorithm, plan)
-        if bound is not None and isinstance(plan.facts, GameFacts):
-            useful, limit_clause = bounds.where_useful(bound, plan.facts), plan.facts.cannot_exceed
-            any_one_player |= plan.facts.d_y == 1
-            if np.isnan(useful[-1]):
-                useless.append(arm.label)
-                continue
+        bound, facts = bounds.gap_bound(arm.algorithm, plan), GameFacts.of(plan.facts)
+        if bound is None:
+            continue
+        useful, limit_clause = bounds.where_useful(bound, facts), facts.cannot_exceed  # the clause is the same for all
+        any_one_player |= facts.d_y == 1
+        if np.isnan(useful[-1]):
+            useless.append(arm.label)
+        else:
             lines.append(Line(np.arange(len(bound)), useful, arm.label, styles[arm.label]))
-            any_single_pass |= plan.rows[0] < plan.facts.n
+            any_single_pass |= plan.rows[0] < facts.n
     says_nothing = f"{', '.join(useless)}: the bound says nothing, {limit_clause}"
     notes = ["single pass: bound for the population"] if any_single_pass else []
     figure = line_figure(
@@ -111,7 +112,7 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
         return line_figure([], Axes("Steps T", title, log_y=True), if_empty=without)
 
     paying = tuple(player for player in planning.players(facts, draws) if player.oscillation > 0)
-    split = tuple(share for share in planning.shares(facts, share_x, draws, budget.pure) if share)
+    split = tuple(share for share in planning.shares(facts, share_x, draws, budget.pure) if share)  # of `paying`
     theory_batching: theory.Batching = "full_batch" if batching == "full" else "single_pass"
     best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, theory_batching)
     longest = min(facts.n, LONGEST, max(1024, round(4 * best.rounds)))  # far enough to show the rise after the minimum
@@ -130,7 +131,7 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
     marked = {
         name: (count, color)
         for name, (count, color) in special_rounds.items()
-        if bound_at.get(count, math.nan) > 0  # not if the bound says nothing there, which is NaN
+        if bound_at.get(count, math.nan) > 0  # not where the bound says nothing (NaN), nor beyond the axis
     }
     says_nothing = f"the bound says nothing: {facts.cannot_exceed}"
     notes = []
@@ -178,7 +179,7 @@ def accounting_gain(epsilons: Mapping[str, float], about_draws: str = "") -> Cha
     }
     frame = style.layout(Axes("ε of the same draws", ""), height=style.ALONE) | {"hovermode": "closest"}
     frame["yaxis"] |= {"type": "category", "autorange": "reversed", "automargin": True}
-    # Room for the text at the end of the longest bar; the range is not empty if all are 0.
+    # 12 % more: room for the text at the end of the longest bar; 1e-9, as a range must not be empty if all are 0.
     frame["xaxis"] |= {"range": [0.0, 1.12 * float(values.max(initial=1e-9))]}
     return chart(
         go.Figure({"data": [bars], "layout": frame}),
@@ -193,7 +194,7 @@ def rho_by_position(plan: Plan, label: str = "") -> Chart:
 
     Round t reads block t after its draws, so a row only pays for the draws of later rounds. label : of the method.
     """
-    spent = plan.spent("rho")
+    spent = plan.spent("rho")  # (T+1,) by the draws of the first 0, 1, …, T rounds
     paid, rounds = spent[-1] - spent[1:], plan.iterations
     line = Line(np.arange(1, rounds + 1), paid, "ρ paid", ArmStyle(style.PALETTE["spent"], "solid"))
     figure = line_figure(
@@ -280,7 +281,7 @@ def strategies(
         traces.append(layer(weights[:, vertex], plain(vertex_name), color, pattern))
     others = weights.shape[1] - len(heaviest)
     if others:
-        other_weight = np.maximum(weights.sum(axis=1) - weights[:, heaviest].sum(axis=1), 0.0)
+        other_weight = np.maximum(weights.sum(axis=1) - weights[:, heaviest].sum(axis=1), 0.0)  # in spite of rounding
         traces.append(layer(other_weight, f"{others:,} other{'s' if others > 1 else ''}", style.GREY, ""))
     # The layout counts three entries to a line of the legend. That is right for short names; long ones take one line
     # each, or two.
@@ -300,7 +301,7 @@ def mixtures(trace: Trace, styles: Mapping[str, ArmStyle], height: int, privacy:
     for label, arm_trace in trace.lanes.items():
         for player, width in (("x", 2.0), ("y", 1.0)):
             if player in arm_trace.output and arm_trace.output[player].shape[1] > 1:
-                descending = np.sort(arm_trace.output[player], axis=1)[:, ::-1]
+                descending = np.sort(arm_trace.output[player], axis=1)[:, ::-1]  # (R, d)
                 weights = np.median(descending, axis=0)
                 weights = weights[weights >= 0.1 / len(weights)]
                 line = Line(np.arange(1, len(weights) + 1), weights, label, styles[label], width=width, value=False)
@@ -331,18 +332,20 @@ def _lines(text: str) -> list[str]:
     return textwrap.wrap(text, _LINE, max_lines=2, placeholder="…") or [text]
 
 
-def marginals(
-    cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limit: int = 40, caption: str = ""
-) -> Chart:
+_OUTSTANDING = 40  # cells with the largest errors that stand out in `marginals`
+
+
+def marginals(cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, caption: str = "") -> Chart:
     """Draw the synthetic against the true share of rows in every cell of the marginal tables, with the diagonal.
 
-    The `limit` cells with the largest errors stand out and are named. Of many cells, the 1,000 with the largest errors
-    are drawn. cells : names. truth, answers : (q,) true and synthetic shares.
+    Of many cells, the MAX_POINTS with the largest errors are drawn. cells : names, for the hover texts.
+    truth, answers : (q,) true and synthetic shares.
     """
     worst_first = np.argsort(-np.abs(answers - truth), kind="stable")[:MAX_POINTS]
+    outstanding, others = worst_first[:_OUTSTANDING], worst_first[_OUTSTANDING:]
     series = (
-        (worst_first[limit:], "other cells", style.GREY, "circle", 5),
-        (worst_first[:limit], f"{min(limit, len(worst_first))} largest errors", style.PALETTE["spent"], "diamond", 8),
+        (others, "other cells", style.GREY, "circle", 5),
+        (outstanding, f"{len(outstanding)} largest errors", style.PALETTE["spent"], "diamond", 8),
     )
     diagonal = np.array([0.0, float(max(truth.max(), answers.max()))], dtype=np.float32)
     traces: list[dict[str, Any]] = [

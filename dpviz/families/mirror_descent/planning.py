@@ -12,7 +12,7 @@ from dpviz.families.mirror_descent import rates, theory
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import ApproximateDP, Budget
-from dpviz.privacy.events import Event, ExpMech, Repeat
+from dpviz.privacy.events import Event, ExpMech, Laplace, Repeat
 from dpviz.privacy.ledger import Filter
 from dpviz.problems.base import Memory
 from dpviz.problems.games.games import Game, GameFacts
@@ -185,7 +185,7 @@ def private_steps(
     accounting: Accounting,
     rounds: int,
 ) -> tuple[float, float]:
-    """Return the largest step sizes (τ_x, τ_y) that the budget allows; 0 for a player that pays nothing.
+    """Return the largest step sizes (τ_x, τ_y) that the budget allows; 0 for a player whose share is 0.
 
     row_weights : (T,) as of `weights`. draws : per round. split : shares of x and of y in the budget.
     accounting : "tight" takes the bounded range 2 osc τ w of every draw, with osc the oscillation of the player's
@@ -193,33 +193,31 @@ def private_steps(
     Proposition 4.1: advanced composition of T (K_x + K_y) draws, with the oscillation 2 L₀ and the same step size for
     both players, at most √(ℓ/T)/L₀, ℓ = ln d_x + ln d_y.
     """
-    oscillations, (draws_x, draws_y) = (facts.oscillation_x, facts.oscillation_y), per_player(draws)
+    (share_x, share_y), (draws_x, draws_y) = split, per_player(draws)
     if accounting == "paper":
         remaining = stated_for_approximate(budget, "The paper's composition", facts)
         epsilon, delta = remaining.epsilon, remaining.delta
         log_vertices = facts.log_vertices
-        if split[0]:
+        if share_x:
             batch = facts.n // rounds or facts.n / rounds  # with all rows in every round, T may exceed n
-            mean_draws = (draws_x + draws_y) / 2 if split[1] else draws_x
+            mean_draws = (draws_x + draws_y) / 2 if share_y else draws_x
             cap = rates.tau_paper(rounds, batch, epsilon, delta, facts.lipschitz, mean_draws)
         else:  # synthetic data: only y pays (Theorem G.1)
             cap = rates.tau_paper_synthetic(rounds, facts.n, epsilon, delta, draws_y)
             log_vertices = math.log(facts.d_y)
         tau = min(float(cap), math.sqrt(log_vertices / rounds) / facts.lipschitz)
-        return tuple(tau if share else 0.0 for share in split)  # type: ignore[return-value]
+        return (tau if share_x else 0.0), (tau if share_y else 0.0)
 
     paid_weights = row_weights[row_weights > 0]
-    paying = [(share, times) for share, times in zip(split, (draws_x, draws_y), strict=True) if share]
-    # The cost K η² of a player's draws is in proportion to its share φ, so η to √(φ/K); the budget decides the multiple
-    # of these ranges.
-    unit_ranges = np.concatenate([2 * math.sqrt(share / times) * paid_weights for share, times in paying])
+    paying = [(share, times) for share, times in ((share_x, draws_x), (share_y, draws_y)) if share]
+    # The cost K η² of a player's draws is in proportion to its share φ, so η to √(φ/K): η = 2 s √(φ/K) w, where the
+    # budget decides the multiple s. As η = 2 osc τ w, too, the step size is τ = s √(φ/K)/osc.
+    unit_ranges = np.concatenate([2 * math.sqrt(share / times) * paid_weights for share, times in paying])  # at s = 1
     repetitions = np.repeat([float(times) for _, times in paying], len(paid_weights))
     multiple = calibration.calibrate_selections(budget, unit_ranges, repetitions, facts.released)
-    steps = [
-        multiple * math.sqrt(share / times) / osc if share else 0.0
-        for share, times, osc in zip(split, (draws_x, draws_y), oscillations, strict=True)
-    ]
-    return steps[0], steps[1]
+    step_x = multiple * math.sqrt(share_x / draws_x) / facts.oscillation_x if share_x else 0.0
+    step_y = multiple * math.sqrt(share_y / draws_y) / facts.oscillation_y if share_y else 0.0
+    return step_x, step_y
 
 
 def regret_step(log_vertices: float, spread: float, rounds: int) -> float:
@@ -238,7 +236,7 @@ def bold_step(log_vertices: float, spread: float, rounds: int) -> float:
 def free_step(facts: GameFacts, rounds: int, player: int) -> float:
     """Return the step size of a player (0: x, 1: y) that privacy does not limit: `bold_step`; 1 for a player without a
     choice, where it does not matter."""
-    d, spread = ((facts.d_x, facts.range_x), (facts.d_y, facts.range_y))[player]
+    d, spread = (facts.d_x, facts.range_x) if player == 0 else (facts.d_y, facts.range_y)
     return bold_step(math.log(d), spread, rounds) if d > 1 and spread > 0 else 1.0
 
 
@@ -265,6 +263,13 @@ def round_events(ranges: tuple[Floats, Floats], draws: Draws) -> tuple[tuple[Eve
     return tuple(events), np.array(rounds, dtype=int)
 
 
+def open_events(facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
+    """Return the events of a run without privacy, and the round of each: in every round each player with a choice
+    releases its strategy. Laplace noise with ε = ∞ is no noise."""
+    releases_per_round = sum(d > 1 for d in (facts.d_x, facts.d_y))
+    return (Laplace(math.inf),) * (releases_per_round * rounds), np.repeat(np.arange(1, rounds + 1), releases_per_round)
+
+
 def ranges(plan: Plan) -> dict[str, np.ndarray]:
     """Return, for each player ("x", "y") that draws privately in some round, (T,) the bounded range η of each round's
     draws."""
@@ -283,13 +288,13 @@ def draw_noise(plan: Plan) -> dict[str, np.ndarray]:
     """
     facts, gradients_before = GameFacts.of(plan.facts), np.arange(plan.iterations)
     is_paid = {name: etas > 0 for name, etas in ranges(plan).items()}
-    if isinstance(plan.terms, Filter):  # ranges are not in the schedule; all rounds but the first are paid
+    if isinstance(plan.terms, Filter):  # bias-reduced oracle: no ranges; all rounds but the first are paid
         is_paid = {name: gradients_before > 0 for name in plan.terms.allowed}
     noise = {}
     for name, paid_rounds in is_paid.items():
-        if f"step_size_{name}" in plan.schedule:
+        if f"step_size_{name}" in plan.schedule:  # mirror descent
             scale = 1 / (plan.schedule[f"step_size_{name}"] * np.maximum(gradients_before, 1))
-        else:
+        else:  # best responses
             change = 2 * (facts.oscillation_x if name == "x" else facts.oscillation_y) / facts.n
             scale = change / np.where(paid_rounds, plan.schedule[f"range_{name}"], math.inf)
         noise[name] = np.where(paid_rounds, GUMBEL * scale, 0.0)

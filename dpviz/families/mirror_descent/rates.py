@@ -189,6 +189,7 @@ class Sizes:
 def settings(sizes: Sizes) -> tuple[Setting, ...]:
     """Return all rows of the paper's Table 1, in its order, whose smoothness assumption holds, and the lower bound."""
     second_order = sizes.curvature < math.inf
+    # What Theorem 4.1 asks of L2 for its row "quadratic".
     nearly_quadratic = sizes.curvature <= (sizes.lipschitz + sizes.smoothness) * math.sqrt(sizes.a)
     rows = [sampling_setting(sizes, "bilinear")] if nearly_quadratic else []
     rows += [sampling_setting(sizes, "second_order")] if second_order else []
@@ -307,13 +308,12 @@ def anytime_setting(sizes: Sizes, result: Literal["anytime_second_order", "anyti
     """
     ell, odds, signal = sizes.log_vertices, sizes.log_odds, sizes.n * sizes.epsilon
     if result == "anytime_second_order":
-        best_rounds, private_rate = signal / (ell * math.sqrt(odds)), ell * odds**0.25 / math.sqrt(signal)
-    else:
-        best_rounds, private_rate = (signal**2 / (ell * odds)) ** 0.4, ell**0.7 * odds**0.2 / signal**0.4
-    rounds = min(sizes.n, _count(best_rounds, minimum=2))
-    if result == "anytime_second_order":
+        private_rate = ell * odds**0.25 / math.sqrt(signal)
+        rounds = min(sizes.n, _count(signal / (ell * math.sqrt(odds)), minimum=2))
         draws, refresh = _count(math.sqrt(ell * rounds)), _count(math.sqrt(rounds / ell) / 4)
     else:
+        private_rate = ell**0.7 * odds**0.2 / signal**0.4
+        rounds = min(sizes.n, _count((signal**2 / (ell * odds)) ** 0.4, minimum=2))
         draws, refresh = _count(rounds / ell), _count(math.sqrt(rounds) / ell)
     batch, output_draws = sizes.n // rounds, _count(math.sqrt(rounds / ell))
     total_draws = anytime_draws(rounds, draws, refresh, output_draws)
@@ -323,10 +323,10 @@ def anytime_setting(sizes: Sizes, result: Literal["anytime_second_order", "anyti
         "Theorem 5.1" + (", first order" if result == "anytime_first_order" else ""),
         _statistical_rate(sizes),
         private_rate,
-        rounds,
-        draws,
-        batch,
-        min(math.sqrt(ell / rounds) / sizes.lipschitz, cap),
+        rounds=rounds,
+        draws=draws,
+        batch=batch,
+        step_size=min(math.sqrt(ell / rounds) / sizes.lipschitz, cap),
         refresh=refresh,
         output_draws=output_draws,
     )

@@ -94,16 +94,13 @@ def measure_spread(
     not depend on x. draws, repetitions, rows : as in `measure_game`.
     """
     facts, source, (x, y) = game.facts, _public_draws(seed), strategies
-    exact_gradient = game.gradients(x[None], y[None], rows)[0][0]
-    with np.errstate(divide="ignore"):  # vertices of weight 0 are never drawn
-        log_weights = np.log(x)[None]
+    exact_gradient = game.gradients(x[None], y[None], rows)[0][0]  # (d_x,) of x
     means, errors = [], []
     for size in draws:
         squares = np.empty(repetitions)
         for block in _blocks(repetitions, max(size, facts.d)):
             count = block.stop - block.start
-            averages = frequencies(source.sample(log_weights, count * size).reshape(count, size), facts.d_x)
-            gradients, _ = game.gradients(averages, np.repeat(y[None], count, axis=0), rows)
+            gradients, _ = game.gradients(_averages(source, x, size, count), np.repeat(y[None], count, axis=0), rows)
             squares[block] = np.abs(gradients - exact_gradient).max(axis=1) ** 2
         means.append(squares.mean())
         errors.append(squares.std(ddof=1) / np.sqrt(repetitions))
@@ -141,20 +138,22 @@ def _mean_deviation(
     exact_gradient : (d_x + d_y,) ∇F(x, y), both players' parts. size : K.
     """
     total, squares = np.zeros_like(exact_gradient), np.zeros_like(exact_gradient)
-    with np.errstate(divide="ignore"):  # vertices of weight 0 are never drawn
-        log_weights = [np.log(strategy)[None] for strategy in strategies]
     for block in _blocks(repetitions, max(size, len(exact_gradient))):
         count = block.stop - block.start
-        x, y = (
-            frequencies(source.sample(weights, count * size).reshape(count, size), weights.shape[1])
-            for weights in log_weights
-        )
+        x, y = (_averages(source, strategy, size, count) for strategy in strategies)
         deviation = np.concatenate(game.gradients(x, y, rows), axis=1) - exact_gradient
         total += deviation.sum(axis=0)
         squares += (deviation**2).sum(axis=0)
     mean = total / repetitions
     variance = np.maximum(squares - repetitions * mean**2, 0.0) / (repetitions - 1)
     return mean, np.sqrt(variance / repetitions)
+
+
+def _averages(source: Mechanisms, strategy: np.ndarray, size: int, count: int) -> np.ndarray:
+    """Draw (count, d) averages of K = `size` vertices each from a mixed strategy (d,)."""
+    with np.errstate(divide="ignore"):  # vertices of weight 0 are never drawn
+        log_weights = np.log(strategy)[None]
+    return frequencies(source.sample(log_weights, count * size).reshape(count, size), len(strategy))
 
 
 def _public_draws(seed: int) -> Mechanisms:

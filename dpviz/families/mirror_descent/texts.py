@@ -61,8 +61,8 @@ def constants(
     """Return sentences on the constants on which the guarantee rests, and on missing values.
 
     things : the constants that the problem has, as keys of `DECLARED`. bought : those that were released with a part of
-    the budget. taken : those that were read from the data in part, so that they are not declared. missing : treatment
-    of missing values in an upload, "fill" or "drop"; empty if the data are no upload.
+    the budget. taken : those that were read from the data in part, so that no sentence calls them declared. missing :
+    treatment of missing values in an upload, "fill" or "drop"; empty if the data are no upload.
     """
     declared = [DECLARED[thing] for thing in things if thing not in bought and thing not in taken]
     if missing != "drop":  # the number of rows is not declared if rows with missing values are dropped
@@ -98,6 +98,7 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
     errors = _list([_two_digits(expectation.medians[label]) for label in best], "and")
     they_are = "It is" if len(best) == 1 else "They are"
     suggestion = "" if set(best) & set(chosen) else f" {they_are} not chosen: add {best[0]} under “Methods”."
+    source = "On generated data, medians at default settings, interpolated to your rows, budget, strategies and rounds."
     if not expectation.inside:
         return (
             "Your size, settings or data differ from all that was measured: compare the methods. On the nearest "
@@ -105,9 +106,7 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
         )
     if best[0] in expectation.useless:
         return (
-            f"Expect no method to do better than not playing here ({uniform}): more rows or budget are needed. On "
-            "generated data, medians at default settings, interpolated to your rows, budget, strategies and "
-            "rounds."
+            f"Expect no method to do better than not playing here ({uniform}): more rows or budget are needed. {source}"
         )
     sentences = [f"Prefer {_list(best, 'or')}: expect an error of about {errors}.{suggestion}"]
     if OWN in chosen and OWN in expectation.medians and OWN not in best:
@@ -115,10 +114,7 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
     useless = [label for label in expectation.useless if label in chosen]
     if useless:
         sentences.append(f"No better than not playing ({uniform}): {', '.join(useless)}.")
-    sentences.append(
-        "On generated data, medians at default settings, interpolated to your rows, budget, strategies and rounds."
-    )
-    return " ".join(sentences)
+    return " ".join([*sentences, source])
 
 
 def _list(items: Sequence[str], conjunction: str) -> str:
@@ -162,8 +158,8 @@ def certified(label: str, bound: float, added: float) -> str:
 
 
 def _two_digits(error: float) -> str:
-    """Return an expected error in two digits; "0" for one that was measured as 0, which counts as `SMALLEST`."""
-    return short(error, 2) if error > 2 * SMALLEST else "0"  # 2: interpolation may round it up
+    """Return an expected error in two digits; "0" for one that was measured as 0, for which `advice` has SMALLEST."""
+    return short(error, 2) if error > 2 * SMALLEST else "0"  # 2: interpolation may round SMALLEST up
 
 
 FEW = 0.05  # predictions count as nearly all alike if a smaller share of the rows has the rarer one
@@ -186,7 +182,7 @@ def worst(
     weighed : (G,) losses in the game, a mean times the group's true share over its share in the game. counts : (G,)
     rows in the data. shares : (G,) in the game.
     """
-    highest, in_game = int(np.nanargmax(means)), int(np.argmax(weighed))
+    highest, in_game = int(np.nanargmax(means)), int(np.argmax(weighed))  # indices of groups
     text = (
         f"**{groups[highest]}** is worst off with {label}: of all groups it has the highest mean loss, "
         f"{short(means[highest])} ({_rows(int(counts[highest]))})."
@@ -205,15 +201,15 @@ def worst(
 
 
 def shares_differ(groups: Sequence[str], counts: np.ndarray, shares: np.ndarray, tolerance: float) -> str:
-    """Return sentences that name the groups whose share of the rows is wrong in the game; empty if there are none.
+    """Return sentences that name the groups with rows whose share is wrong in the game; empty if there are none.
 
     counts : (G,) rows in the file. shares : (G,) in the game. tolerance : a share is wrong if its ratio to the true one
     differs from 1 by more than this.
     """
     comparisons = [
         f"{name} {short(share)} against {short(true_share)}"
-        for name, share, true_share, count in zip(groups, shares, counts / counts.sum(), counts, strict=True)
-        if count and abs(share / true_share - 1) > tolerance
+        for name, share, true_share in zip(groups, shares, counts / counts.sum(), strict=True)
+        if true_share > 0 and abs(share / true_share - 1) > tolerance
     ]
     if not comparisons:
         return ""
@@ -267,16 +263,18 @@ def guessing(label: str, model: Rates, guess: Rates, rows: int) -> str:
         """Return the rate of all rows, the last column of (R, G + 1) rates: its median over the R runs."""
         return float(np.median(rates[:, -1]))
 
+    # `selection` is the rate of yes. That of the guess is 0 or 1, as it is the same for all rows.
     error, selected = over_all_rows(model.error), over_all_rows(model.selection)
-    # The guess is the same for all rows, so its rate of yes is 0 or 1.
     guess_error, guess_selected = over_all_rows(guess.error), over_all_rows(guess.selection)
     standard_error = math.sqrt(guess_error * (1 - guess_error) / rows)  # of the guess's error
-    is_useless, is_constant = error > guess_error - standard_error, min(selected, 1 - selected) < FEW
+    is_useless = error > guess_error - standard_error
+    is_constant = min(selected, 1 - selected) < FEW
     if not (is_useless or is_constant):
         return ""
     guess_text = f"always guessing {'yes' if guess_selected else 'no'}, as the majority is"
     numbers = {"error": short(100 * error), "guessed": guess_text, "wrong": short(100 * guess_error)}
-    sentences = [phrase("guessing", label=label, useless=": it is no better" * is_useless, **numbers)]
+    no_better = ": it is no better" if is_useless else ""
+    sentences = [phrase("guessing", label=label, useless=no_better, **numbers)]
     if is_constant:
         sentences.append(
             f"It predicts yes for {short(100 * selected)} % of all rows: selection and true-positive rates near "

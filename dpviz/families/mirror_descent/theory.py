@@ -73,8 +73,8 @@ def squared_weights(rounds: ArrayLike, n: int, batching: Batching) -> Floats:
     rounds = np.asarray(rounds, float)
     if batching == "full_batch":
         return np.asarray(sum_of_squares(rounds) / n**2)
-    with np.errstate(divide="ignore", invalid="ignore"):  # B = 0 if T > n; `where` replaces a single round's value
-        return np.where(rounds > 1, (rounds - 1) / np.floor(n / rounds) ** 2, 0.0)
+    with np.errstate(divide="ignore"):  # B = 0 if T > n
+        return np.asarray((rounds - 1) / np.floor(n / rounds) ** 2)
 
 
 def rho_of_draws(ranges: ArrayLike, draws: ArrayLike = 1, tight: bool = False) -> Floats:
@@ -159,9 +159,9 @@ def bias_reduced_draws_bound(stop: int) -> int:
 # and L2. The bounds are those of section 5, item 6.
 
 
-def maurey_value(smoothness: float, draws: ArrayLike, simplices: int = 1) -> Floats:
-    """Return the bound 2 s L1/K on the bias of a value, |E h(x̂) - h(x)|, if x is in a product of s simplices."""
-    return np.asarray(2 * simplices * smoothness / np.asarray(draws, float))
+def maurey_value(smoothness: float, draws: ArrayLike) -> Floats:
+    """Return the bound 2 L1/K on the bias of a value, |E h(x̂) - h(x)|."""
+    return np.asarray(2 * smoothness / np.asarray(draws, float))
 
 
 def maurey_cross_term(smoothness: float, draws: ArrayLike, squared_norm: ArrayLike = 0.0) -> Floats:

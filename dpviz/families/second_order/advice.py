@@ -23,9 +23,15 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace, last_numbers
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.methods import algorithms, trust_region
-from dpviz.families.second_order.methods.algorithms import EVEN, HESSIAN_LIMITS, Descent, NonconvexMethod
-from dpviz.families.second_order.methods.trust_region import TrustRegion
+from dpviz.families.second_order.methods.algorithms import (
+    CERTIFICATE_FAILURE,
+    EVEN,
+    HESSIAN_LIMITS,
+    LANCZOS_FAILURE,
+    Descent,
+    NonconvexMethod,
+)
+from dpviz.families.second_order.methods.trust_region import LineSearch, TrustRegion
 from dpviz.families.second_order.theory import Analysis, Guarantee, Light, Stopping
 from dpviz.numbers import short_up
 from dpviz.privacy import events, ledger
@@ -33,7 +39,7 @@ from dpviz.privacy.accounting import accountants, currencies
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
-from dpviz.problems.nonconvex import nonconvex, nonconvex_risk
+from dpviz.problems.nonconvex import nonconvex
 from dpviz.problems.nonconvex.nonconvex_risk import Assumed, NonconvexFacts
 
 UNDERESTIMATE = 1e-3  # probability that a released gap is below the true one
@@ -96,15 +102,14 @@ class Forecast:
 
 def forecasts(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tuple[Forecast, ...]]:
     """Return by label the forecasts of all phases of every private method of an experiment. plans : by label."""
-    forecasts_by_label = {}
-    for arm in experiment.arms:
-        plan, method = plans[arm.label], arm.algorithm
-        if plan.private and isinstance(method, algorithms.NonconvexMethod):
-            forecasts_by_label[arm.label] = phases(arm.label, method, plan)
-    return forecasts_by_label
+    return {
+        arm.label: phases(arm.label, arm.algorithm, plans[arm.label])
+        for arm in experiment.arms
+        if plans[arm.label].private and isinstance(arm.algorithm, NonconvexMethod)
+    }
 
 
-def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
+def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
     """Return the forecasts of all phases of one private method's plan."""
     facts = NonconvexFacts.of(plan.facts)
     analysis = method.analysis(facts)
@@ -113,16 +118,15 @@ def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[
     # A plan has one phase with all the iterations that the analysis asks for, so that it alone suffices; it has none if
     # the setting "Steps at most" cut it short.
     is_cut_short = max(stopping.iterations for stopping in stoppings) < plan.resolved["iterations_by_theory"]
-    blind = isinstance(method, algorithms.Descent) and method.curvature == "never"
-    theorem_applies = isinstance(method, algorithms.Descent) and not (is_cut_short or blind) and all_rows
+    blind = isinstance(method, Descent) and method.curvature == "never"
+    theorem_applies = isinstance(method, Descent) and not (is_cut_short or blind) and all_rows
     noise_factor = min(stopping.green_at for stopping in stoppings)
     forecasts_of_phases = []
     for number, stopping in enumerate(stoppings, 1):
         needed = published = None
         if theorem_applies and number == len(stoppings):  # it promises a solution by the end of the last phase
             if not facts.assumed:
-                row_factor = guarantee(analysis, stopping, method, plan).factor
-                needed = facts.n * row_factor
+                needed = facts.n * guarantee(analysis, stopping, method, plan).factor
             rho = float(plan.spent("rho")[-1])
             published = theory.published_rows(facts.d, rho, stopping.gradient_tolerance, stopping.curvature_tolerance)
         forecast = Forecast(
@@ -143,16 +147,18 @@ def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[
     return tuple(forecasts_of_phases)
 
 
-def guarantee(analysis: Analysis, stopping: Stopping, method: algorithms.NonconvexMethod, plan: Plan) -> Guarantee:
+def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, plan: Plan) -> Guarantee:
     """Return the errors of a plan's releases against those that the theorem allows.
 
     stopping : noise of the last phase, which has the most of it; it is counted in all iterations. The probability that
-    noise is too large is FAILURE less those of everything else that may fail.
+    noise is too large is FAILURE less those of everything else that may fail: certificates, tests of Hessians through
+    products, and a gap that was released before the run.
     """
-    facts = NonconvexFacts.of(plan.facts)
-    failure = FAILURE - algorithms.CERTIFICATE_FAILURE * ("certificate" in plan.noise)
-    failure -= algorithms.LANCZOS_FAILURE * ("hessian_products" in plan.resolved) + UNDERESTIMATE * bool(facts.released)
-    searching = method.searching_noise(plan) if isinstance(method, trust_region.LineSearch) else None
+    certificates = CERTIFICATE_FAILURE if "certificate" in plan.noise else 0.0
+    products = LANCZOS_FAILURE if "hessian_products" in plan.resolved else 0.0
+    gap = UNDERESTIMATE if NonconvexFacts.of(plan.facts).released else 0.0
+    failure = FAILURE - certificates - (products + gap)
+    searching = method.searching_noise(plan) if isinstance(method, LineSearch) else None
     return theory.guarantee(analysis, stopping, failure, plan.iterations, searching)
 
 
@@ -177,22 +183,23 @@ def budget_for(plan: Plan, factor: float) -> str:
     with several rows."""
     if plan.person is not None and plan.budget.currency is None:
         return ""  # the (ε, δ) of a row does not follow from what its releases cost a person
-    plan = plan.statement
+    plan = plan.statement  # in which budget and costs are those of a person, if a person may have several rows
     if isinstance(plan.terms, Filter):
         currency, total = plan.terms.currency, plan.terms.cap
     else:
         currency, total = "mu", accountants.total(plan.events, "mu")
     unit, control = currencies.UNITS[currency], plan.budget.controls()[0]  # the first control is of the amount
     larger_total = total * factor ** (2 / unit.power)  # ρ and μ² go with 1/noise²
-    needed = plan.budget.spent((unit.stated(larger_total),), plan.facts.released)
+    one_release = unit.stated(larger_total)  # that costs as much as the run
+    needed = plan.budget.spent((one_release,), plan.facts.released)
     assert control.high is not None
     return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""
 
 
-def waiting_by_rows(forecast: Forecast, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """Return numbers of rows (k,), from 1/reach to reach times the present one, and the waiting time W (k,) with each
-    at the same budget, as noise falls with 1/n."""
-    factors = np.geomspace(1 / reach, reach, points)
+def waiting_by_rows(forecast: Forecast, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Return numbers of rows (k,), from 1/100 to 100 times the present one, and the waiting time W (k,) with each at
+    the same budget, as noise falls with 1/n."""
+    factors = np.geomspace(1 / 100, 100, points)
     times = [forecast.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
     return forecast.rows * factors, np.array(times)
 
@@ -221,7 +228,7 @@ def finish(trace: Trace, arm: Arm, plan: Plan) -> Finish | None:
     arm_trace = trace.lanes[arm.label]
     if not arm_trace.status or not len(arm_trace.stopped_at):
         return None
-    has_converged = np.array([status == "converged" for status in arm_trace.status])
+    has_converged = np.array([status == "converged" for status in arm_trace.status])  # (R,)
     steps = arm_trace.stopped_at[has_converged]
     targets_met = within(trace, arm, plan)
     solved = None
@@ -240,9 +247,10 @@ def within(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.ndarray] 
     """Return two arrays (R,) bool: True for a run at whose last point the exact gradient meets its target, and the same
     for the exact curvature. None where they may not be shown, as they read raw data, or were not computed."""
     method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
-    assert isinstance(method, algorithms.NonconvexMethod)
-    gradient = last_numbers(trace.lanes[arm.label].series("gradient_norm", gaps=True)[1])
-    curvature = last_numbers(trace.lanes[arm.label].series("smallest_eigenvalue", gaps=True)[1])
+    assert isinstance(method, NonconvexMethod)
+    _, gradient_norms = trace.lanes[arm.label].series("gradient_norm", gaps=True)  # (k, R) at the records, with NaN
+    _, eigenvalues = trace.lanes[arm.label].series("smallest_eigenvalue", gaps=True)
+    gradient, curvature = last_numbers(gradient_norms), last_numbers(eigenvalues)  # (R,) the last that are not NaN
     if not len(gradient) or not len(curvature) or np.isnan(curvature).any():
         return None
     analysis = method.analysis(facts)
@@ -267,7 +275,7 @@ class Split(NamedTuple):
     """
 
     share: float
-    stopping: theory.Stopping
+    stopping: Stopping
     needed: float | None
 
 
@@ -284,7 +292,7 @@ class Compared(NamedTuple):
     splits: Mapping[str, Split]
     phase: str
     rows: int | None
-    assumed: tuple[nonconvex_risk.Assumed, ...]
+    assumed: tuple[Assumed, ...]
     curve: np.ndarray
     green: np.ndarray
     proven: np.ndarray | None
@@ -293,7 +301,7 @@ class Compared(NamedTuple):
 def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
     """Compare a plan's split of the budget between gradients and Hessians with others; return None where no Hessian is
     released, or without privacy."""
-    facts = nonconvex_risk.NonconvexFacts.of(plan.facts)
+    facts = NonconvexFacts.of(plan.facts)
     if not (plan.private and isinstance(method, Descent | TrustRegion) and "hessian" in plan.noise):
         return None
     forecast, analysis = best(phases(label, method, plan)), method.analysis(facts)
@@ -306,11 +314,10 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
         return guarantee(analysis, with_share(stopping, current, share), method, plan).factor
 
     shares = {YOURS: current, EVENLY: EVEN, SOONEST: soonest_green(stopping, current)}
-    if forecast.needed is not None:
-        shares[PROVEN] = soonest_proven(guarantee(analysis, stopping, method, plan), current)
     green = [with_share(stopping, current, share).recognised_at for share in CURVE.tolist()]
     proven = None
     if forecast.needed is not None:
+        shares[PROVEN] = soonest_proven(guarantee(analysis, stopping, method, plan), current)
         proven = np.array([needed(share) for share in CURVE.tolist()], dtype=float)
     return Compared(
         splits={
@@ -330,13 +337,13 @@ def share_of(plan: Plan) -> float:
 
     A release with the sensitivity Δ and noise of the scale σ costs ρ = (Δ/σ)²/2.
     """
-    facts = nonconvex_risk.NonconvexFacts.of(plan.facts)
+    facts = NonconvexFacts.of(plan.facts)
     changes = planning.changes(facts)
     costs = {purpose: (changes[purpose] / plan.noise[purpose][0]) ** 2 for purpose in changes if purpose in plan.noise}
     return float(1 - costs["gradient"] / sum(costs.values()))
 
 
-def with_share(stopping: theory.Stopping, current: float, share: float) -> theory.Stopping:
+def with_share(stopping: Stopping, current: float, share: float) -> Stopping:
     """Return the forecast of the stopping test with the noise that it has if the share of the Hessians changes from
     `current` to `share`: noise goes with the root of 1/share."""
     return replace(
@@ -346,25 +353,25 @@ def with_share(stopping: theory.Stopping, current: float, share: float) -> theor
     )
 
 
-def soonest_green(stopping: theory.Stopping, current: float) -> float:
+def soonest_green(stopping: Stopping, current: float) -> float:
     """Return the share of the Hessians with which noise must fall least until a run stops at once at a flat point.
 
     stopping : the forecast at the share `current`.
     """
 
     def factor(share: float) -> float:
-        """Return the factor by which noise must fall with this share."""
         return with_share(stopping, current, share).recognised_at
 
     return float(minimize_scalar(factor, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
 
 
-def soonest_proven(guarantee: theory.Guarantee, current: float) -> float:
+def soonest_proven(guarantee: Guarantee, current: float) -> float:
     """Return the share of the Hessians with which the theorem needs the fewest rows, in closed form (THEORY.md, 5.6).
 
     At that share the errors of gradient and Hessian are the same multiple of what the theorem allows; squared errors go
     with 1/share. guarantee : the errors at the share `current`. Those of a line search do not depend on the share.
     """
+    # Squares of these multiples are gradient/(1 - φ) and hessian/φ at the share φ.
     gradient = (guarantee.gradient_error / guarantee.allowed_gradient_error) ** 2 * (1 - current)
     hessian = (guarantee.hessian_error / guarantee.allowed_hessian_error) ** 2 * current
     low, high = HESSIAN_LIMITS
@@ -400,15 +407,14 @@ def released(
         raise UserError(
             "There the objective is the same for every data set. Leave the gap empty.", title="The start is 0"
         )
-    without_gap = problem.replaced(gap=None, gap_cost=None)  # the rows do not depend on it
+    without_gap = problem.replaced(gap=None, gap_cost=None)  # so that its facts have the gap for every data set
     event = events.Laplace(epsilon / problem.rows_per_person)  # the cost is that of a person, or of a row
     facts, risk = without_gap.facts(), without_gap.build(tables)
     x = facts.starting_point(1)
     query = risk.mean_value(x)._replace(norm="l1")  # one number: all norms are alike
-    # The text from which the noise is derived.
-    release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"
+    release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"  # from this text and the seed the noise is derived
     mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
-    ((noisy,),) = mechanisms.laplace(query, event)
+    ((noisy,),) = mechanisms.laplace(query, event)  # one replicate, one number
     margin = noise_scale(event, float(np.max(query.sensitivity))) * math.log(1 / (2 * UNDERESTIMATE))
     (penalty,) = risk.penalty.value(x)
     return min(max(float(noisy + penalty) + margin - facts.lowest, _MIN_GAP), facts.gap)

@@ -77,7 +77,7 @@ def rows(
     """
     cells = {label: row[EPSILONS.index(epsilon)] for label, row in table.items()}
     fastest_paper = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
-    times = [end.seconds for end in ends.values() if _converged(end) == len(end.samples)]
+    times = [end.seconds for end in ends.values() if _converged(end) == len(end.samples)]  # where all runs finished
     fastest_here = min(times, default=float("nan"))
     return [
         {
@@ -85,7 +85,7 @@ def rows(
             "Before": texts.light(lights[label]).partition(":")[0] if label in lights else None,  # symbol and colour
             "Loss, paper": f"{cell.loss:.3f} ± {cell.loss_spread:.3f}",
             "Loss, here": _loss(ends.get(label)),
-            "Finished, paper": ("yes" if cell.finished else "×") + " (not legible)" * (not cell.legible),
+            "Finished, paper": ("yes" if cell.finished else "×") + ("" if cell.legible else " (not legible)"),
             "Finished, here": _finished(ends.get(label)),
             "Time, paper": None if cell.seconds is None else f"{short(cell.seconds / fastest_paper, 2)}×",
             "Time, here": _time(ends.get(label), fastest_here),
@@ -111,7 +111,7 @@ def _converged(end: Ended) -> int:
 
 
 def _loss(end: Ended | None) -> str | None:
-    """Return mean and standard deviation of the final loss over the runs, in words; None without runs."""
+    """Return mean and standard deviation of the final loss, which `samples` has for each run; None without runs."""
     return None if end is None else f"{end.samples.mean():.3f} ± {end.samples.std():.3f}"
 
 

@@ -58,11 +58,9 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
 
     The size is √d σ for a gradient of d entries with the noise scale σ, to be compared with the target α; for a Hessian
     it is the spectral norm κ_d σ, and for a released smallest eigenvalue σ, to be compared with the target ε_H. A
-    target is drawn as a line if it is the same for all methods.
-
-    plans, styles : by label of the arms.
+    target is drawn as a line if it is the same for all methods. plans, styles : by label of the arms.
     """
-    noise, alphas, curvatures = {}, set(), set()
+    noise, alphas, curvatures = {}, set(), set()  # the sets: targets of all methods
     for arm in arms:
         method, plan = arm.algorithm, plans[arm.label]
         if not plan.private:
@@ -70,12 +68,16 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
         assert isinstance(method, NonconvexMethod)
         d, analysis = plan.facts.d, method.analysis(NonconvexFacts.of(plan.facts))
         size_factors = {"gradient": math.sqrt(d), "hessian": spectral_factor(d, method.hessian_noise)}
+        # Other releases are single numbers, whose noise has the size of its scale.
         noise[arm.label] = {purpose: size_factors.get(purpose, 1.0) * scale for purpose, scale in plan.noise.items()}
         alphas.add(analysis.gradient_target)
         if len(plan.noise) > 1:  # it tests the curvature, too
             curvatures.add(analysis.curvature)
-    limits = [Limit(alpha, f"α = {short(alpha)}") for alpha in alphas if len(alphas) == 1]
-    limits += [Limit(curvature, f"ε_H = {short(curvature)}") for curvature in curvatures if len(curvatures) == 1]
+    limits: list[Limit] = []
+    for symbol, targets in (("α", alphas), ("ε_H", curvatures)):
+        if len(targets) == 1:
+            (target,) = targets
+            limits.append(Limit(target, f"{symbol} = {short(target)}"))
     methods_with_less = ", ".join(label for label, plan in plans.items() if plan.noise_varies)
     caption = (
         "Compare the noise of a gradient, √d σ, with α; that of a Hessian (thin), its spectral norm κ_d σ, with ε_H. "
@@ -93,8 +95,7 @@ def by_share(compared: Compared) -> Chart:
 
     At a factor of 1 or below the present noise suffices. The plan's own share and the best ones are marked.
     """
-    green = Line(compared.curve, compared.green, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))
-    lines = [green]
+    lines = [Line(compared.curve, compared.green, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))]
     curve_of_split = {YOURS: compared.green, SOONEST: compared.green}  # the curve on which a split is marked
     if compared.proven is not None:
         lines.append(Line(compared.curve, compared.proven, "proven", ArmStyle(style.PALETTE["spent"], "dash")))
@@ -103,7 +104,7 @@ def by_share(compared: Compared) -> Chart:
     marks = []
     for name, curve in curve_of_split.items():
         share = compared.splits[name].share
-        factor = float(np.exp(np.interp(share, compared.curve, np.log(curve))))
+        factor = float(np.exp(np.interp(share, compared.curve, np.log(curve))))  # in logarithms, as the axis is
         marks.append(Mark(share, factor, f"{name.lower()}: φ = {short(share, 2)}", colors[name]))
     figure = line_figure(
         lines,
@@ -126,8 +127,7 @@ def stopping_test(
     """Draw the released values of one stopping test in every step of one method's runs, with its tolerance; markers
     show the kind of step that followed.
 
-    label : of the method. metric : name of the released values, nan where the test was not made. tolerance : of the
-        test.
+    label : of the method. metric : name of the released values, nan where the test was not made.
     heading, words : of the chart, and of its caption.
     """
     title = trace.metrics[metric].label if metric in trace.metrics else metric
@@ -250,6 +250,7 @@ def _spent(
     if not parts:
         return line_figure([], Axes("Step t", title), if_empty="Nothing has been charged so far.")
     total = float(sum(part[-1] for _, part in parts))
+    # By the order of `purposes`, charged or not; there may be fewer than the three that have a colour.
     appearances = dict(zip(("function value", *purposes.values()), _PARTS, strict=False))
     traces = [area(iterations.astype(np.int32), part, word, *appearances[word], group="spent") for word, part in parts]
     share = f"used {short(100 * total / ceiling, 2)} % of the ceiling {short_up(ceiling)}"
@@ -319,17 +320,6 @@ def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart
 
     ratios : by label, that of the gradient test and that of the curvature test; 0 for a test that is not made.
     """
-    return chart(
-        _ratios(ratios),
-        "Noise against the tolerances",
-        "Noise over tolerance of both tests, for every method",
-        "A run stops where a noisy number is within its tolerance. Left of the line the noise allows that; far "
-        "right of it no place looks flat, however good it is.",
-    )
-
-
-def _ratios(ratios: Mapping[str, tuple[float, float]]) -> go.Figure:
-    """Draw the figure of `noise_against_tolerances`."""
     names = list(ratios)[::-1]  # the first on top
     parts = (("gradient test", style.PALETTE["private"], ""), ("curvature test", style.PALETTE["second"], "/"))
     traces = []
@@ -338,19 +328,24 @@ def _ratios(ratios: Mapping[str, tuple[float, float]]) -> go.Figure:
         if names_with_test:
             values = np.array([ratios[name][test] for name in names_with_test])
             traces.append(_bars(names_with_test, values, word, color, pattern))
-    if not traces:
-        return line_figure([], Axes(RATIO, ""), if_empty="No method adds noise.")
     is_cut_off = any((trace["x"] >= FARTHEST).any() for trace in traces)
     notes = [f"bars end at {FARTHEST:g}"] if is_cut_off else []
     frame = style.layout(Axes(RATIO, ""), notes=notes, legend_entries=2)
     frame["xaxis"] |= {"rangemode": "tozero"}
     frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
     frame["shapes"] = [limit_across(1)]
-    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest", "barmode": "group"}})
+    figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest", "barmode": "group"}})
+    return chart(
+        figure if traces else line_figure([], Axes(RATIO, ""), if_empty="No method adds noise."),
+        "Noise against the tolerances",
+        "Noise over tolerance of both tests, for every method",
+        "A run stops where a noisy number is within its tolerance. Left of the line the noise allows that; far "
+        "right of it no place looks flat, however good it is.",
+    )
 
 
 def _bars(names: Sequence[str], values: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
-    """Return the trace of one test, `name`, of all bars: its values (k,) for k methods by name, cut off at FARTHEST."""
+    """Return the trace with the bars of one test, `name`: values (k,) of k methods by name, cut off at FARTHEST."""
     return {
         "type": "bar",
         "orientation": "h",

@@ -86,7 +86,7 @@ def _integrals(d: int, top: float) -> np.ndarray:
     # Beyond ±√(2d) Hermite functions decay: 9 farther out they are below e^-40, and count as 0.
     edges = np.linspace(-math.sqrt(2 * d) - 9, top, panels + 1)
     half = (edges[1] - edges[0]) / 2
-    x = ((edges[:-1] + half)[:, None] + half * nodes).ravel()
+    x = ((edges[:-1] + half)[:, None] + half * nodes).ravel()  # nodes of all panels
     values = np.empty((d, len(x)))  # φⱼ at all nodes, by their three-term recursion
     values[0] = math.pi**-0.25 * np.exp(-x * x / 2)
     for j in range(1, d):
@@ -101,7 +101,7 @@ def _integrals(d: int, top: float) -> np.ndarray:
     panel_integrals = half * (by_panel @ weights)
     earlier_panels = np.cumsum(panel_integrals, axis=1) - panel_integrals
     inner = earlier_panels[:, :, None] + half * (by_panel @ up_to_node.T)  # ∫ φᵢ(u) over u up to each node
-    double_integrals = inner.reshape(d, -1) @ (values * np.tile(half * weights, panels)).T
+    double_integrals = inner.reshape(d, -1) @ (values * np.tile(half * weights, panels)).T  # of φᵢ(u)φⱼ(v), u < v
     matrix = double_integrals - double_integrals.T
     if d % 2:
         integrals = panel_integrals.sum(axis=1)[:, None]
@@ -126,7 +126,7 @@ def _exact(d: int) -> np.ndarray:
     The probabilities of many levels give their scores; between those the quantiles are interpolated.
     """
     centre, scale = _limit(d, "goe")
-    levels = centre + scale * np.linspace(-14, 12, 261)
+    levels = centre + scale * np.linspace(-14, 12, 261)  # beyond all quantiles that are stored
     logs = np.array([exact_log_chance(d, level) for level in levels.tolist()])
     complements = np.array([1 - math.exp(log) for log in logs.tolist()])
     is_accurate = (logs > -60) & (complements > 1e-11)  # beyond these limits rounding errors count
@@ -139,7 +139,7 @@ def _exact(d: int) -> np.ndarray:
 def _probit(logs: np.ndarray) -> np.ndarray:
     """Compute Φ⁻¹(exp(logs)) by bisection, also where exp(logs) is too small for a float."""
     low, high = np.full_like(logs, -20.0), np.full_like(logs, 10.0)  # ln Φ(-20) is -204
-    for _ in range(60):  # until rounding decides
+    for _ in range(60):  # 30/2^60 is below the rounding of a score
         middle = (low + high) / 2
         is_below = log_ndtr(middle) < logs
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
@@ -153,8 +153,9 @@ def _simulated(d: int, even: np.ndarray) -> np.ndarray:
     They are those of even noise with mean, deviation and skewness changed. The changes are simulated with the same
     random numbers for both shapes of noise, so that most of the sampling error cancels.
     """
-    generator, draws, eigenvalues = np.random.default_rng(d), int(_DRAWS / d**2.5) + 2000, []
-    at_once = max(1, 4_000_000 // d**2)
+    generator, draws = np.random.default_rng(d), int(_DRAWS / d**2.5) + 2000
+    eigenvalues = []  # the largest ones, of both shapes
+    at_once = max(1, 4_000_000 // d**2)  # matrices, for 32 MB of numbers
     for start in range(0, draws, at_once):
         normal = generator.standard_normal((min(at_once, draws - start), d, d))
         # Variance 2 on the diagonal, 1 off it: √2 times even noise of scale 1, so that centre and scale of "upper"
@@ -163,7 +164,7 @@ def _simulated(d: int, even: np.ndarray) -> np.ndarray:
         largest_of_even = np.linalg.eigvalsh(matrices)[:, -1]
         matrices[:, np.arange(d), np.arange(d)] /= math.sqrt(2)  # variance 1 on the diagonal, too
         eigenvalues.append([largest_of_even, np.linalg.eigvalsh(matrices)[:, -1]])
-    values = (np.concatenate(eigenvalues, axis=1) - 2 * math.sqrt(d)) * d ** (1 / 6)
+    values = (np.concatenate(eigenvalues, axis=1) - 2 * math.sqrt(d)) * d ** (1 / 6)  # (2, draws), normalised
     (even_mean, mean), (even_deviation, deviation) = values.mean(axis=1), values.std(axis=1)
     standardised = (values - values.mean(axis=1, keepdims=True)) / values.std(axis=1, keepdims=True)
     even_skewness, skewness = (standardised**3).mean(axis=1)
@@ -176,14 +177,10 @@ def _simulated(d: int, even: np.ndarray) -> np.ndarray:
 def write() -> None:
     """Compute the quantiles of both shapes of noise for all sizes, and write the file; this takes a few minutes."""
     even = [_exact(d) for d in _SIZES.tolist()]
-    upper = [_exact_one() if d == 1 else _simulated(d, row) for d, row in zip(_SIZES.tolist(), even, strict=True)]
-    np.save(_FILE, np.array([even, upper]))
-
-
-def _exact_one() -> np.ndarray:
-    """Return the quantiles for a 1 × 1 matrix, whose entry is a normal number, (scores,), normalised by `_limit`."""
     centre, scale = _limit(1, "upper")
-    return (_SCORES - centre) / scale
+    upper = [(_SCORES - centre) / scale]  # d = 1: the only entry is a normal number
+    upper += [_simulated(d, row) for d, row in zip(_SIZES[1:].tolist(), even[1:], strict=True)]
+    np.save(_FILE, np.array([even, upper]))
 
 
 if __name__ == "__main__":

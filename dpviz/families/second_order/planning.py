@@ -50,6 +50,7 @@ class BudgetSplit:
 
         Raises UserError under pure ε, which Gaussian noise never gives.
         """
+        # The ρ of one release on all rows that spends all; its μ² is 2ρ.
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         return cls("rho", float(rho)) if budget.currency == "rho" else cls("mu", 2 * float(rho))
 
@@ -60,7 +61,7 @@ class BudgetSplit:
 
         Raises UserError under pure ε, which Gaussian noise never gives.
         """
-        if budget.pure or not budget.private:  # raises the error, or gives an infinite ρ
+        if budget.pure or not budget.private:  # `gaussian_rho` raises the error, or is infinite
             return cls("rho", budget.gaussian_rho(budget.amount))
         whole = budget.additive(facts.released)
         assert whole.currency is not None
@@ -127,12 +128,12 @@ def split_into_phases(
     total_weight = sum(weights.values())
     phases = []
     for length, share in zip(lengths, shares.tolist(), strict=True):
-        cost_of_weight = budget_split.amount * share / length / total_weight
+        cost_of_weight = budget_split.amount * share / length / total_weight  # of a release with the weight 1
         phases.append(Phase(length, {purpose: cost_of_weight * weight for purpose, weight in weights.items()}))
     has_optional_releases, is_private = len(weights) > 1, budget_split.amount < math.inf
     if carry_over and len(phases) == 2 and has_optional_releases and is_private:
         first, second = phases
-        cost_of_weight = first.amount / total_weight
+        cost_of_weight = first.amount / total_weight  # in the first phase
         optional = [weight for purpose, weight in weights.items() if purpose != "gradient"]
         costs_after = []
         for used in range(len(optional) * first.iterations + 1):
@@ -198,12 +199,11 @@ def cut_short(by_theory: int, iterations: int) -> tuple[str, ...]:
     if iterations >= by_theory:
         return ()
     ratio = math.sqrt(by_theory / iterations)
-    return (
-        (
-            f"The analysis asks for {short(by_theory)} iterations. With {short(iterations)} its promise to finish is "
-            f"given up, for {short(ratio)} times less noise; the privacy is the same."
-        ),
+    note = (
+        f"The analysis asks for {short(by_theory)} iterations. With {short(iterations)} its promise to finish is given "
+        f"up, for {short(ratio)} times less noise; the privacy is the same."
     )
+    return (note,)
 
 
 def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
@@ -214,12 +214,11 @@ def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
         f"{constant.symbol} = {short(constant.declared)} where {short(constant.follows)} follows"
         for constant in facts.assumed
     )
-    return (
-        (
-            f"Assumed, not known: {constants} from the loss for every data set. Steps, their number and what a run "
-            "comes to rest on it; the privacy does not."
-        ),
+    note = (
+        f"Assumed, not known: {constants} from the loss for every data set. Steps, their number and what a run comes "
+        "to rest on it; the privacy does not."
     )
+    return (note,)
 
 
 def filtered(
@@ -246,7 +245,7 @@ def filtered(
         noise_varies=any(phase.costs_after for phase in phases),
         resolved=resolved,
         notes=(*notes, *assumptions(facts)),
-        phase=in_each(phases, range(len(phases))),
+        phase=in_each(phases, range(len(phases))),  # from 0, for the payment by `releases.Separate`
         **schedule,
     )
 
@@ -273,12 +272,12 @@ def fixed(
     if hessian_share > 0:
         shares["hessian"] = hessian_share
     rho = calibration.calibrate_gaussian(budget, weights, m, facts.n, facts.released)
-    event_of: dict[float, Event] = {}  # by ρ: iterations that cost the same share one event
+    event_of: dict[float, Event] = {}  # by ρ: iterations that cost the same have one event together
     for amount in np.unique(rho).tolist():
-        on_batch = Seq(tuple(Gaussian(math.sqrt(2 * amount * share)) for share in shares.values()))
+        on_batch = Seq(tuple(Gaussian(math.sqrt(2 * amount * share)) for share in shares.values()))  # μ = √(2ρ)
         event_of[amount] = on_batch if m == facts.n else Sub("wor", m, facts.n, on_batch)
     change_of = changes(facts)
-    noise: dict[str, np.ndarray] = {
+    noise: dict[str, np.ndarray] = {  # sensitivity/μ
         purpose: change_of[purpose] / m / np.sqrt(2 * rho * share) for purpose, share in shares.items()
     }
     return Plan.fixed(
@@ -304,7 +303,7 @@ def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, .
     analysis : tolerances of the test. shape : of the noise on Hessians.
     """
     by_theory = plan.resolved["iterations_by_theory"]
-    # No scale is -1, so the first iteration begins a phase, too.
+    # Iterations (from 0) whose noise differs from that before; no scale is -1, so the first begins a phase, too.
     starts = np.flatnonzero(np.diff(plan.noise["gradient"], prepend=-1.0))
     lengths = np.diff(np.append(starts, plan.iterations))
     hessian_noise = plan.noise.get("hessian", np.zeros(plan.iterations))

@@ -131,8 +131,9 @@ def targets(gradient: np.ndarray, curvature: np.ndarray) -> str:
         return ":green-badge[✓ both targets met]"
     if both:
         return f":orange-badge[~ both targets met by {both} of {runs}]"
-    missed = {(True, False): "gradient met, curvature not", (False, True): "curvature met, gradient not"}
-    return f":red-badge[✗ {missed.get((bool(gradient.all()), bool(curvature.all())), 'targets not met')}]"
+    if gradient.all():
+        return ":red-badge[✗ gradient met, curvature not]"
+    return f":red-badge[✗ {'curvature met, gradient not' if curvature.all() else 'targets not met'}]"
 
 
 # The forecast whether a run stops, a traffic light: a symbol and words.
@@ -173,36 +174,37 @@ def can_tell(forecast: advice.Forecast, plan: Plan) -> str:
     waiting = f"At a flat place {forecast.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
     tests_curvature = stopping.hessian_noise > 0
     if tests_curvature:
-        passed, targets = "both tests pass", "α and ε_H"
+        passed, targets = "both tests pass", " α and ε_H"
     else:
-        passed, targets = "its gradient looks small", "α above all"
+        passed, targets = "its gradient looks small", ", α above all"
     if stopping.light == "green":
+        if not forecast.assumed:
+            return f"{waiting}, until {passed}."
         constants = " and ".join(f"{constant.symbol} = {short(constant.declared)}" for constant in forecast.assumed)
-        condition = f"This holds if {constants} do{'es' * (len(forecast.assumed) == 1)}: assumed, not known."
-        return f"{waiting}, until {passed}.{f' {condition}' if constants else ''}"
+        do = "does" if len(forecast.assumed) == 1 else "do"
+        return f"{waiting}, until {passed}. This holds if {constants} {do}: assumed, not known."
     if stopping.too_short:
         steps = f"{stopping.iterations:,} step{'s' * (stopping.iterations != 1)}"
         return (
             f"{forecast.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {steps}. No "
             "budget and no rows turn that green: only more “Steps at most”."
         )
-    beginning = f"{waiting}, until {passed} by the luck of {'their' if tests_curvature else 'the'} noise."
     if stopping.recognised:
         beginning = f"{waiting}, until {passed}. It may end on the way there: so few steps are often too few."
+    else:
+        beginning = f"{waiting}, until {passed} by the luck of {'their' if tests_curvature else 'the'} noise."
     if math.isinf(forecast.factor):
         return f"{beginning} No budget and no rows turn that green: only looser targets, or more “Steps at most”."
     remedies = ""
     if forecast.all_rows:  # the noise of batches falls in another way
-        larger_budget = advice.budget_for(plan, forecast.factor)
-        rows = short_up(forecast.factor * forecast.rows)
-        remedies = f": n = {rows} rows{larger_budget and f' or about {larger_budget}'}"
+        remedies = f": n = {short_up(forecast.factor * forecast.rows)} rows"
+        larger_budget = advice.budget_for(plan, forecast.factor)  # "" where no budget is named
+        if larger_budget:
+            remedies += f" or about {larger_budget}"
     effect = (
         f"would let it stop there soon, if {_hold(forecast.assumed)}" if forecast.assumed else "would turn it green"
     )
-    return (
-        f"{beginning} {short_up(forecast.factor)} times less noise {effect}{remedies}; or looser "
-        f"targets{',' * (not tests_curvature)} {targets}."
-    )
+    return f"{beginning} {short_up(forecast.factor)} times less noise {effect}{remedies}; or looser targets{targets}."
 
 
 def _hold(assumed: Collection[nonconvex_risk.Assumed]) -> str:

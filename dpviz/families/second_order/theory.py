@@ -155,8 +155,8 @@ def search_quantile(candidates: int, failure: float) -> float:
     def excess(z: float) -> float:
         return (a**2 * math.exp(-z / a) - b**2 * math.exp(-z / b)) / (2 * (a**2 - b**2)) - failure_of_value
 
-    # At z = 0 the probability is ½. At the z at which the first term alone has the probability that is allowed it is
-    # smaller, as the second is subtracted; by how much may be lost in rounding, so the interval ends 1 later.
+    # At z = 0 the probability is ½, at least what is allowed. At the z where its first term alone is what is allowed it
+    # is smaller, as the second is subtracted; by how much may be lost in rounding, so the interval ends 1 later.
     upper = a * math.log(a**2 / (a**2 - b**2) / (2 * failure_of_value)) + 1
     return float(brentq(excess, 0.0, upper))
 
@@ -296,8 +296,8 @@ class Search:
             Laplace noise has the scale 2Δ/ε₂ for their sensitivity Δ.
         gradient_sensitivity : 2B/n, the sensitivity of a query divided by ‖g̃‖.
         """
-        for_values = epsilon * 2 ** (2 / 3) / (1 + 2 ** (2 / 3))
-        deviation = math.sqrt(2) * 2 * gradient_sensitivity / for_values
+        for_values = epsilon * 2 ** (2 / 3) / (1 + 2 ** (2 / 3))  # ε₂
+        deviation = math.sqrt(2) * 2 * gradient_sensitivity / for_values  # of Laplace noise: √2 times its scale
         return deviation / (self.ladder.c_g * self.analysis.gradient_tolerance)
 
     def admissible_noise(self, asks: bool) -> float:
@@ -306,6 +306,7 @@ class Search:
 
         asks : True if Hessians are released, so that there are curvature steps.
         """
+        # Per γ a step is to decrease f by c_g ‖g̃‖² along g̃, and by c_H γ |λ̃|/2 along a unit vector (`Ladder`).
         along_gradient = self.ladder.c_g * self.analysis.gradient_tolerance / 2
         if not asks:
             return along_gradient
@@ -445,7 +446,7 @@ class Stopping:
         If both tests pass together with probability p, it is 1/p + 1/p² + … + 1/p^k for k passes in a row.
         """
         chance = self.gradient_chance * self.hessian_chance
-        # 1/p^k comes near the largest float, e^709; the first condition is for p = 0, which has no logarithm.
+        # 1/p^k beyond e^600 counts as infinite; floats end at e^709. The first condition keeps 0 from the logarithm.
         if chance < 1e-300 or -self.in_a_row * math.log(chance) > 600:
             return math.inf
         return float(((1 / chance) ** np.arange(1, self.in_a_row + 1)).sum())

@@ -17,9 +17,9 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
-from dpviz.privacy import events, ledger, releases
 from dpviz.privacy.budgets import ApproximateDP, Budget
-from dpviz.privacy.events import Event, Laplace
+from dpviz.privacy.events import Event, Gaussian, Laplace
+from dpviz.privacy.ledger import FixedEvents
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.releases import Query
 from dpviz.problems.base import Metric, check_facts
@@ -119,12 +119,12 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         row_weights = planning.weights(facts, rounds, self.batching)
         split = self.shares(facts, draws, budget.pure)
         factor = 2 if self.output == "fresh" else 1  # fresh output takes as many draws as the game
-        total_draws = draws[0] * factor, draws[1] * factor
+        total_draws = draws[0] * factor, draws[1] * factor  # of x and of y, per round
         largest = [math.inf, math.inf]  # step sizes of x and y; privacy is no limit for a player that pays nothing
         if budget.private:
             caps = planning.private_steps(facts, budget, row_weights, total_draws, split, self.accounting, rounds)
             largest = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
-        steps = [self.step_size(facts, rounds, p, self.relative_step * step) for p, step in enumerate(largest)]
+        steps = [self.step_size(facts, rounds, player, self.relative_step * cap) for player, cap in enumerate(largest)]
         # Bounded range η = 2 osc τ w of a draw in each round, with w the largest weight of a row (THEORY.md, 4.1).
         ranges = tuple(
             2 * oscillation * step * row_weights if budget.private and share else np.zeros(rounds)
@@ -133,7 +133,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         if budget.private:
             events, charged_at = planning.round_events((ranges[0], ranges[1]), total_draws)
         else:
-            events, charged_at = self._open_events(facts, rounds)
+            events, charged_at = planning.open_events(facts, rounds)
         return Plan.fixed(
             facts,
             budget,
@@ -212,21 +212,9 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         return rates.sampling_setting(planning.sizes(facts, budget), self.parameters)  # type: ignore[arg-type]
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
-        """Return the step size of a player (0: x, 1: y).
-
-        largest : the step size that the budget allows, which is used; infinite if privacy is no limit, and then the
-        step is `planning.free_step`.
-        """
+        """Return the step size of a player (0: x, 1: y): `largest`, which the budget allows, or, if that is infinite
+        because privacy is no limit, `planning.free_step`."""
         return largest if largest < math.inf else planning.free_step(facts, rounds, player)
-
-    def _open_events(self, facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
-        """Return the events of a run without privacy, and the rounds they are charged at.
-
-        Each player with a choice releases its weights in every round; Laplace noise with ε = ∞ is no noise.
-        """
-        releases_per_round = sum(d > 1 for d in (facts.d_x, facts.d_y))
-        events = (Laplace(math.inf),) * (releases_per_round * rounds)
-        return events, np.repeat(np.arange(1, rounds + 1), releases_per_round)
 
     # ----------------------------------------------------------------------------------------------------------- run
 
@@ -236,6 +224,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         check_facts(problem, plan.facts)
         facts, draws = problem.facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
         batch = int(plan.rows[0])
+        # Sums of the gradients so far. Their queries `x` and `y` take a row's weight, which gives the sensitivity.
         scores, events = Scores(problem, mechanisms.replicates), iter(plan.events)
         start = facts.uniform(mechanisms.replicates)
         # Sums over the rounds, of x and of y: of the drawn vertices, which are released, and of the secret weights.
@@ -245,7 +234,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         for t in range(1, plan.iterations + 1):
             row_weight = float(plan.schedule["row_weight"][t - 1])
             queries = (scores.x(row_weight), scores.y(row_weight))
-            played = []
+            played = []  # strategies (R, d) of x and of y
             for p, (query, name) in enumerate(zip(queries, "xy", strict=True)):
                 logits = plan.schedule[f"step_size_{name}"][t - 1] * query.value
                 # The plan has an event for each player and round whose draws read data, and without privacy one for
@@ -258,7 +247,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
                 released[p] += output
                 hidden[p] += strategy
             rows = None if batch == facts.n else slice((t - 1) * batch, t * batch)
-            scores.add([(1.0, played[0], played[1])], rows)
+            scores.add([(1.0, played[0], played[1])], rows)  # 1.0 times the gradient at the played strategies
             yield _snapshot(t, (released[0] / t, released[1] / t), (hidden[0] / t, hidden[1] / t), with_internal)
 
     def _play(
@@ -279,12 +268,15 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         d = strategy.shape[1]
         if self._plays_all(query, event):
             return strategy, strategy
-        if isinstance(event, Laplace):  # no privacy: the weights themselves
-            weights = mechanisms.laplace(Query(strategy, 2.0, "l1"), event)
+        if isinstance(event, Laplace):  # no privacy: the weights themselves, released without noise
+            weights = mechanisms.laplace(Query(strategy, 2.0, "l1"), event)  # two strategies differ by 2 in ℓ1 at most
             return weights, weights
-        total_draws = draws * (2 if self.output == "fresh" else 1)
-        # Draws are free in the first round, when no row is in the scores, and for a player that needs no data.
-        indices = mechanisms.sample(logits, total_draws) if event is None else mechanisms.exponential(query, event)
+        if event is None:  # in the first round, when no row is in the scores, and for a player that needs no data
+            indices = mechanisms.sample(logits, draws * (2 if self.output == "fresh" else 1))
+        else:
+            # An event of range η draws as often as it says, with weights ∝ exp(η score/sensitivity): as η = 2 osc τ w
+            # and the sensitivity is 2 osc w, these are exp(logits).
+            indices = mechanisms.exponential(query, event)
         # If the output is drawn afresh, the second half of the draws is for it; else these two are the same draws.
         return frequencies(indices[:, :draws], d), frequencies(indices[:, -draws:], d)
 
@@ -426,7 +418,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         return dataclasses.replace(
             game_plan,
             budget=budget,
-            terms=ledger.FixedEvents((*game_plan.events, event)),
+            terms=FixedEvents((*game_plan.events, event)),
             charged_at=np.append(game_plan.charged_at, rounds),
             noise={"gap": np.where(np.arange(1, rounds + 1) < rounds, 0.0, scale)},  # in the last round only
             resolved={**game_plan.resolved, "certificate_width": upper_quantile(event, scale)},
@@ -438,27 +430,27 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
         for snapshot in self.play.run(problem, plan, mechanisms):
             if snapshot.iteration == plan.iterations:
-                event = plan.events[-1]
-                norm: releases.Norm = "l1" if isinstance(event, events.Laplace) else "l2"
-                gap = problem.gap(snapshot.output["x"], snapshot.output["y"], norm)
-                release = mechanisms.laplace if isinstance(event, events.Laplace) else mechanisms.gaussian
-                noisy_gap = release(gap, event)
+                event, (x, y) = plan.events[-1], (snapshot.output["x"], snapshot.output["y"])
+                if isinstance(event, Laplace):
+                    noisy_gap = mechanisms.laplace(problem.gap(x, y, "l1"), event)  # (R,)
+                else:
+                    noisy_gap = mechanisms.gaussian(problem.gap(x, y, "l2"), event)
                 bound = np.maximum(noisy_gap + plan.resolved["certificate_width"], 0.0)
                 lost = ~(np.abs(noisy_gap) < DIVERGED)
-            status = divergence_status(lost) or snapshot.status
+            status = divergence_status(lost) or snapshot.status  # None unless a replicate is lost
             yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: bound}, status=status)
 
 
-def certifying_event(part: Budget) -> events.Event:
+def certifying_event(part: Budget) -> Event:
     """Return the event of one release that spends all of `part`, a part of a budget (`Budget.share`): with Laplace
     noise under pure ε, else with Gaussian noise."""
-    return events.Laplace(part.amount) if part.pure else events.Gaussian(math.sqrt(2 * part.gaussian_rho(part.amount)))
+    return Laplace(part.amount) if part.pure else Gaussian(math.sqrt(2 * part.gaussian_rho(part.amount)))
 
 
-def upper_quantile(event: events.Event, scale: float) -> float:
+def upper_quantile(event: Event, scale: float) -> float:
     """Return the amount that, added to a noisy gap, makes it exceed the true gap with probability `CONFIDENCE`: that
     quantile of the noise of an event (Laplace or Gaussian). scale : of the noise."""
-    is_laplace = isinstance(event, events.Laplace)
+    is_laplace = isinstance(event, Laplace)
     # Laplace noise of scale 1 exceeds t > 0 with probability e^-t/2.
     standard_quantile = -math.log(2 * (1 - CONFIDENCE)) if is_laplace else float(ndtri(CONFIDENCE))
     return scale * standard_quantile

@@ -14,7 +14,7 @@ from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import frequencies, softmax
-from dpviz.privacy import calibration, events, releases
+from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
@@ -42,7 +42,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         return False
 
     def vertices(self, plan: Plan) -> float:
-        """Return the number of vertices in a player's average after half of the rounds, if two players take turns."""
+        """Return the number of vertices in a player's average after half of the rounds, if two players draw in turn."""
         return max(1.0, plan.iterations / 4)
 
     @abstractmethod
@@ -52,19 +52,19 @@ class BestResponses(planning.GameAlgorithm[Game]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan with one draw per round, all of the same cost. Raise UserError for synthetic data."""
         count = self.count()
-        turns = self._turns(facts)
+        turns = np.array(self._turns(facts))
         if budget.private:
             eta = calibration.calibrate_selections(budget, np.ones(1), count, facts.released)
-            event: events.Event = events.ExpMech(eta)
+            event: Event = ExpMech(eta)
         else:
-            eta, event = 0.0, events.Laplace(math.inf)  # no noise
+            eta, event = 0.0, Laplace(math.inf)  # no noise
         return Plan.fixed(
             facts,
             budget,
             (event,) * count,
             resolved={"rounds": count},
-            range_x=np.array([eta * (turn == 0) for turn in turns]),
-            range_y=np.array([eta * (turn == 1) for turn in turns]),
+            range_x=np.where(turns == 0, eta, 0.0),
+            range_y=np.where(turns == 1, eta, 0.0),
             batch_size=np.full(count, facts.n),
         )
 
@@ -93,10 +93,10 @@ class BestResponses(planning.GameAlgorithm[Game]):
             points = facts.uniform(1) if t == 0 else averages
             g_x, g_y = problem.gradients(*points)
             utilities = np.broadcast_to((-g_x, g_y)[player], averages[player].shape)
-            if isinstance(event, events.Laplace):  # no privacy: the best response itself
-                best = mechanisms.laplace(releases.Query(utilities, changes[player], "l1"), event).argmax(axis=1)
+            if isinstance(event, Laplace):  # no privacy: the best response itself
+                best = mechanisms.laplace(Query(utilities, changes[player], "l1"), event).argmax(axis=1)
             else:
-                best = mechanisms.exponential(releases.Query(utilities, changes[player], "range"), event)[:, 0]
+                best = mechanisms.exponential(Query(utilities, changes[player], "range"), event)[:, 0]
             counts[player] += 1
             step = 1 / counts[player]  # 1 at first: the first vertex replaces the uniform strategy
             average = (1 - step) * averages[player] + step * frequencies(best[:, None], averages[player].shape[1])
@@ -166,12 +166,12 @@ class TunedReference(planning.GameAlgorithm[Game]):
                 "The tuned reference chooses by the data, so it exists without privacy only. Choose a private method.",
                 title="No private version",
             )
-        releases_per_round = sum(d > 1 for d in (facts.d_x, facts.d_y))
+        events, charged_at = planning.open_events(facts, self.rounds)
         return Plan.fixed(
             facts,
             budget,
-            (Laplace(math.inf),) * (releases_per_round * self.rounds),
-            charged_at=np.repeat(np.arange(1, self.rounds + 1), releases_per_round),
+            events,
+            charged_at=charged_at,
             iterations=self.rounds,
             resolved={"rounds": self.rounds},
             batch_size=np.full(self.rounds, facts.n),
@@ -221,7 +221,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
             if value.shape[1] > 1:
                 event = next(events)
                 assert isinstance(event, Laplace)
-                value = mechanisms.laplace(Query(value, 2.0, "l1"), event)
+                value = mechanisms.laplace(Query(value, 2.0, "l1"), event)  # two strategies differ by 2 in ℓ1 at most
             output[name] = value
         return output
 
@@ -304,6 +304,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
                 "strategies.",
                 title="Too many entries",
             )
+        # The ρ of one release on all rows.
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         event, rounds = Gaussian(math.sqrt(2 * rho)), self.matrix_rounds
         # A row moves each of the d_x d_y entries by up to 2 payoff_bound/n.
@@ -338,10 +339,10 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         scores_x, scores_y, total_x, total_y = (np.zeros_like(v) for v in (x, y, x, y))
         yield Snapshot(0, {"x": x, "y": y})
         query = problem.payoffs(mechanisms.replicates)
-        payoffs = np.empty(query.value.shape)
+        payoffs = np.empty(query.value.shape)  # (R, d_x, d_y)
         lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
         replicate_slices = slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
-        for part, batch in mechanisms.batch(plan.events[0]).split(replicate_slices):
+        for part, batch in mechanisms.batch(plan.events[0]).split(replicate_slices):  # all rows, for some replicates
             payoffs[part] = batch.gaussian(query._replace(value=query.value[part]))
             lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)  # "not below" is true of NaN, too
         payoffs[lost] = 0.0
@@ -428,7 +429,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
             error = np.where(lost, 0.0, measured - answers[rows, selected])
             correction = np.zeros_like(answers)
             correction[rows, selected] = error / 2  # MWEM's step size
-            scores = scores + problem.transposed(correction)
+            scores = scores + problem.transposed(correction)  # in the cells that the query counts
             x = softmax(scores)
             total = total + x
             yield Snapshot(t, {"x": x if self.iterate == "last" else total / t, "y": y}, status=divergence_status(lost))
@@ -454,6 +455,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan with one release of all tables, in the first round of the fit."""
         _needs_marginals(facts)
+        # The ρ of one release on all rows.
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         event = Gaussian(math.sqrt(2 * rho))
         scale = noise_scale(event, math.sqrt(2 * facts.tables) / facts.n)  # two cells of each table move by 1/n
@@ -476,7 +478,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
         tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])  # (R, cells)
         lost = ~(np.abs(tables).max(axis=1) < DIVERGED)  # replicates whose noise is beyond all bounds
         tables = np.where(lost[:, None], 0.0, tables)
-        answers = problem.from_marginals(tables)
+        answers = problem.from_marginals(tables)  # (R, cells): each table is replaced by the nearest distribution
         scores, steps = np.zeros_like(x), np.full((mechanisms.replicates, 1), 1 / len(problem.marginals.tables))
         residuals = answers - problem.answers(x)
         for t in range(1, plan.iterations + 1):
@@ -490,7 +492,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
             scores, x = np.where(helps, new_scores, scores), np.where(helps, new_x, x)
             residuals = np.where(helps, new_residuals, residuals)
             steps = np.where(helps, 1.5, 0.5) * steps
-            distance = np.abs(answers - residuals - tables).max(axis=1)
+            distance = np.abs(answers - residuals - tables).max(axis=1)  # answers - residuals are those of x
             yield Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(lost))
 
 

@@ -71,7 +71,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 title="Not enough rows",
             )
         max_draws = theory.bias_reduced_draws_bound(self.stop_level)  # of each player, in the whole run
-        row_weight = float(theory.oracle_weight(level)) / unit
+        row_weight = float(theory.oracle_weight(level)) / unit  # the largest; a row is in one gradient only
         split = planning.shares(facts, None if self.split == "bound" else self.share_x, pure=budget.pure)
         oscillations = (facts.oscillation_x, facts.oscillation_y)
         if self.accounting == "paper":
@@ -81,7 +81,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             tau = min(float(cap), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
             steps = [self.relative_step * tau if share else 0.0 for share in split]
         else:
-            # A filter adds up what the draws cost, so it needs a budget in a currency in which costs add up.
+            # A filter adds up what the draws cost, so it needs a budget in a currency in which costs add up. All draws
+            # of the run have the same range at most, as if they were made in one round.
             additive = budget.additive(facts.released)
             caps = planning.private_steps(facts, additive, np.array([row_weight]), max_draws, split, "tight", 1)
             steps = [self.relative_step * cap for cap in caps]
@@ -91,6 +92,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             if tau > 0
         }
         currency = budget.additive().currency or "rho"  # "rho" for the type only: it has a currency
+        # Prices, which add up, are in ε, ρ or μ²; the filter's cap and the worst case are in ε, ρ or μ.
         draw_price, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
         # Every round but the first, which needs no data, makes at most the draws of the highest level, and one more.
         max_draws_so_far = np.minimum(max_draws, (2 ** (level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
@@ -99,7 +101,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             budget,
             Filter(currency, UNITS[currency].root(draw_price * max_draws), allowed),
             rounds,
-            worst_case=(draw_price * max_draws_so_far) ** (1 / UNITS[currency].power),  # `root` of an array
+            worst_case=(draw_price * max_draws_so_far) ** (1 / UNITS[currency].power),
             resolved={
                 "rows_per_draw": unit,
                 "level": level,
@@ -132,14 +134,14 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         # Sums over the rounds, of x and of y: of the released vertices, and of the secret weights.
         released = [np.zeros_like(v) for v in facts.uniform(replicates)]
         hidden = [np.zeros_like(v) for v in released]
-        active = np.ones(replicates, dtype=bool)
-        rounds_played = np.zeros(replicates)
+        active = np.ones(replicates, dtype=bool)  # has not ended
+        rounds_played = np.zeros((replicates, 1))
         outputs, means, with_internal = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
         yield self._snapshot(0, outputs, means, mechanisms, used_units * unit, active, with_internal)
         for t in range(1, plan.iterations + 1):
             rows = np.flatnonzero(active)  # of the arrays with one row per replicate
             draws = 2 ** (levels[rows, t - 1] + 1) + 1  # the oracle's draws, and one for the output
-            indices = []
+            indices = []  # of x and of y: (R', largest number of draws), filled with -1
             for p, name in enumerate("xy"):
                 queries = [scores[r].x(row_weight) if p == 0 else scores[r].y(row_weight) for r in rows]
                 values = np.concatenate([query.value for query in queries])
@@ -153,18 +155,18 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                     indices.append(mechanisms.exponential(query, event, draws, rows))
                 last_draw = indices[p][np.arange(len(rows)), draws - 1]
                 released[p][rows] += frequencies(last_draw[:, None], values.shape[1])
-            for i, r in enumerate(rows):
+            for i, r in enumerate(rows):  # each reads its own block of rows
                 checkpoint()
                 size = 2 ** int(levels[r, t - 1])  # 2^N
                 block = slice(int(used_units[r]) * unit, (int(used_units[r]) + size) * unit)
                 oracle_draws = [player_indices[i, : 2 * size] for player_indices in indices]
                 self._add(scores[r], oracle_draws, level, size, facts, block)
                 used_units[r] += size
-            rounds_played[rows] += 1
-            count = np.maximum(rounds_played, 1)[:, None]
-            outputs, means = (released[0] / count, released[1] / count), (hidden[0] / count, hidden[1] / count)
-            # Column t of the levels is of round t + 1; a level of -1 means that the replicate has ended.
-            active = active & (levels[:, t] >= 0) if t < plan.iterations else np.zeros_like(active)
+            rounds_played[rows] += 1  # none is 0, as all replicates play round 1
+            outputs = (released[0] / rounds_played, released[1] / rounds_played)
+            means = (hidden[0] / rounds_played, hidden[1] / rounds_played)
+            # Column t of the levels is of round t + 1; once a replicate has ended, all its levels are -1.
+            active = levels[:, t] >= 0 if t < plan.iterations else np.zeros_like(active)
             yield self._snapshot(t, outputs, means, mechanisms, used_units * unit, active, with_internal)
             if not active.any():
                 return
@@ -200,8 +202,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
     def _snapshot(
         self,
         t: int,
-        outputs: tuple[np.ndarray, np.ndarray],
-        means: tuple[np.ndarray, np.ndarray],
+        outputs: Pair,
+        means: Pair,
         mechanisms: Mechanisms,
         rows_used: np.ndarray,
         active: np.ndarray,

@@ -100,9 +100,9 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         eta = 2 * facts.oscillation_x * tau / batch
         refreshes = tuple(planning.selections(eta, draws) for _ in paid_rounds)
         events = (*refreshes, planning.selections(eta, output_draws))
-        refreshed, ranges = np.zeros(rounds), np.zeros(rounds)
-        refreshed[[0, *(t - 1 for t in paid_rounds)]] = 1.0
-        ranges[[*(t - 1 for t in paid_rounds), rounds - 1]] = eta  # the output is drawn in the last round
+        refreshed, ranges, indices = np.zeros(rounds), np.zeros(rounds), [t - 1 for t in paid_rounds]
+        refreshed[[0, *indices]] = 1.0
+        ranges[[*indices, rounds - 1]] = eta  # the output is drawn in the last round
         return Plan.fixed(
             facts,
             budget,
@@ -270,8 +270,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
     geometry: ClassVar[theory.Geometry]  # of the method's steps
 
     def released_settings(self) -> str:
-        """Return the settings that the releases depend on, as JSON; those of the split between the players only where
-        it is not even, so that even splits draw the noise that they had before these settings existed."""
+        """Return the settings that the releases depend on, as JSON, a text that determines the noise; those of the
+        split only where it is not even, so that even splits keep the noise from before these settings existed."""
         is_even = self.split == "own" and self.share_x == planning.EVEN
         return self.settings_without(("share_x", "split") if is_even else ())
 
@@ -312,13 +312,14 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         batch = planning.batch_size(facts, rounds, self.batching)
         is_single_pass = self.batching == "single"
         uses = 1 if is_single_pass else rounds  # of every row: in a single pass it is in one block only
+        # The ρ of each of so many equal releases on all rows.
         rho = calibration.calibrate_gaussian(budget, np.ones(uses), facts.n, facts.n, facts.released)[0]
         # L2 sensitivities of both gradients: one row moves each of the d coordinates by up to `change` / batch.
         changes = (facts.change_x * math.sqrt(facts.d_x) / batch, facts.change_y * math.sqrt(facts.d_y) / batch)
         share_x, share_y = self._shares(facts, rho, changes)
         releases = [Gaussian(math.sqrt(2 * share * rho)) for share in (share_x, share_y) if share]
         event: Event = releases[0] if len(releases) == 1 else Seq(tuple(releases))  # of one round
-        scales = [
+        scales = [  # sensitivity/μ, with μ = √(2ρ)
             change / math.sqrt(2 * share * rho) if share else 0.0
             for change, share in zip(changes, (share_x, share_y), strict=True)
         ]
@@ -361,7 +362,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         blocks = iter(mechanisms.blocks(plan.events[0], facts.n)) if isinstance(plan.events[0], Parallel) else None
         for t in range(1, plan.iterations + 1):
             batch = next(blocks) if blocks is not None else mechanisms.batch(plan.events[t - 1])
-            gradients = self._released(problem.noisy_gradients(*strategies, batch), batch, pays)
+            queries = problem.noisy_gradients(*strategies, batch)  # of both gradients, to which noise is to be added
+            gradients = self._released(queries, batch, pays)
             steps = (plan.schedule["step_size_x"][t - 1], plan.schedule["step_size_y"][t - 1])
             totals = (totals[0] + strategies[0], totals[1] + strategies[1])
             for gradient in gradients:

@@ -130,7 +130,8 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
     constants: Constants = Constants()
 
     def released_settings(self) -> str:
-        """Return the settings as JSON, without shares of the budget that have their default."""
+        """Return the settings as JSON, a text that determines the noise, without shares of the budget that have their
+        default: these settings were added later, and equal releases keep their noise."""
         defaults = [name for name, default in SHARES.items() if getattr(self, name, default) == default]
         return self.settings_without(defaults)
 
@@ -146,23 +147,22 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         To those that the problem counts it adds, for each replicate, the curvature of every row where Hessians are used
         by products only, and else Hessians if they have more columns than the diagnostics form anyway.
 
-        A matrix has d² numbers, its packed triangle half as many. `Measured.hessian` holds the most at its end, 3 d²
-        numbers for each replicate: four triangles, of the exact Hessian, the noisy one, those of its replicates that
-        are finite, and these divided by the weights; and the unpacked matrix. Once for all replicates come 4.5 d²: the
-        places and weights of a triangle, and the copy and workspace of eigenvectors, 3 d². Measured at d = 390: 3.0 d²
-        for each of up to 8 replicates, with every method that forms Hessians, and 3.8 d² to 5 d² once.
+        A matrix has d² numbers, its packed triangle half as many. `Measured.hessian` holds 3 d² numbers for each
+        replicate at its end: four triangles, of the exact Hessian, the noisy one, the finite ones, and these divided by
+        the weights; and the unpacked matrix. Once for all replicates come the places and weights of a triangle, and the
+        copy and workspace of eigenvectors. Measured at d = 390: 3.0 d² each, and 3.8 d² to 5 d² once.
         """
         n, d, once, each = plan.facts.n, plan.facts.d, 0.0, 0.0
         if "hessian" in plan.noise and "hessian_products" in plan.resolved:
-            each = 8.0 * n
+            each = 8.0 * n  # 8 bytes a number
         elif "hessian" in plan.noise and d > MOST_COLUMNS:
-            once, each = 40.0 * d**2, 24.0 * d**2
+            once, each = 8.0 * 5 * d**2, 8.0 * 3 * d**2
         return super().memory(plan, replicates, problem) + once + replicates * each
 
     @abstractmethod
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
-        """Return the function that performs one iteration: it changes the state, given the numbers (R',) of the
-        replicates that take part."""
+        """Return the function that performs one iteration for the replicates that take part, given the state and their
+        numbers (R',): it moves each of them in the state, or stops or ends it."""
 
     def run(self, problem: NonconvexRisk, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all replicates of the plan until each has ended; yield a snapshot at the start and after every
@@ -207,6 +207,7 @@ class Descent(NonconvexMethod):
 
     @property
     def look(self) -> tuple[int, int]:
+        """Hue and dash of the method's lines, as indices; without a test of curvature both are others."""
         return (3, 2) if self.curvature == "never" else (self.hue, int(self.phases != "one"))
 
     def asks(self, facts: NonconvexFacts) -> bool:
@@ -244,11 +245,8 @@ class Descent(NonconvexMethod):
         """Return by name the numbers of a plan that follow from the settings and the facts."""
         by_gradient, by_curvature = self.decreases(facts)
         lengths = self.lengths(facts)
-        resolved: dict[str, float] = {}
         products = self.products(facts) if self.asks(facts) else None
-        if products is not None:
-            resolved["hessian_products"] = products
-        return resolved | {
+        return ({} if products is None else {"hessian_products": products}) | {
             "iterations": sum(lengths),
             "iterations_by_theory": self.by_theory(facts),
             "first_phase": lengths[0],
@@ -267,15 +265,15 @@ class Descent(NonconvexMethod):
             )
         return tuple(notes)
 
-    def _measured(self, problem: NonconvexRisk, releases: Releases) -> steps.Measured:
+    def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
         """Return the releases of gradients and Hessians of the problem."""
-        return steps.Measured(problem, releases, self.hessian_noise, at_state=False)
+        return Measured(problem, releases, self.hessian_noise, at_state=False)
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> steps.StepRule:
         """Return the rule for the length of a step: short steps, unless a method has another one."""
         return steps.ShortSteps(self.analysis(problem.facts))
 
-    def _test(self, measured: steps.Measured, plan: Plan) -> steps.CurvatureTest:
+    def _test(self, measured: Measured, plan: Plan) -> steps.CurvatureTest:
         """Return the curvature test of a plan, which looks at whole Hessians, or only at products with them if the plan
         has a number of these; preceded by a test of the smallest eigenvalue alone if the plan has noise for that."""
         analysis, products = self.analysis(measured.problem.facts), plan.resolved.get("hessian_products")
@@ -296,6 +294,7 @@ class Descent(NonconvexMethod):
             rows, gradients = measured.gradient(state, rows)
             is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
             step_rule.gradient(state, rows[is_long], gradients[is_long])
+            # The test stops those of the others that pass it, and returns a direction down for those that do not.
             rows, size, direction = test.failing(state, rows[~is_long], gradients[~is_long])
             step_rule.curvature(state, rows, size, direction)
 
@@ -376,12 +375,12 @@ class ShortStep(WholeTable):
         proportion to the decrease of f that it guarantees.
         """
         lengths, shares = self.lengths(facts), self.shares(facts)
+        if not self.asks(facts):
+            return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, False)
         certificate_share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0
         test_shares: dict[Purpose, float] = {"hessian": 1 - certificate_share}  # parts of what the test may spend
         if certificate_share:
             test_shares["certificate"] = certificate_share
-        if not self.asks(facts):
-            return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, False)
         by_gradient, by_curvature = self.decreases(facts)
         if self.split == "decrease" and self.phases == "one" and by_curvature > by_gradient:
             (length,) = lengths
@@ -398,8 +397,8 @@ class ShortStep(WholeTable):
         carry_over = self.carry_over and not certificate_share
         return planning.split_into_phases(budget_split, lengths, shares, weights, carry_over)
 
-    def _measured(self, problem: NonconvexRisk, releases: Releases) -> steps.Measured:
-        return steps.Measured(problem, releases, self.hessian_noise, self.at_state)
+    def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
+        return Measured(problem, releases, self.hessian_noise, self.at_state)
 
 
 class MiniBatch(Descent):
@@ -423,7 +422,7 @@ class MiniBatch(Descent):
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts: a batch in every iteration, paid for as a whole."""
         lengths = self.lengths(facts)
-        weights = np.repeat(self.shares(facts) / lengths, lengths)
+        weights = np.repeat(self.shares(facts) / lengths, lengths)  # (T,): a phase's share over its iterations
         share = self.hessian_share if self.asks(facts) else 0.0
         return planning.fixed(
             self.batch_fraction, weights, share, facts, budget, self._resolved(facts), self._notes(facts)

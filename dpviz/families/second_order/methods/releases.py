@@ -148,7 +148,7 @@ class Separate(Releases):
         for event, indices in self._events(purpose, rows):
             part = _part(query, indices)
             noisy[indices] = self._mechanisms.gaussian(part, event, rows[indices])
-            if purpose == "gradient":
+            if purpose == "gradient":  # the scale at sensitivity 1, times the sensitivity at the point
                 self._gradient_noise[rows[indices]] = noise_scale(event, 1.0) * part.sensitivity
         self._book(purpose, rows)
         return noisy
@@ -170,7 +170,7 @@ class Separate(Releases):
 
         matrices : function from points to the query of their exact matrices, by products.
         """
-        products_of_groups = []
+        products_of_groups = []  # replicates with the same event
         for event, indices in self._events("hessian", rows):
             products = self._mechanisms.matrix_products(matrices(x[indices]), event, rows[indices])
             products_of_groups.append((indices, products))
@@ -237,11 +237,12 @@ class Together(Releases):
 
     def sample(self, rows: np.ndarray) -> batches.Batch:
         if len(rows) < len(self._rows):  # within an iteration replicates only drop out
-            self._batch, self._rows = self._batch.part(np.searchsorted(self._rows, rows)), rows
+            indices = np.searchsorted(self._rows, rows)  # of `rows` in the old ones; both ascend
+            self._batch, self._rows = self._batch.part(indices), rows
         return self._batch
 
     def gaussian(self, query: releases.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
-        return self._batch.gaussian(query)
+        return self._batch.gaussian(query)  # for the replicates of the last `sample`, which are `rows`
 
     def charged(self) -> dict[str, np.ndarray]:
         return {"iterations_charged": self._charged.copy()}

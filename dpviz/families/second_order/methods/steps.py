@@ -46,7 +46,7 @@ class Measured:
         query = self.problem.mean_gradient(x, self.releases.sample(rows), self.at_state)
         noisy = self.releases.gaussian(query, "gradient", rows) + self.problem.regulariser_gradient(x)
         is_finite = states.within_bounds(noisy)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # a diverging gradient's norm may be infinite
             state.released[states.NOISY_GRADIENT.name][rows] = np.linalg.norm(noisy, axis=1)
         return state.keep(rows, is_finite, "diverged"), noisy[is_finite]
 
@@ -61,7 +61,7 @@ class Measured:
         if not len(paying):
             return paying, is_released, np.empty((0, d, d))
         query = self.problem.hessian(x, self.releases.sample(paying), self.shape)
-        noisy = self.releases.gaussian(query, "hessian", paying)
+        noisy = self.releases.gaussian(query, "hessian", paying)  # (R', ·) the packed triangles
         is_finite = states.within_bounds(noisy)
         is_released[is_released] = is_finite  # those that diverge do not go on, either
         matrices = unpacked(noisy[is_finite], self.shape)
@@ -308,9 +308,10 @@ class KrylovTest(CurvatureTest):
         paying, gradients = state.keep(rows, can_pay, "budget"), gradients[can_pay]
         x = state.x[paying]
         if not len(paying):
-            return paying, np.empty(0), x
+            return paying, np.empty(0), x  # all empty
+        count, d = self.products, x.shape[1]
         times, diagonal = releases.products(problem.hessian_products, x, paying), problem.regulariser_hessian(x)
-        starts, count, d = releases.directions(x.shape[1], paying), self.products, x.shape[1]
+        starts = releases.directions(d, paying)  # random; Lanczos' method begins with them each time
         while True:
             values, lower_bounds, directions = lanczos(lambda v: times(v) + diagonal * v, starts, count, self.failure)
             is_undecided = (values >= -self.tolerance) & (lower_bounds < -self.tolerance)

@@ -98,26 +98,24 @@ class LineSearch(WholeTable):
         by itself."""
         budget_split = BudgetSplit.mixed(budget, facts)
         asks = self.asks(facts)
-        # Parts of an iteration's budget by purpose, up to a common factor: gradient and Hessian have 1 + asks together.
-        weights: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share) if asks else 1.0, "search": 1.0}
+        # Parts of an iteration's budget by purpose, up to a common factor.
+        weights: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
         if asks:
-            weights["hessian"] = 2 * self.hessian_share
-        if self.search_share is not None:
+            weights |= {"gradient": 2 * (1 - self.hessian_share), "hessian": 2 * self.hessian_share}
+        if self.search_share is not None:  # of the whole, in which gradient and Hessian have 1 + asks together
             weights["search"] = (1 + asks) * self.search_share / (1 - self.search_share)
         lengths, shares = self.lengths(facts), self.shares(facts)
         phases = planning.split_into_phases(budget_split, lengths, shares, weights, self.carry_over)
+        # The ε of a search in each phase, if nothing is carried over. Blindness is that of the first phase.
         epsilons = [stated_pure(budget_split.currency, phase.costs["search"]).eps for phase in phases]
-        first_epsilon, *_ = epsilons  # of the first phase
-        blindness = self.search(facts).blindness(first_epsilon, facts.gradient_sensitivity / facts.n)
+        blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts)
         if blindness > 1:
-            notes += (
-                (
-                    f"Where the gradient is nearly small, the noise of the line search is {short(blindness)} times "
-                    "what it tests: it accepts steps that are too long. More rows, more budget or fewer iterations "
-                    "make it see."
-                ),
+            note = (
+                f"Where the gradient is nearly small, the noise of the line search is {short(blindness)} times what it "
+                "tests: it accepts steps that are too long. More rows, more budget or fewer iterations make it see."
             )
+            notes = (*notes, note)
         resolved = {**self._resolved(facts), "search_blindness": blindness}
         schedule = {"search_epsilon": planning.in_each(phases, epsilons)}
         return planning.filtered(budget_split, phases, facts, budget, resolved, notes, **schedule)
@@ -127,8 +125,9 @@ class LineSearch(WholeTable):
         facts = NonconvexFacts.of(plan.facts)
         epsilon = float(plan.schedule["search_epsilon"].min())
         search, asks = self.search(facts), self.asks(facts)
-        steps = max(len(search.gradient_steps), len(search.curvature_steps) * asks)
-        return theory.Searching(epsilon, facts.gradient_sensitivity / facts.n, steps, search.admissible_noise(asks))
+        candidates = max(len(search.gradient_steps), len(search.curvature_steps) if asks else 0)
+        sensitivity = facts.gradient_sensitivity / facts.n
+        return theory.Searching(epsilon, sensitivity, candidates, search.admissible_noise(asks))
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
         """Return the rule for the length of a step: the line search."""
