@@ -107,7 +107,7 @@ def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: 
     not meet the target.
     """
     name, low, high = _amount(currency)
-    delta_field = {control.name: delta for control in currency.controls() if control.name == "delta"}  # or {}
+    delta_field = {control.name: delta for control in currency.controls() if control.name == "delta"}  # else {}
 
     def budget_of(value: float) -> B:
         """Return the budget of this size, moved into the declared range."""
@@ -189,7 +189,7 @@ def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
     growth = _growth(error, target, MOST_NEEDED, bound)  # growth of a single row: the number of rows
     if growth is None:
         return None
-    # `growth` is enough, but may be too large by its accuracy: find the first whole number below it that is enough.
+    # `growth` is enough, but may be too large by its accuracy: find the first whole number up to it that is enough.
     enough = math.ceil(growth)
     low = max(1, math.floor(growth * (1 - 2 * _ACCURACY)))  # twice the accuracy, to be on the safe side
     return low + bisect_left(range(low, enough), True, key=lambda rows: error(rows) <= target)

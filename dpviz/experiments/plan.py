@@ -173,6 +173,7 @@ class Plan(Displayed):
         if charged_at is None:
             charged_at = np.arange(1, len(events) + 1)
         steps = len(events) if iterations is None else iterations
+        # In the order of the class's fields, as in `filtered`.
         fields = facts, budget, FixedEvents(events), charged_at, steps, batch_size, noise, schedule
         return cls(*fields, record_at=record_at, resolved=resolved, notes=notes, stops=stops, sizes_vary=sizes_vary)
 
@@ -213,14 +214,14 @@ class Plan(Displayed):
         k, released = rows_per_person, tuple(grouped(event, rows_per_person) for event in self.facts.released)
         statement = replace(self, facts=replace(self.facts, released=released), budget=budget)
         if isinstance(self.terms, Filter):
-            factor = k**2 if self.terms.currency == "rho" else k
+            factor = k**2 if self.terms.currency == "rho" else k  # k rows cost k times ε or μ, and k² times ρ
             worst_case = None if self.worst_case is None else factor * self.worst_case
             terms = replace(self.terms, cap=factor * self.terms.cap)
             return replace(self, person=replace(statement, terms=terms, worst_case=worst_case))
         events = of_each(self.terms.events, lambda event: _of_person(event, k, budget.currency))
-        known = tuple(event for event in events if event is not None)
-        if len(known) == len(events):
-            return replace(self, person=replace(statement, terms=FixedEvents(known)))
+        with_cost = tuple(event for event in events if event is not None)
+        if len(with_cost) == len(events):
+            return replace(self, person=replace(statement, terms=FixedEvents(with_cost)))
         # Single events of a person have no cost, but all of them together meet the budget, from the first on.
         together = FixedEvents((StatedApproximateDP(budget.left(released), budget.own_delta(0.0)),))
         return replace(self, person=replace(statement, terms=together, charged_at=np.ones(1, dtype=int)))

@@ -457,11 +457,11 @@ def composed(
     # The order of events has no influence on the cost of all of them: equal ones are counted. Where too many different
     # ones are left, nearly equal events are replaced by the largest of them, which costs no less.
     counts: Counter[Event] = Counter()
-    for plan, repeats in ((plan.statement, repeats) for plan, repeats in runs):
-        counts.update({event: repeats * count for event, count in Counter(plan.events).items()})
+    for plan, repeats in runs:
+        counts.update({event: repeats * count for event, count in Counter(plan.statement.events).items()})
     max_repeats = max(repeats for _, repeats in runs)
-    grouped = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
-    events = tuple(Repeat(event, count) for event, count in grouped)
+    counted = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
+    events = tuple(Repeat(event, count) for event, count in counted)
     # The plans depend on the releases before the runs: only basic composition holds, so that ε adds up.
     earlier_cost = accountants.total(earlier, "epsilon")
     # With several repeats there may be hundreds of runs, for which the accountant of privacy loss distributions ("pld")
@@ -530,13 +530,13 @@ def spent(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: 
     earlier : the releases before the runs. The plans' own sums include them, so they are subtracted there and added
         once.
     """
-    power, earlier_cost = UNITS[currency].power, accountants.total(earlier, currency)
-    statements = [(plan.statement, repeats) for plan, repeats in runs]
-    cost_of_runs = math.fsum(
-        repeats * (float(plan.spent(currency)[-1]) ** power - accountants.total(plan.facts.released, currency) ** power)
-        for plan, repeats in statements
-    )
-    return float((earlier_cost**power + cost_of_runs) ** (1 / power))
+    power, earlier_cost = UNITS[currency].power, accountants.total(earlier, currency)  # costs to this power add up
+    costs_of_runs = []
+    for plan, repeats in runs:
+        total = float(plan.statement.spent(currency)[-1])
+        earlier_of_plan = accountants.total(plan.statement.facts.released, currency)
+        costs_of_runs.append(repeats * (total**power - earlier_of_plan**power))
+    return float((earlier_cost**power + math.fsum(costs_of_runs)) ** (1 / power))
 
 
 def sentences(costs: Collection[Cost], conditions: bool = True) -> Iterator[str]:

@@ -70,6 +70,7 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     first_rows = _first_rows(rows, reading.separator)
     # One more than can be read, so that a file with too many columns is not taken for one with MAX_COLUMNS.
     width = min(len(header) or usual_width(rows, reading.separator), MAX_COLUMNS + 1)
+    # A row with more cells counts as empty, since it is not known which cell belongs to which column.
     table = [(row + [""] * width)[:width] if fits(row, width) else [""] * width for row in first_rows]
     columns = [[row[index].strip() for row in table] for index in range(width)]
     wide = sum(not fits(row, width) for row in first_rows)

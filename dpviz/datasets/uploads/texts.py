@@ -226,6 +226,7 @@ def columns_of(rows: Rows, separator: str, width: int) -> "tuple[list[pyarrow.Ar
 
 def _read_by_column(rows: Rows, indices: np.ndarray, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
     """Read the rows at `indices` with `csv`; return cells by column and the number of wide rows, as `columns_of`."""
+    # By column, the cells of every part; an empty array comes first, so that there is one to join without any row.
     parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
     wide, empty = 0, [""] * width
     for start in range(0, len(indices), _PART):
