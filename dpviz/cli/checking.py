@@ -90,7 +90,7 @@ def _statistic(text: str) -> Any:
         raise UserError(f"'{text}': {kind} takes {', '.join(own) or 'no numbers'}.")
     if len(given) < 2 and issubclass(cls, Ranged):
         raise UserError(f"'{text}': declare the range, as in {name}={kind}:0,100, from what is known beforehand.")
-    return cls(name=name, **dict(zip(own, given, strict=False)))
+    return cls(name=name, **dict(zip(own, given, strict=False)))  # numbers that are not given have their defaults
 
 
 @click.command()
@@ -115,11 +115,11 @@ def audit(method: str | None, budget: str | None, runs: int | None, seed: int | 
             raise UserError("The file says all of it. Leave the options out.")
         attack = read_settings(method, Auditing).audit
     else:
-        names = [name.split(".") for name in cases]
-        matches = [case for name, case in cases.items() if method in (name, name.partition(".")[2])]
+        names = {name: name.partition(".")[2] for name in cases}  # without the family
+        matches = [case for name, case in cases.items() if method in (name, names[name])]
         if len(matches) != 1:
             several = ", ".join(name for name in cases if name.endswith(f".{method}"))
-            hint = f" Write one of {several}." if several else did_you_mean(method, (name for _, name in names))
+            hint = f" Write one of {several}." if several else did_you_mean(method, names.values())
             raise UserError(f"No audit is called just '{method}'.{hint} `dpviz audit` lists them.")
         (case,) = matches
         claim = case.budgets[0] if budget is None else budget_of(budget)

@@ -197,6 +197,7 @@ def budget_of(text: str) -> Budget:
     values = {name.strip(): numbers(value)[0] for name, separator, value in parts if separator}
     budgets: list[Any] = registered(Budget)
     for cls in budgets:
+        # As many values as parts: each has the form NAME=VALUE, and no name occurs twice.
         if values and len(values) == len(parts) and values.keys() == cls.model_fields.keys():
             budget: Budget = cls(**values)
             return budget

@@ -54,8 +54,8 @@ class _Commands(click.Group):
         """
         name, listed_command, rest = super().resolve_command(ctx, args)
         settings_files = [arg for arg in rest[:1] if arg.endswith(".json")]
-        words = [word for arg in rest for word in (arg.split("=", 1) if arg.startswith("--table=") else [arg])]
-        tables = [path for option, path in pairwise(words) if option == "--table"]
+        tables = [path for option, path in pairwise(rest) if option == "--table"]
+        tables += [arg.removeprefix("--table=") for arg in rest if arg.startswith("--table=")]
         for path in settings_files + tables:
             if not Path(path).exists():
                 raise click.UsageError(f"There is no file {path}.")

@@ -435,7 +435,7 @@ def _medians(frame: "pd.DataFrame", settings: Sequence[str]) -> "pd.DataFrame":
 
     frame : the results of `SweepResult.to_frame`. settings : names of the varied settings.
     """
-    names = dict(zip(("setting", "second_setting"), settings, strict=False))
+    names = dict(zip(("setting", "second_setting"), settings, strict=False))  # one or two, by their columns
     medians = frame.groupby([*names, "algorithm"])["value"].median().unstack("algorithm")
     methods = list(dict.fromkeys(frame["algorithm"]))
     return medians[methods].reset_index().rename(columns=names).rename_axis(columns=None)

@@ -93,7 +93,7 @@ class Auditing(Specification):
             if progress is None:
                 return
             n_runs = len(progress.present)
-            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})
+            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # a trace needs an output; nothing reads this
             padding = (0, BLOCK - (n_runs - done))  # every record of an arm has the same shape
             series = zip(SCORES, (progress.present, progress.absent), strict=True)
             values = {name: np.pad(scores[done:], padding, constant_values=np.nan) for name, scores in series}
@@ -159,7 +159,7 @@ def _test_values(implementation: Implementation | None) -> dict[str, Floats]:
     """Return the record of the tests of the implementation: four numbers for each kind; nan before the tests."""
     rows = np.full((len(KINDS), 4), np.nan)
     findings = () if implementation is None else implementation.findings
-    for row, finding in zip(rows, findings, strict=False):  # there are as many as rows, or none
+    for row, finding in zip(rows, findings, strict=False):  # as many findings as rows, or none
         row[:] = finding.p, finding.release_number, finding.size, finding.entry
     return {TESTED: rows.reshape(-1)}
 

@@ -130,9 +130,10 @@ class Reader:
         answer, _ = unpack(message)
         if answer["resident"] > GROWN:
             self._replaced(index)
-        if not answer["stream"]:  # the number of bytes of the table, at the end of the message
+        table_bytes = answer["stream"]  # the table is at the end of the message
+        if not table_bytes:
             return answer, None
-        with pyarrow.ipc.open_stream(pyarrow.py_buffer(message)[-answer["stream"] :]) as stream:
+        with pyarrow.ipc.open_stream(pyarrow.py_buffer(message)[-table_bytes:]) as stream:
             return answer, stream.read_all()
 
     def _replaced(self, index: int) -> Child:

@@ -38,19 +38,20 @@ class TooOften(Exception):
 
 
 class _Bucket:
-    """A number of acts that may happen at once. size : this number. every : seconds after which one comes back."""
+    """A bucket of tokens, one for each act that may happen now. size : of a full bucket. every : seconds for a token to
+    come back."""
 
     def __init__(self, size: float, every: float) -> None:
         self._size, self._every, self._tokens, self._filled = size, every, size, -math.inf  # full when first used
 
     def wait(self, now: float) -> float:
-        """Return the seconds until there is one, 0 if there is one now."""
+        """Return the seconds until there is a token, 0 if there is one now."""
         self._tokens = min(self._size, self._tokens + (now - self._filled) / self._every)
         self._filled = now
         return max(0.0, (1 - self._tokens) * self._every)
 
     def take(self, now: float) -> None:
-        """Take one. Raises TooOften if there is none until some come back."""
+        """Take a token. Raises TooOften if there is none."""
         seconds = self.wait(now)
         if seconds > 0:
             raise TooOften(seconds)
@@ -384,9 +385,8 @@ class Room:
 
         Raises ValueError, as `reveal` does, for numbers that phones cannot read: those that are not finite.
         """
-        json.dumps(
-            question.facts(0), allow_nan=False
-        )  # the numbers of one seat stand for all, but for own runs, which check theirs
+        # Raises the error. The numbers of one seat stand for all, but for own runs, which check theirs.
+        json.dumps(question.facts(0), allow_nan=False)
         with self._lock:
             if not self.questions or self.questions[-1].question != question:
                 self.questions.append(Ballot(len(self.questions) + 1, question))
@@ -407,7 +407,7 @@ class Room:
             true for a phone whose drawing was; `median`, heights at the handles; `curve`, the points (x, y) of what
             came; `best`, the attacker's threshold; `estimates`, the shares of options behind coins.
         """
-        json.dumps(result, allow_nan=False)
+        json.dumps(result, allow_nan=False)  # raises ValueError, as `ask` does
         with self._lock:
             if ballot.is_open:
                 self._note("revealed", ballot.number)
@@ -476,7 +476,8 @@ class Rooms:
         """Return the room whose lecturer's page was drawn last in the tab of this name, None if there is none."""
         with self._lock:
             self.tidy()
-            return next((room for room in self._by_code.values() if room.lecturer == tab != ""), None)
+            rooms = (room for room in self._by_code.values() if tab and room.lecturer == tab)
+            return next(rooms, None)
 
     def with_code(self, code: str) -> Room | None:
         """Return the room with this code, None if there is none or it is over."""

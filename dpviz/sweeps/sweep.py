@@ -233,7 +233,7 @@ class Sweep(Specification):
         if not isinstance(experiment, Experiment | dict | None) or (experiment is None and "fields" not in values):
             first = value_in_words(experiment)
             raise UserError(f"Give the experiment first, not {first}: Sweep(experiment, epsilon=(0.5, 1, 2)).")
-        if not isinstance(experiment, Experiment) or "fields" in values:
+        if not isinstance(experiment, Experiment) or "fields" in values:  # JSON, or all fields by name: no short form
             return values
         names = [name for name in values if name not in cls.model_fields and name != "kind"]
         by_name = settings(experiment)

@@ -166,6 +166,7 @@ class _Line:
         degrees, errors = len(self.centred) - 2, []
         if several:
             median_errors = (self.intervals[..., 2] - self.intervals[..., 0]) / 2  # (S, k)
+            # The mean of S independent slopes, each linear in its heights: √(Σ of the squares) / S.
             errors.append(float(np.linalg.norm(median_errors * self._lever)) / len(median_errors))
         if degrees > 0:
             residuals = (self.intervals[..., 1] - self.law).mean(axis=0)
@@ -216,7 +217,7 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
 
     values, medians_a, medians_b : (k,) points of the curves, values ascending.
     """
-    x = _logarithmic(values)
+    x = _logarithmic(values)  # `values` itself where some have no logarithm
     heights = _logarithmic(np.stack([medians_a, medians_b]))
     difference = heights[0] - heights[1]
     crossings = []
@@ -237,11 +238,12 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
     curves cross at x + h d/(d - d'). The error of that is computed to first order in the errors of d and d', which are
     independent and come from the 68 % intervals of the medians.
     """
-    x, intervals = _logarithmic(values), _around_medians([one, other])
+    x, intervals = _logarithmic(values), _around_medians([one, other])  # (k,), (2, k, 3)
     if (intervals[..., 1] > 0).all():
         with np.errstate(divide="ignore", invalid="ignore"):  # an interval that reaches zero has no end
             intervals = np.log(intervals)
     difference = intervals[0, :, 1] - intervals[1, :, 1]
+    # (k,) errors of the difference: the root of the sum of both squares; infinite where an interval has no end.
     errors = np.nan_to_num(np.linalg.norm((intervals[..., 2] - intervals[..., 0]) / 2, axis=0), nan=math.inf)
     result = []
     for i, j in _turns(difference):
@@ -251,7 +253,8 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
             left, right = difference[i], difference[j]
             inverse_slope = (x[j] - x[i]) / (left - right)
             crossing = x[i] + inverse_slope * left
-            factor = inverse_slope / (left - right)  # of `right` and `left` in the derivatives by both differences
+            # The crossing's derivatives by `left` and `right` are `right` and `left` times this factor, up to the sign.
+            factor = inverse_slope / (left - right)
             half = _NORMAL * math.hypot(factor * right * errors[i], factor * left * errors[j])
             low, high = max(x[0], crossing - half), min(x[-1], crossing + half)
         result.append((float(low), float(high)) if x is values else (math.exp(low), math.exp(high)))
