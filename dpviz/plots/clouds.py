@@ -26,7 +26,7 @@ _CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marke
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """The objective over two public directions, all other coordinates fixed, which is drawn below the runs.
+    """The ground: the objective over two public directions, all other coordinates fixed, drawn below the runs.
 
     x, y : (k,) and (m,) coordinates of the grid. values : (m, k) the objective there.
     raw : True if it is computed from the data.
@@ -241,7 +241,7 @@ def frame(
     rulers = []
     for title, values in zip(titles, points.T, strict=True):
         low, high = np.quantile(values.astype(float), [(1 - _VISIBLE) / 2, (1 + _VISIBLE) / 2])
-        width = (high - low) or abs(high) or 1.0
+        width = (high - low) or abs(high) or 1.0  # where all positions are one: its size, or 1 at 0
         rulers.append(Ruler(title, float(low - _ROOM * width), float(high + _ROOM * width), False))
     return rulers[0], rulers[1]
 
@@ -342,4 +342,5 @@ def _levels(values: np.ndarray) -> np.ndarray:
     The edges of bands are quantiles of the values, so that every band covers an equal part of the ground.
     """
     edges = np.quantile(values, np.linspace(0, 1, BANDS + 1))
-    return np.interp(values, np.maximum.accumulate(edges), np.arange(BANDS + 1))
+    edges = np.maximum.accumulate(edges)  # equal edges may descend by a rounding error
+    return np.interp(values, edges, np.arange(BANDS + 1))

@@ -74,7 +74,8 @@ def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Fr
 
 def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:
     """Return the pixels for labels to the right of the frame, as many in all steps so that the axes do not move."""
-    return beyond([line for curve in before for name in names for line in broken(_label(curve, name), "0.0123")])
+    number = "0.0123"  # as wide as most numbers
+    return beyond([line for curve in before for name in names for line in broken(_label(curve, name), number)])
 
 
 def _ranges(axes: Axes, frame: Frame) -> tuple[Range, Range]:

@@ -135,7 +135,7 @@ def grouped_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: st
     colors = (style.GREY, style.PALETTE["theory"], style.PALETTE["spent"])
     data = [
         _bar(values, unit) | {"name": kind, "marker": {"color": color}}
-        for (kind, values), color in zip(groups.items(), colors, strict=False)
+        for (kind, values), color in zip(groups.items(), colors, strict=False)  # there are up to three kinds
     ]
     frame = _bar_frame(list(groups.values()), title, 17 * len(groups) + 8, legend_entries=len(groups))
     return go.Figure({"data": data, "layout": frame | {"barmode": "group"}})
@@ -159,7 +159,7 @@ def _bar_frame(
     frame["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
     frame["yaxis"] |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": tick_texts}
     highest = max((value for kind in kinds for value in kind.values() if math.isfinite(value)), default=0.0)
-    frame["xaxis"] |= {"range": [0.0, 1.06 * highest or 1.0]}
+    frame["xaxis"] |= {"range": [0.0, 1.06 * highest or 1.0]}  # to 1 where no bar has a length
     frame["hovermode"] = "closest"
     return frame
 
@@ -231,13 +231,13 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
 def of_hundred(right: Mapping[str, float]) -> go.Figure:
     """Return a figure of 100 marks, for cases of which an attacker is right about so many.
 
-    right : the number of cases, from 50 to 100, by who is right about them, in ascending order; the first is guessing.
-        Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
+    right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
+        guessing. Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
     """
-    colors = [style.GREY, style.PALETTE["private"], style.PALETTE["spent"]][-len(right) :]
-    colors[0] = style.GREY
-    ends = [min(100, math.ceil(count - 1e-9)) for count in right.values()]
-    kinds = [*zip(right, [0, *ends], ends, colors, strict=False), ("never", ends[-1], 100, "rgba(0,0,0,0)")]
+    colors = [style.GREY, *[style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :], "rgba(0,0,0,0)"]
+    ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
+    starts = [0, *ends[:-1]]
+    kinds = list(zip([*right, "never"], starts, ends, colors, strict=True))
     frame = style.layout(Axes("", "People"), legend_entries=len(kinds), height=LOWER)
     hidden = {"visible": False, "fixedrange": True}
     frame["xaxis"] |= hidden | {"range": [-0.6, 19.6]}

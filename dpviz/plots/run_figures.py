@@ -135,7 +135,7 @@ def _best(trace: Trace, metric_name: str) -> str:
     It is the median of the most telling metric of the trace, so that the same arm is the best in every figure of a run;
     or of `metric_name` if the trace declares no such metric.
     """
-    name, *_ = (*headlined(trace), metric_name)
+    name = [*headlined(trace), metric_name][0]
     finals: dict[str, float] = {}
     for label, arm_trace in trace.lanes.items():
         _, values = arm_trace.series(name)

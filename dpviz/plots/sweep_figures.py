@@ -77,16 +77,16 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     heights = {label: np.clip(grid[2], FLOOR if log else -CEILING, CEILING) for label, grid in grids.items()}
     best = _best(result, heights)
     panels = _Grid(min(columns, len(grids)), -(-len(grids) // columns), max(_PANEL, _CELL * len(result.second)))
-    (first, second, _), *_ = grids.values()  # the values of both settings, the same for all arms
+    values, seconds, _ = next(iter(grids.values()))  # of both settings, the same for all arms
     longest = max(len(_number(cell)) for medians in heights.values() for cell in medians.ravel().tolist())
-    cell_width = (width - _LEFT - _BAR) / panels.columns / len(first)
+    cell_width = (width - _LEFT - _BAR) / panels.columns / len(values)
     has_room = cell_width > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
     data, names = [], []
     axes: dict[str, Any] = {}
     across, up = (
-        {"tickvals": values, "ticktext": [short(float(value)) for value in values]} for values in (first, second)
+        {"tickvals": ticks, "ticktext": [short(float(tick)) for tick in ticks]} for ticks in (values, seconds)
     )
-    for number, (label, (values, seconds, _)) in enumerate(grids.items()):
+    for number, label in enumerate(grids):
         axis = str(number + 1) if number else ""
         panel_axes = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
         data.append(_panel(label, values, seconds, heights[label], best == label, log, has_room) | panel_axes)
@@ -108,15 +108,14 @@ def _best(result: SweepResult, heights: Mapping[str, np.ndarray]) -> np.ndarray:
     heights : by label, (m, k) medians, nan where there is no result.
     """
     private = _private(result, heights)
-    first_panel, *_ = heights.values()
-    shape = first_panel.shape
     better = result.metric.better if result.metric else ""
     if len(private) < 2 or not better:
-        return np.full(shape, "", dtype=object)
-    stacked = np.stack([heights[label] if better == "lower" else -heights[label] for label in private])
+        any_panel = next(iter(heights.values()))
+        return np.full(any_panel.shape, "", dtype=object)
+    stacked = np.stack([heights[label] if better == "lower" else -heights[label] for label in private])  # (arms, m, k)
     is_known = ~np.isnan(stacked)
-    first = np.argmin(np.where(is_known, stacked, np.inf), axis=0)
-    return np.where(is_known.sum(axis=0) > 1, np.array(private, dtype=object)[first], "")
+    lowest = np.argmin(np.where(is_known, stacked, np.inf), axis=0)  # (m, k) index of the arm
+    return np.where(is_known.sum(axis=0) > 1, np.array(private, dtype=object)[lowest], "")
 
 
 def _private(result: SweepResult, heights: Mapping[str, np.ndarray]) -> list[str]:
@@ -297,7 +296,7 @@ def against(
         height=height + style.ROW * max(0, len(notes) - 1),
     )
     for trace in figure.data:
-        if trace.name and trace.mode == "lines":
+        if trace.name and trace.mode == "lines":  # not those of bands and limits, which have no name
             trace.mode = "lines+markers"
     if any(crossing.low < crossing.high for crossing in crossings):  # the last trace has the marks
         above = [crossing.high - crossing.mark.x for crossing in crossings]
@@ -357,7 +356,8 @@ def along_budget(
         low, high = math.log10(ends[0]) - _MARGIN, math.log10(ends[1]) + _MARGIN
         drawing["layout"]["xaxis"] |= {"range": [low, high]} | log_ticks(Range(low, high, True), across=True)
     for trace in drawing["data"]:
-        if dotted_names.intersection(trace.get("meta") or [trace.get("name")]) and trace["mode"] == "lines":
+        names = trace.get("meta") or [trace.get("name")]  # several where lines coincide
+        if dotted_names.intersection(names) and trace["mode"] == "lines":
             trace["mode"] = "lines+markers" if is_complete else "markers"
     return drawing
 

@@ -118,7 +118,7 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
     is_long, long_labels, long_values = long_whole(odd.dictionary)
     is_exact = compute.fill_null(compute.equal(in_full(long_values), long_labels), False)
     long_labels = compute.if_else(is_exact, None, long_labels)
-    # The last entry is for the cells that are not odd: their index is -1.
+    # The number of each distinct odd text; the last entry is for the cells that are not odd, whose index is -1.
     odd_values = np.append(np.where(is_exact.to_numpy(zero_copy_only=False), long_values, np.nan), np.nan)
     # Python reads the odd texts that could be numbers.
     is_unclear = compute.and_not(compute.match_substring_regex(odd.dictionary, _UNCLEAR), is_long)

@@ -79,7 +79,8 @@ class Upload(Specification):
     def __repr__(self) -> str:
         bought = f"; ranges bought for ε = {' + '.join(map(short_up, self.ranges_costs))}" if self.ranges_costs else ""
         people = "" if self.person is None else f", up to {self.rows_per_person:,} of each person by {self.person}"
-        return f"<{type(self).__name__} of {self.n:,} rows{people}{': ' * bool(self._columns)}{self._columns}{bought}>"
+        columns = f": {self._columns}" if self._columns else ""
+        return f"<{type(self).__name__} of {self.n:,} rows{people}{columns}{bought}>"
 
     __str__ = __repr__
 

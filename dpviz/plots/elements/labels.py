@@ -201,7 +201,7 @@ def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
         not is_small
         and all(note.yref == "paper" for note in notes)
         and right_margin <= _SHARE * width
-        and _place_labels(result, figure, texts)
+        and _place_labels(result, figure, texts)  # writes them, if there is room
     ):
         return result.update_layout(margin={"r": right_margin})
     return _with_legend(result, width - result.layout.margin.l, not is_small)
@@ -212,7 +212,7 @@ def _wrap_notes(figure: go.Figure) -> go.Figure:
     figure; return the figure. It becomes higher, so that the frame keeps its height."""
     room = style.FRAME // (2 if figure.layout.height <= style.SMALL else 1)
     for note in figure.layout.annotations:
-        if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):
+        if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):  # as small print is placed
             rows = [row for line in note.text.split("<br>") for row in textwrap.wrap(line, room)]
             extra = style.ROW * (len(rows) - note.text.count("<br>") - 1)
             note.text = "<br>".join(rows)

@@ -84,8 +84,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class Mark:
-    """A point that stands out, such as the best number of steps, with a hover text and, if given, a label.
+    """A point that stands out, such as the best number of steps.
 
+    text : its hover text. label : text next to it; "" for none.
     side : plotly's name for the position of the label; by default above and below in turn.
     symbol : plotly's name for the shape of the point.
     """
@@ -198,7 +199,7 @@ def _curves(lines: Sequence["Line"], scale: "Scale", opening: Range, bound: Boun
 
     It is there if the lines have values at different steps.
     """
-    # The name of an extended line also says where it stops, which the hover text leaves out.
+    # The name of a line with `until` also says where it stops, which the hover text leaves out.
     names = [" = ".join(line.names) if line.until else line.name for line in lines]
     values = [
         Values(line.x, line.y, scale.clip(line.y), name, line.unit, line.style.color)
@@ -238,7 +239,7 @@ def tips(
     ends = []
     for line, number in zip(lines, texts, strict=True):
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
-        across = float(along.place(x)) if along.high > along.low else 0.0
+        across = float(along.place(x)) if along.high > along.low else 0.0  # 0 where all lines are single points
         number = f"{number} {line.unit}".rstrip() if line.value else ""
         up = float(np.clip(opening.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame)
@@ -333,7 +334,7 @@ def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) ->
     if len(y) <= points:
         return np.arange(len(y))
     bins = points // 2 - 1
-    width = (position[-1] - position[0]) / bins or 1.0
+    width = (position[-1] - position[0]) / bins or 1.0  # 1 where all points have one position
     bin_of = np.minimum((position - position[0]) / width, bins - 1).astype(int)
     order = np.lexsort((y, bin_of))  # bin by bin, and within each bin from the lowest to the highest
     starts = np.flatnonzero(np.diff(bin_of[order], prepend=-1))  # where in this order each bin begins

@@ -72,6 +72,7 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
     order = sorted(lines, key=lambda line: float(line["y"][-1]))
     first, second, last = order[0], order[1], order[-1]
     names = [_plain(line["name"]) for line in (first, second, last)]
+    # `beside` writes an end that is negligible next to the largest as "≈ 0".
     sentence = f"{y_title}: {names[0]} ends lowest, at {beside(float(first['y'][-1]), scale, write)}"
     if last is not second:
         sentence += f"; {names[1]} at {beside(float(second['y'][-1]), scale, write)}"
