@@ -227,14 +227,10 @@ def _used(plan: Plan, iterations: np.ndarray, currency: Currency | None, delta: 
         return plan.spent(currency)[iterations]
     indices = np.unique(np.geomspace(1, len(iterations), POINTS).round().astype(int)) - 1
     used = np.full(len(iterations), np.nan)
-    used[indices] = [_epsilon(plan, int(iteration), delta) for iteration in iterations[indices]]
+    for index in indices:
+        events = plan.charged(int(iterations[index]))
+        used[index] = min(accountants.epsilon(events, delta, method) for method in QUICK) if events else 0.0
     return used + accountants.total(plan.facts.released, "epsilon")
-
-
-def _epsilon(plan: Plan, iteration: int, delta: float) -> float:
-    """Compute ε at δ of the first iterations of a plan by quick accountants, of which the best counts."""
-    events = plan.charged(iteration)
-    return min(accountants.epsilon(events, delta, method) for method in QUICK) if events else 0.0
 
 
 def readings(side: Side, delta: float) -> dict[str, float]:

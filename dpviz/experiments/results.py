@@ -433,16 +433,13 @@ def costs(plans: Mapping[str, Plan], labels: Collection[str], budget: Budget, re
     delta : δ of the stated ε, unless the budget has a δ of its own.
     """
     private = [plan.statement for label, plan in plans.items() if label in labels and plan.budget.private]
-    return [_cost(private, count, budget, delta) for count in sorted({1, repeats})] if private else []
-
-
-def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost:
-    """Return the cost of publishing `repeats` runs of each plan.
-
-    All plans are for the same problem, and the releases that it made before the runs count once.
-    """
-    earlier = plans[0].facts.released
-    return composed([(plan, repeats) for plan in plans], earlier, budget.currency, budget.own_delta(delta))
+    if not private:
+        return []
+    earlier = private[0].facts.released  # by the problem of all plans, before the runs: it counts once
+    return [
+        composed([(plan, count) for plan in private], earlier, budget.currency, budget.own_delta(delta))
+        for count in sorted({1, repeats})
+    ]
 
 
 def composed(

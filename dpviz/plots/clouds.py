@@ -83,12 +83,7 @@ def landscape(
 
 
 def contours(
-    ground: Background,
-    clouds: Mapping[str, Cloud],
-    styles: Mapping[str, ArmStyle],
-    directions: tuple[str, str],
-    *,
-    height: int = style.HEIGHT,
+    ground: Background, clouds: Mapping[str, Cloud], styles: Mapping[str, ArmStyle], directions: tuple[str, str]
 ) -> go.Figure:
     """Return a figure of the objective's contours, with a dot for every run of every method, and the path of each
     method's first run. It reads the raw data.
@@ -118,7 +113,7 @@ def contours(
         all_dots.append(dots)
     traces += [*all_paths, *all_dots]  # dots are above all paths
     entries = max(2, len(clouds))  # from two on there is a legend, which a single method needs, too
-    layout = style.layout(Axes(*directions), not_private=True, legend_entries=entries, height=height)
+    layout = style.layout(Axes(*directions), not_private=True, legend_entries=entries)
     above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame, inside which the text would be on the contours
     layout["annotations"] = [note | above for note in layout["annotations"]]
     layout["margin"] |= {"t": style.top_margin([""], directions[1])}
@@ -204,17 +199,18 @@ class Animation:
         return self.ground is not None and self.ground.raw
 
 
-def timeline(recorded: Iterable[np.ndarray], max_steps: int = STEPS) -> np.ndarray:
-    """Return at most `max_steps` of the recorded steps for an animation, (k,): the first FIRST of them, where most
-    happens, then evenly spaced ones.
+def timeline(recorded: Iterable[np.ndarray]) -> np.ndarray:
+    """Return at most STEPS of the recorded steps for an animation, (k,): the first FIRST of them, where most happens,
+    then evenly spaced ones.
 
     recorded : the recorded steps of each method.
     """
     steps = np.unique(np.concatenate([np.zeros(0, dtype=int), *recorded]))
-    if len(steps) <= max_steps:
+    if len(steps) <= STEPS:
         return steps
-    evenly = np.linspace(steps[FIRST - 1], steps[-1], max_steps - FIRST + 1)
-    return np.unique([*steps[:FIRST], *steps[np.searchsorted(steps, evenly)]])
+    evenly = np.linspace(steps[FIRST - 1], steps[-1], STEPS - FIRST + 1)
+    next_recorded = steps[np.searchsorted(steps, evenly)]
+    return np.unique([*steps[:FIRST], *next_recorded])
 
 
 def held(iterations: np.ndarray, values: np.ndarray, steps: np.ndarray) -> np.ndarray:

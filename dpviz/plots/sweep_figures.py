@@ -25,7 +25,7 @@ _COLORS = "Cividis"  # even for colour-blind readers, and distinct from both pag
 _CELL, _PANEL = 32, 96  # pixels: height of a cell, smallest height of a panel
 _TOP, _ABOVE, _BELOW = 26, 28, 52  # pixels: small print; the name of a panel; its axis
 _LEFT, _BAR = 80, 100  # pixels: the vertical axis; the colour bar
-_GAP = 0.06  # share of the width, between two panels
+_GAP = 0.06  # gap between two panels, as a share of a panel's width
 _CHARACTER, _ROOM = 7.2, 10  # pixels: width of a character in a cell, and free space next to the text
 
 
@@ -217,8 +217,8 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
     lines: list[Line] = []
     for curve in curves:
         low, median, high = curve.quantiles.T if len(curves) <= BANDS else (None, curve.quantiles[:, 1], None)
-        style = _style(curve, sides.index(curve.side), {line.style for line in lines})
-        lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", style, low, high))
+        curve_style = _style(curve, sides.index(curve.side), {line.style for line in lines})
+        lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", curve_style, low, high))
     return line_figure(
         lines,
         Axes(x_title, y_title, log_y=log_y),
@@ -234,8 +234,8 @@ def _style(curve: Curve, run: int, used: Collection[ArmStyle]) -> ArmStyle:
     usual = ArmStyle(GREY, DOTS[0], True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
     dashes = DASHES if curve.private else DOTS
     dashed = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
-    others = [replace(style, color=hue) for hue in HUES for style in dashed]
-    return next((style for style in [usual, *dashed, *others] if style not in used), usual)
+    others = [replace(candidate, color=hue) for hue in HUES for candidate in dashed]
+    return next((candidate for candidate in [usual, *dashed, *others] if candidate not in used), usual)
 
 
 # ---------------------------------------------------------------------------------------------------------- one setting

@@ -57,7 +57,8 @@ def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
 
     A class that occurs in only one row does not count, so that no single row changes the proposal.
     """
-    counts = _class_counts(columns)
+    # A column in which two or more values occur only once is left out: its values are no classes.
+    counts = {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
     two = [name for name, count in counts.items() if count == 2]
     return (*two, *(name for name, count in counts.items() if 2 < count <= MAX_CLASSES_SHOWN))
 
@@ -77,14 +78,6 @@ def likely_group(columns: Sequence[ColumnInfo], target: str | None) -> str | Non
     It is the first column of texts that is not the target; None if there is no such column.
     """
     return next((column.name for column in columns if not column.numeric and column.name != target), None)
-
-
-def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:
-    """Count the classes of each column that occur in more than one row, by the name of the column.
-
-    A column in which two or more values occur only once is left out: its values are no classes.
-    """
-    return {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
 
 
 def target_classes(series: "pd.Series", most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:

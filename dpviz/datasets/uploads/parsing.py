@@ -309,7 +309,9 @@ def list_codes(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np.ndarra
     codes = np.empty((len(frame), len(columns)), dtype=np.int16)
     for position, (name, categories) in enumerate(columns):
         if name in edges_by_name:
-            codes[:, position] = _range_codes(frame[name], edges_by_name[name])
+            values, column_edges = numbers(frame[name]), edges_by_name[name]
+            other = len(column_edges) + 1  # for a cell that is no number
+            codes[:, position] = np.where(np.isnan(values), other, np.digitize(values, column_edges))
         else:
             codes[:, position] = _category_codes(frame[name], categories)
     codes.flags.writeable = False
@@ -365,9 +367,3 @@ def _category_codes(series: "pd.Series", categories: Sequence[str]) -> np.ndarra
     indices = {class_label(text): index for index, text in enumerate(categories)}
     by_code = [indices.get(label, other) for label in labels]
     return np.array([*by_code, other])[codes]  # code -1, missing, takes the last entry
-
-
-def _range_codes(series: "pd.Series", edges: Sequence[float]) -> np.ndarray:
-    """Return the index (n,) of every cell's range between edges; len(edges) + 1 for a cell that is no number."""
-    values = numbers(series)
-    return np.where(np.isnan(values), len(edges) + 1, np.digitize(values, edges))

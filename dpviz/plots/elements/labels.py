@@ -24,7 +24,7 @@ MAX_LABELS = 7  # more lines have a legend instead
 NAME = "end label"  # name of the annotations and shapes of labels
 FRAME = 0.6  # a line that ends beyond this share of the width has its label outside the frame
 _WIDTH, _NARROW = 20, 11  # largest number of characters in a line of a label; the same on a narrow screen
-_SHARE = 0.36  # largest share of the width of a narrow screen that labels may take
+_SCREEN, _SHARE = 350.0, 0.36  # pixels: width of a narrow screen; largest share of it that labels may take
 _BESIDE, _ALONE = 170, 330  # pixels: smallest width of a frame, of one of two charts side by side, or alone
 _LINE, _CHARACTER = 1.3 * style.TEXT, 0.54 * style.TEXT  # pixels: height of a line of text, width of a character
 _FIXED, _APART = "\u00a0", "\u2002"  # spaces: within a number, where no line is broken; between a name and its number
@@ -183,12 +183,10 @@ def _height(lines: int) -> float:
     return _LINE * lines + (8 if lines > 1 else 1)
 
 
-def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
+def compact(figure: go.Figure) -> go.Figure:
     """Return the figure for a narrow screen: with labels in shorter lines, in the margin, if there is room.
 
     Else it has a legend. A small figure has neither, because a figure above it has them.
-
-    width : width of the screen in pixels, which determines the number of rows in the legend.
     """
     result = _wrap_notes(go.Figure(figure))
     notes = _labels(figure)
@@ -200,11 +198,11 @@ def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
     if (
         not is_small
         and all(note.yref == "paper" for note in notes)
-        and right_margin <= _SHARE * width
+        and right_margin <= _SHARE * _SCREEN
         and _place_labels(result, figure, texts)  # writes them, if there is room
     ):
         return result.update_layout(margin={"r": right_margin})
-    return _with_legend(result, width - result.layout.margin.l, not is_small)
+    return _with_legend(result, _SCREEN - result.layout.margin.l, not is_small)
 
 
 def _wrap_notes(figure: go.Figure) -> go.Figure:
@@ -253,7 +251,7 @@ def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[s
     return True
 
 
-def _with_legend(figure: go.Figure, width: float = 350.0, legend: bool = True) -> go.Figure:
+def _with_legend(figure: go.Figure, width: float, legend: bool) -> go.Figure:
     """Replace the labels of a figure, in place, by a legend, or by nothing unless `legend`; return the figure.
 
     width : of the legend, in pixels. It becomes higher by the rows of the legend.

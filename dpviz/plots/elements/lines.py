@@ -321,8 +321,8 @@ def held_lines(lines: Sequence[Line]) -> list[Line]:
     return staircases
 
 
-def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) -> np.ndarray:
-    """Return at most `points` indices, ascending, of points that draw nearly the same line as all of them.
+def downsample(position: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return at most MAX_POINTS indices, ascending, of points that draw nearly the same line as all of them.
 
     They are the first, the last, and the lowest and the highest point in each of many bins of equal width. Of a long
     constant they are FEW.
@@ -331,9 +331,9 @@ def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) ->
     """
     if len(y) > FLAT and y.min() == y.max():
         return np.unique(np.linspace(0, len(y) - 1, FEW).round().astype(int))
-    if len(y) <= points:
+    if len(y) <= MAX_POINTS:
         return np.arange(len(y))
-    bins = points // 2 - 1
+    bins = MAX_POINTS // 2 - 1  # with two points each, and the two ends
     width = (position[-1] - position[0]) / bins or 1.0  # 1 where all points have one position
     bin_of = np.minimum((position - position[0]) / width, bins - 1).astype(int)
     order = np.lexsort((y, bin_of))  # bin by bin, and within each bin from the lowest to the highest

@@ -308,10 +308,6 @@ def _typeset(part: Any, key: str = "") -> Any:
     if isinstance(part, (list, tuple)):
         return [_typeset(item, key) for item in part]
     if isinstance(part, np.ndarray) and part.dtype.str[1:] in _BYTES:
-        return {"dtype": part.dtype.str[1:], "bdata": b64encode(part.tobytes()).decode(), **_shape(part)}
+        encoded = {"dtype": part.dtype.str[1:], "bdata": b64encode(part.tobytes()).decode()}
+        return encoded | ({"shape": ", ".join(map(str, part.shape))} if part.ndim > 1 else {})
     return markup(part) if isinstance(part, str) and key in _VISIBLE else part
-
-
-def _shape(array: np.ndarray) -> dict[str, str]:
-    """Return the shape of an array in the form that plotly.js reads next to its bytes; {} in one dimension."""
-    return {"shape": ", ".join(map(str, array.shape))} if array.ndim > 1 else {}

@@ -108,9 +108,9 @@ def _bars(traces: Sequence[Drawing], title: str) -> str:
     sentences = []
     for trace in traces:
         is_horizontal = trace["orientation"] == "h"
-        names, values = (trace["y"], trace["x"]) if is_horizontal else (trace["x"], trace["y"])
-        low, high = int(np.argmin(values)), int(np.argmax(values))
-        ends = [f"{_plain(str(names[i]))} {short(float(values[i]))}" for i in dict.fromkeys((high, low))]
+        names, lengths = (trace["y"], trace["x"]) if is_horizontal else (trace["x"], trace["y"])
+        low, high = int(np.argmin(lengths)), int(np.argmax(lengths))
+        ends = [f"{_plain(str(names[i]))} {short(float(lengths[i]))}" for i in dict.fromkeys((high, low))]
         sentences.append(f"{_plain(trace['name'] or '')} highest {'; lowest '.join(ends)}".strip())
     return f"{title}: {'. '.join(sentences)}"
 
