@@ -53,7 +53,7 @@ class _Commands(click.Group):
         Missing files are reported before the command's imports, which take a second.
         """
         name, listed_command, rest = super().resolve_command(ctx, args)
-        settings_files = [arg for arg in rest[:1] if arg.endswith(".json")]
+        settings_files = [arg for arg in rest[:1] if arg.endswith(".json")]  # the first argument may be one
         tables = [path for option, path in pairwise(rest) if option == "--table"]
         tables += [arg.removeprefix("--table=") for arg in rest if arg.startswith("--table=")]
         for path in settings_files + tables:

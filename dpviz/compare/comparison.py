@@ -1,4 +1,7 @@
-"""Runs of any families next to each other: on common axes, in a common currency, with their joint privacy cost."""
+"""Runs of any families next to each other: on common axes, in a common currency, with their joint privacy cost.
+
+Costs are those of a plan's `statement`: the plan as the unit of protection sees it, a row or a person.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -166,7 +169,7 @@ def curves(
         arms = {arm.label: arm for arm in side.experiment.arms}
         for label in methods(side, metric, every):
             name = _name(side, metric)
-            assert name is not None
+            assert name is not None  # else `methods` returns no label
             series = side.summary.series[label][name]
             values = series.relative if metric == SHARE else series
             x = _along(side, label, series, axis, currency, delta)
@@ -248,7 +251,7 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
     for side in sides:
         for label in methods(side, metric, every):
             name = _name(side, metric)
-            assert name is not None
+            assert name is not None  # else `methods` returns no label
             series = side.summary.series[label][name]
             (low, median, high), share = series.end.tolist(), series.relative
             guess = side.summary.guess(name)

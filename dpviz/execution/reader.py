@@ -209,7 +209,7 @@ def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
 
 def main() -> None:
     """Read the files that the server sends, until the server is gone."""
-    later.now()
+    later.now()  # imports the libraries, so that no file has to wait for them
     parent = Parent(lambda _: False)  # no message is for another thread
     for message in parent.messages():
         header, arrays = unpack(message)

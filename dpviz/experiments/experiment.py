@@ -371,7 +371,7 @@ class Experiment(Displayed, Specification):
         trace = Trace(metrics, references, self.problem.public, self.arms, self.problem, self.promise)
         for label, arm_trace in trace.lanes.items():
             arm_trace.currency, arm_trace.condition = plans[label].statement.currency, plans[label].condition
-        seed = drawn_seed(self.seed)
+        seed = drawn_seed(self.seed)  # a fresh one for None
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
         unfinished, progress = runs, 0.0
         run = runs[0]  # the arm whose turn it is

@@ -222,7 +222,8 @@ class Plan(Displayed):
         with_cost = tuple(event for event in events if event is not None)
         if len(with_cost) == len(events):
             return replace(self, person=replace(statement, terms=FixedEvents(with_cost)))
-        # Single events of a person have no cost, but all of them together meet the budget, from the first on.
+        # Single events of a person have no cost, but all of them together, from the first on, meet what the earlier
+        # releases leave of the budget.
         together = FixedEvents((StatedApproximateDP(budget.left(released), budget.own_delta(0.0)),))
         return replace(self, person=replace(statement, terms=together, charged_at=np.ones(1, dtype=int)))
 

@@ -1,6 +1,7 @@
 """Results of a run: summaries over the replicates, the table of final numbers, and the privacy cost of publishing them.
 
-Each method and each repeat meets the budget by itself; publishing several of them spends more.
+Each method and each repeat meets the budget by itself; publishing several of them spends more. Costs are those of a
+plan's `statement`: the plan as the unit of protection sees it, which is one row, or a person with all rows.
 """
 
 import math
@@ -517,7 +518,8 @@ def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
         )
         delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
         return f"ε = {short(epsilon, 4)} and δ = {short(delta, 4)}"
-    return composed(runs, earlier, None, budget.own_delta(ApproximateDP().delta)).numbers()
+    delta = budget.own_delta(ApproximateDP().delta)  # the usual δ if the budget has none of its own
+    return composed(runs, earlier, None, delta).numbers()
 
 
 def spent(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: Currency) -> float:

@@ -76,7 +76,7 @@ def estimates(groups: Mapping[str, Mapping[str, tuple[float, float, float]]]) ->
     """Return the estimated shares of answers in per cent, with their intervals, one below the other.
 
     groups : by the name of a group of the same colour, up to two, and by the name of a row, (estimate, low, high) in
-    per cent. A group without estimates of its own is drawn around those of another one.
+    per cent.
     """
     names = [name for rows in groups.values() for name in rows]
     colors = (PALETTE["private"], PALETTE["theory"])

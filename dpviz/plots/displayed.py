@@ -128,15 +128,11 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     statuses = visible.statuses(metric)
     status_text = _status_text(statuses.values(), subject.public)
     caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {status_text}"
-    drawing = run_figures.convergence(visible, name, _styles(subject))
+    # The style of the page if the trace knows the arm, else a solid line in the next hue.
+    by_label, hues = arm_styles(subject.arms), iter(style.HUES * len(subject.lanes))
+    styles = {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in subject.lanes}
+    drawing = run_figures.convergence(visible, name, styles)
     return Chart(drawing, metric.label, f"{metric.label} by step", caption, provenance(statuses.values()))
-
-
-def _styles(trace: Trace) -> dict[str, ArmStyle]:
-    """Return a style for each label: that of the page if the trace knows the arm, else a solid line in the next hue."""
-    by_label = arm_styles(trace.arms)
-    hues = iter(style.HUES * len(trace.lanes))
-    return {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in trace.lanes}
 
 
 @chart.register

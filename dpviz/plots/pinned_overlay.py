@@ -179,8 +179,9 @@ def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_
     for name, line in pinned_lines:
         faint = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
         lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), faint))
-    # The horizontal axis ends with the lines, as no figure of a run sets a range.
-    span = min(float(trace.x[0]) for trace in _named(figure)), max(float(trace.x[-1]) for trace in _named(figure))
+    # The horizontal axis ends with all lines, the pinned ones among them, as no figure of a run sets a range.
+    ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
+    span = float(ends_of_lines[:, 0].min()), float(ends_of_lines[:, 1].max())
     all_ends = tips(lines, span, y_range, scale, least(layout.height))
     ends = all_ends[: len(traces)]
     for end in all_ends[len(traces) :]:

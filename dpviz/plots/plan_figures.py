@@ -1,4 +1,7 @@
-"""Figures of plans, drawn before anything runs. They depend on settings only, never on data."""
+"""Figures of plans, drawn before anything runs. They depend on settings only, never on data.
+
+Privacy spent is that of a plan's `statement`: the plan as the unit of protection sees it, a row or a person.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

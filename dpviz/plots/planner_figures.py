@@ -97,6 +97,7 @@ def budget_by_steps(
     title, symbol : title of the vertical axis, and symbol of the currency.
     limit, affordable : the budget, and the number of steps that it pays for, which are marked.
     """
+    # A staircase, which is never below the amount at the steps between those that were computed.
     lines = held_lines([Line(steps, spent, "spent by this noise", _NOISE)]) if np.isfinite(spent).all() else []
     empty = "This noise has no guarantee in the currency of the budget."
     return _against_budget(lines, title, symbol, limit, affordable, empty)
@@ -234,13 +235,14 @@ def of_hundred(right: Mapping[str, float]) -> go.Figure:
     right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
         guessing. Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
     """
-    colors = [style.GREY, *[style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :], "rgba(0,0,0,0)"]
+    attackers = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # one without a plan's: the second
+    colors = [style.GREY, *attackers, "rgba(0,0,0,0)"]
     ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
     starts = [0, *ends[:-1]]
     kinds = list(zip([*right, "never"], starts, ends, colors, strict=True))
     frame = style.layout(Axes("", "People"), legend_entries=len(kinds), height=LOWER)
     hidden = {"visible": False, "fixedrange": True}
-    frame["xaxis"] |= hidden | {"range": [-0.6, 19.6]}
+    frame["xaxis"] |= hidden | {"range": [-0.6, 19.6]}  # five rows of 20 marks
     frame["yaxis"] |= hidden | {"range": [4.6, -0.6]}
     frame["hovermode"] = "closest"
     data = [
@@ -323,9 +325,9 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
     figure = line_figure(
         [Line(epsilons, bounds, "bound at the best number of steps", TWO[0], value=False)],
         Axes("Privacy budget ε", title, log_x=True, log_y=True, bound="upper"),
-        limits=[Limit(start, f"without a step: {short_up(start)}")],  # the chart is next to two others
+        limits=[Limit(start, f"without a step: {short_up(start)}")],
         marks=[Mark(*here, f"You are here: ε = {short_up(here[0])}, {short_up(here[1])}", style.PALETTE["spent"])],
-        labels=False,
+        labels=False,  # the chart is narrow, next to two others
         height=HEIGHT,
     )
     # Right of the middle of the log axis the text is left of the point, else right of it: below the curve it has room.

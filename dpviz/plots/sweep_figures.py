@@ -272,7 +272,9 @@ def against(
     """
     log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
     styles = style.arm_styles(result.arms)
-    lines, notes = one_band(*_lines(result, styles, log_x, log_y))
+    lines, best = _lines(result, styles, log_x, log_y)
+    lines, notes = one_band(lines, best)
+    # The arms with privacy, or all if there are none.
     labels = [label for label in result.curves if not styles[label].reference] or list(result.curves)
     if not compared and labels:
         compared = labels[0]
@@ -280,8 +282,8 @@ def against(
     crossings: list[_Crossing] = []
     for other in labels:
         if other != compared:
-            pair, sentences = _crossings(result, compared, other, symbol, styles[other].color, better)
-            crossings += pair
+            crossings_of_pair, sentences = _crossings(result, compared, other, symbol, styles[other].color, better)
+            crossings += crossings_of_pair
             notes += sentences
     crossings.sort(key=lambda crossing: crossing.mark.x)
     has_single_run = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
@@ -301,13 +303,8 @@ def against(
     if any(crossing.low < crossing.high for crossing in crossings):  # the last trace has the marks
         above = [crossing.high - crossing.mark.x for crossing in crossings]
         below = [crossing.mark.x - crossing.low for crossing in crossings]
-        figure.data[-1].error_x = {
-            "type": "data",
-            "symmetric": False,
-            "array": above,
-            "arrayminus": below,
-            "thickness": 1,
-        }
+        bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1}
+        figure.data[-1].error_x = bars
     return figure
 
 
@@ -482,7 +479,8 @@ def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log
     if len({len(sample) for sample in samples}) == 1:
         low, median, high = quantiles(np.array(samples)).T
     else:
-        low, median, high = np.array([quantiles(sample[None])[0] for sample in samples]).reshape(-1, 3).T
+        summaries = [quantiles(sample[None])[0] for sample in samples]
+        low, median, high = np.array(summaries).reshape(-1, 3).T  # also without any
     growth = _growth(result, label, log_y) if log_x else ""
     has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
     return Line(

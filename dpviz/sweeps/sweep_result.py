@@ -223,9 +223,9 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
     crossings = []
     for i, j in _turns(difference):
         left, right = difference[i], difference[j]
-        # The zero of the straight line between both points; or, if the curves are equal at points in between, the
-        # middle of these.
-        crossing = x[i] + (x[j] - x[i]) * left / (left - right) if j == i + 1 else (x[i + 1] + x[j - 1]) / 2
+        crossing = (x[i + 1] + x[j - 1]) / 2  # the middle of the points in between, at which the curves are equal
+        if j == i + 1:  # there are none: the zero of the straight line between both points
+            crossing = x[i] + (x[j] - x[i]) * left / (left - right)
         crossings.append(float(crossing if x is values else np.exp(crossing)))
     return tuple(crossings)
 

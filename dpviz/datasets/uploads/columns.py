@@ -107,7 +107,9 @@ def encode_target(series: "pd.Series", positive: str) -> np.ndarray:
     """Return labels (n,): +1 where the series has the class `positive`, -1 elsewhere."""
     codes, labels = classes(series)
     label = class_label(positive)
-    return np.where(codes == labels.index(label), 1.0, -1.0) if label in labels else np.full(len(series), -1.0)
+    if label not in labels:
+        return np.full(len(series), -1.0)
+    return np.where(codes == labels.index(label), 1.0, -1.0)
 
 
 def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str, tuple[float, float]]:

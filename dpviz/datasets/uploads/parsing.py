@@ -193,7 +193,9 @@ def _read_distinct(
         return dictionary[0], _read_texts(dictionary[1], read, read_text)
     if series.dtype != object:
         codes, values = pd.factorize(series)
-        return codes, [read(value) for value in (_times(values) if _are_times(series) else values)]
+        if _are_times(series):
+            values = _times(values)
+        return codes, [read(value) for value in values]
     # `pd.factorize` would take true, 1 and 1.0 for the same value, so that the first of them decided about the others.
     indices: dict[Any, int] = {}
     codes = np.empty(len(series), dtype=np.int64)

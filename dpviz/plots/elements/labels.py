@@ -147,7 +147,9 @@ def _outside(down: float) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _inside(end: End, shift: float, log_x: bool, log_y: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the positions of text and stroke next to an end inside the frame, `shift` pixels above it."""
-    x, y = (math.log10(value) if log else value for value, log in ((end.x, log_x), (end.y, log_y)))
+    # Plotly takes logarithms for texts, but plain numbers for shapes.
+    x = math.log10(end.x) if log_x else end.x
+    y = math.log10(end.y) if log_y else end.y
     axes = {"xref": "x", "yref": "y"}
     stroke = {"xanchor": end.x, "yanchor": end.y, "ysizemode": "pixel", "y0": shift, "y1": shift}
     text = {"x": x, "y": y, "yanchor": "middle", "yshift": shift}

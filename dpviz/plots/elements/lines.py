@@ -128,17 +128,18 @@ def line_drawing(
     labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
     ranges : of the horizontal and of the vertical axis, whatever the lines are; None to open with all of them.
     """
-    lines = [replace(line, y=bounding(line.y, axes.bound)) for line in lines]
-    visible = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
+    lines = [drawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
+    visible = merged([line for line in lines if len(line.x)])
     if not visible:  # and so no range of the axis that could begin at zero
         return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
     notes = [*notes, *_clipped(visible, axes.log_y)]
     scale = Scale(axes.log_x, axes.log_y)
     span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
     frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
-    # Width of the frame, inside which the labels of short lines may be. With limits it is 0, so that all labels are to
-    # the right of the frame, as the limits' own labels are inside.
+    # The least width of the frame, inside which the labels of short lines may be. With limits it is 0, so that all
+    # labels are to the right of the frame, as the limits' own labels are inside.
     width = 0.0 if limits else least(height)
+    # The part of a log axis near the private lines, if references or zeros would squeeze them.
     view = first_view(visible) if axes.log_y and ranges is None else {}
     opening = opening_range(
         visible, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, axes.from_zero
@@ -448,17 +449,21 @@ def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
 def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
     """Return plotly's trace of a line. value : plotly's template that writes the value in the hover text."""
     width = min(line.width, 1.5) if line.style.reference else line.width  # references are quiet
-    return scale.points(line.x, line.y, line.held) | {
+    stroke = {"color": line.style.color, "dash": line.style.dash, "width": width}
+    if line.held:
+        stroke["shape"] = "hv"  # level up to the next point
+    trace = scale.points(line.x, line.y, line.held) | {
         "type": "scatter",
-        **({"mode": "lines"} if len(line.x) > 1 else {"mode": "markers", "marker": {"color": line.style.color}}),
+        "mode": "lines",
         "name": line.name,
-        "line": {"color": line.style.color, "dash": line.style.dash, "width": width}
-        | ({"shape": "hv"} if line.held else {}),
+        "line": stroke,
         "legendgroup": line.group or line.name,
         "showlegend": line.legend,
         "hovertemplate": f"{value} {line.unit}".rstrip(),
-        **({"meta": list(line.names)} if line.names else {}),
     }
+    if len(line.x) == 1:
+        trace |= {"mode": "markers", "marker": {"color": line.style.color}}
+    return trace | ({"meta": list(line.names)} if line.names else {})
 
 
 def _level(line: Line) -> dict[str, Any]:
@@ -473,7 +478,7 @@ def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, A
     room."""
     texts, shapes = [], []
     for turn in turns:
-        x = math.log10(turn.x) if log_x else turn.x
+        x = math.log10(turn.x) if log_x else turn.x  # plotly takes logarithms for texts, but plain numbers for shapes
         anchor = {"name": "turn", "x": x, "xref": "x", "xanchor": turn.side, "y": 1, "yref": "paper", "yanchor": "top"}
         anchor |= {"xshift": 3 if turn.side == "left" else -3, "yshift": -18}  # below the mark "not private"
         texts.append(anchor | {"text": turn.label, "showarrow": False, "font": {"size": style.TEXT}})

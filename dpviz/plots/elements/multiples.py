@@ -33,7 +33,8 @@ def small_multiples(
     columns : largest number of panels side by side. notes : lines of small print above the panels.
     not_private : True if the lines read the raw data, or a text that names those which do.
     """
-    visible = merged([line for line in (drawable(line, False) for line in lines) if len(line.x)])
+    lines = [drawable(line, log_x=False) for line in lines]
+    visible = merged([line for line in lines if len(line.x)])
     if not visible:
         return go.Figure({"layout": style.layout(axes, notes=["Nothing to show yet."])})
     panels = [line for line in visible if not line.style.reference] or visible
