@@ -75,22 +75,22 @@ def statistics(
 def _statistic(text: str) -> Any:
     """Return the statistic of a text such as "age=mean:0,100". Raises UserError for another form or kind."""
     kinds = {cls.__name__.casefold(): cls for cls in (Count, Sum, Mean, Histogram, Quantile)}
-    name, separator, asked = text.partition("=")
-    kind, _, values = asked.partition(":")
+    name, separator, declaration = text.partition("=")
+    kind, _, values = declaration.partition(":")
     if not separator or not name or kind not in kinds:
         hint = did_you_mean(kind, kinds)
         raise UserError(
             f"'{text}' needs the form NAME=KIND:NUMBERS, as in age=mean:0,100.{hint} Kinds: {', '.join(kinds)}."
         )
     cls = kinds[kind]
-    own_controls = (control for control in cls.controls() if control.name not in Statistic.model_fields)
-    own = [control.name for control in own_controls if control.type in (int, float) and not control.optional]
+    further = (control for control in cls.controls() if control.name not in Statistic.model_fields)  # of this kind
+    fields = [control.name for control in further if control.type in (int, float) and not control.optional]
     given = numbers(values) if values else ()
-    if len(given) > len(own):
-        raise UserError(f"'{text}': {kind} takes {', '.join(own) or 'no numbers'}.")
+    if len(given) > len(fields):
+        raise UserError(f"'{text}': {kind} takes {', '.join(fields) or 'no numbers'}.")
     if len(given) < 2 and issubclass(cls, Ranged):
         raise UserError(f"'{text}': declare the range, as in {name}={kind}:0,100, from what is known beforehand.")
-    return cls(name=name, **dict(zip(own, given, strict=False)))  # numbers that are not given have their defaults
+    return cls(name=name, **dict(zip(fields, given, strict=False)))  # numbers that are not given have their defaults
 
 
 @click.command()

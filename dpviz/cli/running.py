@@ -415,7 +415,7 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
             try:
                 if out is not None:
                     write(export.sweep_to_table(result), export.sweep_header(result, sweep), out)
-            finally:
+            finally:  # the medians are printed even if the file cannot be written
                 label = result.metric.label if result.metric else result.metric_name
                 click.echo(f"{label}, median over all runs and data sets")
                 click.echo(table_as_text(_medians(frame, settings)))

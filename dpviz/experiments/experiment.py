@@ -426,7 +426,7 @@ def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     if not plan.stops:
         indices = np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int)
     else:  # a method that may stop after a few of its steps: dense at the start, ever sparser later
-        targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()  # 0 is one more
+        targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()  # with 0, EXPENSIVE
         targets = np.minimum(targets, plan.iterations)  # all are 0 for a plan without iterations
         indices = np.array([0, *np.searchsorted(grid, targets)])
     return grid, grid[np.unique(indices)]

@@ -26,7 +26,7 @@ MAX_ID = 64  # letters of a phone's identifier
 # a proxy all phones may have one address. So 10,000 guesses take five hours, and codes live for three.
 GUESSES, ALL_GUESSES = (20, 10.0), (100, 2.0)
 MAX_CLIENTS = 1000  # addresses whose wrong codes are counted
-ANSWERS = (20, 0.05)  # the same, of the answers of one phone: no finger is so quick
+ANSWERS = (20, 0.05)  # as GUESSES, for the answers of one phone: no finger is so quick
 
 
 class TooOften(Exception):
@@ -338,7 +338,7 @@ class Room:
         """
         with self._lock:
             seat, ballot = self.seat(phone), self.current
-            if self.is_over:  # asked first, since `end` forgets seats
+            if self.is_over:  # checked first, since `end` forgets seats
                 return {"scene": self.scene, "over": True}
             if seat is None:
                 raise ValueError("this phone has not joined")
@@ -499,7 +499,7 @@ class Rooms:
             return room
         with self._lock:
             own = self._guesses.get(client) or _Bucket(*GUESSES)
-            for bucket in (own, self._all_guesses):  # also for a right code, which is not told by letting it in
+            for bucket in (own, self._all_guesses):  # also for a right code: to let it in would tell that it is right
                 if bucket.wait(now) > 0:
                     raise TooOften(bucket.wait(now))
             if room is None:

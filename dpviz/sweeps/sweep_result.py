@@ -109,6 +109,7 @@ def _around_medians(data_sets: Sequence[Samples]) -> np.ndarray:
     for size in set(sizes.tolist()):  # one size, unless the sweep varies the number of runs
         half, indices = 0.5 / math.sqrt(size), np.flatnonzero(sizes == size)
         group = np.array([samples[index] for index in indices])  # all with equal sizes, for one call
+        # By Hazen, the i-th of R samples is the quantile (i - 1/2)/R, symmetric around the median.
         rows[indices] = np.quantile(group, (0.5 - half, 0.5, 0.5 + half), axis=1, method="hazen").T
     return rows.reshape(len(data_sets), -1, 3)
 

@@ -49,6 +49,8 @@ def new_identity() -> str:
 class Upload(Specification):
     """The declarations of an uploaded table. Its array is passed separately, in `tables`, under `identity`.
 
+    A subclass declares the columns that it uses, and makes the array of them by `read`.
+
     identity : the name of the array in `tables`, drawn at random for each upload and choice of columns.
     n : number of used rows, which counts as public.
     reading : the declared way to read the file; None is `Reading()`.
