@@ -68,8 +68,7 @@ def common_options(command: Command) -> Command:
 
 @contextmanager
 def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Backend]:
-    """Yield the executor and the store that options of a command describe, as `backend.computing`; at the end, print
-    problems of the store."""
+    """Yield what `backend.computing` makes of the options of a command; at the end, print problems of the store."""
     with backend.computing(store, max_seconds, workers, cluster) as described:
         try:
             yield described

@@ -177,8 +177,7 @@ def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
 
 @lru_cache(64)
 def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
-    """Return the smallest number of rows with which the bound is at most `target` under a budget; None if MOST_NEEDED
-    rows are too few.
+    """Return the smallest number of rows with a bound of at most `target`; None if MOST_NEEDED are too few.
 
     Raises UserError where the method does not exist in the budget's currency.
     """
@@ -196,8 +195,7 @@ def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
 
 
 def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -> float | None:
-    """Return the factor by which this control alone must change for the bound to fall to `target`; None if no factor
-    does it.
+    """Return the factor by which this control alone must change for the bound to fall to `target`; None if none does.
 
     The factor is above 1 for a control that must grow ("more" in `bound.levers`), below 1 for one that must fall.
     """

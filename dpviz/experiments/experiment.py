@@ -109,8 +109,7 @@ _BUDGETS: Mapping[frozenset[str], type[Budget]] = {
 
 
 def _labelled(arms: Any) -> Any:
-    """Return the short forms of `Experiment.arms` as arms: an algorithm, a list of them, or a mapping {label:
-    algorithm}.
+    """Return the short forms of `Experiment.arms`, algorithms as one, a list or {label: algorithm}, as arms.
 
     Any other value, such as the JSON of an algorithm, is returned unchanged for the validation to judge.
     """
@@ -168,8 +167,7 @@ class Experiment(Displayed, Specification):
     @model_validator(mode="before")
     @classmethod
     def _from_short_forms(cls, values: Any) -> Any:
-        """Replace the numbers of a budget by a budget, and algorithms by arms; the class describes these short
-        forms."""
+        """Replace the short forms that the class describes: numbers by a budget, and algorithms by arms."""
         if not isinstance(values, dict):
             return values
         if isinstance(values.get("problem"), Algorithm) or isinstance(values.get("arms"), ProblemSpecification):
@@ -300,8 +298,7 @@ class Experiment(Displayed, Specification):
         return "\n".join((arm.algorithm.released_settings(), budget, problem))
 
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
-        """Estimate the bytes of memory that the run will need: of the table, and of every method that has a plan in
-        `plans` (by label)."""
+        """Estimate the bytes that the run will need: for the table, and for every method with a plan, by its label."""
         memory = self.problem.memory(self.problem.facts())
         planned_arms = [arm for arm in self.arms if arm.label in plans]
         return memory.table + sum(
@@ -349,8 +346,7 @@ class Experiment(Displayed, Specification):
     def stream(
         self, tables: Mapping[str, np.ndarray] = NO_TABLES, heartbeat: Heartbeat = lambda _: None
     ) -> Iterator[Step]:
-        """Run all arms in turns, yielding after every iteration of an arm. The arm that has used the least computing
-        time goes next.
+        """Run all arms in turns and yield after every iteration; the arm with the least computing time so far is next.
 
         heartbeat : called with the latest step and the present progress about every `EVERY` seconds, while the data are
             loaded and inside a step or a record that takes long. An exception that it raises ends the run, as closing

@@ -135,8 +135,7 @@ def _filled(values: np.ndarray) -> np.ndarray:
 
 
 def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
-    """Return the privacy spent by a run up to this iteration, in the currency of its budget, and that currency's
-    symbol.
+    """Return the privacy spent by a run up to this iteration, in its budget's currency, and that currency's symbol.
 
     Pure ε, ρ, μ and Rényi divergences are charged iteration by iteration. The ε of an (ε, δ) budget is that of
     `reading`; the bound of a budget on attacks is that of the whole plan at every iteration.

@@ -38,8 +38,7 @@ class TooOften(Exception):
 
 
 class _Bucket:
-    """A bucket of tokens, one for each act that may happen now. size : of a full bucket. every : seconds for a token to
-    come back."""
+    """A bucket with a token for each act that may happen now. size : when full. every : seconds for a new token."""
 
     def __init__(self, size: float, every: float) -> None:
         self._size, self._every, self._tokens, self._filled = size, every, size, -math.inf  # full when first used

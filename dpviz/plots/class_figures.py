@@ -43,9 +43,8 @@ def ends(
 ) -> go.Figure:
     """Return a strip for each method with the value at which each run of the class ends, and the 10 to 90 % range.
 
-    by_method : by the label of up to four methods, the values (k,), k > 0. title : of the values. log : true for a log
-    axis.
-    turns : values to mark, by name.
+    by_method : by the label of up to four methods, the values (k,), k > 0. title : of the values.
+    log : true for a log axis. turns : values to mark, by name.
     """
     traces: list[dict[str, Any]] = []
     for row, ((name, values), color) in enumerate(zip(by_method.items(), style.HUES, strict=False)):

@@ -48,8 +48,7 @@ def evaluated(problem: Problem, x: np.ndarray, y: np.ndarray) -> Background:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """The runs of one method in the plane: the positions of all R runs now, (R, 2), and the path of the first, (k,
-    2)."""
+    """One method in the plane: the positions of all R runs now, (R, 2), and the path of the first run, (k, 2)."""
 
     points: np.ndarray
     path: np.ndarray
@@ -237,7 +236,7 @@ def frame(
     rulers = []
     for title, values in zip(titles, points.T, strict=True):
         low, high = np.quantile(values.astype(float), [(1 - _VISIBLE) / 2, (1 + _VISIBLE) / 2])
-        width = (high - low) or abs(high) or 1.0  # where all positions are one: its size, or 1 at 0
+        width = (high - low) or abs(high) or 1.0  # where all are equal: their size, or 1 if that is 0
         rulers.append(Ruler(title, float(low - _ROOM * width), float(high + _ROOM * width), False))
     return rulers[0], rulers[1]
 

@@ -36,8 +36,7 @@ _charts_shown = 0  # only the first chart of a notebook contains plotly.js, whic
 
 
 def figure(subject: Any, diagnostics: bool) -> go.Figure:
-    """Return the figure of an object on a white background, for a notebook. Raises UserError where nothing may be
-    drawn.
+    """Return the figure of an object on white, for a notebook. Raises UserError where nothing may be drawn.
 
     diagnostics : include series that read raw data.
     """
@@ -74,10 +73,9 @@ def page(subjects: Sequence[Any], settings: str, diagnostics: bool) -> str:
 
 @singledispatch
 def chart(subject: object, _diagnostics: bool) -> Chart:
-    """Return the chart of an object; the functions below do it for each class. Raises UserError where nothing may be
-    drawn.
+    """Return the chart of an object; the functions below do it for each class.
 
-    The second argument is True to include series that read raw data.
+    The second argument is True to include series that read raw data. Raises UserError where nothing may be drawn.
     """
     raise TypeError(f"There is no picture of {type(subject).__name__}.")
 

@@ -169,8 +169,7 @@ def _grow(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
 
 
 def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_range: Range) -> None:
-    """Replace the labels of a figure, in place, by labels of its own lines and, as far as there is room, of the pinned
-    lines."""
+    """Replace the labels of a figure, in place, by labels of its lines and, where there is room, of pinned lines."""
     layout = figure.layout
     scale = Scale(layout.xaxis.type == "log", y_range.log)
     height = layout.height - layout.margin.t - layout.margin.b

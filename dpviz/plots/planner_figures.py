@@ -46,8 +46,7 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, present: tuple[int, fl
 
 
 def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: int, symbol: str) -> go.Figure:
-    """Return a figure of the noise scale in every mean against the number of rows n, if batches have the same share of
-    the rows.
+    """Return a figure of the noise scale in every mean against the number of rows n, of which a batch is a fixed share.
 
     target, needed : the wanted scale, and the number of rows that it needs, which are marked.
     """
@@ -106,8 +105,7 @@ def budget_by_steps(
 def _against_budget(
     lines: list[Line], title: str, symbol: str, limit: float | None, affordable: int | None, empty: str
 ) -> go.Figure:
-    """Return the figure of `spent_by_steps` and `budget_by_steps`: lines, the budget, and the step at which it is
-    used up."""
+    """Return the figure of `spent_by_steps` and `budget_by_steps`: lines, the budget, and the step that uses it up."""
     marks = []
     if limit is not None and affordable:
         marks.append(Mark(float(affordable), limit, f"the budget lasts {affordable:,} steps", style.PALETTE["spent"]))
@@ -235,7 +233,7 @@ def of_hundred(right: Mapping[str, float]) -> go.Figure:
     right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
         guessing. Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
     """
-    attackers = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # one without a plan's: the second
+    attackers = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # without a plan the last alone
     colors = [style.GREY, *attackers, "rgba(0,0,0,0)"]
     ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
     starts = [0, *ends[:-1]]

@@ -49,8 +49,7 @@ def convergence(
     limits: Sequence[Limit] = (),
     height: int = style.HEIGHT,
 ) -> go.Figure:
-    """Return a figure of a metric's median over the replicates for every arm that records it, with a band from 10 to
-    90 %.
+    """Return a figure of a metric's median over the replicates, with a band from 10 to 90 %, for every arm with it.
 
     With one replicate there is no band, and a note says so. Diverged replicates count with their last value.
 
@@ -111,8 +110,7 @@ def _curves(
     spent_title: str,
     log_y: bool | None,
 ) -> _Curves:
-    """Return the medians of a metric as lines, with marks where methods stopped; the arguments are those of
-    `convergence`."""
+    """Return a metric's medians as lines, with marks where methods stopped; arguments are those of `convergence`."""
     metric = trace.metrics.get(metric_name)
     lines: list[Line] = []
     marks: list[Mark] = []
@@ -150,8 +148,7 @@ def _best(trace: Trace, metric_name: str) -> str:
 
 
 def _stops(arm_trace: ArmTrace, line: Line, iterations: np.ndarray) -> list[Mark]:
-    """Return a mark on an arm's line at the median step at which its replicates stopped by themselves; empty if none
-    has stopped."""
+    """Return a mark on an arm's line at the median step at which replicates stopped by themselves; [] if none did."""
     stops = endings(arm_trace)
     if stops is None or not stops.finished or not np.isfinite(line.y).any():
         return []

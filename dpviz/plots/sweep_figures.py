@@ -58,8 +58,7 @@ class _Grid:
 
 
 def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int = 2, width: int = 1000) -> go.Figure:
-    """Return a figure of a sweep over two settings: for every arm a heat map of the metric's median, all in one colour
-    scale.
+    """Return a figure of a sweep over two settings: a heat map of the metric's median for every arm, in one scale.
 
     Medians are over all runs on all data sets. Colours are logarithmic where the metric's scale is, and span the values
     of the methods with privacy. A star marks the cells at which a method is the best of these. Every cell has its
@@ -409,8 +408,7 @@ def _by_merit(order: Order, one: str, other: str) -> Order:
 
 
 def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> list[str]:
-    """Return sentences that say which of two arms is better on which side: one for each of at most two crossings, or a
-    single one if there is none.
+    """Return sentences on which of two arms is better on which side: one per crossing (two at most), one if none.
 
     word : "better", or "lower" for a metric that declares no better direction.
     """

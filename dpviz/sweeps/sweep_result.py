@@ -463,11 +463,9 @@ class SweepResult(Displayed):
 
     @checked
     def visible(self, diagnostics: bool) -> "SweepResult":
-        """Return the whole result if `diagnostics` may be seen, else only the releases of private arms, which may be
-        shown and downloaded.
+        """Return all if `diagnostics` may be seen, else the releases of private arms, which may be downloaded, too.
 
-        It has the points so far and does not grow with the sweep, so that it can be read while other threads add
-        points.
+        It has the points so far and does not grow with the sweep, so that it can be read while others add points.
         """
         curves = {label: copy(curve) for label, curve in self.curves.items()}
         if not diagnostics:
@@ -518,8 +516,7 @@ class SweepResult(Displayed):
 
     @checked
     def medians(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the values of the setting (k,), ascending, and an arm's medians (k,) over all runs on all data
-        sets."""
+        """Return the values of the setting (k,), ascending, and an arm's medians (k,) over all runs and data sets."""
         values, samples = self.series(arm)
         return values, np.array([np.median(numbers) for numbers in samples])
 
@@ -542,8 +539,7 @@ class SweepResult(Displayed):
 
     @checked
     def laws(self, arm: str) -> tuple[Fit | None, Fit | None]:
-        """Fit a power law and a log law to the data sets on which the arm has a result at all values; None for a law
-        that cannot be fitted."""
+        """Fit a power law and a log law to the data sets with a result at all values; None for one without a fit."""
         values, data_sets = self._complete(arm)
         return (power_law(values, *data_sets), log_law(values, *data_sets)) if data_sets else (None, None)
 

@@ -232,8 +232,7 @@ def _name_and_number(text: str) -> tuple[str, str]:
 
 
 def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[str]]) -> bool:
-    """Write `texts` into the labels of a figure, in place, without overlap; return False, and change nothing, if there
-    is no room.
+    """Write `texts` into the labels of a figure, in place, without overlap; if there is no room, just return False.
 
     original : the figure before its small print was broken into rows, with the wanted positions of the labels.
     texts : the lines of each label.

@@ -344,8 +344,7 @@ def downsample(position: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _small(x: np.ndarray) -> np.ndarray:
-    """Return an array in a smaller type, for half the bytes: whole numbers as short integers, others in single
-    precision."""
+    """Return an array in a smaller type: whole numbers as short integers, others in single precision."""
     if np.issubdtype(x.dtype, np.integer):
         return x.astype(np.int16 if np.abs(x).max() < 2**15 else np.int32)
     return x.astype(np.float32)
@@ -389,8 +388,7 @@ def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
 
 
 def _coincide(one: Line, other: Line) -> bool:
-    """Return whether two lines with legend entries look alike and have equal points, more than one, and equal bands, up
-    to rounding."""
+    """Return whether two lines with legend entries have one look, equal points (several) and bands, up to rounding."""
     if not (one.legend and other.legend) or (one.style.reference, one.width) != (other.style.reference, other.width):
         return False
     if not 1 < len(one.x) == len(other.x) or (one.low is None) != (other.low is None):
@@ -461,7 +459,7 @@ def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
         "showlegend": line.legend,
         "hovertemplate": f"{value} {line.unit}".rstrip(),
     }
-    if len(line.x) == 1:
+    if len(line.x) < 2:
         trace |= {"mode": "markers", "marker": {"color": line.style.color}}
     return trace | ({"meta": list(line.names)} if line.names else {})
 
@@ -474,8 +472,7 @@ def _level(line: Line) -> dict[str, Any]:
 
 
 def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return plotly's annotations and shapes of vertical lines; the texts are near the top, where falling lines leave
-    room."""
+    """Return plotly's annotations and shapes of vertical lines; texts are near the top: falling lines leave room."""
     texts, shapes = [], []
     for turn in turns:
         x = math.log10(turn.x) if log_x else turn.x  # plotly takes logarithms for texts, but plain numbers for shapes

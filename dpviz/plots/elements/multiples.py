@@ -24,8 +24,7 @@ _SILENT = {"hoverinfo": "skip", "hovertemplate": None, "showlegend": False, "opa
 def small_multiples(
     lines: Sequence[Line], axes: Axes, columns: int = 3, *, notes: Sequence[str] = (), not_private: bool | str = False
 ) -> go.Figure:
-    """Return a figure with a panel for every line, in which the line is coloured, with its band, and all others are
-    grey.
+    """Return a figure with a panel for every line: there it is coloured, with its band, and all others are grey.
 
     References, lines of methods without privacy, have no panel, unless there are no other lines. All panels have the
     same axes and zoom together.

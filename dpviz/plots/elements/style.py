@@ -104,8 +104,7 @@ def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
 
 
 def _free(wanted: ArmStyle, used: set[ArmStyle]) -> ArmStyle:
-    """Return the first unused style: in the wanted hue with another dash, else in another hue; `wanted` if all are
-    used."""
+    """Return the first unused style: in the wanted hue with another dash, else in another hue, else `wanted`."""
     hues = wanted.color, *(hue for hue in HUES if hue != wanted.color)
     dashes = DOTS if wanted.reference else DASHES
     styles = [replace(wanted, color=hue, dash=dash) for hue, dash in product(hues, dashes)]
@@ -217,8 +216,7 @@ def panel_name(text: str, left: float, top: float) -> dict[str, Any]:
 
 
 def enlarged(figure: go.Figure, factor: float) -> go.Figure:
-    """Return the figure with its height, texts and strokes enlarged by `factor`, for the back rows of a lecture
-    hall."""
+    """Return the figure with height, texts and strokes enlarged by `factor`, for the back rows of a lecture hall."""
     result = go.Figure(figure)
     layout = result.layout
     layout.height *= factor

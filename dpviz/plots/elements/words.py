@@ -81,8 +81,7 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
 
 
 def _crossing(one: Drawing, other: Drawing, x_title: str) -> list[str]:
-    """Return a sentence on where two lines cross for the last time, in the range of x that both have; none if they do
-    not cross."""
+    """Return a sentence on where two lines cross last, in the range of x that both have; none if they do not."""
     x = np.union1d(one["x"], other["x"])
     x = x[(x >= max(one["x"][0], other["x"][0])) & (x <= min(one["x"][-1], other["x"][-1]))]
     if len(x) < 2:
