@@ -145,7 +145,7 @@ def axes(sides: Sequence[Side]) -> dict[str, str]:
 def currencies(sides: Sequence[Side]) -> tuple[Currency, ...]:
     """Return the currencies of privacy in which every private method has a finite total, the strictest first.
 
-    There may be none. Losses in one of these currencies add up over runs.
+    There may be none. Losses in one of these currencies add up over runs. The order is that of UNITS: ε, ρ, μ.
     """
     plans = [plan.statement for side in sides for plan in side.plans.values() if plan.private]
     return tuple(currency for currency in UNITS if all(np.isfinite(plan.spent(currency)[-1]) for plan in plans))

@@ -166,9 +166,9 @@ def _test_values(implementation: Implementation | None) -> dict[str, Floats]:
 
 def _implementation(numbers: Floats) -> Implementation | None:
     """Return the results of the tests from the numbers that `_test_values` recorded; None while these are nan."""
-    rows = numbers.reshape(-1, 4).tolist()
     if np.isnan(numbers[0]):
         return None
+    rows = numbers.reshape(-1, 4).tolist()
     return Implementation(
         tuple(
             Finding(kind, p, int(release), size, int(entry))

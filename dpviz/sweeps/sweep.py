@@ -425,8 +425,7 @@ class Sweep(Specification):
         return _changed(self.experiment, changes, f"At the {text}")
 
     def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
-        """Return the experiment with the data of this seed, if it is not None. Raises UserError, naming the seed, if
-        there is none."""
+        """Return the experiment with the data of this seed; None leaves them. Raises UserError that names the seed."""
         if data_seed is None:
             return experiment
         return _changed(experiment, [(self.data_seed.split("."), data_seed)], f"On the data set {data_seed}")

@@ -120,7 +120,7 @@ class Upload(Specification):
 
     @property
     def carried(self) -> Mapping[str, Any]:
-        """Its rows by identity, if `carrying` got them here, or for an equal object that lives; else empty.
+        """Its rows by identity, if `carrying` got them, for this object or an equal one that lives; else empty.
 
         Neither settings nor copies that are sent to another process have them.
         """
