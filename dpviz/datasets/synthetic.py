@@ -70,7 +70,7 @@ class Signs:
         start, stop = self.span(rows)
         first, last = start // 8, -(-stop // 8)  # the bytes that hold these rows
         packed = self.words.view(np.uint8)[vertices, first:last]
-        signs = np.take(_SIGNS[np.dtype(dtype)], packed, axis=0).reshape(len(packed), -1)  # (k, 8 rows per byte)
+        signs = np.take(_SIGNS[np.dtype(dtype)], packed, axis=0).reshape(len(packed), -1)  # (k, rows of these bytes)
         return signs[:, start - 8 * first : stop - 8 * first].T
 
     def cross(self, other: "Signs", vertices: np.ndarray, rows: slice | None = None) -> np.ndarray:

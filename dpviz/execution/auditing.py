@@ -93,7 +93,7 @@ class Auditing(Specification):
             if progress is None:
                 return
             n_runs = len(progress.present)
-            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # a trace needs an output; nothing reads this
+            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # one replicate, by the output's length
             padding = (0, BLOCK - (n_runs - done))  # every record of an arm has the same shape
             series = zip(SCORES, (progress.present, progress.absent), strict=True)
             values = {name: np.pad(scores[done:], padding, constant_values=np.nan) for name, scores in series}

@@ -57,7 +57,7 @@ class Job:
         self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = self.computing = 0.0
-        # The points of a sweep are shared by the store; a sweep that can wait, for which no visitor does, as a whole.
+        # The store shares the points of a sweep for which a visitor waits; any other job is shared as a whole.
         is_stored = isinstance(task, Sweep) and not later
         is_shared = not is_stored and Cell(self.experiment, tables).repeatable
         self.key = task.to_json() if is_shared else ""

@@ -177,7 +177,7 @@ def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
 
 @lru_cache(64)
 def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
-    """Return the smallest number of rows with a bound of at most `target`; None if MOST_NEEDED are too few.
+    """Return the smallest number of rows whose bound under a budget is at most `target`; None beyond MOST_NEEDED.
 
     Raises UserError where the method does not exist in the budget's currency.
     """

@@ -298,7 +298,7 @@ class Experiment(Displayed, Specification):
         return "\n".join((arm.algorithm.released_settings(), budget, problem))
 
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
-        """Estimate the bytes that the run will need: for the table, and for every method with a plan, by its label."""
+        """Estimate the bytes that the run will need: for the table, and for every method with a plan in `plans`."""
         memory = self.problem.memory(self.problem.facts())
         planned_arms = [arm for arm in self.arms if arm.label in plans]
         return memory.table + sum(
@@ -492,7 +492,7 @@ class _Run:
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
         self.latest: Snapshot | None = None
-        self._is_recorded = False  # true if the latest snapshot is
+        self._is_recorded = False  # true if the latest snapshot has a record
         # Seconds of the last record without (False) and with (True) expensive diagnostics.
         self._record_seconds = {False: 0.0, True: 0.0}
         self._max_last_record = LAST_RECORD / len(experiment.arms)

@@ -539,7 +539,7 @@ class SweepResult(Displayed):
 
     @checked
     def laws(self, arm: str) -> tuple[Fit | None, Fit | None]:
-        """Fit a power law and a log law to the data sets with a result at all values; None for one without a fit."""
+        """Fit a power law and a log law to the data sets with a result at all values; None for a law without a fit."""
         values, data_sets = self._complete(arm)
         return (power_law(values, *data_sets), log_law(values, *data_sets)) if data_sets else (None, None)
 
