@@ -285,6 +285,7 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
     suggestions: dict[str, parsing.Declared] = {}
     for name in frame.columns:
         codes, labels = classes(frame[name])
+        # The number of rows of each class, by its label.
         counts = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
         counts = counts.sort_index().sort_values(ascending=False, kind="stable")  # the most frequent first
         # No declaration can name a longer text, and each list gets "other" anyway.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpviz.arguments import Between, checked
+from dpviz.arguments import Between, checked  # UserError for arguments of a wrong type
 from dpviz.datasets.base import is_range
 from dpviz.datasets.categories import prepare_categories
 from dpviz.datasets.groups import prepare_groups

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from dpviz.arguments import ByName, checked
+from dpviz.arguments import ByName, checked  # UserError for wrong types and unknown names
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import Displayed, bar
@@ -566,7 +566,7 @@ class _Run:
         earlier = accountants.total(statement.facts.released, currency) ** power
         # The ledger books what one row pays; all rows of a person pay `factor` times that, and at most what the plan
         # says.
-        factor = unit.cost(grouped(unit.stated(1.0), self._rows_per_person))
+        factor = unit.cost(grouped(unit.stated(1.0), self._rows_per_person))  # of a release that costs a row 1
         charged = (earlier + (factor * self._mechanisms.spent(currency)) ** power) ** (1 / power)
         return np.minimum(charged, statement.spent(currency)[-1]) if factor > 1 else np.asarray(charged)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 
-from dpviz.arguments import Between, ByName, checked
+from dpviz.arguments import Between, ByName, checked  # UserError for wrong types and unknown names
 from dpviz.displays import Displayed
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -218,6 +218,7 @@ class Plan(Displayed):
             worst_case = None if self.worst_case is None else factor * self.worst_case
             terms = replace(self.terms, cap=factor * self.terms.cap)
             return replace(self, person=replace(statement, terms=terms, worst_case=worst_case))
+        # `of_each` computes once for each object among the events: equal steps share one.
         events = of_each(self.terms.events, lambda event: _of_person(event, k, budget.currency))
         with_cost = tuple(event for event in events if event is not None)
         if len(with_cost) == len(events):

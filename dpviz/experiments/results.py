@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import bdtr
 
 from dpviz import resources
-from dpviz.arguments import Delta, checked, one_of
+from dpviz.arguments import Delta, checked, one_of  # UserError for wrong types and unknown names
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace

@@ -122,7 +122,8 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     if not names:
         raise UserError(NOTHING, title="Nothing to draw")
     name = names[0]
-    visible, metric = trace.only(pictured(trace, name, PRIVATE)), trace.metrics[name]
+    visible = trace.only(pictured(trace, name, PRIVATE))  # the best arms: up to PRIVATE private ones and one other
+    metric = trace.metrics[name]
     statuses = visible.statuses(metric)
     status_text = _status_text(statuses.values(), subject.public)
     caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {status_text}"

@@ -377,6 +377,7 @@ def _crossings(
 
     symbol : of the setting. color : of the marks. better : `better` of the metric: "lower", "higher", or "" if neither.
     """
+    # `leaders` of an order : the better arms from left to right. `places` : (data sets, crossings) between them.
     orders = [_by_merit(order, one, other) if better == "higher" else order for order in result.orders(one, other)]
     sets = sum(order.data_sets for order in orders)
     if not orders or (len(orders) == 1 and len(orders[0].leaders) < 2):

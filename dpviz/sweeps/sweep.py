@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from dpviz import later
-from dpviz.arguments import Between, checked, one_of
+from dpviz.arguments import Between, checked, one_of  # UserError for wrong types and unknown names
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import bar
 from dpviz.errors import UserError, value_in_words

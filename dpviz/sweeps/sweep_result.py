@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from dpviz.arguments import checked, one_of
+from dpviz.arguments import checked, one_of  # UserError for wrong types and unknown names
 from dpviz.displays import Displayed
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm

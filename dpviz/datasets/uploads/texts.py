@@ -220,6 +220,7 @@ def columns_of(rows: Rows, separator: str, width: int) -> "tuple[list[pyarrow.Ar
     columns = []
     for column, other_cells in enumerate(other_columns):
         cells = plain_cells.take(pyarrow.array(np.arange(column, len(plain_cells), width)))
+        # Each plain row takes its cell; the other rows, where `take` gives null, the next of `other_cells`.
         columns.append(compute.replace_with_mask(cells.take(plain_indices), pyarrow.array(~is_plain), other_cells))
     return columns, wide
 
