@@ -178,7 +178,7 @@ def run(
     The numbers are those of the page. A run that was made before is found in the store, and takes no time.
     """
     planned = experiment.planned()
-    experiment = planned.ready()
+    experiment = planned.ready()  # the methods that have a plan; raises the error of the first if none has
     print_refusals(planned.refused)
     cell = Cell(experiment, files.tables_of(experiment, table, in_blocks=True))
     if not experiment.public and not quiet:
@@ -193,7 +193,8 @@ def run(
         raise click.ClickException(outcome.message)
     if outcome.trace is not None:
         trace = outcome.trace.visible(diagnostics or experiment.problem.public)
-        _print_results(trace, experiment, planned.plans, experiment.budget.own_delta(delta), out)
+        delta = experiment.budget.own_delta(delta)  # that of the budget, if it has one
+        _print_results(trace, experiment, planned.plans, delta, out)
         if figure is not None:
             _draw(trace, experiment, diagnostics, figure)
     if outcome.state == "done":

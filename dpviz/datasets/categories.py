@@ -22,7 +22,7 @@ from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, 
 from dpviz.datasets.uploads.parsing import as_number, classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
-from dpviz.errors import NotYet, UserError
+from dpviz.errors import NotYet, UserError  # NotYet: an input is still missing
 from dpviz.later import pd, pyarrow
 
 Columns = tuple[tuple[str, tuple[str, ...]], ...]  # (name, categories) of every column

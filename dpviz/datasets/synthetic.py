@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import checkpoint, slices
+from dpviz.checkpoints import checkpoint, slices  # points at which a user can stop
 from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecification, data_seed, rows_number
 from dpviz.specification import Specification, choice, number
 

@@ -94,7 +94,7 @@ class Auditing(Specification):
                 return
             n_runs = len(progress.present)
             snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # one replicate, by the output's length
-            padding = (0, BLOCK - (n_runs - done))  # every record of an arm has the same shape
+            padding = (0, BLOCK - (n_runs - done))  # to the runs of a full block: all records have the same shape
             series = zip(SCORES, (progress.present, progress.absent), strict=True)
             values = {name: np.pad(scores[done:], padding, constant_values=np.nan) for name, scores in series}
             values |= _attack_values(progress.attack) | _look_values(progress.looks[n_looks:])

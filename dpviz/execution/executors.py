@@ -280,7 +280,7 @@ class SlotExecutor:
         self._queue.put(self._visitor, self._task, turns, self._later)
         try:
             while missing:
-                self.leave()
+                self.leave()  # if it was stopped since the last outcome
                 try:
                     outcome = outcomes.get(timeout=POLL_INTERVAL)
                 except Empty:

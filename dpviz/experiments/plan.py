@@ -140,7 +140,7 @@ class Plan(Displayed):
             )  # frozen, but not yet finished
 
     def _check_worst_case(self, spent: np.ndarray) -> None:
-        """Raise ValueError unless `spent`, the field `worst_case`, are ascending sums of a filter, up to its cap."""
+        """Raise ValueError unless `spent`, the field `worst_case`, ascends to a filter's cap, but for rounding."""
         if not isinstance(self.terms, Filter):
             raise ValueError("what a fixed plan has spent after each iteration follows from its events")
         if spent.shape != (self.iterations + 1,) or not _ascending(spent, 0, self.terms.cap * (1 + SLACK)):

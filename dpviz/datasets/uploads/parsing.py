@@ -16,7 +16,7 @@ from pydantic import Field
 
 from dpviz.datasets.uploads.arrow import in_parts, texts_of
 from dpviz.datasets.uploads.limits import MAX_NAME, shown
-from dpviz.errors import NotYet, UserError
+from dpviz.errors import NotYet, UserError  # NotYet: an input is still missing
 from dpviz.later import pd, pyarrow
 
 # Texts with a whole number of 16 digits or more, and texts that begin like a number.
@@ -61,7 +61,7 @@ def class_label(value: Any) -> str:
     Whole numbers of 16 to about _MAX_DIGITS digits keep all of them, where they are text or integers; longer ones are
     written as floats.
     """
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, (bool, np.bool_)):  # before integers, of which `bool` is a kind
         return str(bool(value))
     if isinstance(value, (int, np.integer)) and abs(int(value)) < 10**_MAX_DIGITS:
         return str(int(value))

@@ -276,7 +276,7 @@ def layout(data: bytes, reading: Reading) -> tuple[list[str], Rows]:
     """
     lines = lines_of(data, reading.rows == "returns")
     is_last_empty = lines.offsets[-2] == lines.offsets[-1]
-    below = int(is_last_empty) if reading.below is None else reading.below
+    below = int(is_last_empty) if reading.below is None else reading.below  # lines at the end that are no rows
     lines = lines[reading.above : max(len(lines) - below, 0)]
     header: list[str] = []
     if reading.header:
