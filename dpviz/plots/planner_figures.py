@@ -222,7 +222,7 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
     return line_figure(
         [guessing, *(Line(RATES, missed, name, arm_style) for name, (missed, arm_style) in curves.items())],
         Axes("False positive rate", "False negative rate", from_zero=True),
-        labels=False,  # all end in the same corner
+        labels=False,  # all lines end in the same corner
         height=LOWER,
     )
 
@@ -267,11 +267,13 @@ def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | N
     """
     frame = style.layout(Axes(title, title, log_x=True), legend_entries=0, height=45 * len(groups) + 110)
     ticks = {"tickmode": "array", "tickvals": list(range(len(groups))), "ticktext": list(groups)}
+    # The first group is on top.
     frame["yaxis"] |= {"range": [len(groups) - 0.5, -0.5], "automargin": True, "zeroline": False} | ticks
     frame["hovermode"] = "closest"
     if here is not None:
         line = {"color": style.PALETTE["spent"], "width": 2, "dash": "dash"}
         frame["shapes"] = [{"type": "line", "x0": here, "x1": here, "y0": 0, "y1": 1, "yref": "paper", "line": line}]
+        # Plotly takes logarithms for texts, but plain numbers for shapes.
         label = {"x": math.log10(here), "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False}
         frame["margin"] = frame["margin"] | {"t": 32}
         frame["annotations"] = [*frame["annotations"], label | {"text": f"yours: {short_up(here)}"}]
