@@ -19,7 +19,7 @@ BUDGETS = "Its numbers: epsilon=1; epsilon=1,delta=1e-6; rho=0.1; mu=1."
 
 
 @click.command()
-@click.argument("asked", nargs=-1, required=True, metavar="NAME=KIND[:NUMBER,…]…")
+@click.argument("requests", nargs=-1, required=True, metavar="NAME=KIND[:NUMBER,…]…")
 @click.option("--rows", type=int, required=True, help="Number of rows of the table, which is public unless:")
 @click.option("--secret-rows", is_flag=True, help="Rows are added or removed; --rows is assumed, for the errors.")
 @click.option("--rows-per-person", default=1, show_default=True, help="At most this many; all of them are protected.")
@@ -30,7 +30,7 @@ BUDGETS = "Its numbers: epsilon=1; epsilon=1,delta=1e-6; rho=0.1; mu=1."
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
 def statistics(
     *,
-    asked: tuple[str, ...],
+    requests: tuple[str, ...],
     rows: int,
     secret_rows: bool,
     rows_per_person: int,
@@ -48,7 +48,7 @@ def statistics(
     planner = import_module("dpviz.exports.statistics")  # with its templates, which no other command needs
     plan = planner.statistics(
         budget_of(budget),
-        [_statistic(text) for text in asked],
+        [_statistic(text) for text in requests],
         rows=rows,
         rows_per_person=rows_per_person,
         relation="add/remove-one" if secret_rows else "replace-one",

@@ -54,7 +54,7 @@ class Column:
 
 # All columns but those of metrics, by name.
 COLUMNS: Mapping[str, Column] = {
-    name: Column(**words) for name, words in resources.data(__package__, "columns.toml").items()
+    name: Column(**fields) for name, fields in resources.data(__package__, "columns.toml").items()
 }
 
 

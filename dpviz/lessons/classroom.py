@@ -354,8 +354,8 @@ class Room:
                 **question.facts(seat),
             }
             if ballot.result is not None:
-                own = ballot.by_seat(seat) if ballot.by_seat else {}
-                state["result"] = {**ballot.result, **own}
+                for_this_phone = ballot.by_seat(seat) if ballot.by_seat else {}
+                state["result"] = {**ballot.result, **for_this_phone}
             return state
 
     def listen(self, listener: Callable[[], None], scenes_only: bool = False) -> Callable[[], None]:
@@ -497,16 +497,17 @@ class Rooms:
         if room is not None and room.seat(phone) is not None:
             return room
         with self._lock:
-            own = self._guesses.get(client) or _Bucket(*GUESSES)
-            for bucket in (own, self._all_guesses):  # also for a right code: to let it in would tell that it is right
+            of_client = self._guesses.get(client) or _Bucket(*GUESSES)
+            # Also for a right code: to let it in would tell that it is right.
+            for bucket in (of_client, self._all_guesses):
                 if bucket.wait(now) > 0:
                     raise TooOften(bucket.wait(now))
             if room is None:
-                own.take(now)
+                of_client.take(now)
                 self._all_guesses.take(now)
                 if len(self._guesses) >= MAX_CLIENTS and client not in self._guesses:
                     del self._guesses[next(iter(self._guesses))]  # the address that came first
-                self._guesses[client] = own
+                self._guesses[client] = of_client
         return room
 
     def tidy(self) -> None:
