@@ -19,7 +19,7 @@ BUDGETS = "Its numbers: epsilon=1; epsilon=1,delta=1e-6; rho=0.1; mu=1."
 
 
 @click.command()
-@click.argument("asked", nargs=-1, required=True, metavar="NAME=KIND[:NUMBER,…]…")
+@click.argument("requests", nargs=-1, required=True, metavar="NAME=KIND[:NUMBER,…]…")
 @click.option("--rows", type=int, required=True, help="Number of rows of the table, which is public unless:")
 @click.option("--secret-rows", is_flag=True, help="Rows are added or removed; --rows is assumed, for the errors.")
 @click.option("--rows-per-person", default=1, show_default=True, help="At most this many; all of them are protected.")
@@ -30,7 +30,7 @@ BUDGETS = "Its numbers: epsilon=1; epsilon=1,delta=1e-6; rho=0.1; mu=1."
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
 def statistics(
     *,
-    asked: tuple[str, ...],
+    requests: tuple[str, ...],
     rows: int,
     secret_rows: bool,
     rows_per_person: int,
@@ -48,7 +48,7 @@ def statistics(
     planner = import_module("dpviz.exports.statistics")  # with its templates, which no other command needs
     plan = planner.statistics(
         budget_of(budget),
-        [_statistic(text) for text in asked],
+        [_statistic(text) for text in requests],
         rows=rows,
         rows_per_person=rows_per_person,
         relation="add/remove-one" if secret_rows else "replace-one",
@@ -75,22 +75,22 @@ def statistics(
 def _statistic(text: str) -> Any:
     """Return the statistic of a text such as "age=mean:0,100". Raises UserError for another form or kind."""
     kinds = {cls.__name__.casefold(): cls for cls in (Count, Sum, Mean, Histogram, Quantile)}
-    name, separator, asked = text.partition("=")
-    kind, _, values = asked.partition(":")
+    name, separator, declaration = text.partition("=")
+    kind, _, values = declaration.partition(":")
     if not separator or not name or kind not in kinds:
         hint = did_you_mean(kind, kinds)
         raise UserError(
             f"'{text}' needs the form NAME=KIND:NUMBERS, as in age=mean:0,100.{hint} Kinds: {', '.join(kinds)}."
         )
     cls = kinds[kind]
-    own_controls = (control for control in cls.controls() if control.name not in Statistic.model_fields)
-    own = [control.name for control in own_controls if control.type in (int, float) and not control.optional]
+    further = (control for control in cls.controls() if control.name not in Statistic.model_fields)  # of this kind
+    fields = [control.name for control in further if control.type in (int, float) and not control.optional]
     given = numbers(values) if values else ()
-    if len(given) > len(own):
-        raise UserError(f"'{text}': {kind} takes {', '.join(own) or 'no numbers'}.")
+    if len(given) > len(fields):
+        raise UserError(f"'{text}': {kind} takes {', '.join(fields) or 'no numbers'}.")
     if len(given) < 2 and issubclass(cls, Ranged):
         raise UserError(f"'{text}': declare the range, as in {name}={kind}:0,100, from what is known beforehand.")
-    return cls(name=name, **dict(zip(own, given, strict=False)))
+    return cls(name=name, **dict(zip(fields, given, strict=False)))  # numbers that are not given have their defaults
 
 
 @click.command()
@@ -115,11 +115,11 @@ def audit(method: str | None, budget: str | None, runs: int | None, seed: int | 
             raise UserError("The file says all of it. Leave the options out.")
         attack = read_settings(method, Auditing).audit
     else:
-        names = [name.split(".") for name in cases]
-        matches = [case for name, case in cases.items() if method in (name, name.partition(".")[2])]
+        names = {name: name.partition(".")[2] for name in cases}  # without the family
+        matches = [case for name, case in cases.items() if method in (name, names[name])]
         if len(matches) != 1:
             several = ", ".join(name for name in cases if name.endswith(f".{method}"))
-            hint = f" Write one of {several}." if several else did_you_mean(method, (name for _, name in names))
+            hint = f" Write one of {several}." if several else did_you_mean(method, names.values())
             raise UserError(f"No audit is called just '{method}'.{hint} `dpviz audit` lists them.")
         (case,) = matches
         claim = case.budgets[0] if budget is None else budget_of(budget)

@@ -195,8 +195,9 @@ def budget_of(text: str) -> Budget:
     """Return the budget of a text such as "epsilon=1,delta=1e-6". Raises UserError if it is that of no currency."""
     parts = [part.partition("=") for part in text.split(",")]
     values = {name.strip(): numbers(value)[0] for name, separator, value in parts if separator}
-    budgets: list[Any] = registered(Budget)
+    budgets: list[Any] = registered(Budget)  # all classes of budgets
     for cls in budgets:
+        # As many values as parts: each has the form NAME=VALUE, and no name occurs twice.
         if values and len(values) == len(parts) and values.keys() == cls.model_fields.keys():
             budget: Budget = cls(**values)
             return budget

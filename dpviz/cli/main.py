@@ -53,9 +53,9 @@ class _Commands(click.Group):
         Missing files are reported before the command's imports, which take a second.
         """
         name, listed_command, rest = super().resolve_command(ctx, args)
-        settings_files = [arg for arg in rest[:1] if arg.endswith(".json")]
-        words = [word for arg in rest for word in (arg.split("=", 1) if arg.startswith("--table=") else [arg])]
-        tables = [path for option, path in pairwise(words) if option == "--table"]
+        settings_files = [arg for arg in rest[:1] if arg.endswith(".json")]  # the first argument may be one
+        tables = [path for option, path in pairwise(rest) if option == "--table"]
+        tables += [arg.removeprefix("--table=") for arg in rest if arg.startswith("--table=")]
         for path in settings_files + tables:
             if not Path(path).exists():
                 raise click.UsageError(f"There is no file {path}.")

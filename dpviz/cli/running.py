@@ -68,8 +68,7 @@ def common_options(command: Command) -> Command:
 
 @contextmanager
 def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Backend]:
-    """Yield the executor and the store that options of a command describe, as `backend.computing`; at the end, print
-    problems of the store."""
+    """Yield what `backend.computing` makes of the options of a command; at the end, print problems of the store."""
     with backend.computing(store, max_seconds, workers, cluster) as described:
         try:
             yield described
@@ -179,7 +178,7 @@ def run(
     The numbers are those of the page. A run that was made before is found in the store, and takes no time.
     """
     planned = experiment.planned()
-    experiment = planned.ready()
+    experiment = planned.ready()  # the methods that have a plan; raises the error of the first if none has
     print_refusals(planned.refused)
     cell = Cell(experiment, files.tables_of(experiment, table, in_blocks=True))
     if not experiment.public and not quiet:
@@ -194,7 +193,8 @@ def run(
         raise click.ClickException(outcome.message)
     if outcome.trace is not None:
         trace = outcome.trace.visible(diagnostics or experiment.problem.public)
-        _print_results(trace, experiment, planned.plans, experiment.budget.own_delta(delta), out)
+        delta = experiment.budget.own_delta(delta)  # that of the budget, if it has one
+        _print_results(trace, experiment, planned.plans, delta, out)
         if figure is not None:
             _draw(trace, experiment, diagnostics, figure)
     if outcome.state == "done":
@@ -415,7 +415,7 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
             try:
                 if out is not None:
                     write(export.sweep_to_table(result), export.sweep_header(result, sweep), out)
-            finally:
+            finally:  # the medians are printed even if the file cannot be written
                 label = result.metric.label if result.metric else result.metric_name
                 click.echo(f"{label}, median over all runs and data sets")
                 click.echo(table_as_text(_medians(frame, settings)))
@@ -435,7 +435,7 @@ def _medians(frame: "pd.DataFrame", settings: Sequence[str]) -> "pd.DataFrame":
 
     frame : the results of `SweepResult.to_frame`. settings : names of the varied settings.
     """
-    names = dict(zip(("setting", "second_setting"), settings, strict=False))
+    names = dict(zip(("setting", "second_setting"), settings, strict=False))  # one or two, by their columns
     medians = frame.groupby([*names, "algorithm"])["value"].median().unstack("algorithm")
     methods = list(dict.fromkeys(frame["algorithm"]))
     return medians[methods].reset_index().rename(columns=names).rename_axis(columns=None)

@@ -1,4 +1,7 @@
-"""Runs of any families next to each other: on common axes, in a common currency, with their joint privacy cost."""
+"""Runs of any families next to each other: on common axes, in a common currency, with their joint privacy cost.
+
+Costs are those of a plan's `statement`: the plan as the unit of protection sees it, a row or a person.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -142,7 +145,7 @@ def axes(sides: Sequence[Side]) -> dict[str, str]:
 def currencies(sides: Sequence[Side]) -> tuple[Currency, ...]:
     """Return the currencies of privacy in which every private method has a finite total, the strictest first.
 
-    There may be none. Losses in one of these currencies add up over runs.
+    There may be none. Losses in one of these currencies add up over runs. The order is that of UNITS: ε, ρ, μ.
     """
     plans = [plan.statement for side in sides for plan in side.plans.values() if plan.private]
     return tuple(currency for currency in UNITS if all(np.isfinite(plan.spent(currency)[-1]) for plan in plans))
@@ -166,7 +169,7 @@ def curves(
         arms = {arm.label: arm for arm in side.experiment.arms}
         for label in methods(side, metric, every):
             name = _name(side, metric)
-            assert name is not None
+            assert name is not None  # else `methods` returns no label
             series = side.summary.series[label][name]
             values = series.relative if metric == SHARE else series
             x = _along(side, label, series, axis, currency, delta)
@@ -227,14 +230,10 @@ def _used(plan: Plan, iterations: np.ndarray, currency: Currency | None, delta: 
         return plan.spent(currency)[iterations]
     indices = np.unique(np.geomspace(1, len(iterations), POINTS).round().astype(int)) - 1
     used = np.full(len(iterations), np.nan)
-    used[indices] = [_epsilon(plan, int(iteration), delta) for iteration in iterations[indices]]
+    for index in indices:
+        events = plan.charged(int(iterations[index]))
+        used[index] = min(accountants.epsilon(events, delta, method) for method in QUICK) if events else 0.0
     return used + accountants.total(plan.facts.released, "epsilon")
-
-
-def _epsilon(plan: Plan, iteration: int, delta: float) -> float:
-    """Compute ε at δ of the first iterations of a plan by quick accountants, of which the best counts."""
-    events = plan.charged(iteration)
-    return min(accountants.epsilon(events, delta, method) for method in QUICK) if events else 0.0
 
 
 def readings(side: Side, delta: float) -> dict[str, float]:
@@ -252,7 +251,7 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
     for side in sides:
         for label in methods(side, metric, every):
             name = _name(side, metric)
-            assert name is not None
+            assert name is not None  # else `methods` returns no label
             series = side.summary.series[label][name]
             (low, median, high), share = series.end.tolist(), series.relative
             guess = side.summary.guess(name)

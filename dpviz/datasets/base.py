@@ -99,7 +99,7 @@ class DataSpecification(Specification, Generic[F, Loaded]):
         `tables` maps the identity of an uploaded table to its array. Raises UserError for a missing table.
         """
         facts, rows = self.facts(), self.raw_rows(tables)
-        checkpoint()
+        checkpoint()  # where a user may have stopped the computation
         if rows[0].shape != (facts.n, facts.d) or any(column.shape != (facts.n,) for column in rows[1:]):
             raise ValueError(f"{self.kind} delivered {[array.shape for array in rows]}, its facts say otherwise")
         return self.enforced(facts, *rows)
@@ -134,8 +134,7 @@ class DatasetFacts:
         check_features(self.n, self.bounds, self.names)
         if self.target is not None and not is_range(*self.target):
             raise ValueError("the declared range of the target needs low < high, both finite")
-        of_categories = self.bounds[max(self.numeric, 0) :]
-        if self.numeric < 0 or any(size < 1 for size in self.blocks) or set(of_categories) - {(0.0, 1.0)}:
+        if self.numeric < 0 or min(self.blocks, default=1) < 1 or set(self.bounds[self.numeric :]) - {(0.0, 1.0)}:
             raise ValueError("the features of categories are the last ones, and between 0 and 1")
 
     @property

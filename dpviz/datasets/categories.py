@@ -22,7 +22,7 @@ from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, 
 from dpviz.datasets.uploads.parsing import as_number, classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
-from dpviz.errors import NotYet, UserError
+from dpviz.errors import NotYet, UserError  # NotYet: an input is still missing
 from dpviz.later import pd, pyarrow
 
 Columns = tuple[tuple[str, tuple[str, ...]], ...]  # (name, categories) of every column
@@ -133,7 +133,8 @@ class CategoricalGenerator(CategoricalData):
         codes = np.empty((self.rows, len(_SURVEY)), dtype=np.int16)
         for column, cumulative in enumerate(distributions):
             uniforms = generator.random((self.rows, 1))
-            codes[:, column] = (uniforms >= cumulative[kinds, :-1]).sum(axis=1)  # the inverse distribution function
+            upper_ends = cumulative[kinds, :-1]  # (n, answers - 1): of the intervals of all answers but the last
+            codes[:, column] = (uniforms >= upper_ends).sum(axis=1)  # the answer in whose interval the number lies
         return (codes,)
 
 
@@ -261,7 +262,7 @@ def prepare_categories(
     """
     if not columns:
         raise NotYet("Choose at least one column.", title="No column is chosen")
-    check_rows(len(frame), len(frame))
+    check_rows(len(frame), len(frame))  # no row is left out
     listed, edges = parsing.declared_lists(columns)
     check_columns(frame, list(columns))
     check_named(frame, "person", person, None, list(columns))
@@ -284,6 +285,7 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
     suggestions: dict[str, parsing.Declared] = {}
     for name in frame.columns:
         codes, labels = classes(frame[name])
+        # The number of rows of each class, by its label.
         counts = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
         counts = counts.sort_index().sort_values(ascending=False, kind="stable")  # the most frequent first
         # No declaration can name a longer text, and each list gets "other" anyway.
@@ -292,7 +294,7 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
         are_numbers = bool((np.abs(values) <= MAX_BOUND).all())
         # Long whole numbers may differ and yet be one float64, so that no edge lies between them.
         if len(counts) > _SUGGESTED and are_numbers and values.min() < values.max():
-            suggestions[str(name)] = _quintiles(np.repeat(values, counts))
+            suggestions[str(name)] = _quintiles(np.repeat(values, counts))  # each value once per row
         elif 1 < len(counts) <= max(_SUGGESTED, len(frame) // 2):
             suggestions[str(name)] = tuple(sorted(counts.index[:_SUGGESTED], key=in_order))
     return suggestions

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpviz.arguments import Between, checked
+from dpviz.arguments import Between, checked  # UserError for arguments of a wrong type
 from dpviz.datasets.base import is_range
 from dpviz.datasets.categories import prepare_categories
 from dpviz.datasets.groups import prepare_groups
@@ -162,7 +162,7 @@ def table(
     """
     if isinstance(data, tuple) and len(data) == 2:
         data, target = _frame_of_arrays(*data), target or "y"
-    file = large_file(Path(data)) if isinstance(data, (str, Path)) else None
+    file = large_file(Path(data)) if isinstance(data, (str, Path)) else None  # one that must be read in blocks
     if file is not None and (target is None or any(name is not None for name in (group, user, person))):
         raise too_big_for("groups, users, people or categories alone")
     if user is not None and person is not None:
@@ -183,7 +183,8 @@ def table(
     costs = bounds.costs if isinstance(bounds, BoughtRanges) else ()
     if isinstance(bounds, BoughtRanges):
         who = user if person is None else person
-        if who is not None and bounds.user != who:  # ranges that protect users protect their rows, too
+        # Where single rows are protected, any ranges will do: those that protect a user protect each row of it, too.
+        if who is not None and bounds.user != who:
             raise UserError(
                 f"Buy them for these people: dpviz.private_bounds(…, user={who!r}).",
                 title="The ranges protect another unit than the table",
@@ -270,12 +271,12 @@ def _read_bytes(path: Path) -> bytes:
 def _in_blocks(file: TableFile, first: Prepared[UploadedTable], costs: tuple[float, ...]) -> UploadedTable:
     """Return the declarations of a file that is read in blocks, which carry the file in place of rows.
 
-    first : the declarations, prepared from the first block alone. Here they get the number of rows of the whole file,
-    which must be read for that if rows with missing values are left out. costs : `ranges_costs`.
+    first : the declarations, prepared from the first block alone: they need the number of rows of the whole file.
+    costs : `ranges_costs`.
     """
     upload = first.specification
     n = file.rows
-    if upload.missing == "drop":
+    if upload.missing == "drop":  # only reading the whole file tells how many rows are left out
         n = sum(len(upload.read(frame).table) for frame in file.blocks())
     return upload.replaced(identity=new_identity(), n=n, ranges_costs=costs).carrying(file)
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import checkpoint, slices
+from dpviz.checkpoints import checkpoint, slices  # points at which a user can stop
 from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecification, data_seed, rows_number
 from dpviz.specification import Specification, choice, number
 
@@ -70,7 +70,7 @@ class Signs:
         start, stop = self.span(rows)
         first, last = start // 8, -(-stop // 8)  # the bytes that hold these rows
         packed = self.words.view(np.uint8)[vertices, first:last]
-        signs = np.take(_SIGNS[np.dtype(dtype)], packed, axis=0).reshape(len(packed), -1)
+        signs = np.take(_SIGNS[np.dtype(dtype)], packed, axis=0).reshape(len(packed), -1)  # (k, rows of these bytes)
         return signs[:, start - 8 * first : stop - 8 * first].T
 
     def cross(self, other: "Signs", vertices: np.ndarray, rows: slice | None = None) -> np.ndarray:
@@ -85,12 +85,11 @@ class Signs:
         # The first and the last word may hold bits of other rows, too; the mask removes them.
         inside = _word_mask(start - first * _WORD, stop - first * _WORD, last - first)
         products = np.empty((len(theirs), self.d), dtype=np.int32)
-        # A block of products packs at most _WORDS words, of `group` columns of `other` and a block of this matrix. With
-        # up to 16 of the former, the block has many columns of the latter unless these are long.
+        # Up to 16 columns of `other` at a time meet as many columns of this matrix as make at most _WORDS words.
         group = max(1, min(16, _WORDS // (last - first)))
         for chunk in _blocks(len(theirs), group):
             for block in _blocks(self.d, max(1, _WORDS // (group * (last - first)))):
-                differing = mine[block] ^ theirs[chunk, None]
+                differing = mine[block] ^ theirs[chunk, None]  # (columns of `other`, of this matrix, words)
                 differing[..., 0] &= inside[0]
                 differing[..., -1] &= inside[-1]
                 products[chunk, block] = np.bitwise_count(differing).sum(axis=2, dtype=np.uint32)
@@ -288,8 +287,9 @@ def _facts(n: int, d: int, low: float, high: float) -> DatasetFacts:
     return DatasetFacts(n, ((low, high),) * d, tuple(f"feature_{j}" for j in range(1, d + 1)))
 
 
-def _tuned_rows(default: int, high: int, most: int = 10**9) -> Any:
-    return rows_number(default, 100, high, "For training and validation.", (100, most))
+def _tuned_rows(default: int, high: int, limit: int = 10**9) -> Any:
+    """Declare the field for the number of rows: up to `high` on the slider, up to `limit` otherwise."""
+    return rows_number(default, 100, high, "For training and validation.", (100, limit))
 
 
 def _tuned_dimension(default: int, low: int, high: int) -> Any:
@@ -471,8 +471,8 @@ class SphereLinear(DatasetSpecification):
 class Saddle(DatasetSpecification):
     """Rows along one line, on both sides of 0, so that x = 0 is a saddle point of a robust principal component.
 
-    Row i is aᵢe₁ + 0.9 √((1 - spike²)/d) N(0, I), shortened to norm 1 if it is longer, as by the factor 0.9 most are
-    not. e₁ is the direction of the line, the first coordinate, and aᵢ = ± spike · U[0.6, 1], where U is uniform and the
+    Row i is aᵢe₁ + 0.9 √((1 - spike²)/d) N(0, I), shortened to norm 1 if it is longer; due to the factor 0.9, few are.
+    e₁ is the direction of the line, the first coordinate, and aᵢ = ± spike · U[0.6, 1], where U is uniform and the
     sign is fair.
     The label is the sign of aᵢ. Drawn from `default_rng(seed)`: signs, sizes, normal numbers.
     """
@@ -613,7 +613,7 @@ class ProcessDraws(DatasetSpecification):
     kind: ClassVar[str] = "datasets.tuning.process_draws"
     title: ClassVar[str] = "Draw of a Gaussian process"
     scaled: ClassVar[bool] = True
-    rows: int = _tuned_rows(700, 3000, 30_000)  # whose covariance has 7 GB
+    rows: int = _tuned_rows(700, 3000, 30_000)  # at 30,000 rows the covariance takes 7 GB
     dimension: int = _tuned_dimension(10, 1, 120)
     noise: float = number(0.1, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation; the process: 1.")
     seed: int = data_seed()
@@ -633,7 +633,7 @@ class ProcessDraws(DatasetSpecification):
         scaled = features / length_scales
         squares = (scaled**2).sum(axis=1)
         squared_distances = np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0)
-        covariance = np.exp(-squared_distances / 2)
+        covariance = np.exp(-squared_distances / 2)  # (n, n)
         # A small multiple of the identity lets the factorisation succeed where rounding made an eigenvalue negative.
         process = np.linalg.cholesky(covariance + 1e-8 * np.eye(self.rows)) @ generator.normal(size=self.rows)
         return features, process + self.noise * generator.normal(size=self.rows)

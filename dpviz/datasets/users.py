@@ -93,7 +93,7 @@ class UserUpload(UploadedTable):
         return (*super().raw_rows({self.identity: table[:, :-1]}), table[:, -1].copy())
 
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> UserDataset:
-        """Enforce the facts as for any table; a number that is no user's becomes that of the nearest user."""
+        """Enforce the facts as for any table; a number that is no user's becomes the nearest user's, NaN user 0's."""
         table, numbers = super().enforced(facts, *rows[:-1]), np.nan_to_num(rows[-1])
         users = np.clip(numbers, 0, self.users - 1).astype(np.int64)
         users.flags.writeable = False

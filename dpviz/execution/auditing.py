@@ -93,8 +93,8 @@ class Auditing(Specification):
             if progress is None:
                 return
             n_runs = len(progress.present)
-            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})
-            padding = (0, BLOCK - (n_runs - done))  # every record of an arm has the same shape
+            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # one replicate, by the output's length
+            padding = (0, BLOCK - (n_runs - done))  # to the runs of a full block: all records have the same shape
             series = zip(SCORES, (progress.present, progress.absent), strict=True)
             values = {name: np.pad(scores[done:], padding, constant_values=np.nan) for name, scores in series}
             values |= _attack_values(progress.attack) | _look_values(progress.looks[n_looks:])
@@ -159,16 +159,16 @@ def _test_values(implementation: Implementation | None) -> dict[str, Floats]:
     """Return the record of the tests of the implementation: four numbers for each kind; nan before the tests."""
     rows = np.full((len(KINDS), 4), np.nan)
     findings = () if implementation is None else implementation.findings
-    for row, finding in zip(rows, findings, strict=False):  # there are as many as rows, or none
+    for row, finding in zip(rows, findings, strict=False):  # as many findings as rows, or none
         row[:] = finding.p, finding.release_number, finding.size, finding.entry
     return {TESTED: rows.reshape(-1)}
 
 
 def _implementation(numbers: Floats) -> Implementation | None:
     """Return the results of the tests from the numbers that `_test_values` recorded; None while these are nan."""
-    rows = numbers.reshape(-1, 4).tolist()
     if np.isnan(numbers[0]):
         return None
+    rows = numbers.reshape(-1, 4).tolist()
     return Implementation(
         tuple(
             Finding(kind, p, int(release), size, int(entry))

@@ -119,8 +119,13 @@ def _next(visitors: OrderedDict[str, _Tasks[T]], fits: Callable[[T], bool] | Non
     It is the first item of the first task whose first item fits. Its task goes behind the visitor's other tasks, and
     the visitor behind all others; both leave the queue where no item remains.
     """
-    entries = ((visitor, task, items) for visitor, tasks in visitors.items() for task, items in tasks.items())
-    entry = next(((visitor, task, items) for visitor, task, items in entries if fits is None or fits(items[0])), None)
+    entries = (
+        (visitor, task, items)
+        for visitor, tasks in visitors.items()
+        for task, items in tasks.items()
+        if fits is None or fits(items[0])
+    )
+    entry = next(entries, None)
     if entry is None:
         return None
     visitor, task, items = entry
@@ -275,7 +280,7 @@ class SlotExecutor:
         self._queue.put(self._visitor, self._task, turns, self._later)
         try:
             while missing:
-                self.leave()
+                self.leave()  # if it was stopped since the last outcome
                 try:
                     outcome = outcomes.get(timeout=POLL_INTERVAL)
                 except Empty:

@@ -51,5 +51,6 @@ def took(job: Job, template: str = " in {:.1f} s") -> str:
 
 def _ordinal(number: int) -> str:
     """Return the number as 2nd, 3rd, 4th, 11th, 21st."""
-    last = 0 if number % 100 in (11, 12, 13) else number % 10
-    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+    last_digit = 0 if number % 100 in (11, 12, 13) else number % 10
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{endings.get(last_digit, 'th')}"

@@ -130,9 +130,10 @@ class Reader:
         answer, _ = unpack(message)
         if answer["resident"] > GROWN:
             self._replaced(index)
-        if not answer["stream"]:  # the number of bytes of the table, at the end of the message
+        table_bytes = answer["stream"]  # the table is at the end of the message
+        if not table_bytes:
             return answer, None
-        with pyarrow.ipc.open_stream(pyarrow.py_buffer(message)[-answer["stream"] :]) as stream:
+        with pyarrow.ipc.open_stream(pyarrow.py_buffer(message)[-table_bytes:]) as stream:
             return answer, stream.read_all()
 
     def _replaced(self, index: int) -> Child:
@@ -208,7 +209,7 @@ def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
 
 def main() -> None:
     """Read the files that the server sends, until the server is gone."""
-    later.now()
+    later.now()  # imports the libraries, so that no file has to wait for them
     parent = Parent(lambda _: False)  # no message is for another thread
     for message in parent.messages():
         header, arrays = unpack(message)

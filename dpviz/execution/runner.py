@@ -33,7 +33,7 @@ class Job:
     Its results only grow, so that other threads may read them while it runs.
 
     task : the experiment, sweep or audit.
-    experiment : the same; of a sweep, the experiment that it varies.
+    experiment : the task itself; of a sweep, the experiment that it varies.
     trace : the records of an experiment or audit.
     result : the results of a sweep.
     message : a sentence about its end, empty if there is nothing to say.
@@ -57,7 +57,8 @@ class Job:
         self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = self.computing = 0.0
-        is_stored = isinstance(task, Sweep) and not later  # a visitor waits for it, and the store shares its points
+        # The store shares the points of a sweep for which a visitor waits; any other job is shared as a whole.
+        is_stored = isinstance(task, Sweep) and not later
         is_shared = not is_stored and Cell(self.experiment, tables).repeatable
         self.key = task.to_json() if is_shared else ""
         self.slot_executor: SlotExecutor | None = None

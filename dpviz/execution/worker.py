@@ -57,7 +57,8 @@ class _Reporter:
 
     def step(self, trace: Trace | None, progress: float) -> None:
         """Send new records and the progress if the last message is `EVERY` seconds old; the first curves at once."""
-        trace = trace if self._whole else None
+        if not self._whole:
+            trace = None
         is_first = trace is not None and not self._has_sent_curves and trace.has_curves
         if is_first or time.monotonic() - self._sent_at >= EVERY:
             self._has_sent_curves = self._has_sent_curves or is_first

@@ -107,7 +107,7 @@ def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: 
     not meet the target.
     """
     name, low, high = _amount(currency)
-    delta_field = {control.name: delta for control in currency.controls() if control.name == "delta"}  # or {}
+    delta_field = {control.name: delta for control in currency.controls() if control.name == "delta"}  # else {}
 
     def budget_of(value: float) -> B:
         """Return the budget of this size, moved into the declared range."""
@@ -177,8 +177,7 @@ def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
 
 @lru_cache(64)
 def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
-    """Return the smallest number of rows with which the bound is at most `target` under a budget; None if MOST_NEEDED
-    rows are too few.
+    """Return the smallest number of rows whose bound under a budget is at most `target`; None beyond MOST_NEEDED.
 
     Raises UserError where the method does not exist in the budget's currency.
     """
@@ -189,15 +188,14 @@ def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
     growth = _growth(error, target, MOST_NEEDED, bound)  # growth of a single row: the number of rows
     if growth is None:
         return None
-    # `growth` is enough, but may be too large by its accuracy: find the first whole number below it that is enough.
+    # `growth` is enough, but may be too large by its accuracy: find the first whole number up to it that is enough.
     enough = math.ceil(growth)
     low = max(1, math.floor(growth * (1 - 2 * _ACCURACY)))  # twice the accuracy, to be on the safe side
     return low + bisect_left(range(low, enough), True, key=lambda rows: error(rows) <= target)
 
 
 def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -> float | None:
-    """Return the factor by which this control alone must change for the bound to fall to `target`; None if no factor
-    does it.
+    """Return the factor by which this control alone must change for the bound to fall to `target`; None if none does.
 
     The factor is above 1 for a control that must grow ("more" in `bound.levers`), below 1 for one that must fall.
     """

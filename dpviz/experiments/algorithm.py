@@ -63,7 +63,9 @@ DIVERGED = 1e100  # a number beyond this marks a replicate; decided from public 
 
 def divergence_status(diverged: np.ndarray) -> tuple[Status, ...] | None:
     """Return the `status` of a snapshot from `diverged` (R,) bool; None while no replicate has diverged."""
-    return tuple("diverged" if is_diverged else "running" for is_diverged in diverged) if diverged.any() else None
+    if not diverged.any():
+        return None
+    return tuple("diverged" if is_diverged else "running" for is_diverged in diverged)
 
 
 class Algorithm(Specification, ABC, Generic[P, F]):

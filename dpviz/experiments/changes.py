@@ -74,8 +74,7 @@ def changes(old: Specification, new: Specification, path: str = "") -> Iterator[
 
 
 def _differing(old: Any, new: Any, path: str, control: Control | None) -> Iterator[Change]:
-    """Yield the changes between two values of one field; values that consist of specifications are compared field by
-    field."""
+    """Yield the changes between two values of one field; specifications in them are compared field by field."""
     if isinstance(old, Specification) and isinstance(new, Specification):
         yield from changes(old, new, path)
     elif _are_parts(old) and _are_parts(new) and len(old) == len(new):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from dpviz.arguments import ByName, checked
+from dpviz.arguments import ByName, checked  # UserError for wrong types and unknown names
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import Displayed, bar
@@ -109,8 +109,7 @@ _BUDGETS: Mapping[frozenset[str], type[Budget]] = {
 
 
 def _labelled(arms: Any) -> Any:
-    """Return the short forms of `Experiment.arms` as arms: an algorithm, a list of them, or a mapping {label:
-    algorithm}.
+    """Return the short forms of `Experiment.arms`, algorithms as one, a list or {label: algorithm}, as arms.
 
     Any other value, such as the JSON of an algorithm, is returned unchanged for the validation to judge.
     """
@@ -168,8 +167,7 @@ class Experiment(Displayed, Specification):
     @model_validator(mode="before")
     @classmethod
     def _from_short_forms(cls, values: Any) -> Any:
-        """Replace the numbers of a budget by a budget, and algorithms by arms; the class describes these short
-        forms."""
+        """Replace the short forms that the class describes: numbers by a budget, and algorithms by arms."""
         if not isinstance(values, dict):
             return values
         if isinstance(values.get("problem"), Algorithm) or isinstance(values.get("arms"), ProblemSpecification):
@@ -181,16 +179,19 @@ class Experiment(Displayed, Specification):
         if numbers:
             budget = _BUDGETS[numbers](**{name: values[name] for name in numbers})
             values = {name: value for name, value in values.items() if name not in numbers} | {"budget": budget}
-        return values | {"arms": _labelled(values["arms"])} if "arms" in values else values
+        if "arms" in values:
+            values = values | {"arms": _labelled(values["arms"])}
+        return values
 
     @model_validator(mode="after")
     def _only_public_runs_repeat_unasked(self) -> "Experiment":
         """Set the defaults of seed and replicates that depend on the data: public data get a seed; others get neither
         a seed nor further replicates unless these were stated."""
         public, stated = self.problem.public, self.model_fields_set
-        needs_default = self.seed is None if public else "seed" not in stated
-        if needs_default:
-            object.__setattr__(self, "seed", 0 if public else None)  # frozen, but not finished before its validators
+        if public and self.seed is None:  # also where None was stated
+            object.__setattr__(self, "seed", 0)  # frozen, but not finished before its validators
+        if not public and "seed" not in stated:
+            object.__setattr__(self, "seed", None)
         if not public and "replicates" not in stated:
             object.__setattr__(self, "replicates", 1)
         return self
@@ -239,10 +240,12 @@ class Experiment(Displayed, Specification):
     @property
     def promise(self) -> str:
         """The guarantee with the unit of protection, and what it includes besides the run."""
+        # As a person pays for them, all of whose rows count.
         released = [grouped(event, self.problem.rows_per_person) for event in self.problem.facts().released]
         earlier = accountants.total(released, "epsilon") if self.budget.private else 0.0
         included = f"; this includes ε = {short_up(earlier)} of releases before the run" if earlier else ""
-        return f"{self.guarantee}{';' if self.problem.from_data else ','} {self.problem.unit}{included}"
+        separator = ";" if self.problem.from_data else ","  # the guarantee then ends in a list
+        return f"{self.guarantee}{separator} {self.problem.unit}{included}"
 
     @checked
     def plan(self, arm: Arm) -> Plan:
@@ -255,8 +258,10 @@ class Experiment(Displayed, Specification):
             )
         budget, k = arm.budget or self.budget, self.problem.rows_per_person
         with one_thread:  # as in `stream`: so that a run computes the same plan to the last digit
-            plan = arm.algorithm.plan(facts, budget.of_row(k))
-        return (replace(plan, seeded=True) if self.seeded else plan).for_people(budget, k)
+            plan = arm.algorithm.plan(facts, budget.of_row(k))  # `for_people` adds what all k rows of a person pay
+        if self.seeded:
+            plan = replace(plan, seeded=True)
+        return plan.for_people(budget, k)
 
     def settings(self) -> dict[str, Any]:
         """Return the value of every setting by its address in the JSON text, which a sweep takes as well.
@@ -293,8 +298,7 @@ class Experiment(Displayed, Specification):
         return "\n".join((arm.algorithm.released_settings(), budget, problem))
 
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
-        """Estimate the bytes of memory that the run will need: of the table, and of every method that has a plan in
-        `plans` (by label)."""
+        """Estimate the bytes that the run will need: for the table, and for every method with a plan in `plans`."""
         memory = self.problem.memory(self.problem.facts())
         planned_arms = [arm for arm in self.arms if arm.label in plans]
         return memory.table + sum(
@@ -342,8 +346,7 @@ class Experiment(Displayed, Specification):
     def stream(
         self, tables: Mapping[str, np.ndarray] = NO_TABLES, heartbeat: Heartbeat = lambda _: None
     ) -> Iterator[Step]:
-        """Run all arms in turns, yielding after every iteration of an arm. The arm that has used the least computing
-        time goes next.
+        """Run all arms in turns and yield after every iteration; the arm with the least computing time so far is next.
 
         heartbeat : called with the latest step and the present progress about every `EVERY` seconds, while the data are
             loaded and inside a step or a record that takes long. An exception that it raises ends the run, as closing
@@ -364,9 +367,10 @@ class Experiment(Displayed, Specification):
         trace = Trace(metrics, references, self.problem.public, self.arms, self.problem, self.promise)
         for label, arm_trace in trace.lanes.items():
             arm_trace.currency, arm_trace.condition = plans[label].statement.currency, plans[label].condition
-        seed = drawn_seed(self.seed)
+        seed = drawn_seed(self.seed)  # a fresh one for None
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
-        unfinished, run, progress = runs, runs[0], 0.0
+        unfinished, progress = runs, 0.0
+        run = runs[0]  # the arm whose turn it is
 
         def present_step() -> Step:
             nonlocal progress
@@ -418,7 +422,7 @@ def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     if not plan.stops:
         indices = np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int)
     else:  # a method that may stop after a few of its steps: dense at the start, ever sparser later
-        targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()
+        targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()  # with 0, EXPENSIVE
         targets = np.minimum(targets, plan.iterations)  # all are 0 for a plan without iterations
         indices = np.array([0, *np.searchsorted(grid, targets)])
     return grid, grid[np.unique(indices)]
@@ -435,6 +439,7 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
         return (*diagnostics, *algorithm.metrics)
     internal = problem.internal_metrics
     if internal is None:  # by default all diagnostics, of which only the most telling is in the table of final numbers
+        # `headline` is the rank in that table, 0 for a metric that is not in it.
         top_rank = min((metric.headline for metric in diagnostics if metric.headline), default=0)
         internal = tuple(
             replace(
@@ -443,7 +448,7 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
                 headline=metric.headline if metric.headline == top_rank else 0,
             )
             for metric in diagnostics
-            if not metric.beside
+            if not metric.beside  # the value of a constant guess, which is the same for any iterate
         )
     renamed = (replace(metric, name=INTERNAL + metric.name) for metric in internal)
     return (*diagnostics, *renamed, *algorithm.metrics)
@@ -487,7 +492,7 @@ class _Run:
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
         self.latest: Snapshot | None = None
-        self._is_recorded = False  # the latest snapshot
+        self._is_recorded = False  # true if the latest snapshot has a record
         # Seconds of the last record without (False) and with (True) expensive diagnostics.
         self._record_seconds = {False: 0.0, True: 0.0}
         self._max_last_record = LAST_RECORD / len(experiment.arms)
@@ -559,8 +564,9 @@ class _Run:
         unit, statement = UNITS[currency], self.plan.statement
         power = unit.power  # costs to this power add up: 1 for ε and ρ, 2 for μ
         earlier = accountants.total(statement.facts.released, currency) ** power
-        # The ledger books what one row pays; all rows of a person pay as a group, and at most what the plan says.
-        factor = unit.cost(grouped(unit.stated(1.0), self._rows_per_person))
+        # The ledger books what one row pays; all rows of a person pay `factor` times that, and at most what the plan
+        # says.
+        factor = unit.cost(grouped(unit.stated(1.0), self._rows_per_person))  # of a release that costs a row 1
         charged = (earlier + (factor * self._mechanisms.spent(currency)) ** power) ** (1 / power)
         return np.minimum(charged, statement.spent(currency)[-1]) if factor > 1 else np.asarray(charged)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 
-from dpviz.arguments import Between, ByName, checked
+from dpviz.arguments import Between, ByName, checked  # UserError for wrong types and unknown names
 from dpviz.displays import Displayed
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -140,7 +140,7 @@ class Plan(Displayed):
             )  # frozen, but not yet finished
 
     def _check_worst_case(self, spent: np.ndarray) -> None:
-        """Raise ValueError unless `spent`, the field `worst_case`, are ascending sums of a filter, up to its cap."""
+        """Raise ValueError unless `spent`, the field `worst_case`, ascends to a filter's cap, but for rounding."""
         if not isinstance(self.terms, Filter):
             raise ValueError("what a fixed plan has spent after each iteration follows from its events")
         if spent.shape != (self.iterations + 1,) or not _ascending(spent, 0, self.terms.cap * (1 + SLACK)):
@@ -173,6 +173,7 @@ class Plan(Displayed):
         if charged_at is None:
             charged_at = np.arange(1, len(events) + 1)
         steps = len(events) if iterations is None else iterations
+        # In the order of the class's fields, as in `filtered`.
         fields = facts, budget, FixedEvents(events), charged_at, steps, batch_size, noise, schedule
         return cls(*fields, record_at=record_at, resolved=resolved, notes=notes, stops=stops, sizes_vary=sizes_vary)
 
@@ -213,15 +214,17 @@ class Plan(Displayed):
         k, released = rows_per_person, tuple(grouped(event, rows_per_person) for event in self.facts.released)
         statement = replace(self, facts=replace(self.facts, released=released), budget=budget)
         if isinstance(self.terms, Filter):
-            factor = k**2 if self.terms.currency == "rho" else k
+            factor = k**2 if self.terms.currency == "rho" else k  # k rows cost k times ε or μ, and k² times ρ
             worst_case = None if self.worst_case is None else factor * self.worst_case
             terms = replace(self.terms, cap=factor * self.terms.cap)
             return replace(self, person=replace(statement, terms=terms, worst_case=worst_case))
+        # `of_each` computes once for each object among the events: equal steps share one.
         events = of_each(self.terms.events, lambda event: _of_person(event, k, budget.currency))
-        known = tuple(event for event in events if event is not None)
-        if len(known) == len(events):
-            return replace(self, person=replace(statement, terms=FixedEvents(known)))
-        # Single events of a person have no cost, but all of them together meet the budget, from the first on.
+        with_cost = tuple(event for event in events if event is not None)
+        if len(with_cost) == len(events):
+            return replace(self, person=replace(statement, terms=FixedEvents(with_cost)))
+        # Single events of a person have no cost, but all of them together, from the first on, meet what the earlier
+        # releases leave of the budget.
         together = FixedEvents((StatedApproximateDP(budget.left(released), budget.own_delta(0.0)),))
         return replace(self, person=replace(statement, terms=together, charged_at=np.ones(1, dtype=int)))
 

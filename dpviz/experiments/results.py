@@ -1,6 +1,7 @@
 """Results of a run: summaries over the replicates, the table of final numbers, and the privacy cost of publishing them.
 
-Each method and each repeat meets the budget by itself; publishing several of them spends more.
+Each method and each repeat meets the budget by itself; publishing several of them spends more. Costs are those of a
+plan's `statement`: the plan as the unit of protection sees it, which is one row, or a person with all rows.
 """
 
 import math
@@ -15,7 +16,7 @@ import numpy as np
 from scipy.special import bdtr
 
 from dpviz import resources
-from dpviz.arguments import Delta, checked, one_of
+from dpviz.arguments import Delta, checked, one_of  # UserError for wrong types and unknown names
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
@@ -53,7 +54,7 @@ class Column:
 
 # All columns but those of metrics, by name.
 COLUMNS: Mapping[str, Column] = {
-    name: Column(**words) for name, words in resources.data(__package__, "columns.toml").items()
+    name: Column(**fields) for name, fields in resources.data(__package__, "columns.toml").items()
 }
 
 
@@ -134,8 +135,7 @@ def _filled(values: np.ndarray) -> np.ndarray:
 
 
 def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
-    """Return the privacy spent by a run up to this iteration, in the currency of its budget, and that currency's
-    symbol.
+    """Return the privacy spent by a run up to this iteration, in its budget's currency, and that currency's symbol.
 
     Pure ε, ρ, μ and Rényi divergences are charged iteration by iteration. The ε of an (ε, δ) budget is that of
     `reading`; the bound of a budget on attacks is that of the whole plan at every iteration.
@@ -433,16 +433,13 @@ def costs(plans: Mapping[str, Plan], labels: Collection[str], budget: Budget, re
     delta : δ of the stated ε, unless the budget has a δ of its own.
     """
     private = [plan.statement for label, plan in plans.items() if label in labels and plan.budget.private]
-    return [_cost(private, count, budget, delta) for count in sorted({1, repeats})] if private else []
-
-
-def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost:
-    """Return the cost of publishing `repeats` runs of each plan.
-
-    All plans are for the same problem, and the releases that it made before the runs count once.
-    """
-    earlier = plans[0].facts.released
-    return composed([(plan, repeats) for plan in plans], earlier, budget.currency, budget.own_delta(delta))
+    if not private:
+        return []
+    earlier = private[0].facts.released  # by the problem of all plans, before the runs: it counts once
+    return [
+        composed([(plan, count) for plan in private], earlier, budget.currency, budget.own_delta(delta))
+        for count in sorted({1, repeats})
+    ]
 
 
 def composed(
@@ -457,11 +454,11 @@ def composed(
     # The order of events has no influence on the cost of all of them: equal ones are counted. Where too many different
     # ones are left, nearly equal events are replaced by the largest of them, which costs no less.
     counts: Counter[Event] = Counter()
-    for plan, repeats in ((plan.statement, repeats) for plan, repeats in runs):
-        counts.update({event: repeats * count for event, count in Counter(plan.events).items()})
+    for plan, repeats in runs:
+        counts.update({event: repeats * count for event, count in Counter(plan.statement.events).items()})
     max_repeats = max(repeats for _, repeats in runs)
-    grouped = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
-    events = tuple(Repeat(event, count) for event, count in grouped)
+    counted = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
+    events = tuple(Repeat(event, count) for event, count in counted)
     # The plans depend on the releases before the runs: only basic composition holds, so that ε adds up.
     earlier_cost = accountants.total(earlier, "epsilon")
     # With several repeats there may be hundreds of runs, for which the accountant of privacy loss distributions ("pld")
@@ -520,7 +517,8 @@ def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
         )
         delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
         return f"ε = {short(epsilon, 4)} and δ = {short(delta, 4)}"
-    return composed(runs, earlier, None, budget.own_delta(ApproximateDP().delta)).numbers()
+    delta = budget.own_delta(ApproximateDP().delta)  # the usual δ if the budget has none of its own
+    return composed(runs, earlier, None, delta).numbers()
 
 
 def spent(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: Currency) -> float:
@@ -530,13 +528,13 @@ def spent(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: 
     earlier : the releases before the runs. The plans' own sums include them, so they are subtracted there and added
         once.
     """
-    power, earlier_cost = UNITS[currency].power, accountants.total(earlier, currency)
-    statements = [(plan.statement, repeats) for plan, repeats in runs]
-    cost_of_runs = math.fsum(
-        repeats * (float(plan.spent(currency)[-1]) ** power - accountants.total(plan.facts.released, currency) ** power)
-        for plan, repeats in statements
-    )
-    return float((earlier_cost**power + cost_of_runs) ** (1 / power))
+    power, earlier_cost = UNITS[currency].power, accountants.total(earlier, currency)  # costs to this power add up
+    costs_of_runs = []
+    for plan, repeats in runs:
+        total = float(plan.statement.spent(currency)[-1])
+        earlier_of_plan = accountants.total(plan.statement.facts.released, currency)
+        costs_of_runs.append(repeats * (total**power - earlier_of_plan**power))
+    return float((earlier_cost**power + math.fsum(costs_of_runs)) ** (1 / power))
 
 
 def sentences(costs: Collection[Cost], conditions: bool = True) -> Iterator[str]:

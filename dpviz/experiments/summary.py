@@ -97,8 +97,7 @@ class Summary:
         return None
 
     def best(self, name: str) -> str | None:
-        """Return the label of the private method whose last median of the metric is the best; None if no private
-        method has one."""
+        """Return the label of the private method whose last median of the metric is the best; None if none has one."""
         sign = -1.0 if self.metrics[name].better == "higher" else 1.0
         ends = {
             label: sign * float(by_metric[name].end[1])

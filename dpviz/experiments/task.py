@@ -136,8 +136,7 @@ class InThread:
 
 
 def numbered(on_progress: OnProgress | None, number: int) -> Callable[[Trace | None, float], None]:
-    """Return a callback (trace, progress) of one cell, which calls `on_progress`, if there is one, with the cell's
-    index `number` in front."""
+    """Return a callback (trace, progress) of the cell `number`, which calls `on_progress`, if any, with this number."""
     return lambda trace, progress: None if on_progress is None else on_progress(number, trace, progress)
 
 
@@ -156,8 +155,7 @@ def seconds_left(elapsed: float, progress: float, restored: float = 0.0) -> floa
 def execute(
     cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float = math.inf
 ) -> Outcome:
-    """Run a cell in this thread until it ends, `stopping` is set or the time is up. It never raises: an error is an
-    outcome, too.
+    """Run a cell in this thread to its end, a stop, or the time limit. Never raises: an error is an outcome, too.
 
     on_progress : called at the start and during the run with the trace so far (None while the data are loaded) and the
         progress in [0, 1].

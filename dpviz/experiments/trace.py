@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpviz.arguments import Between, ByName, checked, one_of
+from dpviz.arguments import Between, ByName, checked, one_of  # UserError for wrong types and unknown names
 from dpviz.datasets.base import DatasetSpecification
 from dpviz.datasets.groups import GroupedSpecification
 from dpviz.displays import Displayed

@@ -26,7 +26,7 @@ MAX_ID = 64  # letters of a phone's identifier
 # a proxy all phones may have one address. So 10,000 guesses take five hours, and codes live for three.
 GUESSES, ALL_GUESSES = (20, 10.0), (100, 2.0)
 MAX_CLIENTS = 1000  # addresses whose wrong codes are counted
-ANSWERS = (20, 0.05)  # the same, of the answers of one phone: no finger is so quick
+ANSWERS = (20, 0.05)  # as GUESSES, for the answers of one phone: no finger is so quick
 
 
 class TooOften(Exception):
@@ -38,19 +38,19 @@ class TooOften(Exception):
 
 
 class _Bucket:
-    """A number of acts that may happen at once. size : this number. every : seconds after which one comes back."""
+    """A bucket with a token for each act that may happen now. size : when full. every : seconds for a new token."""
 
     def __init__(self, size: float, every: float) -> None:
         self._size, self._every, self._tokens, self._filled = size, every, size, -math.inf  # full when first used
 
     def wait(self, now: float) -> float:
-        """Return the seconds until there is one, 0 if there is one now."""
+        """Return the seconds until there is a token, 0 if there is one now."""
         self._tokens = min(self._size, self._tokens + (now - self._filled) / self._every)
         self._filled = now
         return max(0.0, (1 - self._tokens) * self._every)
 
     def take(self, now: float) -> None:
-        """Take one. Raises TooOften if there is none until some come back."""
+        """Take a token. Raises TooOften if there is none."""
         seconds = self.wait(now)
         if seconds > 0:
             raise TooOften(seconds)
@@ -337,7 +337,7 @@ class Room:
         """
         with self._lock:
             seat, ballot = self.seat(phone), self.current
-            if self.is_over:  # asked first, since `end` forgets seats
+            if self.is_over:  # checked first, since `end` forgets seats
                 return {"scene": self.scene, "over": True}
             if seat is None:
                 raise ValueError("this phone has not joined")
@@ -354,8 +354,8 @@ class Room:
                 **question.facts(seat),
             }
             if ballot.result is not None:
-                own = ballot.by_seat(seat) if ballot.by_seat else {}
-                state["result"] = {**ballot.result, **own}
+                for_this_phone = ballot.by_seat(seat) if ballot.by_seat else {}
+                state["result"] = {**ballot.result, **for_this_phone}
             return state
 
     def listen(self, listener: Callable[[], None], scenes_only: bool = False) -> Callable[[], None]:
@@ -384,9 +384,8 @@ class Room:
 
         Raises ValueError, as `reveal` does, for numbers that phones cannot read: those that are not finite.
         """
-        json.dumps(
-            question.facts(0), allow_nan=False
-        )  # the numbers of one seat stand for all, but for own runs, which check theirs
+        # Raises the error. The numbers of one seat stand for all, but for own runs, which check theirs.
+        json.dumps(question.facts(0), allow_nan=False)
         with self._lock:
             if not self.questions or self.questions[-1].question != question:
                 self.questions.append(Ballot(len(self.questions) + 1, question))
@@ -407,7 +406,7 @@ class Room:
             true for a phone whose drawing was; `median`, heights at the handles; `curve`, the points (x, y) of what
             came; `best`, the attacker's threshold; `estimates`, the shares of options behind coins.
         """
-        json.dumps(result, allow_nan=False)
+        json.dumps(result, allow_nan=False)  # raises ValueError, as `ask` does
         with self._lock:
             if ballot.is_open:
                 self._note("revealed", ballot.number)
@@ -476,7 +475,8 @@ class Rooms:
         """Return the room whose lecturer's page was drawn last in the tab of this name, None if there is none."""
         with self._lock:
             self.tidy()
-            return next((room for room in self._by_code.values() if room.lecturer == tab != ""), None)
+            rooms = (room for room in self._by_code.values() if tab and room.lecturer == tab)
+            return next(rooms, None)
 
     def with_code(self, code: str) -> Room | None:
         """Return the room with this code, None if there is none or it is over."""
@@ -497,16 +497,17 @@ class Rooms:
         if room is not None and room.seat(phone) is not None:
             return room
         with self._lock:
-            own = self._guesses.get(client) or _Bucket(*GUESSES)
-            for bucket in (own, self._all_guesses):  # also for a right code, which is not told by letting it in
+            of_client = self._guesses.get(client) or _Bucket(*GUESSES)
+            # Also for a right code: to let it in would tell that it is right.
+            for bucket in (of_client, self._all_guesses):
                 if bucket.wait(now) > 0:
                     raise TooOften(bucket.wait(now))
             if room is None:
-                own.take(now)
+                of_client.take(now)
                 self._all_guesses.take(now)
                 if len(self._guesses) >= MAX_CLIENTS and client not in self._guesses:
                     del self._guesses[next(iter(self._guesses))]  # the address that came first
-                self._guesses[client] = own
+                self._guesses[client] = of_client
         return room
 
     def tidy(self) -> None:

@@ -48,7 +48,7 @@ def roc(
         lines.insert(2, Line(RATES, planned, "most that the planned noise allows", _PLANNED))
     marks = [
         Mark(x, y, f"{name}: {short(100 * y)} % caught, {short(100 * x)} % false alarms", color)
-        for (name, (x, y)), color in zip(thresholds.items(), _MARKS, strict=False)
+        for (name, (x, y)), color in zip(thresholds.items(), _MARKS, strict=False)  # up to two thresholds
     ]
     return line_figure(
         lines,

@@ -43,8 +43,8 @@ def ends(
 ) -> go.Figure:
     """Return a strip for each method with the value at which each run of the class ends, and the 10 to 90 % range.
 
-    by_method : by the method's label, the values (k,), k > 0. title : of the values. log : true for a log axis.
-    turns : values to mark, by name.
+    by_method : by the label of up to four methods, the values (k,), k > 0. title : of the values.
+    log : true for a log axis. turns : values to mark, by name.
     """
     traces: list[dict[str, Any]] = []
     for row, ((name, values), color) in enumerate(zip(by_method.items(), style.HUES, strict=False)):
@@ -74,8 +74,8 @@ def ends(
 def estimates(groups: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> go.Figure:
     """Return the estimated shares of answers in per cent, with their intervals, one below the other.
 
-    groups : by the name of a group of the same colour, and by the name of a row, (estimate, low, high) in per cent. A
-    group without estimates of its own is drawn around those of another one.
+    groups : by the name of a group of the same colour, up to two, and by the name of a row, (estimate, low, high) in
+    per cent.
     """
     names = [name for rows in groups.values() for name in rows]
     colors = (PALETTE["private"], PALETTE["theory"])

@@ -26,7 +26,7 @@ _CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marke
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """The objective over two public directions, all other coordinates fixed, which is drawn below the runs.
+    """The ground: the objective over two public directions, all other coordinates fixed, drawn below the runs.
 
     x, y : (k,) and (m,) coordinates of the grid. values : (m, k) the objective there.
     raw : True if it is computed from the data.
@@ -48,8 +48,7 @@ def evaluated(problem: Problem, x: np.ndarray, y: np.ndarray) -> Background:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """The runs of one method in the plane: the positions of all R runs now, (R, 2), and the path of the first, (k,
-    2)."""
+    """One method in the plane: the positions of all R runs now, (R, 2), and the path of the first run, (k, 2)."""
 
     points: np.ndarray
     path: np.ndarray
@@ -83,12 +82,7 @@ def landscape(
 
 
 def contours(
-    ground: Background,
-    clouds: Mapping[str, Cloud],
-    styles: Mapping[str, ArmStyle],
-    directions: tuple[str, str],
-    *,
-    height: int = style.HEIGHT,
+    ground: Background, clouds: Mapping[str, Cloud], styles: Mapping[str, ArmStyle], directions: tuple[str, str]
 ) -> go.Figure:
     """Return a figure of the objective's contours, with a dot for every run of every method, and the path of each
     method's first run. It reads the raw data.
@@ -118,7 +112,7 @@ def contours(
         all_dots.append(dots)
     traces += [*all_paths, *all_dots]  # dots are above all paths
     entries = max(2, len(clouds))  # from two on there is a legend, which a single method needs, too
-    layout = style.layout(Axes(*directions), not_private=True, legend_entries=entries, height=height)
+    layout = style.layout(Axes(*directions), not_private=True, legend_entries=entries)
     above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame, inside which the text would be on the contours
     layout["annotations"] = [note | above for note in layout["annotations"]]
     layout["margin"] |= {"t": style.top_margin([""], directions[1])}
@@ -204,17 +198,18 @@ class Animation:
         return self.ground is not None and self.ground.raw
 
 
-def timeline(recorded: Iterable[np.ndarray], max_steps: int = STEPS) -> np.ndarray:
-    """Return at most `max_steps` of the recorded steps for an animation, (k,): the first FIRST of them, where most
-    happens, then evenly spaced ones.
+def timeline(recorded: Iterable[np.ndarray]) -> np.ndarray:
+    """Return at most STEPS of the recorded steps for an animation, (k,): the first FIRST of them, where most happens,
+    then evenly spaced ones.
 
     recorded : the recorded steps of each method.
     """
     steps = np.unique(np.concatenate([np.zeros(0, dtype=int), *recorded]))
-    if len(steps) <= max_steps:
+    if len(steps) <= STEPS:
         return steps
-    evenly = np.linspace(steps[FIRST - 1], steps[-1], max_steps - FIRST + 1)
-    return np.unique([*steps[:FIRST], *steps[np.searchsorted(steps, evenly)]])
+    evenly = np.linspace(steps[FIRST - 1], steps[-1], STEPS - FIRST + 1)
+    next_recorded = steps[np.searchsorted(steps, evenly)]
+    return np.unique([*steps[:FIRST], *next_recorded])
 
 
 def held(iterations: np.ndarray, values: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -241,7 +236,7 @@ def frame(
     rulers = []
     for title, values in zip(titles, points.T, strict=True):
         low, high = np.quantile(values.astype(float), [(1 - _VISIBLE) / 2, (1 + _VISIBLE) / 2])
-        width = (high - low) or abs(high) or 1.0
+        width = (high - low) or abs(high) or 1.0  # where all are equal: their size, or 1 if that is 0
         rulers.append(Ruler(title, float(low - _ROOM * width), float(high + _ROOM * width), False))
     return rulers[0], rulers[1]
 
@@ -342,4 +337,5 @@ def _levels(values: np.ndarray) -> np.ndarray:
     The edges of bands are quantiles of the values, so that every band covers an equal part of the ground.
     """
     edges = np.quantile(values, np.linspace(0, 1, BANDS + 1))
-    return np.interp(values, np.maximum.accumulate(edges), np.arange(BANDS + 1))
+    edges = np.maximum.accumulate(edges)  # equal edges may descend by a rounding error
+    return np.interp(values, edges, np.arange(BANDS + 1))

@@ -36,8 +36,7 @@ _charts_shown = 0  # only the first chart of a notebook contains plotly.js, whic
 
 
 def figure(subject: Any, diagnostics: bool) -> go.Figure:
-    """Return the figure of an object on a white background, for a notebook. Raises UserError where nothing may be
-    drawn.
+    """Return the figure of an object on white, for a notebook. Raises UserError where nothing may be drawn.
 
     diagnostics : include series that read raw data.
     """
@@ -74,10 +73,9 @@ def page(subjects: Sequence[Any], settings: str, diagnostics: bool) -> str:
 
 @singledispatch
 def chart(subject: object, _diagnostics: bool) -> Chart:
-    """Return the chart of an object; the functions below do it for each class. Raises UserError where nothing may be
-    drawn.
+    """Return the chart of an object; the functions below do it for each class.
 
-    The second argument is True to include series that read raw data.
+    The second argument is True to include series that read raw data. Raises UserError where nothing may be drawn.
     """
     raise TypeError(f"There is no picture of {type(subject).__name__}.")
 
@@ -124,19 +122,16 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     if not names:
         raise UserError(NOTHING, title="Nothing to draw")
     name = names[0]
-    visible, metric = trace.only(pictured(trace, name, PRIVATE)), trace.metrics[name]
+    visible = trace.only(pictured(trace, name, PRIVATE))  # the best arms: up to PRIVATE private ones and one other
+    metric = trace.metrics[name]
     statuses = visible.statuses(metric)
     status_text = _status_text(statuses.values(), subject.public)
     caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {status_text}"
-    drawing = run_figures.convergence(visible, name, _styles(subject))
+    # The style of the page if the trace knows the arm, else a solid line in the next hue.
+    by_label, hues = arm_styles(subject.arms), iter(style.HUES * len(subject.lanes))
+    styles = {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in subject.lanes}
+    drawing = run_figures.convergence(visible, name, styles)
     return Chart(drawing, metric.label, f"{metric.label} by step", caption, provenance(statuses.values()))
-
-
-def _styles(trace: Trace) -> dict[str, ArmStyle]:
-    """Return a style for each label: that of the page if the trace knows the arm, else a solid line in the next hue."""
-    by_label = arm_styles(trace.arms)
-    hues = iter(style.HUES * len(trace.lanes))
-    return {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in trace.lanes}
 
 
 @chart.register

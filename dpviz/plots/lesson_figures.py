@@ -74,7 +74,8 @@ def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Fr
 
 def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:
     """Return the pixels for labels to the right of the frame, as many in all steps so that the axes do not move."""
-    return beyond([line for curve in before for name in names for line in broken(_label(curve, name), "0.0123")])
+    number = "0.0123"  # as wide as most numbers
+    return beyond([line for curve in before for name in names for line in broken(_label(curve, name), number)])
 
 
 def _ranges(axes: Axes, frame: Frame) -> tuple[Range, Range]:
@@ -89,11 +90,9 @@ def _lines(curves: Sequence[Curve], name: str, is_faint: bool) -> list[Line]:
     """Return the lines of one side of the lesson, called `name`: grey, dashed and without bands if `is_faint`."""
     lines = []
     for index, curve in enumerate(curves):
-        style = (
-            ArmStyle(GREY, DASHES[1 + index % (len(DASHES) - 1)])
-            if is_faint
-            else ArmStyle(HUES[index % len(HUES)], DASHES[0])
-        )
+        style = ArmStyle(HUES[index % len(HUES)], DASHES[0])
+        if is_faint:
+            style = ArmStyle(GREY, DASHES[1 + index % (len(DASHES) - 1)])  # the first of DASHES is a solid line
         label = _label(curve, name)
         lines.append(Line(curve.x, curve.y, label, style, low=curve.low, high=curve.high, band=not is_faint))
     return lines

@@ -169,8 +169,7 @@ def _grow(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
 
 
 def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_range: Range) -> None:
-    """Replace the labels of a figure, in place, by labels of its own lines and, as far as there is room, of the pinned
-    lines."""
+    """Replace the labels of a figure, in place, by labels of its lines and, where there is room, of pinned lines."""
     layout = figure.layout
     scale = Scale(layout.xaxis.type == "log", y_range.log)
     height = layout.height - layout.margin.t - layout.margin.b
@@ -179,7 +178,10 @@ def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_
     for name, line in pinned_lines:
         faint = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
         lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), faint))
-    all_ends = tips(lines, _span(figure), y_range, scale, least(layout.height))
+    # The horizontal axis ends with all lines, the pinned ones among them, as no figure of a run sets a range.
+    ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
+    span = float(ends_of_lines[:, 0].min()), float(ends_of_lines[:, 1].max())
+    all_ends = tips(lines, span, y_range, scale, least(layout.height))
     ends = all_ends[: len(traces)]
     for end in all_ends[len(traces) :]:
         if fits([*ends, end], height, MAX_LABELS):
@@ -189,9 +191,3 @@ def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_
     layout.annotations = (*notes, *map(go.layout.Annotation, texts))
     layout.shapes = (*(part for part in layout.shapes if part.name != NAME), *map(go.layout.Shape, shapes))
     figure.update_layout(margin={"r": margin(ends)})
-
-
-def _span(figure: go.Figure) -> tuple[float, float]:
-    """Return the ends of the horizontal axis, which are those of the lines, as no figure of a run sets a range."""
-    ends = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
-    return float(ends[:, 0].min()), float(ends[:, 1].max())

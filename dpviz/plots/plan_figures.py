@@ -1,4 +1,7 @@
-"""Figures of plans, drawn before anything runs. They depend on settings only, never on data."""
+"""Figures of plans, drawn before anything runs. They depend on settings only, never on data.
+
+Privacy spent is that of a plan's `statement`: the plan as the unit of protection sees it, a row or a person.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -259,8 +262,7 @@ def _some_steps(plan: Plan, count: int) -> np.ndarray:
 
 
 def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:
-    """Return (k,) the ε at δ that one accountant proves after each of the steps (k,), without releases before the
-    run."""
+    """Return (k,) the ε at δ that one accountant proves after each of the steps (k,), for releases of the run alone."""
     if plan.worst_case is not None:  # of a filter: its events are not known, only the most that they can cost
         return np.array([accountants.epsilon(plan.charged(step), delta, method) for step in steps.tolist()])
     counts = np.searchsorted(plan.charged_at, steps, side="right")

@@ -46,8 +46,7 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, present: tuple[int, fl
 
 
 def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: int, symbol: str) -> go.Figure:
-    """Return a figure of the noise scale in every mean against the number of rows n, if batches have the same share of
-    the rows.
+    """Return a figure of the noise scale in every mean against the number of rows n, of which a batch is a fixed share.
 
     target, needed : the wanted scale, and the number of rows that it needs, which are marked.
     """
@@ -97,6 +96,7 @@ def budget_by_steps(
     title, symbol : title of the vertical axis, and symbol of the currency.
     limit, affordable : the budget, and the number of steps that it pays for, which are marked.
     """
+    # A staircase, which is never below the amount at the steps between those that were computed.
     lines = held_lines([Line(steps, spent, "spent by this noise", _NOISE)]) if np.isfinite(spent).all() else []
     empty = "This noise has no guarantee in the currency of the budget."
     return _against_budget(lines, title, symbol, limit, affordable, empty)
@@ -105,8 +105,7 @@ def budget_by_steps(
 def _against_budget(
     lines: list[Line], title: str, symbol: str, limit: float | None, affordable: int | None, empty: str
 ) -> go.Figure:
-    """Return the figure of `spent_by_steps` and `budget_by_steps`: lines, the budget, and the step at which it is
-    used up."""
+    """Return the figure of `spent_by_steps` and `budget_by_steps`: lines, the budget, and the step that uses it up."""
     marks = []
     if limit is not None and affordable:
         marks.append(Mark(float(affordable), limit, f"the budget lasts {affordable:,} steps", style.PALETTE["spent"]))
@@ -135,7 +134,7 @@ def grouped_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: st
     colors = (style.GREY, style.PALETTE["theory"], style.PALETTE["spent"])
     data = [
         _bar(values, unit) | {"name": kind, "marker": {"color": color}}
-        for (kind, values), color in zip(groups.items(), colors, strict=False)
+        for (kind, values), color in zip(groups.items(), colors, strict=False)  # there are up to three kinds
     ]
     frame = _bar_frame(list(groups.values()), title, 17 * len(groups) + 8, legend_entries=len(groups))
     return go.Figure({"data": data, "layout": frame | {"barmode": "group"}})
@@ -159,7 +158,7 @@ def _bar_frame(
     frame["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
     frame["yaxis"] |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": tick_texts}
     highest = max((value for kind in kinds for value in kind.values() if math.isfinite(value)), default=0.0)
-    frame["xaxis"] |= {"range": [0.0, 1.06 * highest or 1.0]}
+    frame["xaxis"] |= {"range": [0.0, 1.06 * highest or 1.0]}  # to 1 where no bar has a length
     frame["hovermode"] = "closest"
     return frame
 
@@ -223,7 +222,7 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
     return line_figure(
         [guessing, *(Line(RATES, missed, name, arm_style) for name, (missed, arm_style) in curves.items())],
         Axes("False positive rate", "False negative rate", from_zero=True),
-        labels=False,  # all end in the same corner
+        labels=False,  # all lines end in the same corner
         height=LOWER,
     )
 
@@ -231,16 +230,17 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
 def of_hundred(right: Mapping[str, float]) -> go.Figure:
     """Return a figure of 100 marks, for cases of which an attacker is right about so many.
 
-    right : the number of cases, from 50 to 100, by who is right about them, in ascending order; the first is guessing.
-        Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
+    right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
+        guessing. Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
     """
-    colors = [style.GREY, style.PALETTE["private"], style.PALETTE["spent"]][-len(right) :]
-    colors[0] = style.GREY
-    ends = [min(100, math.ceil(count - 1e-9)) for count in right.values()]
-    kinds = [*zip(right, [0, *ends], ends, colors, strict=False), ("never", ends[-1], 100, "rgba(0,0,0,0)")]
+    attackers = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # without a plan the last alone
+    colors = [style.GREY, *attackers, "rgba(0,0,0,0)"]
+    ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
+    starts = [0, *ends[:-1]]
+    kinds = list(zip([*right, "never"], starts, ends, colors, strict=True))
     frame = style.layout(Axes("", "People"), legend_entries=len(kinds), height=LOWER)
     hidden = {"visible": False, "fixedrange": True}
-    frame["xaxis"] |= hidden | {"range": [-0.6, 19.6]}
+    frame["xaxis"] |= hidden | {"range": [-0.6, 19.6]}  # five rows of 20 marks
     frame["yaxis"] |= hidden | {"range": [4.6, -0.6]}
     frame["hovermode"] = "closest"
     data = [
@@ -267,11 +267,13 @@ def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | N
     """
     frame = style.layout(Axes(title, title, log_x=True), legend_entries=0, height=45 * len(groups) + 110)
     ticks = {"tickmode": "array", "tickvals": list(range(len(groups))), "ticktext": list(groups)}
+    # The first group is on top.
     frame["yaxis"] |= {"range": [len(groups) - 0.5, -0.5], "automargin": True, "zeroline": False} | ticks
     frame["hovermode"] = "closest"
     if here is not None:
         line = {"color": style.PALETTE["spent"], "width": 2, "dash": "dash"}
         frame["shapes"] = [{"type": "line", "x0": here, "x1": here, "y0": 0, "y1": 1, "yref": "paper", "line": line}]
+        # Plotly takes logarithms for texts, but plain numbers for shapes.
         label = {"x": math.log10(here), "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False}
         frame["margin"] = frame["margin"] | {"t": 32}
         frame["annotations"] = [*frame["annotations"], label | {"text": f"yours: {short_up(here)}"}]
@@ -323,9 +325,9 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
     figure = line_figure(
         [Line(epsilons, bounds, "bound at the best number of steps", TWO[0], value=False)],
         Axes("Privacy budget ε", title, log_x=True, log_y=True, bound="upper"),
-        limits=[Limit(start, f"without a step: {short_up(start)}")],  # the chart is next to two others
+        limits=[Limit(start, f"without a step: {short_up(start)}")],
         marks=[Mark(*here, f"You are here: ε = {short_up(here[0])}, {short_up(here[1])}", style.PALETTE["spent"])],
-        labels=False,
+        labels=False,  # the chart is narrow, next to two others
         height=HEIGHT,
     )
     # Right of the middle of the log axis the text is left of the point, else right of it: below the curve it has room.

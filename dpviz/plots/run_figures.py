@@ -49,8 +49,7 @@ def convergence(
     limits: Sequence[Limit] = (),
     height: int = style.HEIGHT,
 ) -> go.Figure:
-    """Return a figure of a metric's median over the replicates for every arm that records it, with a band from 10 to
-    90 %.
+    """Return a figure of a metric's median over the replicates, with a band from 10 to 90 %, for every arm with it.
 
     With one replicate there is no band, and a note says so. Diverged replicates count with their last value.
 
@@ -83,7 +82,10 @@ def convergence(
     notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level else []
     if x == "iteration":
         lines = _extend(trace, lines)
-        curves.marks.extend(_dots(lines))
+        for line in lines:
+            if line.until:  # extended: a dot where its own points end
+                end = float(line.x[-1]), float(line.y[-1])
+                curves.marks.append(Mark(*end, line.name, line.style.color, symbol="circle"))
     guess = trace.guess(metric_name) if metric_name in trace.metrics else None
     if guess is not None:
         guess_metric, guess_value = guess
@@ -108,8 +110,7 @@ def _curves(
     spent_title: str,
     log_y: bool | None,
 ) -> _Curves:
-    """Return the medians of a metric as lines, with marks where methods stopped; the arguments are those of
-    `convergence`."""
+    """Return a metric's medians as lines, with marks where methods stopped; arguments are those of `convergence`."""
     metric = trace.metrics.get(metric_name)
     lines: list[Line] = []
     marks: list[Mark] = []
@@ -135,24 +136,19 @@ def _best(trace: Trace, metric_name: str) -> str:
     It is the median of the most telling metric of the trace, so that the same arm is the best in every figure of a run;
     or of `metric_name` if the trace declares no such metric.
     """
-    name, *_ = (*headlined(trace), metric_name)
+    name = [*headlined(trace), metric_name][0]
     finals: dict[str, float] = {}
     for label, arm_trace in trace.lanes.items():
         _, values = arm_trace.series(name)
         if arm_trace.private and len(values):
-            finals[label] = _final_median(values)
+            # Where all last values are finite, their median is the same number as by `quantiles`, but quicker.
+            is_finite = np.isfinite(values[-1]).all()
+            finals[label] = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])
     return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
 
 
-def _final_median(values: np.ndarray) -> float:
-    """Return the last median over the replicates of a series (k, R); the same number as by `quantiles`, but quicker
-    where all last values are finite."""
-    return float(np.median(values[-1]) if np.isfinite(values[-1]).all() else quantiles(values)[-1, 1])
-
-
 def _stops(arm_trace: ArmTrace, line: Line, iterations: np.ndarray) -> list[Mark]:
-    """Return a mark on an arm's line at the median step at which its replicates stopped by themselves; empty if none
-    has stopped."""
+    """Return a mark on an arm's line at the median step at which replicates stopped by themselves; [] if none did."""
     stops = endings(arm_trace)
     if stops is None or not stops.finished or not np.isfinite(line.y).any():
         return []
@@ -174,12 +170,6 @@ def _extend(trace: Trace, lines: Sequence[Line]) -> list[Line]:
             line = replace(line, name=name, names=(line.name,), group=line.name, until=last_step)
         result.append(line)
     return result
-
-
-def _dots(lines: Sequence[Line]) -> list[Mark]:
-    """Return a dot for each line that `_extend` has extended, where its own points end."""
-    ends = [line for line in lines if line.until]
-    return [Mark(float(line.x[-1]), float(line.y[-1]), line.name, line.style.color, symbol="circle") for line in ends]
 
 
 def _up_to(ceiling: float, line: Line) -> Line:

@@ -25,7 +25,7 @@ _COLORS = "Cividis"  # even for colour-blind readers, and distinct from both pag
 _CELL, _PANEL = 32, 96  # pixels: height of a cell, smallest height of a panel
 _TOP, _ABOVE, _BELOW = 26, 28, 52  # pixels: small print; the name of a panel; its axis
 _LEFT, _BAR = 80, 100  # pixels: the vertical axis; the colour bar
-_GAP = 0.06  # share of the width, between two panels
+_GAP = 0.06  # gap between two panels, as a share of a panel's width
 _CHARACTER, _ROOM = 7.2, 10  # pixels: width of a character in a cell, and free space next to the text
 
 
@@ -58,8 +58,7 @@ class _Grid:
 
 
 def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int = 2, width: int = 1000) -> go.Figure:
-    """Return a figure of a sweep over two settings: for every arm a heat map of the metric's median, all in one colour
-    scale.
+    """Return a figure of a sweep over two settings: a heat map of the metric's median for every arm, in one scale.
 
     Medians are over all runs on all data sets. Colours are logarithmic where the metric's scale is, and span the values
     of the methods with privacy. A star marks the cells at which a method is the best of these. Every cell has its
@@ -77,16 +76,16 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     heights = {label: np.clip(grid[2], FLOOR if log else -CEILING, CEILING) for label, grid in grids.items()}
     best = _best(result, heights)
     panels = _Grid(min(columns, len(grids)), -(-len(grids) // columns), max(_PANEL, _CELL * len(result.second)))
-    (first, second, _), *_ = grids.values()  # the values of both settings, the same for all arms
+    values, seconds, _ = next(iter(grids.values()))  # of both settings, the same for all arms
     longest = max(len(_number(cell)) for medians in heights.values() for cell in medians.ravel().tolist())
-    cell_width = (width - _LEFT - _BAR) / panels.columns / len(first)
+    cell_width = (width - _LEFT - _BAR) / panels.columns / len(values)
     has_room = cell_width > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
     data, names = [], []
     axes: dict[str, Any] = {}
     across, up = (
-        {"tickvals": values, "ticktext": [short(float(value)) for value in values]} for values in (first, second)
+        {"tickvals": ticks, "ticktext": [short(float(tick)) for tick in ticks]} for ticks in (values, seconds)
     )
-    for number, (label, (values, seconds, _)) in enumerate(grids.items()):
+    for number, label in enumerate(grids):
         axis = str(number + 1) if number else ""
         panel_axes = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
         data.append(_panel(label, values, seconds, heights[label], best == label, log, has_room) | panel_axes)
@@ -108,15 +107,14 @@ def _best(result: SweepResult, heights: Mapping[str, np.ndarray]) -> np.ndarray:
     heights : by label, (m, k) medians, nan where there is no result.
     """
     private = _private(result, heights)
-    first_panel, *_ = heights.values()
-    shape = first_panel.shape
     better = result.metric.better if result.metric else ""
     if len(private) < 2 or not better:
-        return np.full(shape, "", dtype=object)
-    stacked = np.stack([heights[label] if better == "lower" else -heights[label] for label in private])
+        any_panel = next(iter(heights.values()))
+        return np.full(any_panel.shape, "", dtype=object)
+    stacked = np.stack([heights[label] if better == "lower" else -heights[label] for label in private])  # (arms, m, k)
     is_known = ~np.isnan(stacked)
-    first = np.argmin(np.where(is_known, stacked, np.inf), axis=0)
-    return np.where(is_known.sum(axis=0) > 1, np.array(private, dtype=object)[first], "")
+    lowest = np.argmin(np.where(is_known, stacked, np.inf), axis=0)  # (m, k) index of the arm
+    return np.where(is_known.sum(axis=0) > 1, np.array(private, dtype=object)[lowest], "")
 
 
 def _private(result: SweepResult, heights: Mapping[str, np.ndarray]) -> list[str]:
@@ -218,8 +216,8 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
     lines: list[Line] = []
     for curve in curves:
         low, median, high = curve.quantiles.T if len(curves) <= BANDS else (None, curve.quantiles[:, 1], None)
-        style = _style(curve, sides.index(curve.side), {line.style for line in lines})
-        lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", style, low, high))
+        curve_style = _style(curve, sides.index(curve.side), {line.style for line in lines})
+        lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", curve_style, low, high))
     return line_figure(
         lines,
         Axes(x_title, y_title, log_y=log_y),
@@ -235,8 +233,8 @@ def _style(curve: Curve, run: int, used: Collection[ArmStyle]) -> ArmStyle:
     usual = ArmStyle(GREY, DOTS[0], True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
     dashes = DASHES if curve.private else DOTS
     dashed = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
-    others = [replace(style, color=hue) for hue in HUES for style in dashed]
-    return next((style for style in [usual, *dashed, *others] if style not in used), usual)
+    others = [replace(candidate, color=hue) for hue in HUES for candidate in dashed]
+    return next((candidate for candidate in [usual, *dashed, *others] if candidate not in used), usual)
 
 
 # ---------------------------------------------------------------------------------------------------------- one setting
@@ -273,7 +271,9 @@ def against(
     """
     log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
     styles = style.arm_styles(result.arms)
-    lines, notes = one_band(*_lines(result, styles, log_x, log_y))
+    lines, best = _lines(result, styles, log_x, log_y)
+    lines, notes = one_band(lines, best)
+    # The arms with privacy, or all if there are none.
     labels = [label for label in result.curves if not styles[label].reference] or list(result.curves)
     if not compared and labels:
         compared = labels[0]
@@ -281,8 +281,8 @@ def against(
     crossings: list[_Crossing] = []
     for other in labels:
         if other != compared:
-            pair, sentences = _crossings(result, compared, other, symbol, styles[other].color, better)
-            crossings += pair
+            crossings_of_pair, sentences = _crossings(result, compared, other, symbol, styles[other].color, better)
+            crossings += crossings_of_pair
             notes += sentences
     crossings.sort(key=lambda crossing: crossing.mark.x)
     has_single_run = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
@@ -297,18 +297,13 @@ def against(
         height=height + style.ROW * max(0, len(notes) - 1),
     )
     for trace in figure.data:
-        if trace.name and trace.mode == "lines":
+        if trace.name and trace.mode == "lines":  # not those of bands and limits, which have no name
             trace.mode = "lines+markers"
     if any(crossing.low < crossing.high for crossing in crossings):  # the last trace has the marks
         above = [crossing.high - crossing.mark.x for crossing in crossings]
         below = [crossing.mark.x - crossing.low for crossing in crossings]
-        figure.data[-1].error_x = {
-            "type": "data",
-            "symmetric": False,
-            "array": above,
-            "arrayminus": below,
-            "thickness": 1,
-        }
+        bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1}
+        figure.data[-1].error_x = bars
     return figure
 
 
@@ -357,7 +352,8 @@ def along_budget(
         low, high = math.log10(ends[0]) - _MARGIN, math.log10(ends[1]) + _MARGIN
         drawing["layout"]["xaxis"] |= {"range": [low, high]} | log_ticks(Range(low, high, True), across=True)
     for trace in drawing["data"]:
-        if dotted_names.intersection(trace.get("meta") or [trace.get("name")]) and trace["mode"] == "lines":
+        names = trace.get("meta") or [trace.get("name")]  # several where lines coincide
+        if dotted_names.intersection(names) and trace["mode"] == "lines":
             trace["mode"] = "lines+markers" if is_complete else "markers"
     return drawing
 
@@ -381,6 +377,7 @@ def _crossings(
 
     symbol : of the setting. color : of the marks. better : `better` of the metric: "lower", "higher", or "" if neither.
     """
+    # `leaders` of an order : the better arms from left to right. `places` : (data sets, crossings) between them.
     orders = [_by_merit(order, one, other) if better == "higher" else order for order in result.orders(one, other)]
     sets = sum(order.data_sets for order in orders)
     if not orders or (len(orders) == 1 and len(orders[0].leaders) < 2):
@@ -412,8 +409,7 @@ def _by_merit(order: Order, one: str, other: str) -> Order:
 
 
 def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> list[str]:
-    """Return sentences that say which of two arms is better on which side: one for each of at most two crossings, or a
-    single one if there is none.
+    """Return sentences on which of two arms is better on which side: one per crossing (two at most), one if none.
 
     word : "better", or "lower" for a metric that declares no better direction.
     """
@@ -482,7 +478,8 @@ def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log
     if len({len(sample) for sample in samples}) == 1:
         low, median, high = quantiles(np.array(samples)).T
     else:
-        low, median, high = np.array([quantiles(sample[None])[0] for sample in samples]).reshape(-1, 3).T
+        summaries = [quantiles(sample[None])[0] for sample in samples]
+        low, median, high = np.array(summaries).reshape(-1, 3).T  # also without any
     growth = _growth(result, label, log_y) if log_x else ""
     has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
     return Line(

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from dpviz import later
-from dpviz.arguments import Between, checked, one_of
+from dpviz.arguments import Between, checked, one_of  # UserError for wrong types and unknown names
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import bar
 from dpviz.errors import UserError, value_in_words
@@ -233,7 +233,7 @@ class Sweep(Specification):
         if not isinstance(experiment, Experiment | dict | None) or (experiment is None and "fields" not in values):
             first = value_in_words(experiment)
             raise UserError(f"Give the experiment first, not {first}: Sweep(experiment, epsilon=(0.5, 1, 2)).")
-        if not isinstance(experiment, Experiment) or "fields" in values:
+        if not isinstance(experiment, Experiment) or "fields" in values:  # JSON, or all fields by name: no short form
             return values
         names = [name for name in values if name not in cls.model_fields and name != "kind"]
         by_name = settings(experiment)
@@ -251,8 +251,7 @@ class Sweep(Specification):
 
     @model_validator(mode="after")
     def _most_telling_metric(self) -> "Sweep":
-        """Set the default of `metric`: the first that may be shown, which on data that are not public is a released
-        one."""
+        """Set the default of `metric`: the first that may be shown, i.e. any on public data, else a released one."""
         if not self.metric:
             metrics = self.experiment.metrics().values()
             visible = [metric for metric in metrics if metric.released or self.experiment.public]
@@ -332,8 +331,7 @@ class Sweep(Specification):
         return releases(runs, self.experiment.budget)
 
     def cells(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> tuple[Cell, ...]:
-        """Return the cells (units of work for an executor) in the order of the points; points at which no arm has a
-        plan are left out."""
+        """Return the cells (units of work for an executor) of all points at which an arm has a plan, in their order."""
         return _cells(self.planned(), tables)
 
     def stream(
@@ -419,8 +417,7 @@ class Sweep(Specification):
         return [(Place(number, value, second), self._at(value, second)) for number, (second, value) in combinations]
 
     def _at(self, value: float, second: float | None) -> Experiment:
-        """Return the experiment at these values of both settings. Raises UserError, naming the values, if it is not
-        possible."""
+        """Return the experiment at these values of both settings. Raises UserError, naming them, if there is none."""
         changes, text = Axis(fields=self.fields, values=(value,)).taking(value), f"value {short(value, 10)}"
         if self.second is not None and second is not None:
             changes += self.second.taking(second)
@@ -428,8 +425,7 @@ class Sweep(Specification):
         return _changed(self.experiment, changes, f"At the {text}")
 
     def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
-        """Return the experiment with the data of this seed; None leaves them. Raises UserError, naming the seed, if it
-        is not possible."""
+        """Return the experiment with the data of this seed; None leaves them. Raises UserError that names the seed."""
         if data_seed is None:
             return experiment
         return _changed(experiment, [(self.data_seed.split("."), data_seed)], f"On the data set {data_seed}")

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from dpviz.arguments import checked, one_of
+from dpviz.arguments import checked, one_of  # UserError for wrong types and unknown names
 from dpviz.displays import Displayed
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm
@@ -109,6 +109,7 @@ def _around_medians(data_sets: Sequence[Samples]) -> np.ndarray:
     for size in set(sizes.tolist()):  # one size, unless the sweep varies the number of runs
         half, indices = 0.5 / math.sqrt(size), np.flatnonzero(sizes == size)
         group = np.array([samples[index] for index in indices])  # all with equal sizes, for one call
+        # By Hazen, the i-th of R samples is the quantile (i - 1/2)/R, symmetric around the median.
         rows[indices] = np.quantile(group, (0.5 - half, 0.5, 0.5 + half), axis=1, method="hazen").T
     return rows.reshape(len(data_sets), -1, 3)
 
@@ -166,6 +167,7 @@ class _Line:
         degrees, errors = len(self.centred) - 2, []
         if several:
             median_errors = (self.intervals[..., 2] - self.intervals[..., 0]) / 2  # (S, k)
+            # The mean of S independent slopes, each linear in its heights: √(Σ of the squares) / S.
             errors.append(float(np.linalg.norm(median_errors * self._lever)) / len(median_errors))
         if degrees > 0:
             residuals = (self.intervals[..., 1] - self.law).mean(axis=0)
@@ -216,15 +218,15 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
 
     values, medians_a, medians_b : (k,) points of the curves, values ascending.
     """
-    x = _logarithmic(values)
+    x = _logarithmic(values)  # `values` itself where some have no logarithm
     heights = _logarithmic(np.stack([medians_a, medians_b]))
     difference = heights[0] - heights[1]
     crossings = []
     for i, j in _turns(difference):
         left, right = difference[i], difference[j]
-        # The zero of the straight line between both points; or, if the curves are equal at points in between, the
-        # middle of these.
-        crossing = x[i] + (x[j] - x[i]) * left / (left - right) if j == i + 1 else (x[i + 1] + x[j - 1]) / 2
+        crossing = (x[i + 1] + x[j - 1]) / 2  # the middle of the points in between, at which the curves are equal
+        if j == i + 1:  # there are none: the zero of the straight line between both points
+            crossing = x[i] + (x[j] - x[i]) * left / (left - right)
         crossings.append(float(crossing if x is values else np.exp(crossing)))
     return tuple(crossings)
 
@@ -237,11 +239,12 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
     curves cross at x + h d/(d - d'). The error of that is computed to first order in the errors of d and d', which are
     independent and come from the 68 % intervals of the medians.
     """
-    x, intervals = _logarithmic(values), _around_medians([one, other])
+    x, intervals = _logarithmic(values), _around_medians([one, other])  # (k,), (2, k, 3)
     if (intervals[..., 1] > 0).all():
         with np.errstate(divide="ignore", invalid="ignore"):  # an interval that reaches zero has no end
             intervals = np.log(intervals)
     difference = intervals[0, :, 1] - intervals[1, :, 1]
+    # (k,) errors of the difference: the root of the sum of both squares; infinite where an interval has no end.
     errors = np.nan_to_num(np.linalg.norm((intervals[..., 2] - intervals[..., 0]) / 2, axis=0), nan=math.inf)
     result = []
     for i, j in _turns(difference):
@@ -251,7 +254,8 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
             left, right = difference[i], difference[j]
             inverse_slope = (x[j] - x[i]) / (left - right)
             crossing = x[i] + inverse_slope * left
-            factor = inverse_slope / (left - right)  # of `right` and `left` in the derivatives by both differences
+            # The crossing's derivatives by `left` and `right` are `right` and `left` times this factor, up to the sign.
+            factor = inverse_slope / (left - right)
             half = _NORMAL * math.hypot(factor * right * errors[i], factor * left * errors[j])
             low, high = max(x[0], crossing - half), min(x[-1], crossing + half)
         result.append((float(low), float(high)) if x is values else (math.exp(low), math.exp(high)))
@@ -459,11 +463,9 @@ class SweepResult(Displayed):
 
     @checked
     def visible(self, diagnostics: bool) -> "SweepResult":
-        """Return the whole result if `diagnostics` may be seen, else only the releases of private arms, which may be
-        shown and downloaded.
+        """Return all if `diagnostics` may be seen, else the releases of private arms, which may be downloaded, too.
 
-        It has the points so far and does not grow with the sweep, so that it can be read while other threads add
-        points.
+        It has the points so far and does not grow with the sweep, so that it can be read while others add points.
         """
         curves = {label: copy(curve) for label, curve in self.curves.items()}
         if not diagnostics:
@@ -514,8 +516,7 @@ class SweepResult(Displayed):
 
     @checked
     def medians(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the values of the setting (k,), ascending, and an arm's medians (k,) over all runs on all data
-        sets."""
+        """Return the values of the setting (k,), ascending, and an arm's medians (k,) over all runs and data sets."""
         values, samples = self.series(arm)
         return values, np.array([np.median(numbers) for numbers in samples])
 
@@ -538,8 +539,7 @@ class SweepResult(Displayed):
 
     @checked
     def laws(self, arm: str) -> tuple[Fit | None, Fit | None]:
-        """Fit a power law and a log law to the data sets on which the arm has a result at all values; None for a law
-        that cannot be fitted."""
+        """Fit a power law and a log law to the data sets with a result at all values; None for a law without a fit."""
         values, data_sets = self._complete(arm)
         return (power_law(values, *data_sets), log_law(values, *data_sets)) if data_sets else (None, None)
 

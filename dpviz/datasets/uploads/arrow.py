@@ -240,7 +240,8 @@ def texts_of(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None":
     """
     if not isinstance(series.dtype, pd.ArrowDtype) or not types.is_dictionary(series.dtype.pyarrow_dtype):
         return None
-    indices, texts = _without_unused(_one(pyarrow.chunked_array(pyarrow.array(series.array))))
+    column = pyarrow.chunked_array(pyarrow.array(series.array))  # of one piece or several
+    indices, texts = _without_unused(_one(column))
     return indices.fill_null(-1).to_numpy(zero_copy_only=False), texts
 
 

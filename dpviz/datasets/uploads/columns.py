@@ -57,7 +57,8 @@ def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
 
     A class that occurs in only one row does not count, so that no single row changes the proposal.
     """
-    counts = _class_counts(columns)
+    # A column in which two or more values occur only once is left out: its values are no classes.
+    counts = {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
     two = [name for name, count in counts.items() if count == 2]
     return (*two, *(name for name, count in counts.items() if 2 < count <= MAX_CLASSES_SHOWN))
 
@@ -77,14 +78,6 @@ def likely_group(columns: Sequence[ColumnInfo], target: str | None) -> str | Non
     It is the first column of texts that is not the target; None if there is no such column.
     """
     return next((column.name for column in columns if not column.numeric and column.name != target), None)
-
-
-def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:
-    """Count the classes of each column that occur in more than one row, by the name of the column.
-
-    A column in which two or more values occur only once is left out: its values are no classes.
-    """
-    return {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
 
 
 def target_classes(series: "pd.Series", most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
@@ -114,7 +107,9 @@ def encode_target(series: "pd.Series", positive: str) -> np.ndarray:
     """Return labels (n,): +1 where the series has the class `positive`, -1 elsewhere."""
     codes, labels = classes(series)
     label = class_label(positive)
-    return np.where(codes == labels.index(label), 1.0, -1.0) if label in labels else np.full(len(series), -1.0)
+    if label not in labels:
+        return np.full(len(series), -1.0)
+    return np.where(codes == labels.index(label), 1.0, -1.0)
 
 
 def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str, tuple[float, float]]:

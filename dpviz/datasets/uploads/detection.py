@@ -70,9 +70,11 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     first_rows = _first_rows(rows, reading.separator)
     # One more than can be read, so that a file with too many columns is not taken for one with MAX_COLUMNS.
     width = min(len(header) or usual_width(rows, reading.separator), MAX_COLUMNS + 1)
-    table = [(row + [""] * width)[:width] if fits(row, width) else [""] * width for row in first_rows]
-    columns = [[row[index].strip() for row in table] for index in range(width)]
+    # A row with more cells counts as empty, since it is not known which cell belongs to which column.
     wide = sum(not fits(row, width) for row in first_rows)
+    table = [row if fits(row, width) else [] for row in first_rows]
+    table = [(row + [""] * width)[:width] for row in table]
+    columns = [[row[index].strip() for row in table] for index in range(width)]
     if wide:
         questions.append(
             f"{wide:,} of the first {len(first_rows):,} rows have more cells than there are columns, so that all of "
@@ -130,8 +132,10 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
     do not show which lines belong to a record.
     """
     lines = lines_of(data, reading.rows == "returns")
-    below = next((count for count in range(LOOKED_AT) if count >= len(lines) or lines.text(-1 - count).strip()), 0)
-    reading = reading.replaced(below=below)
+    below = 0
+    while below < min(LOOKED_AT, len(lines)) and not lines.text(-1 - below).strip():
+        below += 1
+    reading = reading.replaced(below=below if below < LOOKED_AT else 0)
     if reading.rows == "returns" or (is_given and reading.rows == "lines"):
         layout(data, reading)  # raises UserError for a file that cannot be read so
         return reading, []
@@ -192,7 +196,11 @@ def _detect_marks(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
     header, is_sure = _detect_header(first, columns, numeric, decimal)
     if not is_sure:
         questions.append("Does the first row name the columns, or is it data?")
-    dashes = tuple(mark for mark in _DASHES if _count_rows(mark, [columns[index] for index in numeric]) > 1)
+    dashes = []
+    for mark in _DASHES:
+        rows_with_mark = {row for index in numeric for row, cell in enumerate(columns[index]) if cell == mark}
+        if len(rows_with_mark) > 1:  # the reading is exported: the mark of a single row must not be a part of it
+            dashes.append(mark)
     return reading.replaced(decimal=decimal, header=header, missing=(*MISSING, *dashes)), questions
 
 
@@ -228,14 +236,6 @@ def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", 
     if max(votes.values()) < 2 and doubtful:  # no mark has the votes of two rows
         return decimal, "Is the comma or the point the decimal mark? All numbers but one could be read in two ways."
     return decimal, ""
-
-
-def _count_rows(mark: str, columns: Sequence[Sequence[str]]) -> int:
-    """Count the rows in which a cell of the columns is `mark`.
-
-    The reading is exported, so that a mark of a single row must not become a part of it.
-    """
-    return len({row for column in columns for row, cell in enumerate(column) if cell == mark})
 
 
 def _is_numeric(cells: Sequence[str], decimal: str, missing: Sequence[str] = (*MISSING, *_DASHES)) -> bool:

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import numpy as np
 
-from dpviz.arguments import Between, checked
+from dpviz.arguments import Between, checked  # UserError for arguments of a wrong type
 from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import Column, frame_of, is_text, plain, sampled
 from dpviz.datasets.uploads.detection import Detected, detect

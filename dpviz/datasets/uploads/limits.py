@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from dpviz.datasets.base import MAX_BOUND, is_range
-from dpviz.errors import NotYet, UserError
+from dpviz.errors import NotYet, UserError  # NotYet: an input is still missing
 from dpviz.later import pd
 from dpviz.numbers import short
 

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from dpviz.datasets.uploads.arrow import in_parts, texts_of
 from dpviz.datasets.uploads.limits import MAX_NAME, shown
-from dpviz.errors import NotYet, UserError
+from dpviz.errors import NotYet, UserError  # NotYet: an input is still missing
 from dpviz.later import pd, pyarrow
 
 # Texts with a whole number of 16 digits or more, and texts that begin like a number.
@@ -61,7 +61,7 @@ def class_label(value: Any) -> str:
     Whole numbers of 16 to about _MAX_DIGITS digits keep all of them, where they are text or integers; longer ones are
     written as floats.
     """
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, (bool, np.bool_)):  # before integers, of which `bool` is a kind
         return str(bool(value))
     if isinstance(value, (int, np.integer)) and abs(int(value)) < 10**_MAX_DIGITS:
         return str(int(value))
@@ -193,7 +193,9 @@ def _read_distinct(
         return dictionary[0], _read_texts(dictionary[1], read, read_text)
     if series.dtype != object:
         codes, values = pd.factorize(series)
-        return codes, [read(value) for value in (_times(values) if _are_times(series) else values)]
+        if _are_times(series):
+            values = _times(values)
+        return codes, [read(value) for value in values]
     # `pd.factorize` would take true, 1 and 1.0 for the same value, so that the first of them decided about the others.
     indices: dict[Any, int] = {}
     codes = np.empty(len(series), dtype=np.int64)
@@ -309,7 +311,9 @@ def list_codes(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np.ndarra
     codes = np.empty((len(frame), len(columns)), dtype=np.int16)
     for position, (name, categories) in enumerate(columns):
         if name in edges_by_name:
-            codes[:, position] = _range_codes(frame[name], edges_by_name[name])
+            values, column_edges = numbers(frame[name]), edges_by_name[name]
+            other = len(column_edges) + 1  # for a cell that is no number
+            codes[:, position] = np.where(np.isnan(values), other, np.digitize(values, column_edges))
         else:
             codes[:, position] = _category_codes(frame[name], categories)
     codes.flags.writeable = False
@@ -365,9 +369,3 @@ def _category_codes(series: "pd.Series", categories: Sequence[str]) -> np.ndarra
     indices = {class_label(text): index for index, text in enumerate(categories)}
     by_code = [indices.get(label, other) for label in labels]
     return np.array([*by_code, other])[codes]  # code -1, missing, takes the last entry
-
-
-def _range_codes(series: "pd.Series", edges: Sequence[float]) -> np.ndarray:
-    """Return the index (n,) of every cell's range between edges; len(edges) + 1 for a cell that is no number."""
-    values = numbers(series)
-    return np.where(np.isnan(values), len(edges) + 1, np.digitize(values, edges))

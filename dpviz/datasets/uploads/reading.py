@@ -103,9 +103,10 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
     compute = pyarrow.compute
     cells = compute.utf8_trim_whitespace(texts)
     marks = pyarrow.array(["", *reading.missing], type=pyarrow.large_string())
-    cells = compute.if_else(compute.is_in(cells, marks), None, cells)
+    cells = compute.if_else(compute.is_in(cells, marks), None, cells)  # null where missing
+    # The same cells with decimal points and without grouped thousands.
     group = "," if reading.decimal == "." else "."
-    plain = cells  # with decimal points and without grouped thousands
+    plain = cells
     if compute.any(compute.match_substring(cells, group)).as_py():
         is_grouped = compute.match_substring_regex(cells, _GROUPED.format(group=group, decimal=reading.decimal))
         plain = compute.if_else(is_grouped, compute.replace_substring(cells, group, ""), cells)
@@ -113,12 +114,12 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
         has_point = compute.match_substring(plain, ".")  # a point that groups no thousands: an odd cell
         plain = compute.replace_substring(compute.if_else(has_point, None, plain), ",", ".")
     is_regular, values = regular(plain)
-    odd = compute.if_else(is_regular, None, cells).dictionary_encode()
+    odd = compute.if_else(is_regular, None, cells).dictionary_encode()  # distinct texts, and the index of each cell's
     # Long whole numbers become floats only where these have all their digits.
     is_long, long_labels, long_values = long_whole(odd.dictionary)
     is_exact = compute.fill_null(compute.equal(in_full(long_values), long_labels), False)
     long_labels = compute.if_else(is_exact, None, long_labels)
-    # The last entry is for the cells that are not odd: their index is -1.
+    # The number of each distinct odd text; the last entry is for the cells that are not odd, whose index is -1.
     odd_values = np.append(np.where(is_exact.to_numpy(zero_copy_only=False), long_values, np.nan), np.nan)
     # Python reads the odd texts that could be numbers.
     is_unclear = compute.and_not(compute.match_substring_regex(odd.dictionary, _UNCLEAR), is_long)

@@ -220,12 +220,14 @@ def columns_of(rows: Rows, separator: str, width: int) -> "tuple[list[pyarrow.Ar
     columns = []
     for column, other_cells in enumerate(other_columns):
         cells = plain_cells.take(pyarrow.array(np.arange(column, len(plain_cells), width)))
+        # Each plain row takes its cell; the other rows, where `take` gives null, the next of `other_cells`.
         columns.append(compute.replace_with_mask(cells.take(plain_indices), pyarrow.array(~is_plain), other_cells))
     return columns, wide
 
 
 def _read_by_column(rows: Rows, indices: np.ndarray, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
     """Read the rows at `indices` with `csv`; return cells by column and the number of wide rows, as `columns_of`."""
+    # By column, the cells of every part; an empty array comes first, so that there is one to join without any row.
     parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
     wide, empty = 0, [""] * width
     for start in range(0, len(indices), _PART):
@@ -274,7 +276,7 @@ def layout(data: bytes, reading: Reading) -> tuple[list[str], Rows]:
     """
     lines = lines_of(data, reading.rows == "returns")
     is_last_empty = lines.offsets[-2] == lines.offsets[-1]
-    below = int(is_last_empty) if reading.below is None else reading.below
+    below = int(is_last_empty) if reading.below is None else reading.below  # lines at the end that are no rows
     lines = lines[reading.above : max(len(lines) - below, 0)]
     header: list[str] = []
     if reading.header:

@@ -49,6 +49,8 @@ def new_identity() -> str:
 class Upload(Specification):
     """The declarations of an uploaded table. Its array is passed separately, in `tables`, under `identity`.
 
+    A subclass declares the columns that it uses, and makes the array of them by `read`.
+
     identity : the name of the array in `tables`, drawn at random for each upload and choice of columns.
     n : number of used rows, which counts as public.
     reading : the declared way to read the file; None is `Reading()`.
@@ -79,7 +81,8 @@ class Upload(Specification):
     def __repr__(self) -> str:
         bought = f"; ranges bought for ε = {' + '.join(map(short_up, self.ranges_costs))}" if self.ranges_costs else ""
         people = "" if self.person is None else f", up to {self.rows_per_person:,} of each person by {self.person}"
-        return f"<{type(self).__name__} of {self.n:,} rows{people}{': ' * bool(self._columns)}{self._columns}{bought}>"
+        columns = f": {self._columns}" if self._columns else ""
+        return f"<{type(self).__name__} of {self.n:,} rows{people}{columns}{bought}>"
 
     __str__ = __repr__
 
@@ -117,7 +120,7 @@ class Upload(Specification):
 
     @property
     def carried(self) -> Mapping[str, Any]:
-        """Its rows by identity, if `carrying` got them here, or for an equal object that lives; else empty.
+        """Its rows by identity, if `carrying` got them, for this object or an equal one that lives; else empty.
 
         Neither settings nor copies that are sent to another process have them.
         """

@@ -85,8 +85,7 @@ _EMPTY_MARGIN = 16  # pixels of a margin without text
 
 
 def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> str:
-    """Return an HTML page with every chart, then the settings as text. It opens offline, as it contains plotly.js,
-    which has about 5 MB.
+    """Return an HTML page with every chart, then the settings. It opens offline: it contains plotly.js, about 5 MB.
 
     Captions may mark words as **bold**; all other text is shown as it is.
     """

@@ -24,7 +24,7 @@ MAX_LABELS = 7  # more lines have a legend instead
 NAME = "end label"  # name of the annotations and shapes of labels
 FRAME = 0.6  # a line that ends beyond this share of the width has its label outside the frame
 _WIDTH, _NARROW = 20, 11  # largest number of characters in a line of a label; the same on a narrow screen
-_SHARE = 0.36  # largest share of the width of a narrow screen that labels may take
+_SCREEN, _SHARE = 350.0, 0.36  # pixels: width of a narrow screen; largest share of it that labels may take
 _BESIDE, _ALONE = 170, 330  # pixels: smallest width of a frame, of one of two charts side by side, or alone
 _LINE, _CHARACTER = 1.3 * style.TEXT, 0.54 * style.TEXT  # pixels: height of a line of text, width of a character
 _FIXED, _APART = "\u00a0", "\u2002"  # spaces: within a number, where no line is broken; between a name and its number
@@ -147,7 +147,9 @@ def _outside(down: float) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _inside(end: End, shift: float, log_x: bool, log_y: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the positions of text and stroke next to an end inside the frame, `shift` pixels above it."""
-    x, y = (math.log10(value) if log else value for value, log in ((end.x, log_x), (end.y, log_y)))
+    # Plotly takes logarithms for texts, but plain numbers for shapes.
+    x = math.log10(end.x) if log_x else end.x
+    y = math.log10(end.y) if log_y else end.y
     axes = {"xref": "x", "yref": "y"}
     stroke = {"xanchor": end.x, "yanchor": end.y, "ysizemode": "pixel", "y0": shift, "y1": shift}
     text = {"x": x, "y": y, "yanchor": "middle", "yshift": shift}
@@ -183,12 +185,10 @@ def _height(lines: int) -> float:
     return _LINE * lines + (8 if lines > 1 else 1)
 
 
-def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
+def compact(figure: go.Figure) -> go.Figure:
     """Return the figure for a narrow screen: with labels in shorter lines, in the margin, if there is room.
 
     Else it has a legend. A small figure has neither, because a figure above it has them.
-
-    width : width of the screen in pixels, which determines the number of rows in the legend.
     """
     result = _wrap_notes(go.Figure(figure))
     notes = _labels(figure)
@@ -200,11 +200,11 @@ def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
     if (
         not is_small
         and all(note.yref == "paper" for note in notes)
-        and right_margin <= _SHARE * width
-        and _place_labels(result, figure, texts)
+        and right_margin <= _SHARE * _SCREEN
+        and _place_labels(result, figure, texts)  # writes them, if there is room
     ):
         return result.update_layout(margin={"r": right_margin})
-    return _with_legend(result, width - result.layout.margin.l, not is_small)
+    return _with_legend(result, _SCREEN - result.layout.margin.l, not is_small)
 
 
 def _wrap_notes(figure: go.Figure) -> go.Figure:
@@ -212,7 +212,7 @@ def _wrap_notes(figure: go.Figure) -> go.Figure:
     figure; return the figure. It becomes higher, so that the frame keeps its height."""
     room = style.FRAME // (2 if figure.layout.height <= style.SMALL else 1)
     for note in figure.layout.annotations:
-        if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):
+        if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):  # as small print is placed
             rows = [row for line in note.text.split("<br>") for row in textwrap.wrap(line, room)]
             extra = style.ROW * (len(rows) - note.text.count("<br>") - 1)
             note.text = "<br>".join(rows)
@@ -232,8 +232,7 @@ def _name_and_number(text: str) -> tuple[str, str]:
 
 
 def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[str]]) -> bool:
-    """Write `texts` into the labels of a figure, in place, without overlap; return False, and change nothing, if there
-    is no room.
+    """Write `texts` into the labels of a figure, in place, without overlap; if there is no room, just return False.
 
     original : the figure before its small print was broken into rows, with the wanted positions of the labels.
     texts : the lines of each label.
@@ -253,7 +252,7 @@ def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[s
     return True
 
 
-def _with_legend(figure: go.Figure, width: float = 350.0, legend: bool = True) -> go.Figure:
+def _with_legend(figure: go.Figure, width: float, legend: bool) -> go.Figure:
     """Replace the labels of a figure, in place, by a legend, or by nothing unless `legend`; return the figure.
 
     width : of the legend, in pixels. It becomes higher by the rows of the legend.

@@ -84,8 +84,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class Mark:
-    """A point that stands out, such as the best number of steps, with a hover text and, if given, a label.
+    """A point that stands out, such as the best number of steps.
 
+    text : its hover text. label : text next to it; "" for none.
     side : plotly's name for the position of the label; by default above and below in turn.
     symbol : plotly's name for the shape of the point.
     """
@@ -127,17 +128,18 @@ def line_drawing(
     labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
     ranges : of the horizontal and of the vertical axis, whatever the lines are; None to open with all of them.
     """
-    lines = [replace(line, y=bounding(line.y, axes.bound)) for line in lines]
-    visible = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
+    lines = [drawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
+    visible = merged([line for line in lines if len(line.x)])
     if not visible:  # and so no range of the axis that could begin at zero
         return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
     notes = [*notes, *_clipped(visible, axes.log_y)]
     scale = Scale(axes.log_x, axes.log_y)
     span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
     frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
-    # Width of the frame, inside which the labels of short lines may be. With limits it is 0, so that all labels are to
-    # the right of the frame, as the limits' own labels are inside.
+    # The least width of the frame, inside which the labels of short lines may be. With limits it is 0, so that all
+    # labels are to the right of the frame, as the limits' own labels are inside.
     width = 0.0 if limits else least(height)
+    # The part of a log axis near the private lines, if references or zeros would squeeze them.
     view = first_view(visible) if axes.log_y and ranges is None else {}
     opening = opening_range(
         visible, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, axes.from_zero
@@ -198,7 +200,7 @@ def _curves(lines: Sequence["Line"], scale: "Scale", opening: Range, bound: Boun
 
     It is there if the lines have values at different steps.
     """
-    # The name of an extended line also says where it stops, which the hover text leaves out.
+    # The name of a line with `until` also says where it stops, which the hover text leaves out.
     names = [" = ".join(line.names) if line.until else line.name for line in lines]
     values = [
         Values(line.x, line.y, scale.clip(line.y), name, line.unit, line.style.color)
@@ -238,7 +240,7 @@ def tips(
     ends = []
     for line, number in zip(lines, texts, strict=True):
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
-        across = float(along.place(x)) if along.high > along.low else 0.0
+        across = float(along.place(x)) if along.high > along.low else 0.0  # 0 where all lines are single points
         number = f"{number} {line.unit}".rstrip() if line.value else ""
         up = float(np.clip(opening.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame)
@@ -320,8 +322,8 @@ def held_lines(lines: Sequence[Line]) -> list[Line]:
     return staircases
 
 
-def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) -> np.ndarray:
-    """Return at most `points` indices, ascending, of points that draw nearly the same line as all of them.
+def downsample(position: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return at most MAX_POINTS indices, ascending, of points that draw nearly the same line as all of them.
 
     They are the first, the last, and the lowest and the highest point in each of many bins of equal width. Of a long
     constant they are FEW.
@@ -330,10 +332,10 @@ def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) ->
     """
     if len(y) > FLAT and y.min() == y.max():
         return np.unique(np.linspace(0, len(y) - 1, FEW).round().astype(int))
-    if len(y) <= points:
+    if len(y) <= MAX_POINTS:
         return np.arange(len(y))
-    bins = points // 2 - 1
-    width = (position[-1] - position[0]) / bins or 1.0
+    bins = MAX_POINTS // 2 - 1  # with two points each, and the two ends
+    width = (position[-1] - position[0]) / bins or 1.0  # 1 where all points have one position
     bin_of = np.minimum((position - position[0]) / width, bins - 1).astype(int)
     order = np.lexsort((y, bin_of))  # bin by bin, and within each bin from the lowest to the highest
     starts = np.flatnonzero(np.diff(bin_of[order], prepend=-1))  # where in this order each bin begins
@@ -342,8 +344,7 @@ def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) ->
 
 
 def _small(x: np.ndarray) -> np.ndarray:
-    """Return an array in a smaller type, for half the bytes: whole numbers as short integers, others in single
-    precision."""
+    """Return an array in a smaller type: whole numbers as short integers, others in single precision."""
     if np.issubdtype(x.dtype, np.integer):
         return x.astype(np.int16 if np.abs(x).max() < 2**15 else np.int32)
     return x.astype(np.float32)
@@ -387,8 +388,7 @@ def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
 
 
 def _coincide(one: Line, other: Line) -> bool:
-    """Return whether two lines with legend entries look alike and have equal points, more than one, and equal bands, up
-    to rounding."""
+    """Return whether two lines with legend entries have one look, equal points (several) and bands, up to rounding."""
     if not (one.legend and other.legend) or (one.style.reference, one.width) != (other.style.reference, other.width):
         return False
     if not 1 < len(one.x) == len(other.x) or (one.low is None) != (other.low is None):
@@ -447,17 +447,21 @@ def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
 def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
     """Return plotly's trace of a line. value : plotly's template that writes the value in the hover text."""
     width = min(line.width, 1.5) if line.style.reference else line.width  # references are quiet
-    return scale.points(line.x, line.y, line.held) | {
+    stroke = {"color": line.style.color, "dash": line.style.dash, "width": width}
+    if line.held:
+        stroke["shape"] = "hv"  # level up to the next point
+    trace = scale.points(line.x, line.y, line.held) | {
         "type": "scatter",
-        **({"mode": "lines"} if len(line.x) > 1 else {"mode": "markers", "marker": {"color": line.style.color}}),
+        "mode": "lines",
         "name": line.name,
-        "line": {"color": line.style.color, "dash": line.style.dash, "width": width}
-        | ({"shape": "hv"} if line.held else {}),
+        "line": stroke,
         "legendgroup": line.group or line.name,
         "showlegend": line.legend,
         "hovertemplate": f"{value} {line.unit}".rstrip(),
-        **({"meta": list(line.names)} if line.names else {}),
     }
+    if len(line.x) < 2:
+        trace |= {"mode": "markers", "marker": {"color": line.style.color}}
+    return trace | ({"meta": list(line.names)} if line.names else {})
 
 
 def _level(line: Line) -> dict[str, Any]:
@@ -468,11 +472,10 @@ def _level(line: Line) -> dict[str, Any]:
 
 
 def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return plotly's annotations and shapes of vertical lines; the texts are near the top, where falling lines leave
-    room."""
+    """Return plotly's annotations and shapes of vertical lines; texts are near the top: falling lines leave room."""
     texts, shapes = [], []
     for turn in turns:
-        x = math.log10(turn.x) if log_x else turn.x
+        x = math.log10(turn.x) if log_x else turn.x  # plotly takes logarithms for texts, but plain numbers for shapes
         anchor = {"name": "turn", "x": x, "xref": "x", "xanchor": turn.side, "y": 1, "yref": "paper", "yanchor": "top"}
         anchor |= {"xshift": 3 if turn.side == "left" else -3, "yshift": -18}  # below the mark "not private"
         texts.append(anchor | {"text": turn.label, "showarrow": False, "font": {"size": style.TEXT}})

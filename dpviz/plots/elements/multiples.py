@@ -15,7 +15,7 @@ from dpviz.plots.elements.style import ArmStyle
 
 AGAIN = "again"  # `meta` of a line that is also in another panel
 _PANEL, _ABOVE = 150, 28  # pixels: height of a panel, and of its name above it
-_BETWEEN = 0.08  # share of the width, between two panels
+_BETWEEN = 0.08  # gap between two panels, as a share of a panel's width
 # Style of the other lines in a panel, which are faint, without hover texts and legend entries.
 _OTHERS = ArmStyle(style.GREY, "solid")
 _SILENT = {"hoverinfo": "skip", "hovertemplate": None, "showlegend": False, "opacity": 0.35, "meta": AGAIN}
@@ -24,8 +24,7 @@ _SILENT = {"hoverinfo": "skip", "hovertemplate": None, "showlegend": False, "opa
 def small_multiples(
     lines: Sequence[Line], axes: Axes, columns: int = 3, *, notes: Sequence[str] = (), not_private: bool | str = False
 ) -> go.Figure:
-    """Return a figure with a panel for every line, in which the line is coloured, with its band, and all others are
-    grey.
+    """Return a figure with a panel for every line: there it is coloured, with its band, and all others are grey.
 
     References, lines of methods without privacy, have no panel, unless there are no other lines. All panels have the
     same axes and zoom together.
@@ -33,7 +32,8 @@ def small_multiples(
     columns : largest number of panels side by side. notes : lines of small print above the panels.
     not_private : True if the lines read the raw data, or a text that names those which do.
     """
-    visible = merged([line for line in (drawable(line, False) for line in lines) if len(line.x)])
+    lines = [drawable(line, log_x=False) for line in lines]
+    visible = merged([line for line in lines if len(line.x)])
     if not visible:
         return go.Figure({"layout": style.layout(axes, notes=["Nothing to show yet."])})
     panels = [line for line in visible if not line.style.reference] or visible
@@ -50,29 +50,29 @@ def small_multiples(
         note["yshift"] = _ABOVE - 6  # above the names of the panels, and a little into their row
     x_axis, y_axis = frame.pop("xaxis"), frame.pop("yaxis") | view
     traces: list[dict[str, Any]] = []
+    parts = columns + (columns - 1) * _BETWEEN  # the figure's width, in widths of a panel
     for i, line in enumerate(panels):
-        number = str(i + 1) if i else ""
+        number = str(i + 1) if i else ""  # of the panel's axes in plotly, whose first has none
         panel_axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
         greys = [replace(other, style=_OTHERS, width=1.0) for other in visible if other is not line]
         traces += [curve(grey, scale, "") | _SILENT | panel_axes for grey in greys]
         traces += [trace | panel_axes for trace in band(replace(line, band=True), scale)]
         traces.append(curve(line, scale, hover_format(opening)) | panel_axes)
-        # Edges of the panel as shares of the figure; a gap is the share _BETWEEN of a panel's width.
+        # Edges of the panel as shares of the figure.
         row, column = divmod(i, columns)
-        left = column * (1 + _BETWEEN) / (columns + (columns - 1) * _BETWEEN)
-        right = left + 1 / (columns + (columns - 1) * _BETWEEN)
+        left = column * (1 + _BETWEEN) / parts
+        right = left + 1 / parts
         top = 1 - row * (_PANEL + _ABOVE) / height
         is_lowest = i + columns >= len(panels)  # the lowest of its column
         # Rounding errors must not lead out of [0, 1], which plotly refuses.
         across = x_axis | {"domain": [left, min(1.0, right)], "anchor": panel_axes["yaxis"]}
-        across |= {"showticklabels": is_lowest}
+        across |= {"showticklabels": is_lowest, "nticks": 4, "title": {"text": axes.x if is_lowest else ""}}
         up = y_axis | {"domain": [max(0.0, top - _PANEL / height), top], "anchor": panel_axes["xaxis"]}
         up |= {"showticklabels": column == 0}
-        across["nticks"] = 4
-        across["title"] = {"text": axes.x if is_lowest else ""}
-        up["title"] = {"text": axes.y if column == 0 and row == rows // 2 else ""}
-        shared = {"x": {"matches": "x"}, "y": {"matches": "y"}} if i else {"x": {}, "y": {}}
-        frame |= {f"xaxis{number}": across | shared["x"], f"yaxis{number}": up | shared["y"]}
+        up |= {"title": {"text": axes.y if column == 0 and row == rows // 2 else ""}}  # once, in the middle row
+        if i:  # zooms with the first panel
+            across["matches"], up["matches"] = "x", "y"
+        frame |= {f"xaxis{number}": across, f"yaxis{number}": up}
         name = broken(line.name, short(float(line.y[-1])), 99)[0]  # 99 characters: all in one line
         frame["annotations"].append(style.panel_name(name, left, top))
     return go.Figure({"data": traces, "layout": frame})

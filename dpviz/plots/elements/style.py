@@ -92,7 +92,8 @@ def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
     styles: dict[str, ArmStyle] = {}
     conflicts = []
     for arm in sorted(arms, key=lambda arm: arm.label):
-        arm_style = _style(arm)
+        hue, dash = arm.algorithm.look
+        arm_style = ArmStyle((*HUES, GREY)[hue], (DOTS if arm.reference else DASHES)[dash], arm.reference)
         if arm_style in styles.values():
             conflicts.append((arm.label, arm_style))
         else:
@@ -102,16 +103,10 @@ def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
     return {arm.label: styles[arm.label] for arm in arms}
 
 
-def _style(arm: Arm) -> ArmStyle:
-    """Return the style that the algorithm declares, dotted if the arm has no privacy."""
-    hue, dash = arm.algorithm.look
-    return ArmStyle((*HUES, GREY)[hue], (DOTS if arm.reference else DASHES)[dash], arm.reference)
-
-
 def _free(wanted: ArmStyle, used: set[ArmStyle]) -> ArmStyle:
-    """Return the first unused style: in the wanted hue with another dash, else in another hue; `wanted` if all are
-    used."""
-    hues, dashes = (wanted.color, *(hue for hue in HUES if hue != wanted.color)), DOTS if wanted.reference else DASHES
+    """Return the first unused style: in the wanted hue with another dash, else in another hue, else `wanted`."""
+    hues = wanted.color, *(hue for hue in HUES if hue != wanted.color)
+    dashes = DOTS if wanted.reference else DASHES
     styles = [replace(wanted, color=hue, dash=dash) for hue, dash in product(hues, dashes)]
     return next((style for style in styles if style not in used), wanted)
 
@@ -221,8 +216,7 @@ def panel_name(text: str, left: float, top: float) -> dict[str, Any]:
 
 
 def enlarged(figure: go.Figure, factor: float) -> go.Figure:
-    """Return the figure with its height, texts and strokes enlarged by `factor`, for the back rows of a lecture
-    hall."""
+    """Return the figure with height, texts and strokes enlarged by `factor`, for the back rows of a lecture hall."""
     result = go.Figure(figure)
     layout = result.layout
     layout.height *= factor
@@ -238,7 +232,7 @@ def enlarged(figure: go.Figure, factor: float) -> go.Figure:
     for shape in layout.shapes:
         shape.line.width = factor * (shape.line.width or 2)
         for side in ("x", "y"):
-            if shape[f"{side}sizemode"] == "pixel":
+            if shape[f"{side}sizemode"] == "pixel":  # else its ends are coordinates
                 for end in (f"{side}0", f"{side}1"):
                     shape[end] *= factor
     for trace in result.data:
@@ -308,10 +302,6 @@ def _typeset(part: Any, key: str = "") -> Any:
     if isinstance(part, (list, tuple)):
         return [_typeset(item, key) for item in part]
     if isinstance(part, np.ndarray) and part.dtype.str[1:] in _BYTES:
-        return {"dtype": part.dtype.str[1:], "bdata": b64encode(part.tobytes()).decode(), **_shape(part)}
+        encoded = {"dtype": part.dtype.str[1:], "bdata": b64encode(part.tobytes()).decode()}
+        return encoded | ({"shape": ", ".join(map(str, part.shape))} if part.ndim > 1 else {})
     return markup(part) if isinstance(part, str) and key in _VISIBLE else part
-
-
-def _shape(array: np.ndarray) -> dict[str, str]:
-    """Return the shape of an array in the form that plotly.js reads next to its bytes; {} in one dimension."""
-    return {"shape": ", ".join(map(str, array.shape))} if array.ndim > 1 else {}

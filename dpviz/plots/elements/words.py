@@ -72,6 +72,7 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
     order = sorted(lines, key=lambda line: float(line["y"][-1]))
     first, second, last = order[0], order[1], order[-1]
     names = [_plain(line["name"]) for line in (first, second, last)]
+    # `beside` writes an end that is negligible next to the largest as "≈ 0".
     sentence = f"{y_title}: {names[0]} ends lowest, at {beside(float(first['y'][-1]), scale, write)}"
     if last is not second:
         sentence += f"; {names[1]} at {beside(float(second['y'][-1]), scale, write)}"
@@ -80,8 +81,7 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
 
 
 def _crossing(one: Drawing, other: Drawing, x_title: str) -> list[str]:
-    """Return a sentence on where two lines cross for the last time, in the range of x that both have; none if they do
-    not cross."""
+    """Return a sentence on where two lines cross last, in the range of x that both have; none if they do not."""
     x = np.union1d(one["x"], other["x"])
     x = x[(x >= max(one["x"][0], other["x"][0])) & (x <= min(one["x"][-1], other["x"][-1]))]
     if len(x) < 2:
@@ -107,9 +107,9 @@ def _bars(traces: Sequence[Drawing], title: str) -> str:
     sentences = []
     for trace in traces:
         is_horizontal = trace["orientation"] == "h"
-        names, values = (trace["y"], trace["x"]) if is_horizontal else (trace["x"], trace["y"])
-        low, high = int(np.argmin(values)), int(np.argmax(values))
-        ends = [f"{_plain(str(names[i]))} {short(float(values[i]))}" for i in dict.fromkeys((high, low))]
+        names, lengths = (trace["y"], trace["x"]) if is_horizontal else (trace["x"], trace["y"])
+        low, high = int(np.argmin(lengths)), int(np.argmax(lengths))
+        ends = [f"{_plain(str(names[i]))} {short(float(lengths[i]))}" for i in dict.fromkeys((high, low))]
         sentences.append(f"{_plain(trace['name'] or '')} highest {'; lowest '.join(ends)}".strip())
     return f"{title}: {'. '.join(sentences)}"
 
