@@ -35,7 +35,7 @@ from dpviz.ui.experiment.results import Options
 from dpviz.ui.experiment.run import Ready, Run, runner
 
 STEPS, BUDGET, CLOUD, MAP = "Along the steps", "Along the budget", "Cloud", "Map"
-FIRST = "first"  # value of the choice with which a page begins: the map if the family has one, else the steps
+FIRST = "first"  # value of the choice, in links, with which a page begins: the family's map if it has one, else STEPS
 BUDGETS = 7  # largest number of budgets in a sweep along the budget
 _BOUND = "bound"  # name of the overlay with the theory's upper bound, among a page's options
 
@@ -66,14 +66,14 @@ def choose(panel: Panel, shown: PlanView | None, uploaded: bool, mapped: bool, m
     since the others need runs at other budgets, which would be releases too, or the position of each run.
     mapped : true if the family has a map. more : titles of the family's further faces.
     """
-    # From the value of the choice to the title of its face.
+    # By the value of the choice, the title of its face. Without a plan, those of the last plan.
     faces: dict[str, str] = st.session_state.get(panel.key("faces"), {FIRST: STEPS})
     if uploaded:
         faces = {FIRST: STEPS} | {title: title for title in more}
     elif shown is not None:
         faces = {FIRST: MAP, STEPS: STEPS} if mapped else {FIRST: STEPS}
-        faces |= {BUDGET: BUDGET} | ({CLOUD: CLOUD} if shown.experiment.problem.plane is not None else {})
-        faces |= {title: title for title in more}
+        has_plane = shown.experiment.problem.plane is not None
+        faces |= {title: title for title in (BUDGET, *[CLOUD] * has_plane, *more)}
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # no choice, as before the first plan
         return STEPS
@@ -92,23 +92,24 @@ def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Expe
     key = page.family + run_panel.ALONG
     wanted = None if experiment is None else along(experiment)
     # The run at the present budget, if it has ended and has the present settings.
-    ended = run_panel.shown(panel.page)
-    present_run = ended if ended is not None and freshness.belongs(ready, ended.job) else None
+    last_ended = run_panel.shown(panel.page)
+    present_run = last_ended if last_ended is not None and freshness.belongs(ready, last_ended.job) else None
     sweep_run: Run | None = st.session_state.get(key)
     if sweep_run is not None and sweep_run.job.task != wanted:
         sweep_run.job.stop()
     is_wanted = sweep_run is not None and sweep_run.job.task == wanted and sweep_run.job.state != "stopped"
     has_newest_ended = present_run is not None and present_run is run_panel.current(panel.page)
-    may_start = has_newest_ended and ready is not None and not ready.too_much
+    may_start = has_newest_ended and ready is not None and not ready.too_much  # the memory of a run suffices
     if wanted is not None and may_start and not is_wanted:
         job = runner().submit(wanted, visitor=visitors.here().name, later=True)  # after all runs in the queue
+        # Without plans: only the progress and the results of a single run need them.
         sweep_run, is_wanted = Run(job, {}, panel.page, f"{page.title}, along the budget"), True
         visitors.here().keep(key, sweep_run)
     task = wanted if sweep_run is None else sweep_run.job.task  # the last sweep stays until the wanted one begins
     pale = sweep_run is not None and not is_wanted
 
     def draw() -> float | None:
-        if not isinstance(task, Sweep):
+        if not isinstance(task, Sweep):  # None: the settings make no sweep, and there was none before
             st.caption(texts.UNSET)
             return None
         job = None if sweep_run is None else sweep_run.job
@@ -134,8 +135,9 @@ def along(experiment: Experiment) -> Sweep | None:
         budget = experiment.budget.replaced(**{control.name: control.default})
         usual = experiment.replaced(arms=arms, replicates=repeats, budget=budget)
         metrics = usual.metrics()
-        lower_is_better = [name for name, metric in metrics.items() if metric.better == "lower" and not metric.axis]
-        candidates = [*lower_is_better, *metrics, ""]  # the first is taken; "" if nothing is recorded
+        # A metric that serves as horizontal axis of others, such as a number of evaluations, is no result.
+        results = [name for name, metric in metrics.items() if metric.better == "lower" and not metric.axis]
+        candidates = [*results, *metrics, ""]  # the first is taken; "" if nothing is recorded
         return Sweep(usual, fields=(f"budget.{control.name}",), values=_budgets(control), metric=candidates[0])
     return None
 
@@ -150,7 +152,7 @@ def _budgets(control: Control) -> tuple[float, ...]:
 
     They are 1 or 3 times a power of ten, and closest to the control's default on a logarithmic scale.
     """
-    low, high, usual = control.low or 0.0, control.high or math.inf, float(control.default)
+    low, high, usual = control.low or 0.0, control.high or math.inf, float(control.default)  # None: without a limit
     # From 1e-9 to 3e8, far beyond the range of any budget; parsed, so that each is the float closest to its text.
     round_numbers = [float(f"{mantissa}e{power}") for power in range(-9, 9) for mantissa in (1, 3)]
     in_range = [size for size in round_numbers if low <= size <= high]
@@ -164,7 +166,7 @@ def _chart(
     """Return the chart of the results that a sweep over budgets has so far, with the present budget as one more point.
 
     job : the job of the sweep, None before it has begun. now : the page's experiment, None while its controls make
-    none. present_run : the ended run of `now`, whose final values are drawn at its budget; None without one.
+    none. present_run : the ended run of `now`, whose R final values are drawn at its budget; None without one.
     """
     metric, control, arms = sweep.experiment.metrics()[sweep.metric], _size(sweep.experiment), sweep.experiment.arms
     result = SweepResult(arms, sweep.metric, sweep.places) if job is None or job.result is None else job.result
@@ -176,13 +178,13 @@ def _chart(
     trace = None if present_run is None else present_run.job.trace
     if trace is not None and here is not None:
         for arm in arms:
-            ends = trace.last(arm.label, sweep.metric) if arm.label in trace.lanes else np.empty(0)
-            if len(ends) and np.isfinite(ends).all():
+            final_values = trace.last(arm.label, sweep.metric) if arm.label in trace.lanes else np.empty(0)  # (R,)
+            if len(final_values) and np.isfinite(final_values).all():
                 curve = drawn_result.curves[arm.label]
                 # In place of the sweep's own point, if it has one at this budget; the number is the next free one.
                 curve.ends = tuple(end for end in curve.ends if end.place.value != here)
                 curve.status = trace.lanes[arm.label].status_of(metric)
-                curve.add(Ended(Place(sweep.places, here), ends, diverged=0))
+                curve.add(Ended(Place(sweep.places, here), final_values, diverged=0))
     bound, remark = _bound(panel, page, sweep, here)
     budgets = sweep.values if here is None else (*sweep.values, here)
     low, high = min(budgets), max(budgets)

@@ -31,13 +31,13 @@ from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.markdown import plain
 
 ADDRESS = links.PIN  # name of the query parameter of a pin, which an address has once for each pin
-NOTHING = Drawn(("", ""), (), False)  # lines of a pin whose run has no picture that may be seen
+NOTHING = Drawn(("", ""), (), False)  # no lines, without titles of axes: of a run without a picture that may be seen
 _PINS, _REFUSED = "pins", "pins_refused"  # after a page's prefix: keys of its pins, and of the errors of refused ones
 _BESIDE = "_beside"  # after a page's prefix: the prefix of the lines that its preset is compared with
 
 Draw = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its picture
 View = Callable[[Experiment], Ready]  # from an experiment to the same one ready to run; raises UserError
-Known = Callable[[Experiment], bool]  # whether a page's controls can express an experiment
+Known = Callable[[Experiment], bool]  # returns true if a page's controls can express an experiment
 Read = Callable[[], Iterable[Pin]]  # reads pins from a link or a file; raises UserError
 
 
@@ -117,10 +117,11 @@ def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
         has_contours = any(trace.type == "contour" for trace in picture.figure.data)  # of the run's objective
         fitting, other_names = [], []
         for pinned in pinned_here:
-            if pinned.drawn is None or (pinned.raw and not results.diagnostics_shown(panel, pinned.pin.experiment)):
+            may_be_seen = not pinned.raw or results.diagnostics_shown(panel, pinned.pin.experiment)
+            if pinned.drawn is None or not may_be_seen:
                 continue
-            has_objective = not has_contours or pinned.pin.experiment.problem == run.experiment.problem
-            if has_objective and pinned_overlay.same_axes(picture.figure, pinned.drawn):
+            fits_contours = not has_contours or pinned.pin.experiment.problem == run.experiment.problem
+            if fits_contours and pinned_overlay.same_axes(picture.figure, pinned.drawn):
                 fitting.append((pinned.pin.name, pinned.drawn))
             else:
                 other_names.append(plain(pinned.pin.name))
@@ -237,11 +238,11 @@ def _menu(page: str, pinned: Pinned, name: str) -> None:
         st.button("Remove", key=f"{key}_remove", icon=":material/keep_off:", on_click=_remove, args=(page, pinned.key))
 
 
-def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> None:
+def files(page: str, kept: Sequence[Pinned], takers: Mapping[str, Known]) -> None:
     """Draw the menu that saves the pins `kept` as a file, except those about a visitor's file, and reads pins from one.
 
-    page : prefix of the page with the menu. places : for each page that can take pins, by prefix, the function that
-    tells whether its controls can express an experiment.
+    page : prefix of the page with the menu. takers : the pages that can take pins: by prefix, the function that returns
+    true if their controls can express an experiment.
     """
     with st.popover("Pins", key=f"{page}_pin_files", type="tertiary"):
         travelling = [pinned.pin for pinned in kept if pinned.pin.travels]
@@ -249,7 +250,7 @@ def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> Non
             downloads.pins(page, travelling)
         key = f"{page}_pin_file"
         help = "Pins are settings with a name: they hold no data and no results."
-        st.file_uploader("Pins from a file", type="json", key=key, help=help, on_change=_load, args=(page, key, places))
+        st.file_uploader("Pins from a file", type="json", key=key, help=help, on_change=_load, args=(page, key, takers))
 
 
 # -------------------------------------------------------------------------------------------------------------- changes
@@ -266,25 +267,25 @@ def keep(page: str, kept: Sequence[Pinned]) -> None:
     st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)  # the chart that `hero` would draw again
 
 
-def take(readers: Sequence[Read], places: Mapping[str, Known], error_page: str) -> None:
+def take(readers: Sequence[Read], takers: Mapping[str, Known], error_page: str) -> None:
     """Read pins from links or files, and add each to the first page that can express it, if that has room.
 
-    readers : functions that read pins. places : the pages that may take them, as in `files`. error_page : prefix of the
+    readers : functions that read pins. takers : the pages that may take them, as in `files`. error_page : prefix of the
     page that shows the errors of the pins that were left out.
     """
     errors: list[UserError] = []
     for read in readers:
         try:
             for pin in read():
-                _add(pin, places, errors)
+                _add(pin, takers, errors)
         except UserError as error:
             errors.append(error)
     st.session_state[f"{error_page}_{_REFUSED}"] = [f"A pin was left out. {plain(str(error))}" for error in errors]
 
 
-def _add(pin: Pin, places: Mapping[str, Known], errors: list[UserError]) -> None:
-    """Add a pin to the first of the pages `places` that can express it; if that fails, append why to `errors`."""
-    pages = [page for page, known in places.items() if known(pin.experiment)]
+def _add(pin: Pin, takers: Mapping[str, Known], errors: list[UserError]) -> None:
+    """Add a pin to the first of the pages `takers` that can express it; if that fails, append why to `errors`."""
+    pages = [page for page, known in takers.items() if known(pin.experiment)]
     if not pages:
         errors.append(UserError("It belongs to another page."))
         return
@@ -303,7 +304,7 @@ def _pin(panel: Panel, draw: Draw) -> None:
     if run is None:
         return
     pages = [str(key).removesuffix(f"_{_PINS}") for key in st.session_state if str(key).endswith(f"_{_PINS}")]
-    names = {pinned.pin.name for other in pages for pinned in of(other)}  # of all pages: they can be compared
+    names = {pinned.pin.name for other in pages for pinned in of(other)}  # of all pages, whose pins can be compared
     pinned = Pinned(Pin(_free("Pin", 1, names), run.experiment), key=uuid4().hex[:8])
     keep(page, (*of(page), _filled(panel, pinned, run, draw)))
     st.session_state[panel.key(_REFUSED)] = []
@@ -341,7 +342,8 @@ def _rename(page: str, key: str, widget: str) -> None:
     (old_name,) = (pinned.pin.name for pinned in kept if pinned.key == key)
     name = pins.clean(st.session_state[widget]) or old_name
     if any(pinned.pin.name == name for pinned in kept if pinned.key != key):
-        name = _free(name[: MOST_NAME - 2], 2, {pinned.pin.name for pinned in kept})  # room for " 2" or another digit
+        # Cut to leave room for " 2" or another digit: a page has fewer than ten pins.
+        name = _free(name[: MOST_NAME - 2], 2, {pinned.pin.name for pinned in kept})
     st.session_state[widget] = name
     _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
 
@@ -357,11 +359,11 @@ def _remove(page: str, key: str) -> None:
     st.session_state[f"{page}_{_REFUSED}"] = []
 
 
-def _load(page: str, widget: str, places: Mapping[str, Known]) -> None:
-    """Add the pins of the file in the control with the key `widget`; for its callback. places : as in `files`."""
+def _load(page: str, widget: str, takers: Mapping[str, Known]) -> None:
+    """Add the pins of the file in the control with the key `widget`; for its callback. takers : as in `files`."""
     file = st.session_state[widget]
-    if file is not None:
-        take([lambda: pins.from_file(file.getvalue())], places, page)
+    if file is not None:  # None after the visitor has removed the file from the control
+        take([lambda: pins.from_file(file.getvalue())], takers, page)
 
 
 # ------------------------------------------------------------------------------------------------------------ computing
@@ -398,5 +400,5 @@ def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -
         return ()
     filled = _filled(panel, pinned, run, draw)
     _replace(panel.page, pinned.key, lambda _: filled)
-    visitors.here().drop(key)
+    visitors.here().drop(key)  # the pin keeps the lines, so the run with all its results can go
     st.rerun()

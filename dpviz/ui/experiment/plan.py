@@ -26,7 +26,8 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.ui import charts, components
 from dpviz.ui.experiment import guarantee
 
-# Largest number of steps in the cached plans of all visitors together, about 100 MB; and of one visitor on a file.
+# Largest size of the cached plans of all visitors together, about 100 MB, and of one visitor on a file; both counted in
+# steps, as `PlanView.size` is.
 MOST, OWN = 2_000_000, 250_000
 CHARTS = 5_000  # number of steps of a plan that take as much memory as the charts of a plan
 
@@ -39,7 +40,7 @@ class PlanView:
     """An experiment with its plans, and everything else that the charts of the plan show.
 
     experiment : only with the arms that have a plan. plans, styles : the plan and the style of each of them, by label.
-    refused : the error for which an arm has no plan, by label. predict : computes `theory` when it is first read.
+    refused : the errors of the other arms, by label. predict : computes `theory` when it is first read.
     charts : the charts of the plan that have been made so far, by their position in the family's order; None after
     the last one, once all have been made.
     """
@@ -128,7 +129,7 @@ def stops(
     predict: Predict,
     drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
-    """Return the guarantee and the plan's first charts at every stop of a slider, packed for `components.stops`.
+    """Return the guarantee and the plan's first charts at every stop of a slider, as `components.stops` sends them.
 
     With them the browser shows the plan at each stop while the slider is dragged. On public data they are computed once
     for all visitors.
@@ -146,7 +147,7 @@ def _stops(
     slider: str,
     texts: Sequence[str],
     keys: Sequence[str],
-    look: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: charts differ between looks of the page)
+    look: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: `charts.sent` depends on the style of the page)
     _views: Views,
     _predict: Predict,
     _drawings: Callable[[PlanView], Iterator[Chart]],
@@ -190,8 +191,9 @@ def privacy_spent(shown: PlanView, after: str = "step") -> Chart:
     budget, texts = shown.experiment.budget, {"remark": shown.experiment.budget.remark, "after": after}
     if isinstance(budget, ApproximateDP):
         return plan_figures.epsilon_spent(shown.plans, shown.styles, budget.delta, budget.epsilon, **texts)
-    limit = None if budget.currency is None else budget.limit
-    return plan_figures.privacy_spent(shown.plans, shown.styles, budget.currency or "rho", limit, **texts)
+    if budget.currency is None:  # a guarantee such as Rényi DP: read as ρ, in which it is no limit
+        return plan_figures.privacy_spent(shown.plans, shown.styles, "rho", None, **texts)
+    return plan_figures.privacy_spent(shown.plans, shown.styles, budget.currency, budget.limit, **texts)
 
 
 def kept(shown: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
@@ -201,7 +203,7 @@ def kept(shown: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
     """
     count = 0
     for chart in list(shown.charts.values()):  # a copy: another visitor may add charts meanwhile
-        if chart is None:
+        if chart is None:  # all charts have been made
             return
         yield chart
         count += 1
@@ -260,12 +262,12 @@ def draw(drawings: Sequence[Chart], key: str) -> None:
     columns: list[DeltaGenerator] = []
     for _ in range((len(drawings) + 1) // 2):  # rows, of which the last may have a single chart
         columns += st.columns(2, gap="medium")
-    for number, (column, chart) in enumerate(zip(columns, drawings, strict=False)):
+    for number, (column, chart) in enumerate(zip(columns, drawings, strict=False)):  # a last column may be empty
         with column:
             if chart.figure.data:
                 charts.show(chart, f"{key}_{number}")
                 continue
             st.subheader(chart.heading, anchor=False)
-            for note in chart.figure.layout.annotations:
+            for note in chart.figure.layout.annotations:  # as a sentence: a capital at first, a full stop at the end
                 st.info(f"{note.text[0].upper()}{note.text[1:].rstrip('.')}.", icon=":material/block:")
             st.caption(chart.caption)

@@ -93,7 +93,7 @@ class Problem:
 class Source:
     """A source of the rows of a problem, in the choice of the data set.
 
-    A source with neither `cls` nor `upload` stands for a problem without data, which has the name of the source.
+    A source with neither `cls` nor `upload` is a problem without data, which has the name of the source.
 
     cls : class of the settings of a generated data set; the names of their controls begin with `prefix`.
     upload : draws the panel for a visitor's own file and returns the data set.
@@ -207,11 +207,10 @@ class ProblemMenu:
         """
         if file.removed():
             self._go_back(panel)
-        name = "" if ANY in self.sources else self._problem(panel, Selection())
+        name = "" if ANY in self.sources else self._problem(panel, Selection())  # "": chosen after the data
         source_name = self._source(panel, name)
         name = source_name if source_name in self.problems else name  # a source that is a problem without data
-        # If the problem is chosen after the data, it is of the base class until then, which has no settings to draw.
-        problem = self.problems.get(name, Problem(Selection.kind))
+        problem = self.problems.get(name, Problem(Selection.kind))  # without a name, the base class: no settings yet
         source = self._sources(name).get(source_name, Source(""))  # without one, the problem has no data
         upload, tables = None, NO_TABLES
         if source.upload is not None:
@@ -227,7 +226,7 @@ class ProblemMenu:
                 fields = panel.specification(source.cls, below, prefix=source.prefix)
                 if has_leading:
                     (leading,) = (control for control in source.cls.controls() if control.name == self.leading)
-                    panel.lead(lead, leading, fields, prefix=source.prefix)
+                    panel.lead(lead, leading, fields, prefix=source.prefix)  # writes its value into `fields`
                 data = Settings(source.cls, fields)
             if name and not self.expanders:  # else `build` draws these in the last of its expanders
                 values |= self.more(panel, problem.cls, values)
@@ -246,8 +245,8 @@ class ProblemMenu:
         chosen : the values that `choose` returned. budget, seed : for private releases of facts about the data.
         """
         name, values = chosen.name, dict(chosen.values)
-        uploaded_defaults = {name: default for name, (_, default) in self.upload_defaults.items()}
-        defaults = uploaded_defaults if chosen.uploaded else {}
+        upload_defaults = {setting: on_file for setting, (_, on_file) in self.upload_defaults.items()}
+        defaults = upload_defaults if chosen.uploaded else {}
         container: AbstractContextManager[Any] = nullcontext()
         for title in self.expanders:
             container = st.expander(title) if title else st.container()
@@ -260,14 +259,14 @@ class ProblemMenu:
                 values |= self.more(panel, cls, values)
             panel.check()
             data = chosen.upload if chosen.data is None else chosen.data.build()
-            if data is None and chosen.uploaded:
-                return None
             if data is not None:
                 values["data"] = data
+            elif chosen.uploaded:
+                return None
             # An error is drawn here, in the last expander, and by the page, which catches it; else by the page alone.
             with in_place(go_on=False) if self.expanders else nullcontext():
                 completed = dict(self.complete(Draft(panel, cls, values, chosen.tables, budget, seed)))
-                Settings(cls, completed).build()  # draws the error of values that do not go together
+                Settings(cls, completed).build()  # only for the error of values that do not go together
 
         def build() -> ProblemSpecification:
             # The settings of the data are read again, as a leading one may have been drawn since.

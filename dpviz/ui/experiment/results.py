@@ -56,7 +56,7 @@ class Options:
 
 def plain_options(shown: PlanView) -> Options:
     """Return the options of a family that has no theory to compare the curves with."""
-    currency: Currency = shown.experiment.budget.currency or "rho"
+    currency: Currency = shown.experiment.budget.currency or "rho"  # a guarantee such as (ε, δ) is read as ρ
     return Options(currency, f"Privacy spent, {UNITS[currency].label}")
 
 
@@ -82,10 +82,13 @@ def hidden(panel: Panel, experiment: Experiment) -> None:
 
 
 def metrics(trace: Trace) -> dict[str, Metric]:
-    """Return the metrics that a trace records, by name: the most telling first, those for horizontal axes last."""
+    """Return the metrics that a trace records, by name: the most telling first, those for horizontal axes last.
+
+    The values that a constant guess reaches in other metrics are left out: charts show them together with these.
+    """
     by_name = {name: metric for name, metric in trace.metrics.items() if not metric.beside}
-    ordered = [*results.headlined(trace)[:1], *sorted(by_name, key=lambda name: by_name[name].axis)]
-    return {name: by_name[name] for name in dict.fromkeys(ordered)}
+    axes_last = sorted(by_name, key=lambda name: by_name[name].axis)
+    return {name: by_name[name] for name in dict.fromkeys([*results.headlined(trace)[:1], *axes_last])}
 
 
 def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
@@ -114,11 +117,11 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
         if len(trace.lanes) > 2 and run.experiment.replicates > 1:
             every_band = panel.switch("all_bands", "All bands", False, texts.ALL_BANDS)
     curve = partial(_curve, run, trace, axis=axis, options=options, overlay_name=overlay, every_band=every_band)
-    first_chart = curve(available[first], overlays=options.overlays.get(overlay, {}))
-    pairs = [(first_chart, panel.key(f"chart_{first}"))]
+    first_chart = curve(available[first], overlays=options.overlays.get(overlay, {}))  # none for NO_OVERLAY
+    charts_with_keys = [(first_chart, panel.key(f"chart_{first}"))]
     if second:
-        pairs.append((curve(available[second], overlays={}), panel.key(f"chart_{second}")))
-    return charts.beside(*pairs)
+        charts_with_keys.append((curve(available[second], overlays={}), panel.key(f"chart_{second}")))
+    return charts.beside(*charts_with_keys)
 
 
 def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str], default: str) -> str:
@@ -255,11 +258,11 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     stopping = []
     unfinished = []
     for label, arm_trace in trace.lanes.items():
-        endings = results.endings(arm_trace)
+        endings = results.endings(arm_trace)  # counts of how the repeats ended, of a method that stops by itself
         if endings:
             stopping.append(f"{label}: {endings.describe()} ({endings.reasons()})")
         plan = run.plans[label]
-        if arm_trace.private and not plan.stops and plan.iterations not in arm_trace.iterations:
+        if arm_trace.private and not plan.stops and plan.iterations not in arm_trace.iterations:  # no last record
             unfinished.append(label)
     if stopping:
         st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")

@@ -38,7 +38,7 @@ AT_ONCE = 0.05  # for a run that has ended while the page was drawn
 FIRST_PICTURE = 0.12  # seconds that a page waits for the first curves of a run that began by itself
 PRESSED = 0.3  # seconds that it waits for those of a run that Run began
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
-SMALL = 300e6  # upper limit of the bytes of memory of a run that counts as short, and may compute beside the pages
+SMALL = 300e6  # upper limit of the bytes of memory of a run that counts as short, and so needs no turn after long ones
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # environment variable of the number of runs at the same time, and its default
 # After a page's prefix: keys of its newest run, of the runs under Results and in the picture, and of its settings.
 _SUFFIX, _SHOWN, _PICTURED, _SETTLED = "_job", "_shown", "_pictured", "_settled"
@@ -137,7 +137,7 @@ class Run:
     @property
     def waits(self) -> bool:
         """True if it waits in the queue and is not the next."""
-        return (self.job.position or 0) > 0
+        return (self.job.position or 0) > 0  # the number of runs before it; None outside the queue
 
     @property
     def waiting(self) -> str:
@@ -165,7 +165,7 @@ class Run:
         self.job.let_go(tables)
         removed = [self.tables.pop(name) for name in tables if name in self.tables]
         if removed:
-            _built.clear()  # the cached problems hold the rows, too
+            _built.clear()  # the problems in this cache hold the rows, too
 
     @property
     def experiment(self) -> Experiment:
@@ -220,6 +220,7 @@ def runner() -> Runner:
     """
     text = os.environ.get(WORKERS, "")
     count = int(text) if text.isdecimal() else SLOTS
+    # With processes, short runs have one more slot of their own.
     return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual(), short=count > 0)
 
 
@@ -331,7 +332,7 @@ def _follow(page: str, title: str, ready: Startable) -> None:
     """
     run = current(page)
     is_queued = run is not None and run.job.state == "queued"
-    others_wait = runner().waiting > int(is_queued)  # the number of runs in the queue, this visitor's among them
+    others_wait = runner().waiting > int(is_queued)  # `waiting` counts the runs in the queue, also this one if queued
     while True:
         due = freshness.due(ready, None if run is None else run.job, others_wait)
         if due is None:
@@ -372,7 +373,7 @@ def live(
             return
         has_ended, has_its_turn = active and not run.job.active, was_waiting and not run.waits
         if has_ended or has_its_turn:
-            st.rerun(whole)
+            st.rerun(whole)  # instead of the poll
 
     def poll() -> float | None:
         began = time.perf_counter()
@@ -380,12 +381,17 @@ def live(
         took = time.perf_counter() - began
         run = current(page)
         if run is None:
-            _none_yet(visitors.here().lost.get(page + _SUFFIX), none)
+            lost = visitors.here().lost.get(page + _SUFFIX)  # a sentence on why the last run is gone; None if none is
+            if lost is not None:
+                text = f"{lost} The last run is gone, the settings are kept: press Run."
+                st.info(text, icon=":material/restart_alt:")
+            elif none:
+                st.caption(none)
             return None
         if not hidden(run):
             _progress(run)
         shared_interval = runner().waiting / LOOKS  # the tabs of all runs in line share the polls of a second
-        if active:
+        if active:  # one that has ended since `bar` is noticed by `before_poll`, at once
             return max(run.look(took), shared_interval) if run.job.active else AT_ONCE
         return None if seconds is None else max(seconds, shared_interval)
 
@@ -404,7 +410,7 @@ def watch(key: str, draw: Callable[[], float | None], on_look: Callable[[], None
         seconds = draw()
         if seconds is not None:
             components.look(key, seconds, on_look)
-        streamlit_patches.page_drawn()
+        streamlit_patches.page_drawn()  # every drawing, also of a part, notes its end
 
     part()
 
@@ -420,14 +426,6 @@ def until_ended(key: str, runs: Sequence[Run]) -> None:
         watch(key, lambda: min(run.look() for run in runs), rerun_at_end)
 
 
-def _none_yet(lost: str | None, none: str) -> None:
-    """Draw the text `none` on a page without a run; or, if its last run was lost, the reason `lost`."""
-    if lost is None and none:
-        st.caption(none)
-    elif lost is not None:
-        st.info(f"{lost} The last run is gone, the settings are kept: press Run.", icon=":material/restart_alt:")
-
-
 def refusal(ready: Ready) -> None:
     """Draw an error if a run would need more memory than it may use, with the number of repeats that would fit."""
     if not ready.too_much:
@@ -435,8 +433,8 @@ def refusal(ready: Ready) -> None:
     max_bytes, experiment = runner().max_bytes, ready.experiment
     one, two = (experiment.replaced(replicates=count).estimated_bytes(ready.plans) for count in (1, 2))
     max_repeats = 0
-    if one <= max_bytes and two > one:
-        max_repeats = int((max_bytes - one) / (two - one)) + 1  # memory is linear in the repeats
+    if one <= max_bytes and two > one:  # the estimate is linear in the repeats: one + (repeats - 1)(two - one)
+        max_repeats = int((max_bytes - one) / (two - one)) + 1
     advice = f"Choose at most {max_repeats} repeat{'s' if max_repeats > 1 else ''}, or" if max_repeats else "Choose"
     st.error(
         f"A run may use {max_bytes / 1e9:.0f} GB. {advice} fewer methods or smaller data.",
