@@ -129,13 +129,14 @@ class Panel:
 
         The arguments are the fields of `Lead`. `into` gets the value under the name of the control, without `prefix`.
         """
-        # The control is not drawn yet, so its value is read where Streamlit will find it: in the session or address.
+        # The control is not drawn yet, so its value is read where Streamlit will find it: in the session, or else in
+        # the address. Where the text there is no number, drawing the control will tell the visitor.
         key = self.key(prefix + control.name)
         value: Any = st.session_state.get(key, control.default)
-        if control.count:
+        if control.count:  # several numbers, as a text with commas
             text_in_address = st.query_params.get(key, address_text(control.default))
             value = _read_numbers(st.session_state.get(key, text_in_address))
-            value = control.default if mistake(control, value) else value  # `numbers` will tell the visitor
+            value = control.default if mistake(control, value) else value
         elif key not in st.session_state and key in st.query_params:
             with suppress(ValueError):
                 value = float(st.query_params[key])
@@ -166,14 +167,14 @@ class Panel:
 
         Return None if no leading control has several numbers.
         """
-        with_handles = [lead for lead in self.leads if lead.control.count]
-        if not with_handles:
+        lead = next((lead for lead in self.leads if lead.control.count), None)
+        if lead is None:
             return None
-        lead = with_handles[0]
+        # The turn is the browser's number of its last move, sent back so that it can tell old values from new ones.
         control, control_key, turn_key = lead.control, self.key(lead.name), self.key(f"{lead.name}_turn")
 
         def move() -> None:
-            match st.session_state[key]["handles"]:  # the browser's message is not trusted to have any form
+            match st.session_state[key]["handles"]:  # a message of the browser, which may have any form
                 case {"values": [*values], "turn": int(turn)} if all(isinstance(x, int | float) for x in values):
                     if not mistake(control, tuple(values)):
                         st.session_state[control_key] = address_text(tuple(values))
@@ -239,11 +240,11 @@ class Panel:
         key, default = self.key(name), address_text(control.default)
         given = st.query_params.get(key, default)
         is_unread = key not in st.session_state and bool(mistake(control, _read_numbers(given)))
-        if is_unread:  # the visitor could not correct a text that is hidden
+        if is_unread:  # the default instead, as the visitor could not correct a text that is hidden
             del st.query_params[key]
             self.unread.append(control.title)
         bind = self._begin(name, control.title, default, str, may_be_empty=True)
-        bind = None if is_unread else bind  # as in `_begin`, where a value is removed from the address
+        bind = None if is_unread else bind  # not bound this time, as in `_begin` after it has removed a value
         text = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
         self._end(name)
         value = _read_numbers(text)
@@ -343,9 +344,8 @@ class Panel:
         points, point = self._points(control, name, points, value)
 
         def move() -> None:
-            match (st.session_state.get(key) or {}).get(
-                "move"
-            ):  # the browser's message is not trusted to have any form
+            message = (st.session_state.get(key) or {}).get("move")  # of the browser, so it may have any form
+            match message:
                 case {"index": int(index), "turn": int(turn)} if 0 <= index < len(points):
                     st.session_state[self.key(name)] = float(points[index])
                     st.session_state[turn_key] = turn
@@ -353,6 +353,7 @@ class Panel:
         def press() -> None:
             st.session_state[self.key("pressed")] = name, points  # the page then sends the plan at these stops
 
+        # `turn` is the browser's number of its last move, sent back so that it can tell an old value from a new one.
         components.slider(
             key,
             control.title,
@@ -384,7 +385,7 @@ class Panel:
         bar : true to draw them side by side over the whole width; then none may be chosen, which returns "".
         above : true to draw them side by side above their subject, without the label of the choice.
         """
-        text, values = {"": "", **options}.__getitem__, list(options)
+        text, values = {"": "", **options}.__getitem__, list(options)  # "": none is chosen, in a bar
         shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
 
         def draw(bind: Bind) -> str:
@@ -457,7 +458,7 @@ class Panel:
                 stored[key] = self.query[key]
         for key in stored.keys() - drawn:  # the closed sections
             self.query[key] = stored[key]
-            with suppress(StreamlitAPIException):  # just closed: Streamlit still binds its control, and keeps the value
+            with suppress(StreamlitAPIException):  # just closed: Streamlit still has the control, and keeps its value
                 st.query_params[key] = stored[key]
 
     def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
@@ -466,9 +467,9 @@ class Panel:
         At first it is `first`, or else the first of the options; so it is if the chosen option no longer exists.
         """
         titles = {option: option for option in options}
-        usual = first or next(iter(titles))
-        selected = self.choice(name, label, titles, usual, help)
-        return selected if selected in titles else usual
+        default = first or next(iter(titles))
+        selected = self.choice(name, label, titles, default, help)
+        return selected if selected in titles else default
 
     def switch(self, name: str, label: str, default: bool, help: str) -> bool:
         """Draw a switch, whose label says what "on" means; return true if it is on."""
@@ -590,6 +591,8 @@ class Panel:
 @dataclass
 class Part(ABC):
     """All of a page except its sidebar. When one of its own controls changes, only this part is drawn again.
+
+    A subclass draws it in `draw`, with `draw_leads` for the leading controls.
 
     aside : the panel with the controls of the sidebar. panel : a copy that also has the controls of this part.
     led : the values of the leading controls when the sidebar was drawn.

@@ -55,7 +55,7 @@ def back_to_lesson() -> None:
     """Draw a link back to the lesson, on a page that a lesson has opened."""
     slug = st.session_state.get(LESSON)
     if slug:
-        address = {"lesson": slug, "step": "4"}
+        address = {"lesson": slug, "step": "4"}  # the last step, which explains what this page has shown
         st.page_link("pages/learn.py", label="Back to the lesson", icon=":material/arrow_back:", query_params=address)
 
 
@@ -93,7 +93,7 @@ def short(query: Query, preset: Named | None) -> str:
     Several pins become one text. The settings may be packed, or replaced by the name of `preset`, if that is not None.
     """
     pins = query.get(PIN, ())
-    if len(pins) > 1 and not isinstance(pins, str):
+    if len(pins) > 1 and not isinstance(pins, str):  # a parameter with several values
         without_pins = {name: value for name, value in query.items() if name != PIN}
         query = without_pins | {PINS: together(pins)}
     others = {name: value for name, value in query.items() if name in _OTHERS}

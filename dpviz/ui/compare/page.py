@@ -114,14 +114,15 @@ def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
 def _distinct(names: Sequence[str]) -> list[str]:
     """Return the names, with a number after those that occur more than once, so that all differ.
 
-    They also differ as titles of the columns of a table, next to the column SETTING.
+    They also differ as titles of the columns of a table, next to the column SETTING; `as_text` returns such a title,
+    which is another text for a name that a spreadsheet would run as a formula.
     """
-    titles, distinct = Counter(map(as_text, (SETTING, *names))), list(names)
+    counts, distinct = Counter(map(as_text, (SETTING, *names))), list(names)  # of each title
     for index, name in enumerate(names):
-        if titles[as_text(name)] > 1:
+        if counts[as_text(name)] > 1:
             numbered = (f"{name} {number}" for number in count(index + 1))
-            distinct[index] = next(candidate for candidate in numbered if as_text(candidate) not in titles)
-            titles[as_text(distinct[index])] = 1  # used from now on
+            distinct[index] = next(candidate for candidate in numbered if as_text(candidate) not in counts)
+            counts[as_text(distinct[index])] = 1  # used from now on
     return distinct
 
 
@@ -222,9 +223,9 @@ def _show_best(sides: Sequence[Side], metric: str) -> None:
     if ranking is None:
         return
     (best_side, method, best), *others = ranking.ends
-    are_different = any(side.experiment.problem != best_side.experiment.problem for side in sides)
-    of = ", of different problems" if are_different else ""
-    label = f"{'Highest' if ranking.higher else 'Lowest'} in the end{of}"
+    has_other_problem = any(side.experiment.problem != best_side.experiment.problem for side in sides)
+    problems = ", of different problems" if has_other_problem else ""
+    label = f"{'Highest' if ranking.higher else 'Lowest'} in the end{problems}"
     st.metric(label, short(best), help=texts.BEST_HELP, width="content")
     listed = "; ".join(f"{_with_guarantee(side)} {short(end)}" for side, _, end in others)
     rest = f" Then {listed}." if listed else ""
@@ -246,7 +247,7 @@ def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | N
     options |= {"at_delta": f"ε at δ = {short(delta)}"}
     default, *_ = options
     selected = panel.choice("currency", "Privacy is counted in", options, default, texts.CURRENCY_HELP)
-    return next((currency for currency in common if currency == selected), None)
+    return next((currency for currency in common if currency == selected), None)  # None for "at_delta"
 
 
 def _show_chart(
@@ -267,7 +268,7 @@ def _show_chart(
     """
     curves = comparison.curves(sides, metric, axis, all_methods, currency, delta)
     along, converted = comparison.axes(sides)[axis], ""
-    if axis == PRIVACY:
+    if axis == PRIVACY:  # with its currency, and a sentence on what is counted in it
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short(delta)}'}"
         converted = f" {texts.CONVERTED[currency or 'at_delta']}"
     missing = "; ".join(map(plain, _missing(sides, metric, all_methods, curves)))
@@ -325,6 +326,7 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
     if status != "private":
         explain.privacy_badge(status)
     readings = {side.name: _readings(side.experiment.to_json(), delta, side) for side in sides}
+    # None for a method without privacy, which has no reading.
     epsilons = [readings[run].get(method) for run, method in zip(numbers["run"], numbers["method"], strict=True)]
     has_guess = numbers["guess"].notna().any()
     columns = {

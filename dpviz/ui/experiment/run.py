@@ -381,7 +381,7 @@ def live(
         took = time.perf_counter() - began
         run = current(page)
         if run is None:
-            lost = visitors.here().lost.get(page + _SUFFIX)  # a sentence on why the last run is gone; None if none is
+            lost = visitors.here().lost.get(page + _SUFFIX)  # a sentence on why the last run is gone
             if lost is not None:
                 text = f"{lost} The last run is gone, the settings are kept: press Run."
                 st.info(text, icon=":material/restart_alt:")
