@@ -447,16 +447,16 @@ class Panel:
 
         outside : keys of the controls that belong to no section.
         """
-        drawn, stored_key = set(map(self.key, self.titles)), self.key("kept")
+        drawn_keys, stored_key = set(map(self.key, self.titles)), self.key("kept")
         if stored_key not in st.session_state:  # at first, all sections have the values of the visitor's address
             keys = [key for key in st.query_params if key.startswith(f"{self.page}_") and key not in outside]
             st.session_state[stored_key] = {key: st.query_params.get_all(key) for key in keys}
         stored: dict[str, str | list[str]] = st.session_state[stored_key]
-        for key in drawn.difference(outside):  # the open section
+        for key in drawn_keys.difference(outside):  # the open section
             stored.pop(key, None)
             if key in self.query:
                 stored[key] = self.query[key]
-        for key in stored.keys() - drawn:  # the closed sections
+        for key in stored.keys() - drawn_keys:  # the closed sections
             self.query[key] = stored[key]
             with suppress(StreamlitAPIException):  # just closed: Streamlit still has the control, and keeps its value
                 st.query_params[key] = stored[key]
@@ -784,13 +784,13 @@ def _read_numbers(text: str) -> tuple[float, ...] | None:
         return None
 
 
-def _same(given: Sequence[str], remaining: Sequence[str]) -> bool:
+def _same(old_texts: Sequence[str], new_texts: Sequence[str]) -> bool:
     """Return true if two lists of texts in an address have equal values, in any order.
 
     Numbers may be written differently, and letters in upper or lower case.
     """
     # Sorted as texts, as a number has no order among words.
-    return sorted(map(_comparable, given), key=str) == sorted(map(_comparable, remaining), key=str)
+    return sorted(map(_comparable, old_texts), key=str) == sorted(map(_comparable, new_texts), key=str)
 
 
 def _comparable(text: str) -> float | str:

@@ -124,13 +124,13 @@ def _draw(panel: Panel, make_chart: Drawn, make_number: MakeNumber, frame: Frame
     is_picture_old = pale if face is None else face.pale
     key = panel.key(f"on_picture{'_pale' * is_picture_old}")
     with st.container(key=key, horizontal=True, vertical_alignment="center"):
-        if pale or is_picture_old:
+        if is_picture_old:
             waits = f" {newest.waiting}" if newest is not None and state == "queued" else ""
-            if is_picture_old:
-                st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
-            if pale:
-                _offer(panel, frame, state)
-        elif run_panel.only_first(panel.page, run) and not (newest or run).job.active and frame.ready is not None:
+            st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
+        is_idle = not (newest or run).job.active
+        if pale:
+            _offer(panel, frame, state)
+        elif run_panel.only_first(panel.page, run) and is_idle and not is_picture_old and frame.ready is not None:
             # The run had the first repeats alone, and all of them would take too long to begin by themselves.
             duration = about(run.job.computing * frame.ready.times)
             _start(panel, "run_all", f"Run all ({duration})", frame.title, frame.ready)
@@ -259,7 +259,7 @@ def _moved(panel: Panel, run: Run, headline: Headline) -> str:
     private_methods = [result.best, *(label for label, _ in result.others)]
     values = {label: result.runs[label] for label in private_methods}
     new = _End(run.experiment.replaced(replicates=1), (headline.label, headline.value), values)
-    # The session holds the newest end, and the newest one of other settings than those.
+    # The session holds the last end, and the last one of the settings before its own.
     last, old = st.session_state.get(panel.key("ended"), (new, new))
     if last.experiment != new.experiment:
         old = last

@@ -147,12 +147,12 @@ def _stops(
     slider: str,
     texts: Sequence[str],
     keys: Sequence[str],
-    look: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: `charts.sent` depends on the style of the page)
+    style: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: `charts.sent` depends on the style of the page)
     _views: Views,
     _predict: Predict,
     _drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
-    """Compute `stops`. texts : the JSON text of the experiment at each stop, "" for none. look : from `charts.look`.
+    """Compute `stops`. texts : the JSON text of the experiment at each stop, "" for none. style : from `charts.look`.
 
     Streamlit leaves parameters with an underscore out of the cache key.
     """
@@ -177,40 +177,40 @@ _ONE = threading.Lock()  # of the computation of all stops of a slider
 _shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)
 
 
-def drawings(shown: PlanView) -> Iterator[Chart]:
+def drawings(plan_view: PlanView) -> Iterator[Chart]:
     """Yield the chart of the noise's scale in each step, and that of the privacy spent."""
-    yield plan_figures.noise_schedule(shown.plans, shown.styles)
-    yield privacy_spent(shown)
+    yield plan_figures.noise_schedule(plan_view.plans, plan_view.styles)
+    yield privacy_spent(plan_view)
 
 
-def privacy_spent(shown: PlanView, after: str = "step") -> Chart:
+def privacy_spent(plan_view: PlanView, after: str = "step") -> Chart:
     """Return the chart of the privacy spent after each step, in the currency of the budget, or as ε at its δ.
 
     after : name of a step, as the family counts them.
     """
-    budget, texts = shown.experiment.budget, {"remark": shown.experiment.budget.remark, "after": after}
+    budget, texts = plan_view.experiment.budget, {"remark": plan_view.experiment.budget.remark, "after": after}
     if isinstance(budget, ApproximateDP):
-        return plan_figures.epsilon_spent(shown.plans, shown.styles, budget.delta, budget.epsilon, **texts)
+        return plan_figures.epsilon_spent(plan_view.plans, plan_view.styles, budget.delta, budget.epsilon, **texts)
     if budget.currency is None:  # a guarantee such as Rényi DP: read as ρ, in which it is no limit
-        return plan_figures.privacy_spent(shown.plans, shown.styles, "rho", None, **texts)
-    return plan_figures.privacy_spent(shown.plans, shown.styles, budget.currency, budget.limit, **texts)
+        return plan_figures.privacy_spent(plan_view.plans, plan_view.styles, "rho", None, **texts)
+    return plan_figures.privacy_spent(plan_view.plans, plan_view.styles, budget.currency, budget.limit, **texts)
 
 
-def kept(shown: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
+def kept(plan_view: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
     """Yield the charts of `drawings`: first those that `shown.charts` has, then the others, which are stored in it.
 
     The page of a plan is drawn again and again, and must not make its charts each time.
     """
     count = 0
-    for chart in list(shown.charts.values()):  # a copy: another visitor may add charts meanwhile
+    for chart in list(plan_view.charts.values()):  # a copy: another visitor may add charts meanwhile
         if chart is None:  # all charts have been made
             return
         yield chart
         count += 1
     for chart in islice(drawings, count, None):  # an iterator has to make the first charts again to reach the others
-        yield shown.charts.setdefault(count, chart) or chart  # another visitor may have made it meanwhile
+        yield plan_view.charts.setdefault(count, chart) or chart  # another visitor may have made it meanwhile
         count += 1
-    shown.charts[count] = None
+    plan_view.charts[count] = None
 
 
 def size(shown: PlanView) -> str:

@@ -54,9 +54,9 @@ class Options:
     compared: str = "objective_gap"
 
 
-def plain_options(shown: PlanView) -> Options:
+def plain_options(plan_view: PlanView) -> Options:
     """Return the options of a family that has no theory to compare the curves with."""
-    currency: Currency = shown.experiment.budget.currency or "rho"  # a guarantee such as (ε, δ) is read as ρ
+    currency: Currency = plan_view.experiment.budget.currency or "rho"  # a guarantee such as (ε, δ) is read as ρ
     return Options(currency, f"Privacy spent, {UNITS[currency].label}")
 
 
@@ -171,7 +171,7 @@ def _curve(
         trace,
         metric.name,
         arm_styles(run.experiment.arms),
-        x="iteration" if axis == "steps" else "spent",
+        x="iteration" if axis == "steps" else "spent",  # "spent" is any axis with values of its own, `x_values`
         spent=x_values,
         spent_title=title,
         ceilings=ceilings,

@@ -256,12 +256,12 @@ def pictured(page: str) -> Run | None:
     return run
 
 
-def _first_of(before: Job, job: Job) -> bool:
-    """Return true if the job `before` had exactly the first repeats of `job`, which has more."""
+def _first_of(earlier: Job, job: Job) -> bool:
+    """Return true if the job `earlier` had exactly the first repeats of `job`, which has more."""
     experiment = job.task
     if not isinstance(experiment, Experiment) or not experiment.public:  # on a file each run has noise of its own
         return False
-    return before.task != experiment and before.task == experiment.replaced(replicates=freshness.FIRST)
+    return earlier.task != experiment and earlier.task == experiment.replaced(replicates=freshness.FIRST)
 
 
 def settled(page: str, ready: Startable | None) -> None:
@@ -286,7 +286,7 @@ def only_first(page: str, run: Run) -> tuple[int, int] | None:
     return run.experiment.replicates, ready.experiment.replicates
 
 
-def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, own: str = "") -> bool:
+def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, file_text: str = "") -> bool:
     """Draw Run and Stop, start the run that begins by itself, if one does, and return whether a run is under way.
 
     The returned value is that of the buttons; the run may end while the rest of the page is drawn. Call this outside
@@ -294,17 +294,17 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
 
     title : of the page, as name of its runs. ready : the present settings, None while they make no run; a run that is
     under way can still be stopped then. switch : the container of the switch that lets runs begin by themselves.
-    own : on a page about a visitor's own file, the text in the place of the switch.
+    file_text : on a page about a visitor's own file, the text in the place of the switch.
     """
     page = panel.page
-    if own:
-        switch.caption(own)
+    if file_text:
+        switch.caption(file_text)
     else:
         with switch:
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)
         if at_once and ready is not None:
             _follow(page, title, ready)
-    run, is_pressed = current(page), bool(st.session_state.get(f"{page}_run"))
+    run, is_pressed = current(page), bool(st.session_state.get(f"{page}_run"))  # pressed just before this drawing
     if is_pressed and run is not None and ready is not None and not freshness.belongs(ready, run.job):
         # A number was typed just before Run was pressed, and the button's callback began the settings without it.
         run.job.stop()
@@ -353,8 +353,8 @@ def live(
 ) -> None:
     """Draw a part of the page, and the progress of its run below, again and again while the run is under way.
 
-    When the run has ended, or its turn in the queue has come, the fragment with the key `whole` is drawn again instead,
-    so that the buttons change.
+    When the run has ended, or its turn in the queue has come, the fragment with the key `whole` (all of the page if it
+    is "app") is drawn again instead, so that the buttons change.
 
     active : the value that `bar` returned. draw : draws the part; if no run is under way, it is drawn again after as
     many seconds as `draw` returns, unless that is None. none : a text for the time before the first run.
