@@ -106,7 +106,7 @@ def plain(figure: go.Figure, key: str, alt: str) -> None:
     alt : subject of the figure, with which its text alternative begins; a description of its lines follows.
     """
     chart = Chart(figure, "", alt, "")
-    components.plot(_sent(chart), key, f"{alt}. {chart.words}")
+    components.plot(_sent(chart), key, f"{alt}. {chart.words}")  # a new chart each time: a cache would be of no use
 
 
 def sent(chart: Chart) -> dict[str, Any]:

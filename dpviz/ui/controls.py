@@ -567,9 +567,11 @@ class Panel:
                 st.query_params[key] = text(st.session_state[key])
         self._written.discard(key)
         if key not in st.session_state and key in st.query_params:
-            given, usual = st.query_params.get_all(key), text(default)
-            # A control of one value takes the last of several in the address.
-            self._given[key] = (given, usual) if isinstance(usual, list) else (given[-1:], [usual])
+            given, default_text = st.query_params.get_all(key), text(default)
+            if isinstance(default_text, list):  # a control of several values
+                self._given[key] = given, default_text
+            else:  # of one value, which is the last of several in the address
+                self._given[key] = given[-1:], [default_text]
             if not may_be_empty and not given[-1]:
                 del st.query_params[key]
                 return None
@@ -582,9 +584,10 @@ class Panel:
         """
         key = self.key(name)
         if key in self._given:
-            given, usual = self._given[key]
-            remaining = st.query_params.get_all(key) if key in st.query_params else usual
-            if not _same(given, remaining):
+            given, default = self._given[key]
+            remaining = st.query_params.get_all(key) if key in st.query_params else default
+            # In any order; sorted as texts, as a number has no order among words.
+            if sorted(map(_comparable, given), key=str) != sorted(map(_comparable, remaining), key=str):
                 self.unread.append(self.titles[name])
 
 
@@ -784,17 +787,8 @@ def _read_numbers(text: str) -> tuple[float, ...] | None:
         return None
 
 
-def _same(old_texts: Sequence[str], new_texts: Sequence[str]) -> bool:
-    """Return true if two lists of texts in an address have equal values, in any order.
-
-    Numbers may be written differently, and letters in upper or lower case.
-    """
-    # Sorted as texts, as a number has no order among words.
-    return sorted(map(_comparable, old_texts), key=str) == sorted(map(_comparable, new_texts), key=str)
-
-
 def _comparable(text: str) -> float | str:
-    """Return a number for a text that is one, else the text in lower case."""
+    """Return a number for a text that is one, else the text in lower case: the same for different spellings."""
     try:
         return float(text)
     except ValueError:

@@ -376,17 +376,10 @@ def _is_busy(session: "AppSession") -> bool:
     The script has ended and its last messages are not sent yet, or it is about to run as a whole for a change that it
     has not read yet.
     """
-    runner = session._scriptrunner
-    if runner is None:
+    if session._scriptrunner is None:
         return False
-    has_ended = runner._requests._state.name == "STOP"
-    return has_ended or (_has_unread_change(session) and not runner._requests._rerun_data.fragment_id_queue)
-
-
-def _has_unread_change(session: "AppSession") -> bool:
-    """Return true if the session's script has not read the visitor's last change of a control yet."""
-    runner = session._scriptrunner
-    if runner is None or runner._requests._state.name != "RERUN":
-        return False
-    message = runner._requests._rerun_data.widget_states
-    return message is not None and bool(message.widgets)
+    requests = session._scriptrunner._requests
+    has_ended = requests._state.name == "STOP"
+    unread = requests._rerun_data.widget_states if requests._state.name == "RERUN" else None
+    has_unread_change = unread is not None and bool(unread.widgets)
+    return has_ended or (has_unread_change and not requests._rerun_data.fragment_id_queue)

@@ -58,16 +58,16 @@ def show() -> None:
     """Draw the page that compares pinned runs."""
     panel = Panel(PREFIX)
     pages = {entry: entry.page() for entry in families.FAMILIES}
-    known_settings = {page.prefix: page.knows for page in pages.values()}
+    takers = {page.prefix: page.knows for page in pages.values()}  # a pin goes to the page that can express it
     if panel.key("arrived") not in st.session_state:
         st.session_state[panel.key("arrived")] = True
-        pins.take(pins.linked(MOST), known_settings, PREFIX)
+        pins.take(pins.linked(MOST), takers, PREFIX)  # those of the address
     st.title("Compare", anchor=False)
     st.markdown(texts.QUESTION)
     with st.container(key=panel.key("tools"), horizontal=True):
         glossary.words(panel.key("words"))
     pinned_runs = _pinned_runs(pages)
-    pins.address(panel, [run.pinned for run in pinned_runs[:MOST]])
+    pins.address(panel, [run.pinned for run in pinned_runs[:MOST]])  # as many as can be compared
     pins.refusals(PREFIX)
     if pinned_runs:
         selected = _select(panel, pinned_runs)
@@ -85,7 +85,7 @@ def show() -> None:
         else:
             for entry in families.FAMILIES:
                 st.page_link(entry.address, label=entry.title, icon=entry.icon)
-        pins.files(PREFIX, [run.pinned for run in pinned_runs], known_settings)
+        pins.files(PREFIX, [run.pinned for run in pinned_runs], takers)
 
 
 def _pinned_runs(pages: Mapping[Entry, FamilyPage]) -> list[_PinnedRun]:
@@ -150,19 +150,15 @@ def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
     under_way: list[Run] = []
     for pinned_run in pinned_runs:
         pinned, entry, page = pinned_run.pinned, pinned_run.entry, pinned_run.page
-        row = pins.row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {plain(_about(pinned_run))}.")
+        experiment = pinned.pin.experiment
+        private_count = sum(not arm.reference for arm in experiment.arms)
+        about = f"{private_count} method{'s' if private_count != 1 else ''} at {experiment.guarantee}"
+        row = pins.row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {plain(about)}.")
         if row.button(f"Open {plain(pinned_run.name)}", key=f"compare_open_{pinned.key}", type="tertiary"):
             _open(pinned_run)
         if pinned.summary is None:
             under_way += pins.computed(Panel(page.prefix), entry.title, pinned, page.picture, page.ready)
     until_ended("compare_look", under_way)
-
-
-def _about(pinned_run: _PinnedRun) -> str:
-    """Return the number of private methods of a run and its guarantee, as text."""
-    experiment = pinned_run.pinned.pin.experiment
-    methods = sum(not arm.reference for arm in experiment.arms)
-    return f"{methods} method{'s' if methods != 1 else ''} at {experiment.guarantee}"
 
 
 def _open(pinned_run: _PinnedRun) -> None:
@@ -275,9 +271,10 @@ def _show_chart(
     left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
     statuses = {curve.status for curve in curves}
-    rests_on = plain(_rests_on(sides))
+    conditions = {side.name: side.experiment.condition for side in sides if side.experiment.condition}
+    rests_on = "; ".join(f"{name}{condition}" for name, condition in conditions.items())  # "Pin 1 if nobody learns …"
     status = worst(side.experiment.privacy for side in sides)
-    privacy = f"{explain.only_if(status)}: {rests_on}." if rests_on else "Private, each run at its own budget."
+    privacy = f"{explain.only_if(status)}: {plain(rests_on)}." if rests_on else "Private, each run at its own budget."
     if statuses == {"not private"}:
         public = all(side.experiment.problem.public for side in sides)
         reads = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
@@ -296,12 +293,6 @@ def _show_chart(
         _show_best(sides, metric)
         charts.beside_heading(chart, key)
     charts.picture(chart, key)
-
-
-def _rests_on(sides: Sequence[Side]) -> str:
-    """Return a text with the conditions on which the guarantees of these runs rest, run by run; "" without any."""
-    conditions = [(side.name, side.experiment.condition) for side in sides]
-    return "; ".join(f"{name}{condition}" for name, condition in conditions if condition)  # "Pin 1 if nobody learns …"
 
 
 def _missing(sides: Sequence[Side], metric: str, all_methods: bool, curves: Sequence[Curve]) -> list[str]:

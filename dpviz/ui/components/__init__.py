@@ -58,7 +58,8 @@ def part(name: str, html: str, **options: Any) -> Any:
 def _served(name: str, html: str) -> tuple[Any, str]:
     """Declare a part of pages whose script, `name`.js in the folder `_SERVED`, a tab fetches once.
 
-    Return the part, and the address of its script, which changes with the script.
+    Return the part, which imports its script from an address in its data, and that address, which changes with the
+    script.
     """
     declare_component(_SERVED, path=Path(__file__).parent / _SERVED)  # never drawn: it has Streamlit serve the folder
     version = hashlib.sha256(source(f"{_SERVED}/{name}.js").encode()).hexdigest()[:8]

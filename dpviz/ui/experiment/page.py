@@ -102,7 +102,8 @@ class FamilyPage:
     words: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
-        self.groups = self.groups or controls.groups_of(type(self).__module__.rpartition(".")[0])
+        own_package = type(self).__module__.rpartition(".")[0]  # that of the subclass
+        self.groups = self.groups or controls.groups_of(own_package)
         self.texts: Texts
         # By name, since `package` is an attribute of the subclass.
         self.texts, presets = (import_module(f"{self.package.__name__}.{name}") for name in ("texts", "presets"))
@@ -299,7 +300,7 @@ def show(page: FamilyPage) -> None:
     """Draw the page: the sidebar, and all below the title as a fragment, which a moved slider draws again alone."""
     key, panel = page.prefix, Panel(page.prefix)
     preset_menu.arrive(panel, page.presets)
-    preset_menu.apply_pending(panel, page.settings)
+    preset_menu.apply_pending(panel, page.settings)  # before the controls, whose values it sets
     st.title(page.texts.TITLE, anchor=False)
     st.markdown(page.texts.QUESTION)
     tools = st.container(key=f"{key}_tools", horizontal=True, vertical_alignment="center")

@@ -96,7 +96,7 @@ def linked(max_links: int) -> list[Reader]:
     """
     single = st.query_params.get_all(ADDRESS)[:max_links]
     together = st.query_params.get_all(links.PINS)[:max_links]
-    readers: list[Reader] = [partial(map, pins.from_link, [packed]) for packed in single]
+    readers: list[Reader] = [partial(map, pins.from_link, [packed]) for packed in single]  # of one pin each
     return [*readers, *(partial(pins.from_together, packed) for packed in together)]
 
 

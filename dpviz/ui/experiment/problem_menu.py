@@ -251,11 +251,11 @@ class ProblemMenu:
         for title in self.expanders:
             container = st.expander(title) if title else st.container()
             with container:
-                name = name or self._problem(panel, selection)
+                name = name or self._problem(panel, selection)  # in the first expander, if chosen after the data
                 values |= self.problems[name].draw(panel, self.problems[name].groups.get(title, ()), defaults)
         cls = self.problems[name].cls
-        with container:
-            if self.expanders:
+        with container:  # the last one
+            if self.expanders:  # else `choose` has drawn these
                 values |= self.more(panel, cls, values)
             panel.check()
             data = selection.upload if selection.data is None else selection.data.build()
@@ -263,7 +263,7 @@ class ProblemMenu:
                 values["data"] = data
             elif selection.uploaded:
                 return None
-            # An error is drawn here, in the last expander, and by the page, which catches it; else by the page alone.
+            # With expanders an error is drawn in the last one, and raised again for the page, which draws it, too.
             with in_place(go_on=False) if self.expanders else nullcontext():
                 completed = dict(self.complete(Draft(panel, cls, values, selection.tables, budget, seed)))
                 Settings(cls, completed).build()  # only for the error of values that do not go together

@@ -183,7 +183,7 @@ class Phones:
         room = self._room(request, phone)
         if room is None:
             return _refusal(404)
-        if request.method == "HEAD":  # to which a route answers as to GET, here without end
+        if request.method == "HEAD":  # which Starlette routes as it does GET, and for which the stream would not end
             return _refusal(405)
         return StreamingResponse(
             self._events(room, phone),
