@@ -542,8 +542,9 @@ class Panel:
     ) -> T:
         """Draw a control that the address restores; return its value, and note it in `query` if it is not the default.
 
-        draw : draws the control and returns its value, given whether it is bound to the address. text : returns the
-        form of a value in the address. may_be_empty : true if the control can have no value.
+        draw : draws the control and returns its value, given whether it is bound to the address; a control that an
+        empty value there does not harm is bound in any case. text : returns the form of a value in the address.
+        may_be_empty : true if the control can have no value.
         """
         value = draw(self._begin(name, title, default, text, may_be_empty))
         self._end(name)
@@ -557,7 +558,8 @@ class Panel:
         """Prepare the drawing of a control, and return whether it is bound to the address.
 
         A control that is never empty is not bound while the address has an empty value for it: Streamlit would draw
-        some controls without any value then. The title is noted for messages. The arguments are those of `_bound`.
+        some controls without any value then. The title is noted for messages, and for `_end` the value in the address.
+        The arguments are those of `_bound`.
         """
         self.titles[name] = title
         key = self.key(name)

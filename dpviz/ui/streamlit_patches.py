@@ -95,17 +95,21 @@ def apply() -> None:
 
 
 def _apply() -> None:
-    """Replace Streamlit's functions by those of this module."""
+    """Replace Streamlit's functions by those of this module. The numbers are those of the list at its top."""
+    # 1, 2, 3 and 4.
     sessions = import_module("streamlit.runtime.app_session").AppSession
     states = import_module("streamlit.runtime.state.session_state").SessionState
     _original.update(request=sessions.request_rerun, set_widgets=states.set_widgets_from_proto)
     sessions.request_rerun = wraps(sessions.request_rerun)(_request)
     states.set_widgets_from_proto = wraps(states.set_widgets_from_proto)(_set_widgets)
+    # 5.
     network: Any = import_module("streamlit.net_util")
     network.get_external_ip = wraps(network.get_external_ip)(lambda: None)
     network.get_internal_ip = wraps(network.get_internal_ip)(lambda: None)
+    # 6.
     safe = import_module("streamlit.runtime.state.safe_session_state").SafeSessionState
     safe.filtered_state = property(partial(_Values, every=safe.filtered_state.fget))
+    # 7.
     params = import_module("streamlit.runtime.state.query_params").QueryParams
     _original["send"] = params._send_query_param_msg
     params._send_query_param_msg = _send_settings

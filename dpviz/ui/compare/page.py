@@ -327,7 +327,7 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
         "Median": numbers["median"],
         **({"Constant guess": numbers["guess"]} if has_guess else {}),
         f"Median, {100 * CONFIDENCE:.0f} %": [_range(*interval) for interval in numbers["interval"]],
-        "10-90 %": [_range(*ends) for ends in zip(numbers["low"], numbers["high"], strict=True)],
+        "10-90 %": [_range(*band) for band in zip(numbers["low"], numbers["high"], strict=True)],
         "Share of the start": numbers["share"],
         "Steps": numbers["steps"],
         "Repeats": numbers["repeats"],

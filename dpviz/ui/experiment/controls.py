@@ -220,7 +220,7 @@ def grouped(
                 single_values = [name for name in conditional if not controls[name].count]
                 values |= settings(panel, catalogue, single_values, methods)
                 for name in conditional:
-                    if controls[name].count:  # a series, such as a schedule drawn by hand, needs room above the picture
+                    if controls[name].count:  # several numbers, such as a schedule drawn by hand, are set in a chart
                         panel.lead(len(panel.leads), controls[name], values)  # behind all others
     return values
 
@@ -280,7 +280,10 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
     defaults |= {setting: cls() for setting, cls in catalogue.nested().items()}
     shared = {setting: _common(setting, default, private, catalogue) for setting, default in defaults.items()}
     for setting, value in shared.items():
-        values |= fields_of(value, f"{setting}_") if isinstance(value, Specification) else {setting: value}
+        if isinstance(value, Specification):
+            values |= fields_of(value, f"{setting}_")
+        else:
+            values[setting] = value
     for currency, cls in CURRENCIES.items():
         if type(experiment.budget) is cls:
             values["currency"] = currency

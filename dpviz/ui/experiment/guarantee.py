@@ -86,7 +86,7 @@ def _readings(earlier: tuple[Event, ...], events: tuple[Event, ...], delta: floa
         mu=costs["mu"],
         epsilon_at_delta=tightest.epsilon,
         accountant=accountants.METHOD_NAMES[tightest.method],
-        detection=1 - float(tradeoff(events, false_alarms)),
+        detection=1 - float(tradeoff(events, false_alarms)),  # the trade-off is the least rate of misses
     )
 
 

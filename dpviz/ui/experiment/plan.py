@@ -197,7 +197,7 @@ def privacy_spent(plan_view: PlanView, after: str = "step") -> Chart:
 
 
 def kept(plan_view: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
-    """Yield the charts of `drawings`: first those that `shown.charts` has, then the others, which are stored in it.
+    """Yield the charts of `drawings`: first those that `plan_view.charts` has, then the others, which are stored in it.
 
     The page of a plan is drawn again and again, and must not make its charts each time.
     """

@@ -151,7 +151,7 @@ def _curve(
 ) -> Chart:
     """Return the chart of a metric, from the run's cache if it has been made before.
 
-    axis : name of the horizontal axis: "steps", "spent", or a metric. overlays : thin lines (T+1,), by label of the
+    axis : name of the horizontal axis: "steps", "spent", or one of `results.axes`. overlays : thin lines (T+1,), by label of the
     method; overlay_name : their name among `options.overlays`. every_band : true for a panel with the 10-90 % band of
     each method, false for one panel with the band of the best.
     """

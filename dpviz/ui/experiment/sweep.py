@@ -135,7 +135,7 @@ def _choose_cluster(page: str, sweep: Sweep | None) -> Executor | None:
     file stays on this server. The address of a cluster is no setting, so no link contains it. Raises UserError for an
     invalid address.
     """
-    address = cluster.asked()
+    address = cluster.asked()  # the operator's setting; "" without one, and ASK to let visitors name a cluster
     if not address or sweep is None or not sweep.experiment.problem.public:
         return None
     with st.container(width=400):
