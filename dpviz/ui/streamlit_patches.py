@@ -194,7 +194,7 @@ def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
     """
     last: dict[str, _Said] = state._old_state.setdefault(_SAID, {})
     keys = state._key_id_mapper.id_key_mapping  # our keys of controls by Streamlit's names
-    # The values before this message, that Streamlit has taken from it, and that code sets.
+    # The server's values before this message, those that Streamlit has taken from it, and those that code sets.
     server_values, new_widgets, new_values = state._old_state, state._new_widget_state, state._new_session_state
     # The controls whose values differ from the server's, and those of them whose value may be an old one.
     changed = [control for control in message.widgets if state._widget_changed(control.id)]
@@ -358,7 +358,7 @@ def _page_of(session: "AppSession", request: "ClientState") -> str:
 
 
 def _serve_waiting(session: "AppSession", polls: int) -> None:
-    """Serve the first waiting request of a session, or check again later, at most `polls` times.
+    """Serve the first waiting request of a session, or check again later, at most `polls` times; then serve it anyway.
 
     The others then wait until that one has been served.
     """

@@ -127,7 +127,7 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
 def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str], default: str) -> str:
     """Draw the choice of the metric of the second chart; return the name of the metric.
 
-    others : names of the metrics to choose from. default : name of the one at first, the first of them if it is none.
+    others : names of the metrics to choose from. default : name of the one at first, if it is one of them.
     """
     return panel.choice(
         "second",
@@ -151,9 +151,9 @@ def _curve(
 ) -> Chart:
     """Return the chart of a metric, from the run's cache if it has been made before.
 
-    axis : name of the horizontal axis: "steps", "spent", or one of `results.axes`. overlays : thin lines (T+1,), by label of the
-    method; overlay_name : their name among `options.overlays`. every_band : true for a panel with the 10-90 % band of
-    each method, false for one panel with the band of the best.
+    axis : name of the horizontal axis: "steps", "spent", or one of `results.axes`. overlays : thin lines (T+1,), by
+    label of the method; overlay_name : their name among `options.overlays`. every_band : true for a panel with the
+    10-90 % band of each method, false for one panel with the band of the best.
     """
     # The key has everything that the chart depends on, except the run: visible arms and metrics, and the controls.
     key = (*trace.lanes, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
