@@ -1,7 +1,7 @@
 """Results of a run that has ended: its curves over steps or privacy spent, and the table of final numbers."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -106,13 +106,16 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
     with row:
         axes = AXES | {name: axis.title for name, axis in results.axes(trace, run.plans).items()}
         axis = panel.choice("axis", "Horizontal axis", axes, "steps", "Steps, or what they have cost.")
-        second = _second(panel, available, others, options.second) if others else ""
+        second = ""
+        if others:
+            labels = {name: available[name].label.split(" ‖")[0] for name in others}  # without formulas of norms
+            default = options.second if options.second in others else others[0]
+            second = panel.choice("second", "Second chart", labels, default, "The quantity in the chart on the right.")
         overlay = NO_OVERLAY
         if options.overlays and first == options.compared:
             named = {NO_OVERLAY: "None", **{name: name.capitalize() for name in options.overlays}}
-            overlay = panel.choice(
-                "overlay", "Thin lines", named, NO_OVERLAY, "Theory to compare the first chart with."
-            )
+            help = "Theory to compare the first chart with."
+            overlay = panel.choice("overlay", "Thin lines", named, NO_OVERLAY, help)
         every_band = False
         if len(trace.lanes) > 2 and run.experiment.replicates > 1:
             every_band = panel.switch("all_bands", "All bands", False, texts.ALL_BANDS)
@@ -122,20 +125,6 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
     if second:
         charts_with_keys.append((curve(available[second], overlays={}), panel.key(f"chart_{second}")))
     return charts.beside(*charts_with_keys)
-
-
-def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str], default: str) -> str:
-    """Draw the choice of the metric of the second chart; return the name of the metric.
-
-    others : names of the metrics to choose from. default : name of the one at first, if it is one of them.
-    """
-    return panel.choice(
-        "second",
-        "Second chart",
-        {name: available[name].label.split(" ‖")[0] for name in others},  # without formulas of norms
-        default if default in others else others[0],
-        "The quantity in the chart on the right.",
-    )
 
 
 def _curve(

@@ -150,7 +150,7 @@ class Phones:
             if room is None:
                 return _refusal(404)
             room.join(phone)
-            if room.phones == 1:  # the first: the room's answers are to be forgotten at its end, though no request comes
+            if room.phones == 1:  # the first: answers are to be forgotten when the room ends, though no request comes
                 asyncio.get_running_loop().call_later(LASTS + 1, self._rooms.tidy)
         except TooOften as error:
             return _too_often(error)
