@@ -310,12 +310,14 @@ class Panel:
         # Streamlit sends a value that is set in the session only once; it is lost if the page is drawn again just then.
         # The argument `value` is sent every time, and must stay the same as at first.
         first = st.session_state.setdefault(f"{key}_born", point)
+        # When one rerun interrupts another, Streamlit may ask for the text of a point of an earlier grid.
+        texts = point_texts(points)
         st.select_slider(
             control.title,
             options=points,
             value=first if first in points else point,
             key=key,
-            format_func=_point_text(points),
+            format_func=lambda point: texts.get(point) or short(point, 17),
             help=control.help,
             on_change=_copy,
             args=(key, self.key(name)),
@@ -719,15 +721,6 @@ def point_texts(points: tuple[float, ...]) -> Mapping[float, str]:
         free_text = next(text for text in texts if text not in point_by_text)
         point_by_text[free_text] = point
     return {point: text for text, point in point_by_text.items()}
-
-
-def _point_text(points: tuple[float, ...]) -> Callable[[float], str]:
-    """Return a function from a point of a slider to its text.
-
-    It also has a text for a point of an earlier grid, which Streamlit may ask for when one rerun interrupts another.
-    """
-    texts = point_texts(points)
-    return lambda point: texts.get(point) or short(point, 17)
 
 
 def nearest(points: Sequence[float], value: float) -> float:

@@ -336,14 +336,13 @@ def accuracy(run: Run) -> Headline | None:
     answer = f"{'always' if positive_share >= 0.5 else 'never'} answering {plain(data.positive)}"
     gain = private[best] - guess
     standard_error = math.sqrt(guess * (1 - guess) / len(labels))  # of the share `guess`, in a sample of as many rows
-    if gain <= 0:
-        comparison = f"**No better than {answer}**, {_percent(guess)}."
-    elif gain <= standard_error:
-        comparison = f"**Hardly better than {answer}**, {_percent(guess)}."
-    else:
-        comparison = f"**{short(100 * gain)} points better than {answer}**, {_percent(guess)}."
-    best_reference = max((share for label, share in shares.items() if label not in private), default=None)
-    comparison += "" if best_reference is None else f" Without privacy: {_percent(best_reference)}."
+    better = f"{short(100 * gain)} points better"
+    if gain <= standard_error:
+        better = "No better" if gain <= 0 else "Hardly better"
+    comparison = f"**{better} than {answer}**, {_percent(guess)}."
+    references = [share for label, share in shares.items() if label not in private]
+    if references:
+        comparison += f" Without privacy: {_percent(max(references))}."
     help = "Share of your rows whose class its model predicts: median over the repeats, of the method best at it."
     return Headline(
         f"Accuracy of {best}", _percent(private[best]), help, f"{comparison} {explain.diagnostic(1, False)}"
