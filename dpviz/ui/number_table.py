@@ -57,7 +57,7 @@ def table(
         right.number_input(
             f"{heading}: {name}",
             *limits,
-            value=st.session_state.setdefault(f"{key}_born", number),  # another `value` would make it a new input
+            value=st.session_state.setdefault(f"{key}_born", number),  # must stay the same as at first
             step=0.01,
             key=key,
             label_visibility="collapsed",

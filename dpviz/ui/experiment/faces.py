@@ -35,7 +35,7 @@ from dpviz.ui.experiment.results import Options
 from dpviz.ui.experiment.run import Ready, Run, runner
 
 STEPS, BUDGET, CLOUD, MAP = "Along the steps", "Along the budget", "Cloud", "Map"
-FIRST = "first"  # value of the choice, in links, with which a page begins: the family's map if it has one, else STEPS
+FIRST = "first"  # value of the choice with which a page begins: the family's map if it has one, else the steps
 BUDGETS = 7  # largest number of budgets in a sweep along the budget
 _BOUND = "bound"  # name of the overlay with the theory's upper bound, among a page's options
 

@@ -76,7 +76,7 @@ def _family_of(method: type[AnyAlgorithm]) -> str:
 
 class FamilyPage:
     """The page of a family. A subclass sets the attributes, and overrides the methods from `offer` to `draw_verdict`
-    where its page differs. Nothing is drawn by a method unless it is called `draw_…`.
+    where its page differs: those called `draw_…` draw on the page, the others return what the page draws.
 
     prefix : beginning of all session keys and address parameters of the page. package : the package of the family, with
     about.md, THEORY.md, `texts` (the words of the page) and `presets` (its methods and named experiments).
@@ -399,7 +399,7 @@ class _Screen(Part):
         pins.arrive(self.panel, self.page.knows)
         view = self._controls()
         foot = self._picture(view)
-        components.stops(self.panel.key("stops"), self.panel.page, self.settings, self.packed)  # for the browser
+        components.stops(self.panel.key("stops"), self.panel.page, self.settings, self.packed)  # texts for the browser
         with st.container():
             self._below(view)
         _Sections(self.page, self, view).show()
@@ -449,7 +449,7 @@ class _Screen(Part):
         With these the browser draws the charts while the slider is dragged, without asking the server. The experiment
         at a stop is built by setting the slider's value to it for a moment.
         """
-        name, stops = st.session_state.pop(self.panel.key("pressed"), ("", ()))  # noted by the slider of the panel
+        name, stops = st.session_state.pop(self.panel.key("pressed"), ("", ()))  # noted when a slider is pressed
         lead = next((lead for lead in self.panel.leads if lead.name == name), None)
         if lead is None:
             return
