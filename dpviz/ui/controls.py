@@ -117,7 +117,7 @@ class Panel:
 
     def copy(self) -> "Panel":
         """Return a copy for a part of the page that is drawn again, which adds its controls to those drawn so far."""
-        panel = copy(self)
+        panel = copy(self)  # with the same `leads`: all of them were noted before
         panel.query, panel.titles, panel._given = dict(self.query), dict(self.titles), dict(self._given)
         panel.mistakes, panel.unread = list(self.mistakes), list(self.unread)
         return panel
