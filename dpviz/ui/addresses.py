@@ -30,17 +30,17 @@ def experiment(address: str) -> Experiment:
         raise UserError(
             f"Give the address of one of these pages: {', '.join(names)}.", title="This is no algorithm's page"
         )
-    here = str(Path(__file__).parents[2])  # from where this process has imported dpviz
-    path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    folder = str(Path(__file__).parents[2])  # from where this process has imported dpviz
+    path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
     program = [sys.executable, "-m", __name__, address]
     try:
-        drawn = subprocess.run(
+        process = subprocess.run(
             program, capture_output=True, check=True, env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"}
         )
     except subprocess.CalledProcessError as error:
         last_line = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise UserError(f"{last_line}.", title="The page cannot be drawn: is dpviz[app] installed?") from None
-    answer = json.loads(drawn.stdout.decode().rpartition("\n")[2])
+    answer = json.loads(process.stdout.decode().rpartition("\n")[2])  # the last line: other lines are messages
     if "message" in answer:
         raise UserError(answer["message"], title="This link makes no experiment")
     return Experiment.from_json(answer["experiment"])
@@ -66,7 +66,7 @@ def _drawn(address: str) -> dict[str, str]:
         app.query_params[name] = values
     logging.disable(logging.WARNING)  # Streamlit warns that no browser is connected
     app.switch_page(f"pages/{family.name}.py").run()
-    key = f"{prefix}_settled"
+    key = f"{prefix}_settled"  # under which the page notes its settings, ready to run
     ready = app.session_state[key] if key in app.session_state else None  # noqa: SIM401 (it has no `get`)
     if ready is None:
         messages = " ".join(dict.fromkeys(box.value for box in [*app.error, *app.info]))

@@ -74,7 +74,7 @@ def beside(*charts: tuple[Chart, str]) -> list[Chart]:
     result = []
     for start in range(0, len(charts), 2):
         pair = charts[start : start + 2]  # the last one may have a single chart
-        for column, (chart, key) in zip(st.columns(2, gap="medium"), pair, strict=False):
+        for column, (chart, key) in zip(st.columns(2, gap="medium"), pair, strict=False):  # the second may stay empty
             with column:
                 result.append(show(chart, key))
     return result
@@ -106,7 +106,7 @@ def plain(figure: go.Figure, key: str, alt: str) -> None:
     alt : subject of the figure, with which its text alternative begins; a description of its lines follows.
     """
     chart = Chart(figure, "", alt, "")
-    components.plot(_sent(chart), key, f"{alt}. {chart.words}")
+    components.plot(_sent(chart), key, f"{alt}. {chart.words}")  # a new chart each time: a cache would be of no use
 
 
 def sent(chart: Chart) -> dict[str, Any]:
@@ -142,10 +142,10 @@ def as_shown(figure: go.Figure) -> go.Figure:
 
 
 def numbers(figure: go.Figure) -> pd.DataFrame:
-    """Return the curves of a figure as a table with a row for each point, and the columns curve, x and y.
+    """Return the curves of a figure as a table with a row for each point, and the columns curve, x and y, of which the
+    latter two have the titles of the axes.
 
-    The columns x and y have the titles of the axes. For heat maps there is a row for each cell with a value, and a
-    fourth column with the values.
+    For heat maps there is a row for each cell with a value, and a fourth column with the values.
     """
     if figure.data and figure.data[0].type == "heatmap":
         return _cells(figure)
@@ -155,8 +155,10 @@ def numbers(figure: go.Figure) -> pd.DataFrame:
             continue
         x, y = (np.asarray(values) for values in (trace.x, trace.y))
         has_points = x.ndim > 0 and len(x) == len(y)  # x has no dimension if it is None
-        if has_points and trace.meta not in (AGAIN, READOUT):  # a trace with such a `meta` repeats another curve
-            for name in trace.meta or [_name(trace)]:  # `meta` has the names of curves that coincide
+        # `meta` is AGAIN or READOUT for a trace that repeats another curve; else it may have the names of several
+        # curves that coincide in this trace.
+        if has_points and trace.meta not in (AGAIN, READOUT):
+            for name in trace.meta or [_name(trace)]:
                 parts.append(pd.DataFrame({"curve": name, _title(figure.layout.xaxis, "x"): x, "y": y}))
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["curve", "x", "y"])
     return table.rename(columns={"y": _title(figure.layout.yaxis, "y")})  # last, as both axes may have the same title
@@ -170,7 +172,7 @@ def _cells(figure: go.Figure) -> pd.DataFrame:
     value_title = figure.layout.coloraxis.colorbar.title.text
     rows = []
     for trace in figure.data:
-        for y, row in zip(trace.y, trace.customdata, strict=True):
+        for y, row in zip(trace.y, trace.customdata, strict=True):  # `z` has their colours
             for x, cell in zip(trace.x, row, strict=True):
                 if not np.isnan(cell):
                     rows.append({"curve": _name(trace), x_title: x, y_title: y, value_title: cell})

@@ -117,7 +117,7 @@ class Panel:
 
     def copy(self) -> "Panel":
         """Return a copy for a part of the page that is drawn again, which adds its controls to those drawn so far."""
-        panel = copy(self)
+        panel = copy(self)  # with the same `leads`: all of them were noted before
         panel.query, panel.titles, panel._given = dict(self.query), dict(self.titles), dict(self._given)
         panel.mistakes, panel.unread = list(self.mistakes), list(self.unread)
         return panel
@@ -129,13 +129,14 @@ class Panel:
 
         The arguments are the fields of `Lead`. `into` gets the value under the name of the control, without `prefix`.
         """
-        # The control is not drawn yet, so its value is read where Streamlit will find it: in the session or address.
+        # The control is not drawn yet, so its value is read where Streamlit will find it: in the session, or else in
+        # the address. Where the text there is no number, drawing the control will tell the visitor.
         key = self.key(prefix + control.name)
         value: Any = st.session_state.get(key, control.default)
-        if control.count:
+        if control.count:  # several numbers, as a text with commas
             text_in_address = st.query_params.get(key, address_text(control.default))
             value = _read_numbers(st.session_state.get(key, text_in_address))
-            value = control.default if mistake(control, value) else value  # `numbers` will tell the visitor
+            value = control.default if mistake(control, value) else value
         elif key not in st.session_state and key in st.query_params:
             with suppress(ValueError):
                 value = float(st.query_params[key])
@@ -166,14 +167,14 @@ class Panel:
 
         Return None if no leading control has several numbers.
         """
-        with_handles = [lead for lead in self.leads if lead.control.count]
-        if not with_handles:
+        lead = next((lead for lead in self.leads if lead.control.count), None)
+        if lead is None:
             return None
-        lead = with_handles[0]
+        # The turn is the browser's number of its last move, sent back so that it can tell old values from new ones.
         control, control_key, turn_key = lead.control, self.key(lead.name), self.key(f"{lead.name}_turn")
 
         def move() -> None:
-            match st.session_state[key]["handles"]:  # the browser's message is not trusted to have any form
+            match st.session_state[key]["handles"]:  # a message of the browser, which may have any form
                 case {"values": [*values], "turn": int(turn)} if all(isinstance(x, int | float) for x in values):
                     if not mistake(control, tuple(values)):
                         st.session_state[control_key] = address_text(tuple(values))
@@ -239,11 +240,11 @@ class Panel:
         key, default = self.key(name), address_text(control.default)
         given = st.query_params.get(key, default)
         is_unread = key not in st.session_state and bool(mistake(control, _read_numbers(given)))
-        if is_unread:  # the visitor could not correct a text that is hidden
+        if is_unread:  # the default instead, as the visitor could not correct a text that is hidden
             del st.query_params[key]
             self.unread.append(control.title)
         bind = self._begin(name, control.title, default, str, may_be_empty=True)
-        bind = None if is_unread else bind  # as in `_begin`, where a value is removed from the address
+        bind = None if is_unread else bind  # not bound this time, as in `_begin` after it has removed a value
         text = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
         self._end(name)
         value = _read_numbers(text)
@@ -309,12 +310,14 @@ class Panel:
         # Streamlit sends a value that is set in the session only once; it is lost if the page is drawn again just then.
         # The argument `value` is sent every time, and must stay the same as at first.
         first = st.session_state.setdefault(f"{key}_born", point)
+        # When one rerun interrupts another, Streamlit may ask for the text of a point of an earlier grid.
+        texts = point_texts(points)
         st.select_slider(
             control.title,
             options=points,
             value=first if first in points else point,
             key=key,
-            format_func=_point_text(points),
+            format_func=lambda point: texts.get(point) or short(point, 17),
             help=control.help,
             on_change=_copy,
             args=(key, self.key(name)),
@@ -343,9 +346,8 @@ class Panel:
         points, point = self._points(control, name, points, value)
 
         def move() -> None:
-            match (st.session_state.get(key) or {}).get(
-                "move"
-            ):  # the browser's message is not trusted to have any form
+            message = (st.session_state.get(key) or {}).get("move")  # of the browser, so it may have any form
+            match message:
                 case {"index": int(index), "turn": int(turn)} if 0 <= index < len(points):
                     st.session_state[self.key(name)] = float(points[index])
                     st.session_state[turn_key] = turn
@@ -353,6 +355,7 @@ class Panel:
         def press() -> None:
             st.session_state[self.key("pressed")] = name, points  # the page then sends the plan at these stops
 
+        # `turn` is the browser's number of its last move, sent back so that it can tell an old value from a new one.
         components.slider(
             key,
             control.title,
@@ -384,7 +387,7 @@ class Panel:
         bar : true to draw them side by side over the whole width; then none may be chosen, which returns "".
         above : true to draw them side by side above their subject, without the label of the choice.
         """
-        text, values = {"": "", **options}.__getitem__, list(options)
+        text, values = {"": "", **options}.__getitem__, list(options)  # "": none is chosen, in a bar
         shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
 
         def draw(bind: Bind) -> str:
@@ -446,18 +449,18 @@ class Panel:
 
         outside : keys of the controls that belong to no section.
         """
-        drawn, stored_key = set(map(self.key, self.titles)), self.key("kept")
+        drawn_keys, stored_key = set(map(self.key, self.titles)), self.key("kept")
         if stored_key not in st.session_state:  # at first, all sections have the values of the visitor's address
             keys = [key for key in st.query_params if key.startswith(f"{self.page}_") and key not in outside]
             st.session_state[stored_key] = {key: st.query_params.get_all(key) for key in keys}
         stored: dict[str, str | list[str]] = st.session_state[stored_key]
-        for key in drawn.difference(outside):  # the open section
+        for key in drawn_keys.difference(outside):  # the open section
             stored.pop(key, None)
             if key in self.query:
                 stored[key] = self.query[key]
-        for key in stored.keys() - drawn:  # the closed sections
+        for key in stored.keys() - drawn_keys:  # the closed sections
             self.query[key] = stored[key]
-            with suppress(StreamlitAPIException):  # just closed: Streamlit still binds its control, and keeps the value
+            with suppress(StreamlitAPIException):  # just closed: Streamlit still has the control, and keeps its value
                 st.query_params[key] = stored[key]
 
     def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
@@ -466,9 +469,9 @@ class Panel:
         At first it is `first`, or else the first of the options; so it is if the chosen option no longer exists.
         """
         titles = {option: option for option in options}
-        usual = first or next(iter(titles))
-        selected = self.choice(name, label, titles, usual, help)
-        return selected if selected in titles else usual
+        default = first or next(iter(titles))
+        selected = self.choice(name, label, titles, default, help)
+        return selected if selected in titles else default
 
     def switch(self, name: str, label: str, default: bool, help: str) -> bool:
         """Draw a switch, whose label says what "on" means; return true if it is on."""
@@ -541,8 +544,9 @@ class Panel:
     ) -> T:
         """Draw a control that the address restores; return its value, and note it in `query` if it is not the default.
 
-        draw : draws the control and returns its value, given whether it is bound to the address. text : returns the
-        form of a value in the address. may_be_empty : true if the control can have no value.
+        draw : draws the control and returns its value, given whether it is bound to the address; a control that an
+        empty value there does not harm is bound in any case. text : returns the form of a value in the address.
+        may_be_empty : true if the control can have no value.
         """
         value = draw(self._begin(name, title, default, text, may_be_empty))
         self._end(name)
@@ -556,7 +560,8 @@ class Panel:
         """Prepare the drawing of a control, and return whether it is bound to the address.
 
         A control that is never empty is not bound while the address has an empty value for it: Streamlit would draw
-        some controls without any value then. The title is noted for messages. The arguments are those of `_bound`.
+        some controls without any value then. The title is noted for messages, and for `_end` the value in the address.
+        The arguments are those of `_bound`.
         """
         self.titles[name] = title
         key = self.key(name)
@@ -566,9 +571,11 @@ class Panel:
                 st.query_params[key] = text(st.session_state[key])
         self._written.discard(key)
         if key not in st.session_state and key in st.query_params:
-            given, usual = st.query_params.get_all(key), text(default)
-            # A control of one value takes the last of several in the address.
-            self._given[key] = (given, usual) if isinstance(usual, list) else (given[-1:], [usual])
+            given, default_text = st.query_params.get_all(key), text(default)
+            if isinstance(default_text, list):  # a control of several values
+                self._given[key] = given, default_text
+            else:  # of one value, which is the last of several in the address
+                self._given[key] = given[-1:], [default_text]
             if not may_be_empty and not given[-1]:
                 del st.query_params[key]
                 return None
@@ -581,15 +588,18 @@ class Panel:
         """
         key = self.key(name)
         if key in self._given:
-            given, usual = self._given[key]
-            remaining = st.query_params.get_all(key) if key in st.query_params else usual
-            if not _same(given, remaining):
+            given, default = self._given[key]
+            remaining = st.query_params.get_all(key) if key in st.query_params else default
+            # In any order; sorted as texts, as a number has no order among words.
+            if sorted(map(_comparable, given), key=str) != sorted(map(_comparable, remaining), key=str):
                 self.unread.append(self.titles[name])
 
 
 @dataclass
 class Part(ABC):
     """All of a page except its sidebar. When one of its own controls changes, only this part is drawn again.
+
+    A subclass draws it in `draw`, with `draw_leads` for the leading controls.
 
     aside : the panel with the controls of the sidebar. panel : a copy that also has the controls of this part.
     led : the values of the leading controls when the sidebar was drawn.
@@ -713,15 +723,6 @@ def point_texts(points: tuple[float, ...]) -> Mapping[float, str]:
     return {point: text for text, point in point_by_text.items()}
 
 
-def _point_text(points: tuple[float, ...]) -> Callable[[float], str]:
-    """Return a function from a point of a slider to its text.
-
-    It also has a text for a point of an earlier grid, which Streamlit may ask for when one rerun interrupts another.
-    """
-    texts = point_texts(points)
-    return lambda point: texts.get(point) or short(point, 17)
-
-
 def nearest(points: Sequence[float], value: float) -> float:
     """Return the point closest to a value; if all points are positive, the one with the smallest ratio.
 
@@ -781,17 +782,8 @@ def _read_numbers(text: str) -> tuple[float, ...] | None:
         return None
 
 
-def _same(given: Sequence[str], remaining: Sequence[str]) -> bool:
-    """Return true if two lists of texts in an address have equal values, in any order.
-
-    Numbers may be written differently, and letters in upper or lower case.
-    """
-    # Sorted as texts, as a number has no order among words.
-    return sorted(map(_comparable, given), key=str) == sorted(map(_comparable, remaining), key=str)
-
-
 def _comparable(text: str) -> float | str:
-    """Return a number for a text that is one, else the text in lower case."""
+    """Return a number for a text that is one, else the text in lower case: the same for different spellings."""
     try:
         return float(text)
     except ValueError:

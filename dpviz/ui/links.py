@@ -55,18 +55,20 @@ def back_to_lesson() -> None:
     """Draw a link back to the lesson, on a page that a lesson has opened."""
     slug = st.session_state.get(LESSON)
     if slug:
-        address = {"lesson": slug, "step": "4"}
+        address = {"lesson": slug, "step": "4"}  # the last step, which explains what this page has shown
         st.page_link("pages/learn.py", label="Back to the lesson", icon=":material/arrow_back:", query_params=address)
 
 
-def show(panel: Panel, preset: Named | None = None, read: Collection[str] = ()) -> None:
+def show(panel: Panel, preset: Named | None = None, facts_read: Collection[str] = ()) -> None:
     """Draw the menu with the links that restore the controls, to copy; call it when all controls have been drawn.
 
-    preset : the preset whose settings the page has, None if it has those of none. read : names of the facts that the
-    settings hold and that were read from the data.
+    preset : the preset whose settings the page has, None if it has those of none. facts_read : names of the facts in
+    the settings that were read from the data.
     """
     with st.popover("Copy link", icon=":material/link:", key=panel.key("link"), type="tertiary"):
-        contents = f"**Not private**: read from the data was {'; '.join(read)}." if read else "It holds no data."
+        contents = (
+            f"**Not private**: read from the data was {'; '.join(facts_read)}." if facts_read else "It holds no data."
+        )
         st.markdown(f"This link restores every control of this page. It holds settings only. {contents}")
         selected = st.segmented_control(
             "Open it", list(USES), default=AS_IT_IS, required=True, key=panel.key("link_use"), help=USE_HELP
@@ -93,7 +95,7 @@ def short(query: Query, preset: Named | None) -> str:
     Several pins become one text. The settings may be packed, or replaced by the name of `preset`, if that is not None.
     """
     pins = query.get(PIN, ())
-    if len(pins) > 1 and not isinstance(pins, str):
+    if len(pins) > 1 and not isinstance(pins, str):  # a parameter with several values
         without_pins = {name: value for name, value in query.items() if name != PIN}
         query = without_pins | {PINS: together(pins)}
     others = {name: value for name, value in query.items() if name in _OTHERS}

@@ -53,7 +53,7 @@ def show_table(
     index : true to draw the index. style : formats the cells.
     """
     all_configs = {name: st.column_config.Column(help=text) for name, text in help.items()} | dict(column_config)
-    safe_configs = {_safe(name): config for name, config in all_configs.items()}
+    safe_configs = {_safe(name): config for name, config in all_configs.items()}  # `neutral` changes the names, too
     options: Any = {} if placeholder is None else {"placeholder": placeholder}
     frame = style(neutral(pd.DataFrame(table), _safe))
     st.dataframe(frame, hide_index=not index, column_config=safe_configs, alt=alt, **options)

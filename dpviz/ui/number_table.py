@@ -38,7 +38,7 @@ def table(
     the numbers that the control then has, which may differ from the typed ones. Set from code, the control is drawn
     with them, although the browser may still report its older value.
     """
-    state_key = f"{part}_state"
+    state_key = f"{part}_state"  # of the numbers that the inputs show, and the number of times they were replaced
     last_numbers, edition = st.session_state.get(state_key, (numbers, 0))
     if last_numbers != numbers:
         edition += 1  # new keys, and so new inputs
@@ -57,7 +57,7 @@ def table(
         right.number_input(
             f"{heading}: {name}",
             *limits,
-            value=st.session_state.setdefault(f"{key}_born", number),
+            value=st.session_state.setdefault(f"{key}_born", number),  # must stay the same as at first
             step=0.01,
             key=key,
             label_visibility="collapsed",
@@ -78,24 +78,24 @@ def split(panel: Panel, control: Control, share: float, names: Sequence[str]) ->
 
     control : the control of the share of the first part, in [0, 1]. share : its value. names : names of both parts.
     """
+    assert control.low is not None and control.high is not None
+    low, high = control.low, control.high
 
     def take(numbers: Numbers, row: int) -> Numbers:
-        assert control.low is not None and control.high is not None
         first = numbers[0] / 100 if row == 0 else 1 - numbers[1] / 100  # in the second row, the other share was typed
-        first = round(min(control.high, max(control.low, first)), 4)
+        first = round(min(high, max(low, first)), 4)
         panel.write({control.name: first})
         return percent(first)
 
-    assert control.low is not None and control.high is not None
-    # Limits of both rows: of the share, and of its complement.
-    low, high = min(control.low, 1 - control.high), max(control.high, 1 - control.low)
+    # Both rows have the same limits, wide enough for the share and for its complement.
+    limits = 100 * min(low, 1 - high), 100 * max(high, 1 - low)
     table(
         panel.key(f"{control.name}_table"),
         percent(share),
         names,
         take,
         heading=SHARE,
-        limits=(round(100 * low, 2), round(100 * high, 2)),
+        limits=(round(limits[0], 2), round(limits[1], 2)),
         help="The other one gets the rest.",
     )
 

@@ -31,7 +31,7 @@ def watch(theme: str, page: str) -> None:
     _watcher()(
         key=KEY,
         data={"narrow": narrow(), "narrowest": NARROWEST, "theme": theme, "page": page},
-        on_narrow_change=lambda: None,
+        on_narrow_change=lambda: None,  # callbacks declare the values that the script reports
         on_theme_change=lambda: None,
         height=1,
     )

@@ -95,17 +95,21 @@ def apply() -> None:
 
 
 def _apply() -> None:
-    """Replace Streamlit's functions by those of this module."""
+    """Replace Streamlit's functions by those of this module. The numbers are those of the list at its top."""
+    # 1, 2, 3 and 4.
     sessions = import_module("streamlit.runtime.app_session").AppSession
     states = import_module("streamlit.runtime.state.session_state").SessionState
     _original.update(request=sessions.request_rerun, set_widgets=states.set_widgets_from_proto)
     sessions.request_rerun = wraps(sessions.request_rerun)(_request)
     states.set_widgets_from_proto = wraps(states.set_widgets_from_proto)(_set_widgets)
+    # 5.
     network: Any = import_module("streamlit.net_util")
     network.get_external_ip = wraps(network.get_external_ip)(lambda: None)
     network.get_internal_ip = wraps(network.get_internal_ip)(lambda: None)
+    # 6.
     safe = import_module("streamlit.runtime.state.safe_session_state").SafeSessionState
     safe.filtered_state = property(partial(_Values, every=safe.filtered_state.fget))
+    # 7.
     params = import_module("streamlit.runtime.state.query_params").QueryParams
     _original["send"] = params._send_query_param_msg
     params._send_query_param_msg = _send_settings
@@ -163,9 +167,9 @@ def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
     """
     current, now = session._client_state.page_script_hash, time.monotonic()
     if request.fragment_id:
-        leaving, since = _last_page.get(session, ("", -math.inf))
+        last_left, since = _last_page.get(session, ("", -math.inf))
         # The page of the last whole request may not have begun: the session's current page is then the one being left.
-        is_leaving_current = leaving == current and now - since < DRAWS
+        is_leaving_current = last_left == current and now - since < DRAWS
         return request.page_script_hash != current or is_leaving_current
     if request.page_script_hash != current:
         _last_page[session] = current, now
@@ -189,12 +193,13 @@ def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
     message : the browser's values of all controls, which Streamlit has taken already.
     """
     last: dict[str, _Said] = state._old_state.setdefault(_SAID, {})
-    keys = state._key_id_mapper.id_key_mapping
-    new_widgets, new_values = state._new_widget_state, state._new_session_state
+    keys = state._key_id_mapper.id_key_mapping  # our keys of controls by Streamlit's names
+    # The server's values before this message, those that Streamlit has taken from it, and those that code sets.
+    server_values, new_widgets, new_values = state._old_state, state._new_widget_state, state._new_session_state
+    # The controls whose values differ from the server's, and those of them whose value may be an old one.
     changed = [control for control in message.widgets if state._widget_changed(control.id)]
-    # `changed` differ from the server's values. `behind` are those of them whose value may be an old one.
     behind = [control for control in changed if control.id in last and last[control.id].may_be_older(state, control)]
-    seconds_since_drawn = time.monotonic() - state._old_state.get(_DRAWN, math.inf)
+    seconds_since_drawn = time.monotonic() - server_values.get(_DRAWN, math.inf)  # -inf while the page is being drawn
     if len(behind) == len(changed) or seconds_since_drawn > DRAWS:
         # Nothing else has changed, so the visitor has gone back to a value that the server had replaced; or the browser
         # has had the time to draw.
@@ -204,15 +209,15 @@ def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
     is_new = {control.id for control in message.widgets if control.id in last and last[control.id].control != control}
     up_to_date = {keys.get(name) for name in is_new.difference(control.id for control in changed)}
     behind = [control for control in behind if f"{keys.get(control.id)}_slider" not in up_to_date]
-    state._old_state[_DRAWN] = math.inf
+    server_values[_DRAWN] = math.inf  # the page is drawn from now on
     current = {control.id: _Said(control) for control in message.widgets}
     for control in behind:
-        current[control.id].set_since = [*last[control.id].set_since, state._old_state.get(control.id)]
+        current[control.id].set_since = [*last[control.id].set_since, server_values.get(control.id)]
         key = keys.get(control.id)
         is_settable = _kind(control) in _SETTABLE or control.id in state._query_param_bound_widget_ids
-        if key is not None and is_settable and control.id in state._old_state:
+        if key is not None and is_settable and control.id in server_values:
             del new_widgets[control.id]
-            new_values[key] = state._old_state[control.id]
+            new_values[key] = server_values[control.id]  # set by code, it is sent to the browser again
     last.update(current)
 
 
@@ -266,7 +271,7 @@ def _silent(change: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(change)
     def wrapper(params: Any, *args: Any) -> None:
-        def note() -> None:
+        def note() -> None:  # all that the replaced function does, except sending
             context = script_context()
             if context is not None:
                 context.query_string = urlencode(params._query_params, doseq=True)
@@ -353,7 +358,7 @@ def _page_of(session: "AppSession", request: "ClientState") -> str:
 
 
 def _serve_waiting(session: "AppSession", polls: int) -> None:
-    """Serve the first waiting request of a session, or check again later, at most `polls` times.
+    """Serve the first waiting request of a session, or check again later, at most `polls` times; then serve it anyway.
 
     The others then wait until that one has been served.
     """
@@ -375,17 +380,10 @@ def _is_busy(session: "AppSession") -> bool:
     The script has ended and its last messages are not sent yet, or it is about to run as a whole for a change that it
     has not read yet.
     """
-    runner = session._scriptrunner
-    if runner is None:
+    if session._scriptrunner is None:
         return False
-    has_ended = runner._requests._state.name == "STOP"
-    return has_ended or (_has_unread_change(session) and not runner._requests._rerun_data.fragment_id_queue)
-
-
-def _has_unread_change(session: "AppSession") -> bool:
-    """Return true if the session's script has not read the visitor's last change of a control yet."""
-    runner = session._scriptrunner
-    if runner is None or runner._requests._state.name != "RERUN":
-        return False
-    message = runner._requests._rerun_data.widget_states
-    return message is not None and bool(message.widgets)
+    requests = session._scriptrunner._requests
+    has_ended = requests._state.name == "STOP"
+    unread = requests._rerun_data.widget_states if requests._state.name == "RERUN" else None
+    has_unread_change = unread is not None and bool(unread.widgets)
+    return has_ended or (has_unread_change and not requests._rerun_data.fragment_id_queue)

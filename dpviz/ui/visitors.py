@@ -115,10 +115,10 @@ class Visitor:
         connection : the one that has ended. since : time of the first check without a connection, None if there is one;
         by the clock of Streamlit's event loop, in which this runs.
         """
-        if self._connection is not connection:
+        if self._connection is not connection:  # a page has been drawn over a new one
             return
         server, loop = runtime.get_instance(), asyncio.get_running_loop()
-        if server.is_active_session(self.session):
+        if server.is_active_session(self.session):  # connected again, though no page has been drawn yet
             since = None
         elif since is None:
             since = loop.time()
@@ -166,7 +166,7 @@ class _Connection:
 
 def _on_end(connection: _Connection) -> None:
     """Begin the checks of a visitor whose connection has ended."""
-    with suppress(RuntimeError):  # no event loop: the cache was cleared by hand
+    with suppress(RuntimeError):  # no event loop here: the connection goes on, and the cache was cleared by hand
         connection.visitor.look(connection)
 
 
@@ -193,24 +193,28 @@ def remember() -> None:
     The script keeps them when the tab is loaded again. Call this once per page, before the page.
     """
     visitor = here()
-    _hear(visitor)
-    files = [str(key) for key in st.session_state if str(key).endswith("_upload")]
+    _read_report(visitor)
+    files = [str(key) for key in st.session_state if str(key).endswith("_upload")]  # which are lost with the session
     data = {
         "visitor": visitor.name,
         "server": _SERVER,
         "has": [*visitor.runs, *visitor.notes, *files],
         "heard": visitor.old_name,
     }
+    # The empty callbacks declare the values that the script reports.
     nothing = lambda: None  # noqa: E731
     _component()(key=TAB, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
 
 
-def _hear(visitor: Visitor) -> None:
-    """Take back the runs and notes of the tab's old visitor, if the tab reports one, and note which runs are lost."""
-    message = (st.session_state.get(TAB) or {}).get("before")
-    if not isinstance(message, Mapping):
+def _read_report(visitor: Visitor) -> None:
+    """Take back the runs and notes of the tab's old visitor, if the tab reports one, and note which runs are lost.
+
+    The report has what `remember` sent last before the tab was loaded again; a browser may send it in any form.
+    """
+    report = (st.session_state.get(TAB) or {}).get("before")
+    if not isinstance(report, Mapping):
         return
-    name, server, old_keys = message.get("visitor"), message.get("server"), message.get("has")
+    name, server, old_keys = report.get("visitor"), report.get("server"), report.get("has")
     if not isinstance(name, str) or name == visitor.old_name or not isinstance(old_keys, Sequence):
         return
     visitor.old_name = name

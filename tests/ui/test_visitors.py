@@ -208,7 +208,7 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
         said = {"visitor": before.name, "server": visitors._SERVER, "has": ["public_job"]}
         with monkeypatch.context() as patch:
             patch.setattr(st, "session_state", {visitors.TAB: {"before": said}})
-            visitors._hear(after)  # still there: a tab that was duplicated
+            visitors._read_report(after)  # still there: a tab that was duplicated
         assert after.runs.keys() == {"toy_job"} and before.runs.keys() > {"public_job"} and not after.lost
         server.runtime.disconnect_session(session)
         after.take_back("somebody else")
@@ -288,9 +288,9 @@ def test_a_tab_is_told_what_it_has_lost_whatever_it_says(said: Any, monkeypatch:
     monkeypatch.setattr(st, "session_state", {visitors.TAB: {"before": said}})
     visitor = Visitor("session")
     visitor.runs["kept_job"] = Run()
-    visitors._hear(visitor)
+    visitors._read_report(visitor)
     gone = ("toy_job", "toy_upload") if said is GONE else ()
     assert visitor.lost == dict.fromkeys(gone, visitors.RESTARTED)
     visitor.keep("toy_job", Run())  # it runs again: nothing is to be said of it
-    visitors._hear(visitor)
+    visitors._read_report(visitor)
     assert visitor.lost.keys() == set(gone) - {"toy_job"}

@@ -58,16 +58,16 @@ def show() -> None:
     """Draw the page that compares pinned runs."""
     panel = Panel(PREFIX)
     pages = {entry: entry.page() for entry in families.FAMILIES}
-    known_settings = {page.prefix: page.knows for page in pages.values()}
+    takers = {page.prefix: page.knows for page in pages.values()}  # a pin goes to the page that can express it
     if panel.key("arrived") not in st.session_state:
         st.session_state[panel.key("arrived")] = True
-        pins.take(pins.linked(MOST), known_settings, PREFIX)
+        pins.take(pins.linked(MOST), takers, PREFIX)  # those of the address
     st.title("Compare", anchor=False)
     st.markdown(texts.QUESTION)
     with st.container(key=panel.key("tools"), horizontal=True):
         glossary.words(panel.key("words"))
     pinned_runs = _pinned_runs(pages)
-    pins.address(panel, [run.pinned for run in pinned_runs[:MOST]])
+    pins.address(panel, [run.pinned for run in pinned_runs[:MOST]])  # as many as can be compared
     pins.refusals(PREFIX)
     if pinned_runs:
         selected = _select(panel, pinned_runs)
@@ -85,7 +85,7 @@ def show() -> None:
         else:
             for entry in families.FAMILIES:
                 st.page_link(entry.address, label=entry.title, icon=entry.icon)
-        pins.files(PREFIX, [run.pinned for run in pinned_runs], known_settings)
+        pins.files(PREFIX, [run.pinned for run in pinned_runs], takers)
 
 
 def _pinned_runs(pages: Mapping[Entry, FamilyPage]) -> list[_PinnedRun]:
@@ -114,14 +114,15 @@ def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
 def _distinct(names: Sequence[str]) -> list[str]:
     """Return the names, with a number after those that occur more than once, so that all differ.
 
-    They also differ as titles of the columns of a table, next to the column SETTING.
+    They also differ as titles of the columns of a table, next to the column SETTING; `as_text` returns such a title,
+    which is another text for a name that a spreadsheet would run as a formula.
     """
-    titles, distinct = Counter(map(as_text, (SETTING, *names))), list(names)
+    counts, distinct = Counter(map(as_text, (SETTING, *names))), list(names)  # of each title
     for index, name in enumerate(names):
-        if titles[as_text(name)] > 1:
+        if counts[as_text(name)] > 1:
             numbered = (f"{name} {number}" for number in count(index + 1))
-            distinct[index] = next(candidate for candidate in numbered if as_text(candidate) not in titles)
-            titles[as_text(distinct[index])] = 1  # used from now on
+            distinct[index] = next(candidate for candidate in numbered if as_text(candidate) not in counts)
+            counts[as_text(distinct[index])] = 1  # used from now on
     return distinct
 
 
@@ -149,19 +150,15 @@ def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
     under_way: list[Run] = []
     for pinned_run in pinned_runs:
         pinned, entry, page = pinned_run.pinned, pinned_run.entry, pinned_run.page
-        row = pins.row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {plain(_about(pinned_run))}.")
+        experiment = pinned.pin.experiment
+        private_count = sum(not arm.reference for arm in experiment.arms)
+        about = f"{private_count} method{'s' if private_count != 1 else ''} at {experiment.guarantee}"
+        row = pins.row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {plain(about)}.")
         if row.button(f"Open {plain(pinned_run.name)}", key=f"compare_open_{pinned.key}", type="tertiary"):
             _open(pinned_run)
         if pinned.summary is None:
             under_way += pins.computed(Panel(page.prefix), entry.title, pinned, page.picture, page.ready)
     until_ended("compare_look", under_way)
-
-
-def _about(pinned_run: _PinnedRun) -> str:
-    """Return the number of private methods of a run and its guarantee, as text."""
-    experiment = pinned_run.pinned.pin.experiment
-    methods = sum(not arm.reference for arm in experiment.arms)
-    return f"{methods} method{'s' if methods != 1 else ''} at {experiment.guarantee}"
 
 
 def _open(pinned_run: _PinnedRun) -> None:
@@ -222,9 +219,9 @@ def _show_best(sides: Sequence[Side], metric: str) -> None:
     if ranking is None:
         return
     (best_side, method, best), *others = ranking.ends
-    are_different = any(side.experiment.problem != best_side.experiment.problem for side in sides)
-    of = ", of different problems" if are_different else ""
-    label = f"{'Highest' if ranking.higher else 'Lowest'} in the end{of}"
+    has_other_problem = any(side.experiment.problem != best_side.experiment.problem for side in sides)
+    problems = ", of different problems" if has_other_problem else ""
+    label = f"{'Highest' if ranking.higher else 'Lowest'} in the end{problems}"
     st.metric(label, short(best), help=texts.BEST_HELP, width="content")
     listed = "; ".join(f"{_with_guarantee(side)} {short(end)}" for side, _, end in others)
     rest = f" Then {listed}." if listed else ""
@@ -246,7 +243,7 @@ def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | N
     options |= {"at_delta": f"ε at δ = {short(delta)}"}
     default, *_ = options
     selected = panel.choice("currency", "Privacy is counted in", options, default, texts.CURRENCY_HELP)
-    return next((currency for currency in common if currency == selected), None)
+    return next((currency for currency in common if currency == selected), None)  # None for "at_delta"
 
 
 def _show_chart(
@@ -267,16 +264,17 @@ def _show_chart(
     """
     curves = comparison.curves(sides, metric, axis, all_methods, currency, delta)
     along, converted = comparison.axes(sides)[axis], ""
-    if axis == PRIVACY:
+    if axis == PRIVACY:  # with its currency, and a sentence on what is counted in it
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short(delta)}'}"
         converted = f" {texts.CONVERTED[currency or 'at_delta']}"
     missing = "; ".join(map(plain, _missing(sides, metric, all_methods, curves)))
     left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
     statuses = {curve.status for curve in curves}
-    rests_on = plain(_rests_on(sides))
+    conditions = {side.name: side.experiment.condition for side in sides if side.experiment.condition}
+    rests_on = "; ".join(f"{name}{condition}" for name, condition in conditions.items())  # "Pin 1 if nobody learns …"
     status = worst(side.experiment.privacy for side in sides)
-    privacy = f"{explain.only_if(status)}: {rests_on}." if rests_on else "Private, each run at its own budget."
+    privacy = f"{explain.only_if(status)}: {plain(rests_on)}." if rests_on else "Private, each run at its own budget."
     if statuses == {"not private"}:
         public = all(side.experiment.problem.public for side in sides)
         reads = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
@@ -295,12 +293,6 @@ def _show_chart(
         _show_best(sides, metric)
         charts.beside_heading(chart, key)
     charts.picture(chart, key)
-
-
-def _rests_on(sides: Sequence[Side]) -> str:
-    """Return a text with the conditions on which the guarantees of these runs rest, run by run; "" without any."""
-    conditions = [(side.name, side.experiment.condition) for side in sides]
-    return "; ".join(f"{name}{condition}" for name, condition in conditions if condition)  # "Pin 1 if nobody learns …"
 
 
 def _missing(sides: Sequence[Side], metric: str, all_methods: bool, curves: Sequence[Curve]) -> list[str]:
@@ -325,6 +317,7 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
     if status != "private":
         explain.privacy_badge(status)
     readings = {side.name: _readings(side.experiment.to_json(), delta, side) for side in sides}
+    # None for a method without privacy, which has no reading.
     epsilons = [readings[run].get(method) for run, method in zip(numbers["run"], numbers["method"], strict=True)]
     has_guess = numbers["guess"].notna().any()
     columns = {
@@ -334,7 +327,7 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
         "Median": numbers["median"],
         **({"Constant guess": numbers["guess"]} if has_guess else {}),
         f"Median, {100 * CONFIDENCE:.0f} %": [_range(*interval) for interval in numbers["interval"]],
-        "10-90 %": [_range(*ends) for ends in zip(numbers["low"], numbers["high"], strict=True)],
+        "10-90 %": [_range(*band) for band in zip(numbers["low"], numbers["high"], strict=True)],
         "Share of the start": numbers["share"],
         "Steps": numbers["steps"],
         "Repeats": numbers["repeats"],

@@ -58,7 +58,8 @@ def part(name: str, html: str, **options: Any) -> Any:
 def _served(name: str, html: str) -> tuple[Any, str]:
     """Declare a part of pages whose script, `name`.js in the folder `_SERVED`, a tab fetches once.
 
-    Return the part, and the address of its script, which changes with the script.
+    Return the part, which imports its script from an address in its data, and that address, which changes with the
+    script.
     """
     declare_component(_SERVED, path=Path(__file__).parent / _SERVED)  # never drawn: it has Streamlit serve the folder
     version = hashlib.sha256(source(f"{_SERVED}/{name}.js").encode()).hexdigest()[:8]
@@ -71,6 +72,7 @@ def _plot(
 ) -> None:
     """Draw the part for figures. height : in pixels. data, callbacks : of the part, beyond those of all figures."""
     component, module = _served("plot", '<div class="dpviz-plot" role="figure"></div>')
+    # `dark` is the colour of the mark "not private" on dark pages; figures are built with that of light ones.
     fixed = {"height": height, "module": module, "library": _LIBRARY, "dark": NOT_PRIVATE["dark"]}
     component(key=key, data={**data, **fixed}, height=height, **callbacks)
 
@@ -80,7 +82,7 @@ def drawing(figure: dict[str, Any], handles: Mapping[str, Any]) -> dict[str, Any
 
     figure : as plain values. handles : those of its `Chart`.
     """
-    result = printed(figure) | ({"handles": handles} if handles else {})
+    result = printed(figure) | ({"handles": handles} if handles else {})  # `printed` returns a copy
     result["layout"].pop("template", None)  # plotly's own style, 7 kB; the browser uses the page's instead
     return {"figure": to_json_plotly(result), "height": int(result["layout"]["height"])}
 
@@ -120,6 +122,7 @@ def plot(
     leads : the values of the leading controls; when one of them has moved, the old lines stay, pale, and the vertical
     axis has room for both. handles : of its lines, None if it has none.
     """
+    # A pale figure is of earlier settings than `leads` are.
     data: dict[str, Any] = {} if leads is None or pale else {"leads": leads.values, "settings": leads.settings}
     callbacks = {}
     if handles is not None:

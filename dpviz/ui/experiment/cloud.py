@@ -29,17 +29,18 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment.run import Run
 
-PANELS = 3  # methods in the picture, each in a panel of its own
+PANELS = 3  # largest number of methods in the picture, each in a panel of its own
 
 
 class Page(Protocol):
-    """The part of a family's page that knows the plane in which the runs move."""
+    """The part of a family's page that knows the plane in which the runs move. `FamilyPage` has the details."""
 
     def ground(self, run: Run, x: Ruler, y: Ruler, /) -> Background | None:
-        """See `FamilyPage.ground`."""
+        """Return the objective to draw behind the dots, on axes x and y or its own; None if it cannot be drawn."""
 
     def region(self, run: Run, arm: Arm, /) -> tuple[np.ndarray, np.ndarray] | None:
-        """See `FamilyPage.region`."""
+        """Return centres and half axes, (T+1, 2) each, of ellipses in which theory expects an arm's repeats after each
+        step; None without such a theory."""
 
 
 def show(panel: Panel, run: Run, trace: Trace, currency: Currency, page: Page) -> bool:
@@ -55,17 +56,17 @@ def show(panel: Panel, run: Run, trace: Trace, currency: Currency, page: Page) -
     moving = [label for label, arm_trace in trace.lanes.items() if arm_trace.private and len(arm_trace.cloud) > 1]
     if plane is None or not moving:
         return False
+    # All that a film depends on, besides its run: the colour of the mark "not private", and the scale of type.
     appearance = style.NOT_PRIVATE[theme()], presenting.scale()
     if appearance not in run.films:
         metrics = list(results.metrics(trace).values())
         metric = metrics[0] if metrics else None
         methods = _select_methods(trace, moving, metric)
         animation = _Film(run, trace, metric, currency, page).animation(plane, methods)
-        sentences = [
-            *_describe(run, animation),
-            *[texts.CLOUD_LEFT_OUT] * (len(methods) < len(moving)),
-            _privacy(run, trace, animation, metric),
-        ]
+        sentences = _describe(run, animation)
+        if len(methods) < len(moving):
+            sentences.append(texts.CLOUD_LEFT_OUT)
+        sentences.append(_privacy(run, trace, animation, metric))
         run.films[appearance] = clouds.packed(animation, *appearance), " ".join(sentences)
     film, caption = run.films[appearance]
     cloud.draw(panel.key("hero_cloud"), film)
@@ -85,7 +86,8 @@ def _select_methods(trace: Trace, labels: Sequence[str], metric: Metric | None) 
 class _Film:
     """The maker of a run's animation.
 
-    metric, currency : the quantities that the caption of each panel states at each step; no metric if None.
+    metric, currency : the quantities that the caption of each panel states at each step; no metric if None. In the
+    methods, `steps` (k,) are those of the film.
     """
 
     run: Run
@@ -96,26 +98,26 @@ class _Film:
 
     def animation(self, plane: Plane, labels: Sequence[str]) -> Animation:
         """Return the animation of the repeats of the methods `labels` in a plane, all on the same axes."""
-        steps = clouds.timeline(self.trace.cloud(label)[0] for label in labels)
+        steps = clouds.timeline(self.trace.cloud(label)[0] for label in labels)  # some of those that methods recorded
         walks = [self.walk(label, steps) for label in labels]
         x, y = clouds.frame(plane.titles, [walk.places for walk in walks], plane.corners)
-        ground = self.page.ground(self.run, x, y)
-        if ground is not None:
-            x, y = clouds.on_ground(plane.titles, ground)
+        background = self.page.ground(self.run, x, y)
+        if background is not None:
+            x, y = clouds.on_ground(plane.titles, background)  # it may show another part of the plane
         metric = "" if self.metric is None else _lower(self.metric)
-        return Animation(steps, walks, x, y, metric, ground, plane.corners)
+        return Animation(steps, walks, x, y, metric, background, plane.corners)
 
     def walk(self, label: str, steps: np.ndarray) -> Trajectories:
         """Return the positions of a method's repeats at `steps`, those without privacy, and the method's captions."""
         run, trace = self.run, self.trace
         (arm,) = (arm for arm in run.experiment.arms if arm.label == label)
-        twin = _label_without_privacy(trace, run.experiment.arms, arm)
-        twin_points = None
-        if twin:
-            twin_points = clouds.held(*trace.cloud(twin), steps)
-            first_repeat = twin_points[:, :1]
-            if (twin_points == first_repeat).all():  # as without noise and batches: one dot is enough
-                twin_points = first_repeat
+        reference = _label_without_privacy(trace, run.experiment.arms, arm)
+        reference_points = None
+        if reference:
+            reference_points = clouds.held(*trace.cloud(reference), steps)  # (k, R, 2), of R repeats
+            first_repeat = reference_points[:, :1]
+            if (reference_points == first_repeat).all():  # as without noise and batches: one dot is enough
+                reference_points = first_repeat
         region = self.page.region(run, arm)
         if region is not None:
             centres, half_axes = region
@@ -123,10 +125,10 @@ class _Film:
         return Trajectories(
             label,
             style.arm_styles(run.experiment.arms)[label].color,
-            clouds.held(*trace.cloud(label), steps),
-            trace.lanes[label].iterations[-1],
-            plainly=twin_points,
-            without=twin,
+            places=clouds.held(*trace.cloud(label), steps),
+            last=trace.lanes[label].iterations[-1],
+            plainly=reference_points,
+            without=reference,
             region=region,
             median=self.medians(label, steps),
             spent=self.spent(label, steps),
@@ -139,18 +141,18 @@ class _Film:
         iterations, values = self.trace.series(label, self.metric.name)
         if not len(iterations):
             return []
-        medians = quantiles(values)[:, 1]
+        medians = quantiles(values)[:, 1]  # the columns are the 10 %, 50 % and 90 % quantiles
         return [short(median) for median in clouds.held(iterations, medians, steps)]
 
     def spent(self, label: str, steps: np.ndarray) -> list[str]:
         """Return the privacy that a method has spent at each of `steps`, such as "ε = 0.5 spent"; [] if not finite."""
-        used = spent_curve(self.trace, label, self.run.plans[label], self.currency)
-        if not np.isfinite(used).all():
+        spent_after = spent_curve(self.trace, label, self.run.plans[label], self.currency)  # (T+1,): after steps 0..T
+        if not np.isfinite(spent_after).all():
             return []
         last_step = self.trace.lanes[label].iterations[-1]
         symbol = f"{UNITS[self.currency].symbol}\u00a0="  # no-break spaces: no line ends before the number
         until_last_step = np.minimum(steps, last_step)  # a method that has ended spends no more
-        return [f"{symbol}\u00a0{short_up(value)} spent" for value in used[until_last_step]]
+        return [f"{symbol}\u00a0{short_up(value)} spent" for value in spent_after[until_last_step]]
 
 
 def _at_steps(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -181,13 +183,14 @@ def _lower(metric: Metric) -> str:
 
 def _describe(run: Run, animation: Animation) -> list[str]:
     """Return the sentences of the caption that explain dots, axes, ellipses and shades, as far as these are drawn."""
-    shades = texts.CLOUD_SECTION if run.experiment.problem.facts().d > 2 else texts.CLOUD_GROUND
-    return [
-        texts.CLOUD_MOVES,
-        *[f"{animation.x.title}. {animation.y.title}."] * bool(animation.corners),
-        *[texts.CLOUD_REGION] * any(walk.region is not None for walk in animation.walks),
-        *[shades] * (animation.ground is not None),
-    ]
+    sentences = [texts.CLOUD_MOVES]
+    if animation.corners:  # a polygon is drawn without axes, so their titles are in the caption
+        sentences.append(f"{animation.x.title}. {animation.y.title}.")
+    if any(walk.region is not None for walk in animation.walks):
+        sentences.append(texts.CLOUD_REGION)
+    if animation.ground is not None:  # in more than two dimensions the plane is only a section
+        sentences.append(texts.CLOUD_SECTION if run.experiment.problem.facts().d > 2 else texts.CLOUD_GROUND)
+    return sentences
 
 
 def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None) -> str:
@@ -196,8 +199,11 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     metric : the quantity in the captions of the panels, None if they have none.
     """
     experiment = run.experiment
-    raw = ["the grey rings"] * any(walk.plainly is not None for walk in animation.walks)
-    raw += ["the shades"] * animation.raw
+    raw = []
+    if any(walk.plainly is not None for walk in animation.walks):  # repeats of a method without privacy
+        raw.append("the grey rings")
+    if animation.raw:
+        raw.append("the shades")
     if metric is not None:
         in_panels = trace.only([walk.label for walk in animation.walks])
         if "not private" in in_panels.statuses(metric).values():

@@ -23,7 +23,7 @@ CURRENCIES: dict[str, type[Budget]] = {
     "concentrated": ZeroConcentratedDP,
     "gaussian": GaussianDP,
 }
-# The option, or the text of an empty number, with which each method's label determines the value of a setting.
+# With the option BY_NAME, or in an empty number, whose text is BY_LABEL, each method's label determines the value.
 BY_NAME, BY_LABEL = "method", "by method name"
 USUAL: Mapping[str, float] = MappingProxyType({})  # no first values of a page's own: those that the classes declare
 
@@ -49,7 +49,14 @@ class Catalogue:
         controls: dict[str, Control] = {}
         for method in self.methods.values():
             for control in type(method).controls():
-                controls.setdefault(control.name, self._by_name(control) if control.name in self.by_name else control)
+                controls.setdefault(control.name, control)
+        for name in self.by_name:  # at first, the label of each method determines the value
+            control = controls[name]
+            if control.options:
+                options = {BY_NAME: "By method name", **control.options}
+                controls[name] = replace(control, options=options, default=BY_NAME)
+            else:
+                controls[name] = replace(control, optional=True, default=None)
         return controls
 
     def nested(self) -> dict[str, type[Specification]]:
@@ -61,15 +68,9 @@ class Catalogue:
             if isinstance(field.default, Specification)
         }
 
-    def _by_name(self, control: Control) -> Control:
-        """Return the control of a setting with the choice, at first, to let each method's label determine its value."""
-        if not control.options:
-            return replace(control, optional=True, default=None)
-        return replace(control, options={BY_NAME: "By method name", **control.options}, default=BY_NAME)
-
     def left_to_names(self, settings: Mapping[str, Any]) -> set[str]:
         """Return the names of those `settings` (values by name) whose value is left to each method's label."""
-        return {name for name in self.by_name if settings.get(name) in (BY_NAME, None)}
+        return {name for name in self.by_name if settings.get(name) in (BY_NAME, None)}  # None: an empty number
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,11 @@ def groups_of(package: str) -> tuple[Group, ...]:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Methods and their shared settings, as set on the page."""
+    """Methods and their shared settings, as set on the page.
+
+    references : true to add each update rule without noise. settings : values by name; in place of a specification,
+    the `Settings` from which it is built.
+    """
 
     labels: tuple[str, ...]
     references: bool
@@ -205,7 +210,8 @@ def grouped(
             owners = [label for label in methods if name in type(catalogue.methods[label]).model_fields]
             whose = f" Of {', '.join(owners)}." * (len(owners) < len(methods))
             control = replace(controls[name], help=f"{controls[name].help.strip()}{whose}")
-            panel.lead(column, control, values, empty=BY_LABEL if name in catalogue.by_name else "by theory")
+            empty = BY_LABEL if name in catalogue.by_name else "by theory"  # says what determines a number left empty
+            panel.lead(column, control, values, empty=empty)
         names = [name for name in names if name not in leading]
         if names:
             with st.expander(group.title) if group.title else st.container():
@@ -214,7 +220,7 @@ def grouped(
                 single_values = [name for name in conditional if not controls[name].count]
                 values |= settings(panel, catalogue, single_values, methods)
                 for name in conditional:
-                    if controls[name].count:  # a series, such as a schedule drawn by hand, needs room above the picture
+                    if controls[name].count:  # several numbers, such as a schedule drawn by hand, are set in a chart
                         panel.lead(len(panel.leads), controls[name], values)  # behind all others
     return values
 
@@ -274,7 +280,10 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
     defaults |= {setting: cls() for setting, cls in catalogue.nested().items()}
     shared = {setting: _common(setting, default, private, catalogue) for setting, default in defaults.items()}
     for setting, value in shared.items():
-        values |= fields_of(value, f"{setting}_") if isinstance(value, Specification) else {setting: value}
+        if isinstance(value, Specification):
+            values |= fields_of(value, f"{setting}_")
+        else:
+            values[setting] = value
     for currency, cls in CURRENCIES.items():
         if type(experiment.budget) is cls:
             values["currency"] = currency
@@ -312,14 +321,16 @@ def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float
     """
     declared = {control.name: control for control in Experiment.controls()}
     repeats = declared["replicates"]
-    usual = replace(repeats, default=at_first.get(repeats.name, repeats.default) if public else 1)
-    values: dict[str, Any] = {repeats.name: panel.control(usual, _repeats_name(public))}
+    default = at_first.get(repeats.name, repeats.default) if public else 1
+    control = replace(repeats, default=default)
+    values: dict[str, Any] = {repeats.name: panel.control(control, _repeats_name(public))}
     if not public:
         fixed = panel.switch("fixed_seed", "Fixed seed", False, texts.SECRET_SEED)
         st.caption(texts.SECRET_SEED if fixed else texts.FRESH_SEED)
         if not fixed:
             return values | {"seed": None}
-    return values | {"seed": panel.control(replace(declared["seed"], optional=False), "seed")}
+    required = replace(declared["seed"], optional=False)  # only the switch above makes it None
+    return values | {"seed": panel.control(required, "seed")}
 
 
 def _repeats_name(public: bool) -> str:

@@ -8,7 +8,7 @@ budget.
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import streamlit as st
@@ -35,7 +35,7 @@ from dpviz.ui.experiment.results import Options
 from dpviz.ui.experiment.run import Ready, Run, runner
 
 STEPS, BUDGET, CLOUD, MAP = "Along the steps", "Along the budget", "Cloud", "Map"
-FIRST = "first"  # value of the choice with which a page begins: the map if the family has one, else the steps
+FIRST = "first"  # value of the choice with which a page begins: the family's map if it has one, else the steps
 BUDGETS = 7  # largest number of budgets in a sweep along the budget
 _BOUND = "bound"  # name of the overlay with the theory's upper bound, among a page's options
 
@@ -58,22 +58,22 @@ class Page(Protocol):
         """Return the options for the curves of a run, among them the theory's bounds, from its plans."""
 
 
-def choose(panel: Panel, shown: PlanView | None, uploaded: bool, mapped: bool, more: Sequence[str]) -> str:
+def choose(panel: Panel, view: PlanView | None, uploaded: bool, mapped: bool, more: Sequence[str]) -> str:
     """Draw the choice of the face above a picture; return the title of the chosen face.
 
-    shown : the plan of the page's settings; None while they make no plan, and the choice offers the same faces as
+    view : the plan of the page's settings; None while they make no plan, and the choice offers the same faces as
     before. uploaded : true if the data are a visitor's own file: then only the steps and the further faces are offered,
     since the others need runs at other budgets, which would be releases too, or the position of each run.
     mapped : true if the family has a map. more : titles of the family's further faces.
     """
-    # From the value of the choice to the title of its face.
+    # By the value of the choice, the title of its face. Without a plan, those of the last plan.
     faces: dict[str, str] = st.session_state.get(panel.key("faces"), {FIRST: STEPS})
     if uploaded:
         faces = {FIRST: STEPS} | {title: title for title in more}
-    elif shown is not None:
+    elif view is not None:
         faces = {FIRST: MAP, STEPS: STEPS} if mapped else {FIRST: STEPS}
-        faces |= {BUDGET: BUDGET} | ({CLOUD: CLOUD} if shown.experiment.problem.plane is not None else {})
-        faces |= {title: title for title in more}
+        has_plane = view.experiment.problem.plane is not None
+        faces |= {title: title for title in (BUDGET, *[CLOUD] * has_plane, *more)}
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # no choice, as before the first plan
         return STEPS
@@ -92,23 +92,24 @@ def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Expe
     key = page.family + run_panel.ALONG
     wanted = None if experiment is None else along(experiment)
     # The run at the present budget, if it has ended and has the present settings.
-    ended = run_panel.shown(panel.page)
-    present_run = ended if ended is not None and freshness.belongs(ready, ended.job) else None
+    last_ended = run_panel.shown(panel.page)
+    present_run = last_ended if last_ended is not None and freshness.belongs(ready, last_ended.job) else None
     sweep_run: Run | None = st.session_state.get(key)
     if sweep_run is not None and sweep_run.job.task != wanted:
         sweep_run.job.stop()
     is_wanted = sweep_run is not None and sweep_run.job.task == wanted and sweep_run.job.state != "stopped"
     has_newest_ended = present_run is not None and present_run is run_panel.current(panel.page)
-    may_start = has_newest_ended and ready is not None and not ready.too_much
+    may_start = has_newest_ended and ready is not None and not ready.too_much  # the memory of a run suffices
     if wanted is not None and may_start and not is_wanted:
         job = runner().submit(wanted, visitor=visitors.here().name, later=True)  # after all runs in the queue
+        # Without plans: only the progress and the results of a single run need them.
         sweep_run, is_wanted = Run(job, {}, panel.page, f"{page.title}, along the budget"), True
         visitors.here().keep(key, sweep_run)
     task = wanted if sweep_run is None else sweep_run.job.task  # the last sweep stays until the wanted one begins
     pale = sweep_run is not None and not is_wanted
 
     def draw() -> float | None:
-        if not isinstance(task, Sweep):
+        if not isinstance(task, Sweep):  # None: the settings make no sweep, and there was none before
             st.caption(texts.UNSET)
             return None
         job = None if sweep_run is None else sweep_run.job
@@ -132,11 +133,11 @@ def along(experiment: Experiment) -> Sweep | None:
     control, repeats = _size(experiment), min(freshness.FIRST, experiment.replicates)
     with suppress(UserError):
         budget = experiment.budget.replaced(**{control.name: control.default})
-        usual = experiment.replaced(arms=arms, replicates=repeats, budget=budget)
-        metrics = usual.metrics()
-        lower_is_better = [name for name, metric in metrics.items() if metric.better == "lower" and not metric.axis]
-        candidates = [*lower_is_better, *metrics, ""]  # the first is taken; "" if nothing is recorded
-        return Sweep(usual, fields=(f"budget.{control.name}",), values=_budgets(control), metric=candidates[0])
+        template = experiment.replaced(arms=arms, replicates=repeats, budget=budget)
+        # The first of which less is better, and that is no horizontal axis of others, as a number of evaluations is.
+        names = (name for name, metric in template.metrics().items() if metric.better == "lower" and not metric.axis)
+        metric = next(names, "")  # with "" the sweep takes the first of all, or raises UserError if there is none
+        return Sweep(template, fields=(f"budget.{control.name}",), values=_budgets(control), metric=metric)
     return None
 
 
@@ -150,47 +151,48 @@ def _budgets(control: Control) -> tuple[float, ...]:
 
     They are 1 or 3 times a power of ten, and closest to the control's default on a logarithmic scale.
     """
-    low, high, usual = control.low or 0.0, control.high or math.inf, float(control.default)
+    low, high, default = control.low or 0.0, control.high or math.inf, float(control.default)  # None: without a limit
     # From 1e-9 to 3e8, far beyond the range of any budget; parsed, so that each is the float closest to its text.
     round_numbers = [float(f"{mantissa}e{power}") for power in range(-9, 9) for mantissa in (1, 3)]
     in_range = [size for size in round_numbers if low <= size <= high]
-    closest = sorted(in_range, key=lambda size: abs(math.log(size / usual)))[:BUDGETS]
+    closest = sorted(in_range, key=lambda size: abs(math.log(size / default)))[:BUDGETS]
     return tuple(sorted(closest))
 
 
 def _chart(
-    panel: Panel, page: Page, sweep: Sweep, job: Job | None, present_run: Run | None, now: Experiment | None
+    panel: Panel, page: Page, sweep: Sweep, job: Job | None, present_run: Run | None, experiment: Experiment | None
 ) -> Chart:
     """Return the chart of the results that a sweep over budgets has so far, with the present budget as one more point.
 
-    job : the job of the sweep, None before it has begun. now : the page's experiment, None while its controls make
-    none. present_run : the ended run of `now`, whose final values are drawn at its budget; None without one.
+    job : the job of the sweep, None before it has begun. experiment : that of the page, None while its controls make
+    none. present_run : the ended run of `experiment`, whose R final values are drawn at its budget; None without one.
     """
     metric, control, arms = sweep.experiment.metrics()[sweep.metric], _size(sweep.experiment), sweep.experiment.arms
     result = SweepResult(arms, sweep.metric, sweep.places) if job is None or job.result is None else job.result
     drawn_result = result.visible(True)  # all of it, as the data are public; a copy: the present run is added to it
     drawn_result.metric = metric  # a result has none before its first point
-    here: float | None = None  # size of the present budget, if it has the currency of the sweep
-    if now is not None and type(now.budget) is type(sweep.experiment.budget):
-        here = float(getattr(now.budget, control.name))
+    present_size: float | None = None  # size of the present budget, if it has the currency of the sweep
+    if experiment is not None and type(experiment.budget) is type(sweep.experiment.budget):
+        present_size = float(getattr(experiment.budget, control.name))
     trace = None if present_run is None else present_run.job.trace
-    if trace is not None and here is not None:
+    if trace is not None and present_size is not None:
         for arm in arms:
-            ends = trace.last(arm.label, sweep.metric) if arm.label in trace.lanes else np.empty(0)
-            if len(ends) and np.isfinite(ends).all():
+            final_values = trace.last(arm.label, sweep.metric) if arm.label in trace.lanes else np.empty(0)  # (R,)
+            if len(final_values) and np.isfinite(final_values).all():
                 curve = drawn_result.curves[arm.label]
                 # In place of the sweep's own point, if it has one at this budget; the number is the next free one.
-                curve.ends = tuple(end for end in curve.ends if end.place.value != here)
+                curve.ends = tuple(end for end in curve.ends if end.place.value != present_size)
                 curve.status = trace.lanes[arm.label].status_of(metric)
-                curve.add(Ended(Place(sweep.places, here), ends, diverged=0))
-    bound, remark = _bound(panel, page, sweep, here)
-    budgets = sweep.values if here is None else (*sweep.values, here)
+                curve.add(Ended(Place(sweep.places, present_size), final_values, diverged=0))
+    bound, remark = _bound(panel, page, sweep, present_size)
+    budgets = sweep.values if present_size is None else (*sweep.values, present_size)
     low, high = min(budgets), max(budgets)
     turns = []
-    if here is not None:
-        # On the logarithmic axis √(low·high) is in the middle: left of it, the text has more room on the right.
-        is_left_half = here**2 < low * high
-        turns = [Turn(here, f"you are here<br>{control.symbol} = {short(here)}", "left" if is_left_half else "right")]
+    if present_size is not None:
+        # √(low·high) is the middle of the logarithmic axis. In the left half the line is left of its text, for which
+        # there is more room on the right.
+        side: Literal["left", "right"] = "left" if present_size**2 < low * high else "right"
+        turns = [Turn(present_size, f"you are here<br>{control.symbol} = {short(present_size)}", side)]
     styles = arm_styles(arms)
     if present_run is not None:  # as in the picture along the steps: styles may depend on which methods are drawn
         styles |= arm_styles(present_run.experiment.arms)
@@ -208,11 +210,11 @@ def _chart(
     repeats = sweep.experiment.replicates
     runs = f"Median of {repeats} run{'s' * (repeats != 1)} at each budget{', 10-90 % band' * (repeats > 1)}"
     if present_run is not None:
-        runs += f"; at yours, of {present_run.experiment.replicates}"
+        runs += f"; at yours, of {present_run.experiment.replicates}"  # the present budget
     sentences = [_progress(job, result), f"{metric.label} in the end, by budget.", f"{runs}.", remark]
     for reason, methods in by_reason(result.left_out, sweep.places).items():
         sentences.append(f"Left out: {methods}: {reason}")
-    at = "" if here is None else f"; you are at {short(here)}"
+    at = "" if present_size is None else f"; you are at {short(present_size)}"
     alt = f"{metric.label} in the end against {control.title}, one line per method{at}"
     return Chart(figure, metric.label, alt, " ".join(filter(None, [*sentences, privacy])), status)
 
@@ -242,12 +244,12 @@ def _level(trace: Trace, metric: str) -> tuple[str, float] | None:
 
 
 def _bound(
-    panel: Panel, page: Page, sweep: Sweep, here: float | None
+    panel: Panel, page: Page, sweep: Sweep, present_size: float | None
 ) -> tuple[tuple[str, np.ndarray, np.ndarray] | None, str]:
     """Return the theory's bound of one method at the k budgets of a sweep, and a sentence about it.
 
-    The method is the one whose bound is lowest at the budget closest to the present one, `here`, or without one at the
-    largest budget. The bound is (label, budgets (k,), bounds (k,)). Returns None and "" if no method has a bound.
+    The method is the one whose bound is lowest at the budget closest to `present_size`, or without one at the largest
+    budget. The bound is (label, budgets (k,), bounds (k,)). Returns None and "" if no method has a bound.
     """
     of_sweep, bounds, remark = st.session_state.get(panel.key("bounds"), (None, {}, ""))
     if of_sweep != sweep:  # a page is drawn again much more often than its sweep changes
@@ -256,7 +258,7 @@ def _bound(
     if not bounds:
         return None, ""
     budgets = np.array(sweep.values)
-    closest = -1 if here is None else int(np.abs(np.log(budgets / here)).argmin())
+    closest = -1 if present_size is None else int(np.abs(np.log(budgets / present_size)).argmin())
     label = min(bounds, key=lambda label: np.nan_to_num(bounds[label][closest], nan=np.inf))
     return (label, budgets, bounds[label]), remark
 

@@ -66,7 +66,7 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
     job = next((job for job in (newest, pictured) if belongs(ready, job)), None)
     if ready is None or job is None:  # no run has these settings
         return "idle" if pictured is None else "old"
-    if job.active and not belongs(ready, pictured):
+    if job.active and not belongs(ready, pictured):  # it has no curves yet
         return "queued"
     if job.state == "failed":
         return "failed"
@@ -87,8 +87,9 @@ def due(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | 
         return None
     if newest is None or not belongs(ready, newest):
         return ready.first or ready
-    are_first_done = newest.state == "done" and not ready.is_that_of(newest)
-    return ready if are_first_done and not others_wait and newest.computing * ready.times < FOLLOW else None
+    are_first_done = newest.state == "done" and not ready.is_that_of(newest)  # it belongs, so it had the first ones
+    is_short_enough = newest.computing * ready.times < FOLLOW
+    return ready if are_first_done and not others_wait and is_short_enough else None
 
 
 def is_short(ready: Startable, newest: Job | None) -> bool:

@@ -72,31 +72,30 @@ def readings(plan: Plan, delta: float) -> Readings:
 
 
 @lru_cache(64)  # the page is drawn again much more often than its plans change
-def _readings(before: tuple[Event, ...], events: tuple[Event, ...], delta: float) -> Readings:
-    """Compute `readings`. before : events of releases from which the plan has facts. events : those of its run."""
-    tightest = accountants.tightest(events, delta, before)
-    # After releases before the run at the cost ε, the false alarms that a test of the run itself may use have grown by
-    # at most the factor e^ε; 700 keeps it finite.
-    epsilon_before = min(accountants.total(before, "epsilon"), 700.0)
-    false_alarms = min(1.0, FALSE_ALARMS * math.exp(epsilon_before))
-    released = (*before, *events)
-    costs = {currency: accountants.total(released, currency) for currency in UNITS}
+def _readings(earlier: tuple[Event, ...], events: tuple[Event, ...], delta: float) -> Readings:
+    """Compute `readings`. earlier : events of the releases from which the plan has facts. events : those of its run."""
+    tightest = accountants.tightest(events, delta, earlier)
+    # After earlier releases at the cost ε, the false alarms that a test of the run itself may use have grown by at most
+    # the factor e^ε; 700 keeps it finite.
+    earlier_epsilon = min(accountants.total(earlier, "epsilon"), 700.0)
+    false_alarms = min(1.0, FALSE_ALARMS * math.exp(earlier_epsilon))
+    costs = {currency: accountants.total((*earlier, *events), currency) for currency in UNITS}
     return Readings(
         pure=costs["epsilon"],
         rho=costs["rho"],
         mu=costs["mu"],
         epsilon_at_delta=tightest.epsilon,
         accountant=accountants.METHOD_NAMES[tightest.method],
-        detection=1 - float(tradeoff(events, false_alarms)),
+        detection=1 - float(tradeoff(events, false_alarms)),  # the trade-off is the least rate of misses
     )
 
 
-def worst(read: Mapping[str, Readings], name: str) -> Worst:
+def worst(by_label: Mapping[str, Readings], name: str) -> Worst:
     """Return the largest value of one reading over several methods, which is an upper bound for each of them.
 
-    read : readings by label of the method; at least one. name : of the reading, a field of `Readings`.
+    by_label : readings by label of the method; at least one. name : of the reading, a field of `Readings`.
     """
-    values = {label: float(getattr(item, name)) for label, item in read.items()}
+    values = {label: float(getattr(item, name)) for label, item in by_label.items()}
     largest = max(values.values())
     labels = [label for label, value in values.items() if _equal(value, largest)]
     if len(labels) == len(values) > 1:
@@ -199,7 +198,7 @@ def line(
     budget_notes = [budget.name, "one person" if experiment.problem.person else unit]  # short, for a telephone
     if rests_on:
         budget_notes.append(experiment.privacy.removeprefix("private "))  # such as "if known beforehand"
-    cards = (
+    cards: tuple[Card, ...] = (
         (
             "Budget of each method",
             budget.describe(),
@@ -248,14 +247,14 @@ def consequence(detection: Worst, unit: str) -> str:
     )
 
 
-def currencies(read: Mapping[str, Readings]) -> str:
+def currencies(by_label: Mapping[str, Readings]) -> str:
     """Return sentences with the largest cost of the methods in each currency in which costs add up.
 
-    read : readings by label of the method. A currency reads "none" if some method has no finite cost in it.
+    by_label : readings by label of the method. A currency reads "none" if some method has no finite cost in it.
     """
     sentences = []
     for name, title in (("pure", "Pure ε"), ("rho", "zCDP ρ"), ("mu", "GDP μ")):
-        reading = worst(read, name)
+        reading = worst(by_label, name)
         if math.isfinite(reading.value):
             sentences.append(f"{title} ≤ {short_up(reading.value)} ({reading.who}).")
         else:

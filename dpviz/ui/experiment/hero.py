@@ -85,30 +85,31 @@ class Frame(NamedTuple):
 
 
 Drawn = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its chart
-Told = Callable[[Run, Trace], Headline | None]  # from a run, and its results that may be seen, to its number
+MakeNumber = Callable[[Run, Trace], Headline | None]  # from a run, and its results that may be seen, to its number
 
 
-def picture(panel: Panel, active: bool, make_chart: Drawn, make_number: Told, frame: Frame) -> None:
+def picture(panel: Panel, active: bool, make_chart: Drawn, make_number: MakeNumber, frame: Frame) -> None:
     """Draw the picture of the newest run that has one, with number and sentence of that run above, and its progress.
 
     While a run is under way, all of this is drawn again and again. A picture of earlier settings is pale, and a line on
     it says so.
 
-    active : whether a run is under way. make_chart : returns the chart of a run, None if it may not be shown.
+    active : true if a run is under way. make_chart : returns the chart of a run, None if it may not be shown.
     make_number : returns its number, None if it has none.
     """
     draw = partial(_draw, panel, make_chart, make_number, frame)
     run_panel.live(panel.page, active, draw, whole=panel.key("whole"), hidden=frame.hides)
 
 
-def _draw(panel: Panel, make_chart: Drawn, make_number: Told, frame: Frame) -> float | None:
+def _draw(panel: Panel, make_chart: Drawn, make_number: MakeNumber, frame: Frame) -> float | None:
     """Draw number, line and picture once; return the seconds until a face wants to be drawn again, or None.
 
     The arguments are those of `picture`.
     """
     run, (state, pale) = run_panel.pictured(panel.page), run_panel.state(panel.page)
     if run is None or frame.hides(run):
-        # A file has a key of its own, so that the browser removes the chart of the previous data.
+        # The browser loads the plotting library meanwhile. A file has a key of its own, so that the browser removes the
+        # chart of the previous data.
         components.awaited(panel.key("hero_own" if frame.uploaded else "hero"))
         with blank():
             st.markdown(_before_run(frame) if frame.uploaded else texts.NOTHING_YET)
@@ -117,19 +118,19 @@ def _draw(panel: Panel, make_chart: Drawn, make_number: Told, frame: Frame) -> f
     diagnostics = results.diagnostics_shown(panel, run.experiment)
     active = run.job.active  # read once: the run may end while this is drawn
     _draw_number(panel, run, active, diagnostics, make_number, pale)
-    newest = run_panel.current(panel.page)
+    newest = run_panel.current(panel.page)  # it may not have curves yet, and then `run` is an earlier one
     face = None if frame.other is None else frame.other()
     # `pale` is about the run, and so about number and sentence; a face in place of its curves may be older or newer.
     is_picture_old = pale if face is None else face.pale
     key = panel.key(f"on_picture{'_pale' * is_picture_old}")
     with st.container(key=key, horizontal=True, vertical_alignment="center"):
-        if pale or is_picture_old:
+        if is_picture_old:
             waits = f" {newest.waiting}" if newest is not None and state == "queued" else ""
-            if is_picture_old:
-                st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
-            if pale:
-                _offer(panel, frame, state)
-        elif run_panel.only_first(panel.page, run) and not (newest or run).job.active and frame.ready is not None:
+            st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
+        is_idle = not (newest or run).job.active
+        if pale:
+            _offer(panel, frame, state)
+        elif run_panel.only_first(panel.page, run) and is_idle and not is_picture_old and frame.ready is not None:
             # The run had the first repeats alone, and all of them would take too long to begin by themselves.
             duration = about(run.job.computing * frame.ready.times)
             _start(panel, "run_all", f"Run all ({duration})", frame.title, frame.ready)
@@ -197,10 +198,10 @@ def _start(panel: Panel, name: str, label: str, title: str, ready: Ready) -> Non
         st.rerun()
 
 
-def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_number: Told, pale: bool) -> None:
+def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_number: MakeNumber, pale: bool) -> None:
     """Draw the number of the picture's run and, when the run has ended, a sentence on what the number means.
 
-    active : whether the run is under way. diagnostics : whether results that read raw data may be seen. pale : true if
+    active : true if the run is under way. diagnostics : true if results that read raw data may be seen. pale : true if
     the run had earlier settings.
     """
     with st.container(key=panel.key("number_pale" if pale else "number")):
@@ -255,10 +256,10 @@ def _moved(panel: Panel, run: Run, headline: Headline) -> str:
     result = outcome(run.job.trace) if run.job.trace is not None and run.experiment.public else None
     if result is None:
         return ""
-    private_methods = (result.best, *dict(result.others))
+    private_methods = [result.best, *(label for label, _ in result.others)]
     values = {label: result.runs[label] for label in private_methods}
-    new = _End(run.experiment.replaced(replicates=1), headline[:2], values)
-    # The session holds the newest end, and the newest one of other settings than those.
+    new = _End(run.experiment.replaced(replicates=1), (headline.label, headline.value), values)
+    # The session holds the last end, and the last one of the settings before its own.
     last, old = st.session_state.get(panel.key("ended"), (new, new))
     if last.experiment != new.experiment:
         old = last
@@ -285,8 +286,9 @@ def curves(
 ) -> Chart | None:
     """Return the chart with the curves of a run in one metric; None if no metric may be shown.
 
-    name : of the metric; if empty or not recorded, the most telling one is drawn. diagnostics : whether metrics that
-    read raw data may be shown. most : the largest number of private methods that are drawn, those that end lowest.
+    name : of the metric; if empty or not recorded, the most telling one is drawn. diagnostics : true if metrics that
+    read raw data may be shown. limits : horizontal lines with a label. most : the largest number of private methods
+    that are drawn, those that end lowest.
     """
     if run.job.trace is None:
         return None
@@ -295,7 +297,7 @@ def curves(
     if not metrics:
         return None
     metric = metrics.get(name) or next(iter(metrics.values()))  # the first is the most telling one
-    selection = trace.only(pictured(trace, metric.name, most))
+    selection = trace.only(pictured(trace, metric.name, most))  # with the lowest method without privacy
     styles = arm_styles(run.experiment.arms)
     figure = run_figures.convergence(selection, metric.name, styles, limits=limits, height=HEIGHT)
     privacy = results.privacy(metric, selection, run.experiment)
@@ -309,7 +311,7 @@ def curves(
 def accuracy(run: Run) -> Headline | None:
     """Return the share of a visitor's own rows whose class the best private model predicts, with a sentence about it.
 
-    The sentence compares it with always answering the more frequent class. Both read the raw rows, so the headline is a
+    The sentence compares it with always answering the more frequent class. Both read the raw rows, so the number is a
     diagnostic. Return None for models that predict no classes, and once the file is removed.
     """
     problem, trace = run.experiment.problem, run.job.trace
@@ -318,10 +320,10 @@ def accuracy(run: Run) -> Headline | None:
         return None
     if data.target is None or (isinstance(data, UploadedTable) and data.target_range is not None):
         return None  # losses of strategies, or a target of numbers: no classes
-    labels = data.load(run.tables).labels
+    labels = data.load(run.tables).labels  # (n,): 1 in rows of the class `data.positive`, -1 in others
     shares: dict[str, float] = {}  # of the rows that a method's models predict right: median over the repeats
     for label, arm_trace in trace.lanes.items():
-        # "x" has the released model of each repeat; None if its problem has no classes to predict.
+        # "x" has the released models (R, d) of the repeats; None if the problem has no classes to predict.
         correct = run.problem.correct(arm_trace.output["x"]) if "x" in arm_trace.output else None
         if correct is not None:
             shares[label] = float(np.median(correct))
@@ -333,15 +335,14 @@ def accuracy(run: Run) -> Headline | None:
     guess = max(positive_share, 1 - positive_share)  # accuracy of a constant answer
     answer = f"{'always' if positive_share >= 0.5 else 'never'} answering {plain(data.positive)}"
     gain = private[best] - guess
-    standard_error = math.sqrt(guess * (1 - guess) / len(labels))  # of the share `guess` of len(labels) rows
-    if gain <= 0:
-        comparison = f"**No better than {answer}**, {_percent(guess)}."
-    elif gain <= standard_error:
-        comparison = f"**Hardly better than {answer}**, {_percent(guess)}."
-    else:
-        comparison = f"**{short(100 * gain)} points better than {answer}**, {_percent(guess)}."
-    best_reference = max((share for label, share in shares.items() if label not in private), default=None)
-    comparison += "" if best_reference is None else f" Without privacy: {_percent(best_reference)}."
+    standard_error = math.sqrt(guess * (1 - guess) / len(labels))  # of the share `guess`, in a sample of as many rows
+    better = f"{short(100 * gain)} points better"
+    if gain <= standard_error:
+        better = "No better" if gain <= 0 else "Hardly better"
+    comparison = f"**{better} than {answer}**, {_percent(guess)}."
+    references = [share for label, share in shares.items() if label not in private]
+    if references:
+        comparison += f" Without privacy: {_percent(max(references))}."
     help = "Share of your rows whose class its model predicts: median over the repeats, of the method best at it."
     return Headline(
         f"Accuracy of {best}", _percent(private[best]), help, f"{comparison} {explain.diagnostic(1, False)}"
@@ -394,7 +395,7 @@ def _against_start(result: Outcome) -> str:
         return f"Down from {short(result.start)}, where it started."
     if result.start <= 0:
         return ""
-    share = max(result.share, 0.0)  # rounding may leave a negative gap
+    share = max(result.share, 0.0)  # end / start; rounding may leave a negative gap
     return f"**{short(100 * share)} %** of where it started."
 
 

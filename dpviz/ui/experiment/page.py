@@ -75,7 +75,8 @@ def _family_of(method: type[AnyAlgorithm]) -> str:
 
 
 class FamilyPage:
-    """The page of a family. A subclass sets the attributes, and overrides the methods from `offer` on where it differs.
+    """The page of a family. A subclass sets the attributes, and overrides the methods from `offer` to `draw_verdict`
+    where its page differs: those called `draw_…` draw on the page, the others return what the page draws.
 
     prefix : beginning of all session keys and address parameters of the page. package : the package of the family, with
     about.md, THEORY.md, `texts` (the words of the page) and `presets` (its methods and named experiments).
@@ -86,8 +87,6 @@ class FamilyPage:
     that differ from the usual ones, of the settings "epsilon", "delta", "mu" and "replicates".
     by_name : settings whose value the label of a method can imply. default_methods : labels selected at first; all if
     empty. words : the full name of a method, by label.
-
-    Methods called `draw_…` draw on the page; the others return what the page draws.
     """
 
     prefix: str
@@ -103,14 +102,15 @@ class FamilyPage:
     words: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
-        self.groups = self.groups or controls.groups_of(type(self).__module__.rpartition(".")[0])
+        own_package = type(self).__module__.rpartition(".")[0]  # that of the subclass
+        self.groups = self.groups or controls.groups_of(own_package)
         self.texts: Texts
         # By name, since `package` is an attribute of the subclass.
         self.texts, presets = (import_module(f"{self.package.__name__}.{name}") for name in ("texts", "presets"))
         default = self.default_methods or tuple(presets.METHODS)
         self.catalogue = Catalogue(presets.METHODS, presets.arms, default, self.by_name, self.words)
         self.presets: Sequence[Preset] = presets.PRESETS
-        self._settings: dict[str, Mapping[str, Any]] = {}  # values of the controls, by the name of the preset
+        self._settings: dict[str, Mapping[str, Any]] = {}  # a cache for `settings_of`
 
     @property
     def title(self) -> str:
@@ -255,7 +255,7 @@ class FamilyPage:
         offered = {type(method) for method in self.catalogue.methods.values()}
         present = {type(arm.algorithm) for arm in experiment.arms}
         has_one = bool(present & offered)
-        return has_one and {_family_of(method) for method in present} == {_family_of(method) for method in offered}
+        return has_one and set(map(_family_of, present)) == set(map(_family_of, offered))
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """Return the values of the controls that rebuild an experiment, by name.
@@ -300,14 +300,14 @@ def show(page: FamilyPage) -> None:
     """Draw the page: the sidebar, and all below the title as a fragment, which a moved slider draws again alone."""
     key, panel = page.prefix, Panel(page.prefix)
     preset_menu.arrive(panel, page.presets)
-    preset_menu.apply_pending(panel, page.settings)
+    preset_menu.apply_pending(panel, page.settings)  # before the controls, whose values it sets
     st.title(page.texts.TITLE, anchor=False)
     st.markdown(page.texts.QUESTION)
     tools = st.container(key=f"{key}_tools", horizontal=True, vertical_alignment="center")
     sidebar = _draw_sidebar(page, panel, st.container())
     _Screen(panel, page, sidebar, tools).show()
     with tools:
-        glossary.words(panel.key("words"))
+        glossary.words(panel.key("words"))  # last, as it marks terms in all that the page has
 
 
 def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Sidebar:
@@ -334,12 +334,12 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
                 page.groups,
                 methods=labels or offer.methods,
                 applicable_names=lambda names: page.applicable(names, source.kind, budget.cls),
-                leads=range(1, LEADS - source.leads),  # place 0 is the budget's; a control of the data takes the last
+                leads=range(1, LEADS - source.leads),  # column 0 is the budget's; a control of the data takes the last
             )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
             problem = page.problems.build(panel, source, budget, numbers["seed"])
-            if problem is not None:
+            if problem is not None:  # else a visitor's file is not ready
                 sidebar.build = partial(_build, page, problem, Chosen(labels, references, settings), budget, numbers)
         except UserError as error:
             sidebar.error = error
@@ -364,20 +364,21 @@ def _build(
 
     problem : builds the problem. numbers : the experiment's replicates and seed, by name of the field.
     """
-    parts = {"problem": problem(), "arms": methods.arms(page.catalogue), "budget": budget.build(), **numbers}
-    return Settings(Experiment, parts).build()
+    fields = {"problem": problem(), "arms": methods.arms(page.catalogue), "budget": budget.build(), **numbers}
+    return Settings(Experiment, fields).build()
 
 
 @dataclass
 class _Screen(Part):
-    """All of a page but its sidebar. `draw` sets the fields below `tools` anew each time.
+    """All of a page but its sidebar, whose controls are in `aside` and, with those drawn here, in `panel`: see `Part`.
 
-    tools : container next to the title. experiment : the experiment without the methods that have no plan; None while
-    the settings make none. every : the same with all methods. preset : the preset that was opened last.
-    settings : a name of all settings, by which the browser tells old from new. packed : the plan's charts at all stops
-    of the slider that was pressed, as text for the browser; "" if none was pressed. ready : the experiment with plans
-    and data, to be run. small, drawings : the first two charts of the plan, and an iterator over the others.
-    comparing : container for the state of the runs that a preset is compared with.
+    tools : container below the title. `draw` sets the other fields anew each time:
+    experiment : the experiment without the methods that have no plan; None while the settings make none. every : the
+    same with all methods. preset : the preset that was opened last. settings : a name of all settings, by which the
+    browser tells old from new. packed : the plan's charts at all stops of the slider that was pressed, as text for the
+    browser; "" if none was pressed. ready : the experiment with plans and data, to be run. small, drawings : the first
+    two charts of the plan, and an iterator over the others. comparing : container for the state of the runs that a
+    preset is compared with.
     """
 
     page: FamilyPage
@@ -398,11 +399,11 @@ class _Screen(Part):
         pins.arrive(self.panel, self.page.knows)
         view = self._controls()
         foot = self._picture(view)
-        components.stops(self.panel.key("stops"), self.panel.page, self.settings, self.packed)
+        components.stops(self.panel.key("stops"), self.panel.page, self.settings, self.packed)  # texts for the browser
         with st.container():
             self._below(view)
         _Sections(self.page, self, view).show()
-        with foot:
+        with foot:  # last, as the link holds the values of all controls
             self._link()
 
     def _controls(self) -> PlanView | None:
@@ -411,6 +412,7 @@ class _Screen(Part):
         Returns the plan of the settings; None while they make none. A mistake in the settings is drawn as a message.
         """
         page, panel, sidebar, view = self.page, self.panel, self.sidebar, None
+        # A moved slider may mend the mistake that ended the sidebar, which is then drawn again, too.
         self.draw_leads(all_read=sidebar.error is not None)
         self.experiment, self.every, self.packed = None, None, ""
         with st.container(), in_place():
@@ -418,8 +420,8 @@ class _Screen(Part):
             self.settings = plan.name(self.experiment)
             self._pack_stops()
             view = None if self.experiment is None else page.view(self.experiment)
-        preset_menu.applied(panel)
-        if not self.again:
+        preset_menu.applied(panel)  # all controls that a preset sets are drawn now
+        if not self.again:  # with the whole page, and not again when a slider is moved
             panel.say_unread()
         with self.tools:
             self.preset = preset_menu.menu(panel, page.presets, self.experiment)
@@ -447,7 +449,7 @@ class _Screen(Part):
         With these the browser draws the charts while the slider is dragged, without asking the server. The experiment
         at a stop is built by setting the slider's value to it for a moment.
         """
-        name, stops = st.session_state.pop(self.panel.key("pressed"), ("", ()))
+        name, stops = st.session_state.pop(self.panel.key("pressed"), ("", ()))  # noted when a slider is pressed
         lead = next((lead for lead in self.panel.leads if lead.name == name), None)
         if lead is None:
             return
@@ -487,9 +489,9 @@ class _Screen(Part):
         leads = components.Leads(panel.lead_texts(), self.settings)
         picture_column, plan_column = st.columns([62, 38], gap="medium")
         with plan_column:
-            for name, chart in zip(SMALL, self.small if view else (), strict=False):
+            for name, chart in zip(SMALL, self.small if view else (), strict=False):  # none without a plan
                 key = panel.key(f"hero_{name}")
-                handles = panel.handles(key) if name == "noise" else None
+                handles = panel.handles(key) if name == "noise" else None  # they draw a schedule of noise by hand
                 charts.alone(chart, key, group=panel.page, leads=leads, handles=handles)
             chart_note = "" if view is None else page.chart_note(view)
             if chart_note:
@@ -510,7 +512,7 @@ class _Screen(Part):
             if face in (faces.STEPS, faces.MAP):
                 with story:
                     preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
-            run_panel.rest(page.family if face == faces.BUDGET else "")
+            run_panel.rest(page.family if face == faces.BUDGET else "")  # sweeps of budgets that are not on the screen
             draw, other = (further[face], None) if face in further else self._drawing(face, ready)
             lacks = file.lacks() if self.uploaded else ()
             frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face, face in further, other)
@@ -526,8 +528,8 @@ class _Screen(Part):
     def _drawing(self, face: str, ready: Ready | None) -> tuple[hero.Drawn, Callable[[], hero.Face] | None]:
         """Return the two functions that draw a face which all families have, given the title of the face.
 
-        The first draws the page's run, also into pins. The second, if not None, returns the picture that takes the
-        place of that: for a face that needs more than the curves of this run.
+        The first draws the page's run; pins take their lines from it. The second, if not None, returns the picture that
+        takes the place of that: for a face that needs more than the curves of this run.
         """
         page, panel = self.page, self.panel
         if face == faces.BUDGET:
@@ -551,8 +553,7 @@ class _Screen(Part):
                     st.markdown(texts.CLOUD_WAITS)
                 return
             currency = page.curve_options(page.view(run.experiment)).currency
-            has_plane = cloud.show(self.panel, run, trace, currency, page)
-            if not has_plane:
+            if not cloud.show(self.panel, run, trace, currency, page):  # nothing to draw: no plane, or nothing moved
                 st.caption(texts.NO_PLANE)
 
         return hero.Face(is_pale, draw)
@@ -572,7 +573,7 @@ class _Screen(Part):
                 pins.compare(self.panel, page.texts.TITLE, self.preset, page.picture, page.ready)
 
     def _link(self) -> None:
-        """Draw the link that restores the page, after all controls, whose values it holds."""
+        """Draw the link that restores the page."""
         experiment = self.experiment
         facts_read: Collection[str] = ()
         if experiment is not None and not experiment.public:

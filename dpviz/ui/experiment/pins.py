@@ -31,14 +31,14 @@ from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.markdown import plain
 
 ADDRESS = links.PIN  # name of the query parameter of a pin, which an address has once for each pin
-NOTHING = Drawn(("", ""), (), False)  # lines of a pin whose run has no picture that may be seen
+NOTHING = Drawn(("", ""), (), False)  # no lines, without titles of axes: of a run without a picture that may be seen
 _PINS, _REFUSED = "pins", "pins_refused"  # after a page's prefix: keys of its pins, and of the errors of refused ones
 _BESIDE = "_beside"  # after a page's prefix: the prefix of the lines that its preset is compared with
 
 Draw = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its picture
 View = Callable[[Experiment], Ready]  # from an experiment to the same one ready to run; raises UserError
-Known = Callable[[Experiment], bool]  # whether a page's controls can express an experiment
-Read = Callable[[], Iterable[Pin]]  # reads pins from a link or a file; raises UserError
+CanExpress = Callable[[Experiment], bool]  # returns true if a page's controls can express an experiment
+Reader = Callable[[], Iterable[Pin]]  # reads pins from a link or a file; raises UserError
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,23 +64,23 @@ def of(page: str) -> tuple[Pinned, ...]:
     return pinned
 
 
-def arrive(panel: Panel, known: Known) -> None:
+def arrive(panel: Panel, can_express: CanExpress) -> None:
     """Add the pins of the address with which the visitor came, once, and write the page's pins into the address.
 
-    known : tells whether the page's controls can express an experiment; a pin of any other is refused.
+    can_express : tells whether the page's controls can express an experiment; a pin of any other is refused.
     """
     if panel.key(_PINS) not in st.session_state:
         st.session_state[panel.key(_PINS)] = of(panel.page)
-        take(linked(MOST), {panel.page: known}, panel.page)
+        take(linked(MOST), {panel.page: can_express}, panel.page)
     address(panel, of(panel.page))
 
 
-def address(panel: Panel, kept: Sequence[Pinned]) -> None:
-    """Write the pins `kept`, except those about a visitor's file, into the page's address and the link on the screen.
+def address(panel: Panel, page_pins: Sequence[Pinned]) -> None:
+    """Write pins, except those about a visitor's file, into the page's address and the link on the screen.
 
     Without any pin the link on the screen has no parameter for them.
     """
-    packed = [pinned.pin.to_link() for pinned in kept if pinned.pin.travels]
+    packed = [pinned.pin.to_link() for pinned in page_pins if pinned.pin.travels]
     if packed != st.query_params.get_all(ADDRESS):
         st.query_params[ADDRESS] = packed
     st.query_params.pop(links.PINS, None)  # each of its pins has a parameter of its own now
@@ -88,7 +88,7 @@ def address(panel: Panel, kept: Sequence[Pinned]) -> None:
         panel.query[ADDRESS] = packed
 
 
-def linked(max_links: int) -> list[Read]:
+def linked(max_links: int) -> list[Reader]:
     """Return functions that read the pins of the address with which the visitor came, each one pin or several.
 
     An address has a parameter for each pin, or one in which several are packed together. max_links : the largest
@@ -96,7 +96,7 @@ def linked(max_links: int) -> list[Read]:
     """
     single = st.query_params.get_all(ADDRESS)[:max_links]
     together = st.query_params.get_all(links.PINS)[:max_links]
-    readers: list[Read] = [partial(map, pins.from_link, [packed]) for packed in single]
+    readers: list[Reader] = [partial(map, pins.from_link, [packed]) for packed in single]  # of one pin each
     return [*readers, *(partial(pins.from_together, packed) for packed in together)]
 
 
@@ -117,10 +117,11 @@ def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
         has_contours = any(trace.type == "contour" for trace in picture.figure.data)  # of the run's objective
         fitting, other_names = [], []
         for pinned in pinned_here:
-            if pinned.drawn is None or (pinned.raw and not results.diagnostics_shown(panel, pinned.pin.experiment)):
+            may_be_seen = not pinned.raw or results.diagnostics_shown(panel, pinned.pin.experiment)
+            if pinned.drawn is None or not may_be_seen:
                 continue
-            has_objective = not has_contours or pinned.pin.experiment.problem == run.experiment.problem
-            if has_objective and pinned_overlay.same_axes(picture.figure, pinned.drawn):
+            fits_contours = not has_contours or pinned.pin.experiment.problem == run.experiment.problem
+            if fits_contours and pinned_overlay.same_axes(picture.figure, pinned.drawn):
                 fitting.append((pinned.pin.name, pinned.drawn))
             else:
                 other_names.append(plain(pinned.pin.name))
@@ -158,26 +159,26 @@ def _is_of(run: Run, preset: Preset) -> bool:
     return run.experiment.replaced(replicates=preset.experiment.replicates) == preset.experiment
 
 
-def button(panel: Panel, draw: Draw, known: Known) -> None:
+def button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
     """Draw the button that pins the run whose results are shown, and the menu that saves and reads pins as a file.
 
-    draw : draws the picture from which the pin takes its lines. known : as in `arrive`.
+    draw : draws the picture from which the pin takes its lines. can_express : as in `arrive`.
     """
     run = run_panel.shown(panel.page)
-    kept = of(panel.page)
+    page_pins = of(panel.page)
     # A run on a file can be pinned again: with the same settings it has other noise.
-    is_pinned = run is not None and run.returns and any(run.experiment == pinned.pin.experiment for pinned in kept)
+    is_pinned = run is not None and run.returns and any(run.experiment == pinned.pin.experiment for pinned in page_pins)
     st.button(
         "Pin this run",
         key=panel.key("pin"),
         type="tertiary",
         icon=":material/keep:",
-        disabled=run is None or is_pinned or len(kept) >= MOST,
+        disabled=run is None or is_pinned or len(page_pins) >= MOST,
         on_click=_pin,
         args=(panel, draw),
         help=texts.PIN_HELP.format(most=MOST),
     )
-    files(panel.page, kept, {panel.page: known})
+    files(panel.page, page_pins, {panel.page: can_express})
 
 
 def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, view: View) -> None:
@@ -205,8 +206,8 @@ def refusals(page: str) -> None:
         st.warning(sentence, icon=":material/link_off:")
 
 
-def row(page: str, pinned: Pinned, name: str, words: str) -> DeltaGenerator:
-    """Draw a pin in a row: its name, the text `words` about it, and its menu; return the row, to add more to it.
+def row(page: str, pinned: Pinned, name: str, text: str) -> DeltaGenerator:
+    """Draw a pin in a row: its name, a text about it, and its menu; return the row, to add more to it.
 
     name : the name under which the row shows the pin; another page may have a pin of the same name.
     """
@@ -214,7 +215,7 @@ def row(page: str, pinned: Pinned, name: str, words: str) -> DeltaGenerator:
     container = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
     with container:
         stays = "" if pinned.pin.travels else f" {texts.PIN_STAYS}"
-        st.markdown(f":small[**{plain(name)}.** {words}{stays}]", width="stretch")
+        st.markdown(f":small[**{plain(name)}.** {text}{stays}]", width="stretch")
         _menu(page, pinned, name)
     return container
 
@@ -237,54 +238,54 @@ def _menu(page: str, pinned: Pinned, name: str) -> None:
         st.button("Remove", key=f"{key}_remove", icon=":material/keep_off:", on_click=_remove, args=(page, pinned.key))
 
 
-def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> None:
-    """Draw the menu that saves the pins `kept` as a file, except those about a visitor's file, and reads pins from one.
+def files(page: str, page_pins: Sequence[Pinned], takers: Mapping[str, CanExpress]) -> None:
+    """Draw the menu that saves pins as a file, except those about a visitor's file, and reads pins from one.
 
-    page : prefix of the page with the menu. places : for each page that can take pins, by prefix, the function that
-    tells whether its controls can express an experiment.
+    page : prefix of the page with the menu. takers : the pages that can take pins: by prefix, the function that returns
+    true if their controls can express an experiment.
     """
     with st.popover("Pins", key=f"{page}_pin_files", type="tertiary"):
-        travelling = [pinned.pin for pinned in kept if pinned.pin.travels]
+        travelling = [pinned.pin for pinned in page_pins if pinned.pin.travels]
         if travelling:
             downloads.pins(page, travelling)
         key = f"{page}_pin_file"
         help = "Pins are settings with a name: they hold no data and no results."
-        st.file_uploader("Pins from a file", type="json", key=key, help=help, on_change=_load, args=(page, key, places))
+        st.file_uploader("Pins from a file", type="json", key=key, help=help, on_change=_load, args=(page, key, takers))
 
 
 # -------------------------------------------------------------------------------------------------------------- changes
 
 
-def keep(page: str, kept: Sequence[Pinned]) -> None:
+def keep(page: str, page_pins: Sequence[Pinned]) -> None:
     """Replace the pins of the page with the prefix `page`, and have its picture drawn again.
 
     The pins that are not about a visitor's file are also noted with the visitor, for the case that the tab is reloaded.
     """
     key = f"{page}_{_PINS}"
-    st.session_state[key] = tuple(kept)
-    visitors.here().notes[key] = tuple(pinned for pinned in kept if pinned.pin.travels)
+    st.session_state[key] = tuple(page_pins)
+    visitors.here().notes[key] = tuple(pinned for pinned in page_pins if pinned.pin.travels)
     st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)  # the chart that `hero` would draw again
 
 
-def take(readers: Sequence[Read], places: Mapping[str, Known], error_page: str) -> None:
+def take(readers: Sequence[Reader], takers: Mapping[str, CanExpress], error_page: str) -> None:
     """Read pins from links or files, and add each to the first page that can express it, if that has room.
 
-    readers : functions that read pins. places : the pages that may take them, as in `files`. error_page : prefix of the
+    readers : functions that read pins. takers : the pages that may take them, as in `files`. error_page : prefix of the
     page that shows the errors of the pins that were left out.
     """
     errors: list[UserError] = []
-    for read in readers:
+    for reader in readers:
         try:
-            for pin in read():
-                _add(pin, places, errors)
+            for pin in reader():
+                _add(pin, takers, errors)
         except UserError as error:
             errors.append(error)
     st.session_state[f"{error_page}_{_REFUSED}"] = [f"A pin was left out. {plain(str(error))}" for error in errors]
 
 
-def _add(pin: Pin, places: Mapping[str, Known], errors: list[UserError]) -> None:
-    """Add a pin to the first of the pages `places` that can express it; if that fails, append why to `errors`."""
-    pages = [page for page, known in places.items() if known(pin.experiment)]
+def _add(pin: Pin, takers: Mapping[str, CanExpress], errors: list[UserError]) -> None:
+    """Add a pin to the first of the pages `takers` that can express it; if that fails, append why to `errors`."""
+    pages = [page for page, can_express in takers.items() if can_express(pin.experiment)]
     if not pages:
         errors.append(UserError("It belongs to another page."))
         return
@@ -303,7 +304,7 @@ def _pin(panel: Panel, draw: Draw) -> None:
     if run is None:
         return
     pages = [str(key).removesuffix(f"_{_PINS}") for key in st.session_state if str(key).endswith(f"_{_PINS}")]
-    names = {pinned.pin.name for other in pages for pinned in of(other)}  # of all pages: they can be compared
+    names = {pinned.pin.name for other in pages for pinned in of(other)}  # of all pages, whose pins can be compared
     pinned = Pinned(Pin(_free("Pin", 1, names), run.experiment), key=uuid4().hex[:8])
     keep(page, (*of(page), _filled(panel, pinned, run, draw)))
     st.session_state[panel.key(_REFUSED)] = []
@@ -337,11 +338,12 @@ def _rename(page: str, key: str, widget: str) -> None:
     The name loses what a chart cannot show, and gets a number if another pin of the page has it; the control then shows
     the result. An empty name changes nothing.
     """
-    kept = of(page)
-    (old_name,) = (pinned.pin.name for pinned in kept if pinned.key == key)
+    page_pins = of(page)
+    (old_name,) = (pinned.pin.name for pinned in page_pins if pinned.key == key)
     name = pins.clean(st.session_state[widget]) or old_name
-    if any(pinned.pin.name == name for pinned in kept if pinned.key != key):
-        name = _free(name[: MOST_NAME - 2], 2, {pinned.pin.name for pinned in kept})  # room for " 2" or another digit
+    if any(pinned.pin.name == name for pinned in page_pins if pinned.key != key):
+        # Cut to leave room for " 2" or another digit: a page has fewer than ten pins.
+        name = _free(name[: MOST_NAME - 2], 2, {pinned.pin.name for pinned in page_pins})
     st.session_state[widget] = name
     _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
 
@@ -357,11 +359,11 @@ def _remove(page: str, key: str) -> None:
     st.session_state[f"{page}_{_REFUSED}"] = []
 
 
-def _load(page: str, widget: str, places: Mapping[str, Known]) -> None:
-    """Add the pins of the file in the control with the key `widget`; for its callback. places : as in `files`."""
+def _load(page: str, widget: str, takers: Mapping[str, CanExpress]) -> None:
+    """Add the pins of the file in the control with the key `widget`; for its callback. takers : as in `files`."""
     file = st.session_state[widget]
-    if file is not None:
-        take([lambda: pins.from_file(file.getvalue())], places, page)
+    if file is not None:  # None after the visitor has removed the file from the control
+        take([lambda: pins.from_file(file.getvalue())], takers, page)
 
 
 # ------------------------------------------------------------------------------------------------------------ computing
@@ -398,5 +400,5 @@ def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -
         return ()
     filled = _filled(panel, pinned, run, draw)
     _replace(panel.page, pinned.key, lambda _: filled)
-    visitors.here().drop(key)
+    visitors.here().drop(key)  # the pin keeps the lines, so the run with all its results can go
     st.rerun()

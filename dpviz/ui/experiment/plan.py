@@ -26,7 +26,8 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.ui import charts, components
 from dpviz.ui.experiment import guarantee
 
-# Largest number of steps in the cached plans of all visitors together, about 100 MB; and of one visitor on a file.
+# Largest size of the cached plans of all visitors together, about 100 MB, and of one visitor on a file; both counted in
+# steps, as `PlanView.size` is.
 MOST, OWN = 2_000_000, 250_000
 CHARTS = 5_000  # number of steps of a plan that take as much memory as the charts of a plan
 
@@ -39,7 +40,7 @@ class PlanView:
     """An experiment with its plans, and everything else that the charts of the plan show.
 
     experiment : only with the arms that have a plan. plans, styles : the plan and the style of each of them, by label.
-    refused : the error for which an arm has no plan, by label. predict : computes `theory` when it is first read.
+    refused : the errors of the other arms, by label. predict : computes `theory` when it is first read.
     charts : the charts of the plan that have been made so far, by their position in the family's order; None after
     the last one, once all have been made.
     """
@@ -128,7 +129,7 @@ def stops(
     predict: Predict,
     drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
-    """Return the guarantee and the plan's first charts at every stop of a slider, packed for `components.stops`.
+    """Return the guarantee and the plan's first charts at every stop of a slider, as `components.stops` sends them.
 
     With them the browser shows the plan at each stop while the slider is dragged. On public data they are computed once
     for all visitors.
@@ -146,12 +147,12 @@ def _stops(
     slider: str,
     texts: Sequence[str],
     keys: Sequence[str],
-    look: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: charts differ between looks of the page)
+    style: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: `charts.sent` depends on the style of the page)
     _views: Views,
     _predict: Predict,
     _drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
-    """Compute `stops`. texts : the JSON text of the experiment at each stop, "" for none. look : from `charts.look`.
+    """Compute `stops`. texts : the JSON text of the experiment at each stop, "" for none. style : from `charts.look`.
 
     Streamlit leaves parameters with an underscore out of the cache key.
     """
@@ -176,39 +177,40 @@ _ONE = threading.Lock()  # of the computation of all stops of a slider
 _shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)
 
 
-def drawings(shown: PlanView) -> Iterator[Chart]:
+def drawings(plan_view: PlanView) -> Iterator[Chart]:
     """Yield the chart of the noise's scale in each step, and that of the privacy spent."""
-    yield plan_figures.noise_schedule(shown.plans, shown.styles)
-    yield privacy_spent(shown)
+    yield plan_figures.noise_schedule(plan_view.plans, plan_view.styles)
+    yield privacy_spent(plan_view)
 
 
-def privacy_spent(shown: PlanView, after: str = "step") -> Chart:
+def privacy_spent(plan_view: PlanView, after: str = "step") -> Chart:
     """Return the chart of the privacy spent after each step, in the currency of the budget, or as ε at its δ.
 
     after : name of a step, as the family counts them.
     """
-    budget, texts = shown.experiment.budget, {"remark": shown.experiment.budget.remark, "after": after}
+    budget, texts = plan_view.experiment.budget, {"remark": plan_view.experiment.budget.remark, "after": after}
     if isinstance(budget, ApproximateDP):
-        return plan_figures.epsilon_spent(shown.plans, shown.styles, budget.delta, budget.epsilon, **texts)
-    limit = None if budget.currency is None else budget.limit
-    return plan_figures.privacy_spent(shown.plans, shown.styles, budget.currency or "rho", limit, **texts)
+        return plan_figures.epsilon_spent(plan_view.plans, plan_view.styles, budget.delta, budget.epsilon, **texts)
+    if budget.currency is None:  # a guarantee such as Rényi DP: read as ρ, in which it is no limit
+        return plan_figures.privacy_spent(plan_view.plans, plan_view.styles, "rho", None, **texts)
+    return plan_figures.privacy_spent(plan_view.plans, plan_view.styles, budget.currency, budget.limit, **texts)
 
 
-def kept(shown: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
-    """Yield the charts of `drawings`: first those that `shown.charts` has, then the others, which are stored in it.
+def kept(plan_view: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
+    """Yield the charts of `drawings`: first those that `plan_view.charts` has, then the others, which are stored in it.
 
     The page of a plan is drawn again and again, and must not make its charts each time.
     """
     count = 0
-    for chart in list(shown.charts.values()):  # a copy: another visitor may add charts meanwhile
-        if chart is None:
+    for chart in list(plan_view.charts.values()):  # a copy: another visitor may add charts meanwhile
+        if chart is None:  # all charts have been made
             return
         yield chart
         count += 1
     for chart in islice(drawings, count, None):  # an iterator has to make the first charts again to reach the others
-        yield shown.charts.setdefault(count, chart) or chart  # another visitor may have made it meanwhile
+        yield plan_view.charts.setdefault(count, chart) or chart  # another visitor may have made it meanwhile
         count += 1
-    shown.charts[count] = None
+    plan_view.charts[count] = None
 
 
 def size(shown: PlanView) -> str:
@@ -260,12 +262,12 @@ def draw(drawings: Sequence[Chart], key: str) -> None:
     columns: list[DeltaGenerator] = []
     for _ in range((len(drawings) + 1) // 2):  # rows, of which the last may have a single chart
         columns += st.columns(2, gap="medium")
-    for number, (column, chart) in enumerate(zip(columns, drawings, strict=False)):
+    for number, (column, chart) in enumerate(zip(columns, drawings, strict=False)):  # a last column may be empty
         with column:
             if chart.figure.data:
                 charts.show(chart, f"{key}_{number}")
                 continue
             st.subheader(chart.heading, anchor=False)
-            for note in chart.figure.layout.annotations:
+            for note in chart.figure.layout.annotations:  # as a sentence: a capital at first, a full stop at the end
                 st.info(f"{note.text[0].upper()}{note.text[1:].rstrip('.')}.", icon=":material/block:")
             st.caption(chart.caption)

@@ -89,12 +89,13 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
     if matching != texts.OWN_SETTINGS:
         st.session_state[panel.key("last_preset")] = matching
     names = [*(preset.name for preset in presets), texts.OWN_SETTINGS]
+    # Streamlit sends the value that is set above only once, and it may be lost. It sends `index` every time, which must
+    # stay the same as at first.
+    first_name = st.session_state.setdefault(f"{key}_born", matching)
     st.selectbox(
         "Preset",
         names,
-        # Streamlit sends the value that is set above only once, and it may be lost. It sends `index` every time, which
-        # must stay the same as at first.
-        index=names.index(st.session_state.setdefault(f"{key}_born", matching)),
+        index=names.index(first_name),
         key=key,
         on_change=_pick,
         args=(panel, presets),

@@ -93,7 +93,7 @@ class Problem:
 class Source:
     """A source of the rows of a problem, in the choice of the data set.
 
-    A source with neither `cls` nor `upload` stands for a problem without data, which has the name of the source.
+    A source with neither `cls` nor `upload` is a problem without data, which has the name of the source.
 
     cls : class of the settings of a generated data set; the names of their controls begin with `prefix`.
     upload : draws the panel for a visitor's own file and returns the data set.
@@ -207,11 +207,10 @@ class ProblemMenu:
         """
         if file.removed():
             self._go_back(panel)
-        name = "" if ANY in self.sources else self._problem(panel, Selection())
+        name = "" if ANY in self.sources else self._problem(panel, Selection())  # "": chosen after the data
         source_name = self._source(panel, name)
         name = source_name if source_name in self.problems else name  # a source that is a problem without data
-        # If the problem is chosen after the data, it is of the base class until then, which has no settings to draw.
-        problem = self.problems.get(name, Problem(Selection.kind))
+        problem = self.problems.get(name, Problem(Selection.kind))  # without a name, the base class: no settings yet
         source = self._sources(name).get(source_name, Source(""))  # without one, the problem has no data
         upload, tables = None, NO_TABLES
         if source.upload is not None:
@@ -227,7 +226,7 @@ class ProblemMenu:
                 fields = panel.specification(source.cls, below, prefix=source.prefix)
                 if has_leading:
                     (leading,) = (control for control in source.cls.controls() if control.name == self.leading)
-                    panel.lead(lead, leading, fields, prefix=source.prefix)
+                    panel.lead(lead, leading, fields, prefix=source.prefix)  # writes its value into `fields`
                 data = Settings(source.cls, fields)
             if name and not self.expanders:  # else `build` draws these in the last of its expanders
                 values |= self.more(panel, problem.cls, values)
@@ -235,7 +234,7 @@ class ProblemMenu:
         return Selection(source_name, name, problem.cls, values, data, upload, uploaded, tables, leads=has_leading)
 
     def build(
-        self, panel: Panel, chosen: Selection, budget: Settings[Budget], seed: int | None
+        self, panel: Panel, selection: Selection, budget: Settings[Budget], seed: int | None
     ) -> Callable[[], ProblemSpecification] | None:
         """Draw the problem's controls in their expanders; return a function that builds the problem.
 
@@ -243,35 +242,35 @@ class ProblemMenu:
         it uses the values that these have when it is called. These controls are the last ones of an experiment, so this
         raises UserError for a mistake in any of them.
 
-        chosen : the values that `choose` returned. budget, seed : for private releases of facts about the data.
+        selection : the values that `choose` returned. budget, seed : for private releases of facts about the data.
         """
-        name, values = chosen.name, dict(chosen.values)
-        uploaded_defaults = {name: default for name, (_, default) in self.upload_defaults.items()}
-        defaults = uploaded_defaults if chosen.uploaded else {}
+        name, values = selection.name, dict(selection.values)
+        upload_defaults = {setting: on_file for setting, (_, on_file) in self.upload_defaults.items()}
+        defaults = upload_defaults if selection.uploaded else {}
         container: AbstractContextManager[Any] = nullcontext()
         for title in self.expanders:
             container = st.expander(title) if title else st.container()
             with container:
-                name = name or self._problem(panel, chosen)
+                name = name or self._problem(panel, selection)  # in the first expander, if chosen after the data
                 values |= self.problems[name].draw(panel, self.problems[name].groups.get(title, ()), defaults)
         cls = self.problems[name].cls
-        with container:
-            if self.expanders:
+        with container:  # the last one
+            if self.expanders:  # else `choose` has drawn these
                 values |= self.more(panel, cls, values)
             panel.check()
-            data = chosen.upload if chosen.data is None else chosen.data.build()
-            if data is None and chosen.uploaded:
-                return None
+            data = selection.upload if selection.data is None else selection.data.build()
             if data is not None:
                 values["data"] = data
-            # An error is drawn here, in the last expander, and by the page, which catches it; else by the page alone.
+            elif selection.uploaded:
+                return None
+            # With expanders an error is drawn in the last one, and raised again for the page, which draws it, too.
             with in_place(go_on=False) if self.expanders else nullcontext():
-                completed = dict(self.complete(Draft(panel, cls, values, chosen.tables, budget, seed)))
-                Settings(cls, completed).build()  # draws the error of values that do not go together
+                completed = dict(self.complete(Draft(panel, cls, values, selection.tables, budget, seed)))
+                Settings(cls, completed).build()  # only for the error of values that do not go together
 
         def build() -> ProblemSpecification:
             # The settings of the data are read again, as a leading one may have been drawn since.
-            present = completed if chosen.data is None else {**completed, "data": chosen.data.build()}
+            present = completed if selection.data is None else {**completed, "data": selection.data.build()}
             return Settings(cls, present).build()
 
         return build
@@ -331,15 +330,15 @@ class ProblemMenu:
         """Return the sources, by name, of the rows of the problem `name`."""
         return self.sources.get(ANY) or self.sources.get(name, {})
 
-    def _menu(self, chosen: Selection) -> Menu:
+    def _menu(self, selection: Selection) -> Menu:
         """Return the control that chooses the problem, which may depend on the data chosen before."""
         assert self.menu is not None
-        return self.menu if isinstance(self.menu, Menu) else self.menu(chosen)
+        return self.menu if isinstance(self.menu, Menu) else self.menu(selection)
 
-    def _problem(self, panel: Panel, chosen: Selection) -> str:
+    def _problem(self, panel: Panel, selection: Selection) -> str:
         """Draw the choice of the problem, if there is one; return the name of the problem."""
         first, *_ = self.problems
-        return first if self.menu is None else self._menu(chosen).draw(panel)
+        return first if self.menu is None else self._menu(selection).draw(panel)
 
     def _source(self, panel: Panel, name: str) -> str:
         """Draw the choice of the source of the rows of the problem `name`; return its name, "" if it has no data."""

@@ -48,7 +48,7 @@ def heaviest(x: np.ndarray, names: Sequence[str]) -> str:
 def show(
     panel: Panel,
     run: Run,
-    words: Mapping[str, str],
+    sentences: Mapping[str, str],
     model: pd.DataFrame,
     meaning: str,
     weights: pd.DataFrame | None = None,
@@ -56,25 +56,25 @@ def show(
 ) -> None:
     """Draw the models that the first run of each private method releases, and a button that saves them as a file.
 
-    words : a sentence about the model of each method, in Markdown, by label. model : the table of the coefficients,
-    with a row for each, a column for each method, and columns that describe the coefficient. meaning : a sentence on
-    how to read it. weights : in a game, the table of the other player's weights. digits : format of the numbers on the
-    screen; the file has all digits.
+    sentences : one about the model of each method, in Markdown, by label. model : the table of the coefficients, with a
+    row for each, a column for each method, and columns that describe the coefficient. meaning : a sentence on how to
+    read it. weights : in a game, the table of the other player's weights, with the same columns of methods.
+    digits : format of the numbers on the screen; the file has all digits.
     """
     about, guarantee = f"First run of each method. {meaning}", run.experiment.promise
     with explain.heading("What one run releases"):
-        explain.privacy_badge(worst(run.plans[label].privacy for label in words))
+        explain.privacy_badge(worst(run.plans[label].privacy for label in sentences))
         charts.download(
             "the released model of each method",
             partial(_csv, model, f"{about} Guarantee: {guarantee}. {texts.COMPOSES}"),
             f"dpviz_{panel.page}_model.csv",
             panel.key("model_csv"),
         )
-    st.markdown("\n".join(f"- **{label}**: {sentence}" for label, sentence in words.items()))
-    numbers = {label: st.column_config.NumberColumn(format=digits) for label in words}
-    show_table(model, column_config=numbers, alt="Released coefficients, one column per method")
+    st.markdown("\n".join(f"- **{label}**: {sentence}" for label, sentence in sentences.items()))
+    columns = {label: st.column_config.NumberColumn(format=digits) for label in sentences}
+    show_table(model, column_config=columns, alt="Released coefficients, one column per method")
     if weights is not None:
-        show_table(weights, column_config=numbers, alt="Released weights of the groups")
+        show_table(weights, column_config=columns, alt="Released weights of the groups")
     st.caption(f"{about} {explain.released(run.experiment, 1)} {texts.COMPOSES}")
 
 

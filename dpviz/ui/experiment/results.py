@@ -1,7 +1,7 @@
 """Results of a run that has ended: its curves over steps or privacy spent, and the table of final numbers."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -54,9 +54,9 @@ class Options:
     compared: str = "objective_gap"
 
 
-def plain_options(shown: PlanView) -> Options:
+def plain_options(plan_view: PlanView) -> Options:
     """Return the options of a family that has no theory to compare the curves with."""
-    currency: Currency = shown.experiment.budget.currency or "rho"
+    currency: Currency = plan_view.experiment.budget.currency or "rho"  # a guarantee such as (ε, δ) is read as ρ
     return Options(currency, f"Privacy spent, {UNITS[currency].label}")
 
 
@@ -82,10 +82,13 @@ def hidden(panel: Panel, experiment: Experiment) -> None:
 
 
 def metrics(trace: Trace) -> dict[str, Metric]:
-    """Return the metrics that a trace records, by name: the most telling first, those for horizontal axes last."""
+    """Return the metrics that a trace records, by name: the most telling first, those for horizontal axes last.
+
+    The values that a constant guess reaches in other metrics are left out: charts show them together with these.
+    """
     by_name = {name: metric for name, metric in trace.metrics.items() if not metric.beside}
-    ordered = [*results.headlined(trace)[:1], *sorted(by_name, key=lambda name: by_name[name].axis)]
-    return {name: by_name[name] for name in dict.fromkeys(ordered)}
+    axes_last = sorted(by_name, key=lambda name: by_name[name].axis)
+    return {name: by_name[name] for name in dict.fromkeys([*results.headlined(trace)[:1], *axes_last])}
 
 
 def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
@@ -103,36 +106,25 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
     with row:
         axes = AXES | {name: axis.title for name, axis in results.axes(trace, run.plans).items()}
         axis = panel.choice("axis", "Horizontal axis", axes, "steps", "Steps, or what they have cost.")
-        second = _second(panel, available, others, options.second) if others else ""
+        second = ""
+        if others:
+            labels = {name: available[name].label.split(" ‖")[0] for name in others}  # without formulas of norms
+            default = options.second if options.second in others else others[0]
+            second = panel.choice("second", "Second chart", labels, default, "The quantity in the chart on the right.")
         overlay = NO_OVERLAY
         if options.overlays and first == options.compared:
             named = {NO_OVERLAY: "None", **{name: name.capitalize() for name in options.overlays}}
-            overlay = panel.choice(
-                "overlay", "Thin lines", named, NO_OVERLAY, "Theory to compare the first chart with."
-            )
+            help = "Theory to compare the first chart with."
+            overlay = panel.choice("overlay", "Thin lines", named, NO_OVERLAY, help)
         every_band = False
         if len(trace.lanes) > 2 and run.experiment.replicates > 1:
             every_band = panel.switch("all_bands", "All bands", False, texts.ALL_BANDS)
     curve = partial(_curve, run, trace, axis=axis, options=options, overlay_name=overlay, every_band=every_band)
-    first_chart = curve(available[first], overlays=options.overlays.get(overlay, {}))
-    pairs = [(first_chart, panel.key(f"chart_{first}"))]
+    first_chart = curve(available[first], overlays=options.overlays.get(overlay, {}))  # none for NO_OVERLAY
+    charts_with_keys = [(first_chart, panel.key(f"chart_{first}"))]
     if second:
-        pairs.append((curve(available[second], overlays={}), panel.key(f"chart_{second}")))
-    return charts.beside(*pairs)
-
-
-def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str], default: str) -> str:
-    """Draw the choice of the metric of the second chart; return the name of the metric.
-
-    others : names of the metrics to choose from. default : name of the one at first, the first of them if it is none.
-    """
-    return panel.choice(
-        "second",
-        "Second chart",
-        {name: available[name].label.split(" ‖")[0] for name in others},  # without formulas of norms
-        default if default in others else others[0],
-        "The quantity in the chart on the right.",
-    )
+        charts_with_keys.append((curve(available[second], overlays={}), panel.key(f"chart_{second}")))
+    return charts.beside(*charts_with_keys)
 
 
 def _curve(
@@ -148,9 +140,9 @@ def _curve(
 ) -> Chart:
     """Return the chart of a metric, from the run's cache if it has been made before.
 
-    axis : name of the horizontal axis: "steps", "spent", or a metric. overlays : thin lines (T+1,), by label of the
-    method; overlay_name : their name among `options.overlays`. every_band : true for a panel with the 10-90 % band of
-    each method, false for one panel with the band of the best.
+    axis : name of the horizontal axis: "steps", "spent", or one of `results.axes`. overlays : thin lines (T+1,), by
+    label of the method; overlay_name : their name among `options.overlays`. every_band : true for a panel with the
+    10-90 % band of each method, false for one panel with the band of the best.
     """
     # The key has everything that the chart depends on, except the run: visible arms and metrics, and the controls.
     key = (*trace.lanes, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
@@ -168,7 +160,7 @@ def _curve(
         trace,
         metric.name,
         arm_styles(run.experiment.arms),
-        x="iteration" if axis == "steps" else "spent",
+        x="iteration" if axis == "steps" else "spent",  # "spent" is any axis with values of its own, `x_values`
         spent=x_values,
         spent_title=title,
         ceilings=ceilings,
@@ -255,11 +247,11 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     stopping = []
     unfinished = []
     for label, arm_trace in trace.lanes.items():
-        endings = results.endings(arm_trace)
+        endings = results.endings(arm_trace)  # counts of how the repeats ended, of a method that stops by itself
         if endings:
             stopping.append(f"{label}: {endings.describe()} ({endings.reasons()})")
         plan = run.plans[label]
-        if arm_trace.private and not plan.stops and plan.iterations not in arm_trace.iterations:
+        if arm_trace.private and not plan.stops and plan.iterations not in arm_trace.iterations:  # no last record
             unfinished.append(label)
     if stopping:
         st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")

@@ -38,7 +38,7 @@ AT_ONCE = 0.05  # for a run that has ended while the page was drawn
 FIRST_PICTURE = 0.12  # seconds that a page waits for the first curves of a run that began by itself
 PRESSED = 0.3  # seconds that it waits for those of a run that Run began
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
-SMALL = 300e6  # upper limit of the bytes of memory of a run that counts as short, and may compute beside the pages
+SMALL = 300e6  # upper limit of the bytes of memory of a run that counts as short, and so needs no turn after long ones
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # environment variable of the number of runs at the same time, and its default
 # After a page's prefix: keys of its newest run, of the runs under Results and in the picture, and of its settings.
 _SUFFIX, _SHOWN, _PICTURED, _SETTLED = "_job", "_shown", "_pictured", "_settled"
@@ -137,7 +137,7 @@ class Run:
     @property
     def waits(self) -> bool:
         """True if it waits in the queue and is not the next."""
-        return (self.job.position or 0) > 0
+        return (self.job.position or 0) > 0  # the number of runs before it; None outside the queue
 
     @property
     def waiting(self) -> str:
@@ -165,7 +165,7 @@ class Run:
         self.job.let_go(tables)
         removed = [self.tables.pop(name) for name in tables if name in self.tables]
         if removed:
-            _built.clear()  # the cached problems hold the rows, too
+            _built.clear()  # the problems in this cache hold the rows, too
 
     @property
     def experiment(self) -> Experiment:
@@ -220,6 +220,7 @@ def runner() -> Runner:
     """
     text = os.environ.get(WORKERS, "")
     count = int(text) if text.isdecimal() else SLOTS
+    # With processes, short runs have one more slot of their own.
     return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual(), short=count > 0)
 
 
@@ -255,12 +256,12 @@ def pictured(page: str) -> Run | None:
     return run
 
 
-def _first_of(before: Job, job: Job) -> bool:
-    """Return true if the job `before` had exactly the first repeats of `job`, which has more."""
+def _first_of(earlier: Job, job: Job) -> bool:
+    """Return true if the job `earlier` had exactly the first repeats of `job`, which has more."""
     experiment = job.task
     if not isinstance(experiment, Experiment) or not experiment.public:  # on a file each run has noise of its own
         return False
-    return before.task != experiment and before.task == experiment.replaced(replicates=freshness.FIRST)
+    return earlier.task != experiment and earlier.task == experiment.replaced(replicates=freshness.FIRST)
 
 
 def settled(page: str, ready: Startable | None) -> None:
@@ -285,7 +286,7 @@ def only_first(page: str, run: Run) -> tuple[int, int] | None:
     return run.experiment.replicates, ready.experiment.replicates
 
 
-def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, own: str = "") -> bool:
+def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, file_text: str = "") -> bool:
     """Draw Run and Stop, start the run that begins by itself, if one does, and return whether a run is under way.
 
     The returned value is that of the buttons; the run may end while the rest of the page is drawn. Call this outside
@@ -293,17 +294,17 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
 
     title : of the page, as name of its runs. ready : the present settings, None while they make no run; a run that is
     under way can still be stopped then. switch : the container of the switch that lets runs begin by themselves.
-    own : on a page about a visitor's own file, the text in the place of the switch.
+    file_text : on a page about a visitor's own file, the text in the place of the switch.
     """
     page = panel.page
-    if own:
-        switch.caption(own)
+    if file_text:
+        switch.caption(file_text)
     else:
         with switch:
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)
         if at_once and ready is not None:
             _follow(page, title, ready)
-    run, is_pressed = current(page), bool(st.session_state.get(f"{page}_run"))
+    run, is_pressed = current(page), bool(st.session_state.get(f"{page}_run"))  # pressed just before this drawing
     if is_pressed and run is not None and ready is not None and not freshness.belongs(ready, run.job):
         # A number was typed just before Run was pressed, and the button's callback began the settings without it.
         run.job.stop()
@@ -331,7 +332,7 @@ def _follow(page: str, title: str, ready: Startable) -> None:
     """
     run = current(page)
     is_queued = run is not None and run.job.state == "queued"
-    others_wait = runner().waiting > int(is_queued)  # the number of runs in the queue, this visitor's among them
+    others_wait = runner().waiting > int(is_queued)  # `waiting` counts the runs in the queue, also this one if queued
     while True:
         due = freshness.due(ready, None if run is None else run.job, others_wait)
         if due is None:
@@ -352,8 +353,8 @@ def live(
 ) -> None:
     """Draw a part of the page, and the progress of its run below, again and again while the run is under way.
 
-    When the run has ended, or its turn in the queue has come, the fragment with the key `whole` is drawn again instead,
-    so that the buttons change.
+    When the run has ended, or its turn in the queue has come, the fragment with the key `whole` (all of the page if it
+    is "app") is drawn again instead, so that the buttons change.
 
     active : the value that `bar` returned. draw : draws the part; if no run is under way, it is drawn again after as
     many seconds as `draw` returns, unless that is None. none : a text for the time before the first run.
@@ -372,7 +373,7 @@ def live(
             return
         has_ended, has_its_turn = active and not run.job.active, was_waiting and not run.waits
         if has_ended or has_its_turn:
-            st.rerun(whole)
+            st.rerun(whole)  # instead of the poll
 
     def poll() -> float | None:
         began = time.perf_counter()
@@ -380,12 +381,17 @@ def live(
         took = time.perf_counter() - began
         run = current(page)
         if run is None:
-            _none_yet(visitors.here().lost.get(page + _SUFFIX), none)
+            lost = visitors.here().lost.get(page + _SUFFIX)  # a sentence on why the last run is gone
+            if lost is not None:
+                text = f"{lost} The last run is gone, the settings are kept: press Run."
+                st.info(text, icon=":material/restart_alt:")
+            elif none:
+                st.caption(none)
             return None
         if not hidden(run):
             _progress(run)
         shared_interval = runner().waiting / LOOKS  # the tabs of all runs in line share the polls of a second
-        if active:
+        if active:  # one that has ended since `bar` is noticed by `before_poll`, at once
             return max(run.look(took), shared_interval) if run.job.active else AT_ONCE
         return None if seconds is None else max(seconds, shared_interval)
 
@@ -404,7 +410,7 @@ def watch(key: str, draw: Callable[[], float | None], on_look: Callable[[], None
         seconds = draw()
         if seconds is not None:
             components.look(key, seconds, on_look)
-        streamlit_patches.page_drawn()
+        streamlit_patches.page_drawn()  # every drawing, also of a part, notes its end
 
     part()
 
@@ -420,14 +426,6 @@ def until_ended(key: str, runs: Sequence[Run]) -> None:
         watch(key, lambda: min(run.look() for run in runs), rerun_at_end)
 
 
-def _none_yet(lost: str | None, none: str) -> None:
-    """Draw the text `none` on a page without a run; or, if its last run was lost, the reason `lost`."""
-    if lost is None and none:
-        st.caption(none)
-    elif lost is not None:
-        st.info(f"{lost} The last run is gone, the settings are kept: press Run.", icon=":material/restart_alt:")
-
-
 def refusal(ready: Ready) -> None:
     """Draw an error if a run would need more memory than it may use, with the number of repeats that would fit."""
     if not ready.too_much:
@@ -435,8 +433,8 @@ def refusal(ready: Ready) -> None:
     max_bytes, experiment = runner().max_bytes, ready.experiment
     one, two = (experiment.replaced(replicates=count).estimated_bytes(ready.plans) for count in (1, 2))
     max_repeats = 0
-    if one <= max_bytes and two > one:
-        max_repeats = int((max_bytes - one) / (two - one)) + 1  # memory is linear in the repeats
+    if one <= max_bytes and two > one:  # the estimate is linear in the repeats: one + (repeats - 1)(two - one)
+        max_repeats = int((max_bytes - one) / (two - one)) + 1
     advice = f"Choose at most {max_repeats} repeat{'s' if max_repeats > 1 else ''}, or" if max_repeats else "Choose"
     st.error(
         f"A run may use {max_bytes / 1e9:.0f} GB. {advice} fewer methods or smaller data.",

@@ -69,14 +69,13 @@ def panel(
         points = planned(sweep.to_json()) if sweep is not None else ()
     _bar(page, title, sweep, points, tables, active, cluster_executor)
     is_of_settings = run is not None and run.job.task == sweep
-    if not is_of_settings and sweep is not None:  # after a run, its result says what was left out
-        first_points = points[: sweep.places]  # those of the first data set; the others have the same plans
-        left_out = [
-            LeftOut(point.place, label, reason) for point in first_points for label, reason in point.left_out.items()
-        ]
-        _say_left_out(left_out, len(first_points))
+    if not is_of_settings and sweep is not None:  # else the result of the run says below what was left out
+        left_out = []
+        for point in points[: sweep.places]:  # those of the first data set; the others have the same plans
+            left_out += [LeftOut(point.place, label, reason) for label, reason in point.left_out.items()]
+        _say_left_out(left_out, sweep.places)
     _live(page, active, diagnostics, draw)
-    store = runner().store
+    store = runner().store  # of results on the disk; its note names problems with them
     if store is not None and store.note:
         st.info(store.note, icon=":material/inventory_2:")
     if run is None or active or run.job.result is None or run.job.result.metric is None:  # no metric: no results yet
@@ -136,7 +135,7 @@ def _choose_cluster(page: str, sweep: Sweep | None) -> Executor | None:
     file stays on this server. The address of a cluster is no setting, so no link contains it. Raises UserError for an
     invalid address.
     """
-    address = cluster.asked()
+    address = cluster.asked()  # the operator's setting; "" without one, and ASK to let visitors name a cluster
     if not address or sweep is None or not sweep.experiment.problem.public:
         return None
     with st.container(width=400):
@@ -153,10 +152,10 @@ def _choose_cluster(page: str, sweep: Sweep | None) -> Executor | None:
 def _resumes(page: str, sweep: Sweep | None) -> bool:
     """Return true if to run this sweep would continue one that was stopped: some of its points are in the store."""
     run = current(page)
-    if run is None or run.job.active or run.job.task != sweep or run.job.result is None or runner().store is None:
+    if run is None or run.job.active or run.job.task != sweep or run.job.result is None:
         return False
-    # Points of a visitor's file are not stored.
-    return run.experiment.problem.public and 0 < run.job.result.finished < run.job.result.points
+    is_stored = runner().store is not None and run.experiment.problem.public  # points of a visitor's file are not
+    return is_stored and 0 < run.job.result.finished < run.job.result.points
 
 
 def _visible(run: Run, result: SweepResult, diagnostics: bool) -> SweepResult:
@@ -186,18 +185,15 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
             st.progress(job.progress, text=progress.active(job, run.done))
         else:
             end = {"done": "Done", "stopped": "Stopped"}.get(job.state, progress.AT_LIMIT)
+            restored = 0 if result is None else result.restored  # points that were in the store before
+            known = f"; {restored} of them were known" if restored else ""
             depends = f". {progress.DEPENDS}" if job.state == "timeout" and not job.experiment.public else ""
-            st.progress(job.progress, text=f"{end}: {run.done}{progress.took(job)}{_known(result)}{depends}")
+            st.progress(job.progress, text=f"{end}: {run.done}{progress.took(job)}{known}{depends}")
         if active and result is not None:
             draw(_visible(run, result, diagnostics))
         return POLL if active else None
 
     watch(f"{page}_sweep_look", poll, rerun_at_end)
-
-
-def _known(result: SweepResult | None) -> str:
-    """Return a text on how many points of the sweep were in the store before it began; "" for none."""
-    return f"; {result.restored} of them were known" if result is not None and result.restored else ""
 
 
 def _say_left_out(left_out: Sequence[LeftOut], points: int) -> None:

@@ -58,7 +58,7 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
     offered = {name: setting for name, setting in settings(experiment).items() if _has_control(panel, name, setting)}
     metrics = {}
     for name, metric in experiment.metrics().items():
-        # The value that a constant guess reaches in another metric is no choice; the caption has it, by `_guess`.
+        # A metric with `beside` is the value of a constant guess in another one: it is in the caption, by `_guess`.
         if not metric.beside and (diagnostics or metric.released):
             metrics[name] = metric
     if not offered or not metrics:
@@ -68,7 +68,7 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
             title="Nothing to sweep",
         )
     titles = {name: setting.title for name, setting in offered.items()}
-    mistake_count = len(panel.mistakes)
+    mistake_count = len(panel.mistakes)  # of the controls above
     first, first_range = _axis(panel, "setting", "Vary", titles, offered, "What is drawn along the horizontal axis.")
     others = {NONE: "Nothing else", **{name: title for name, title in titles.items() if name != first}}
     second, second_range = _axis(
@@ -94,7 +94,7 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
         fields["second"] = Axis(fields=offered[second].fields, values=offered[second].grid(*second_range))
     if data_sets and data_sets > 1:
         seed = experiment.problem.dataset.seed  # type: ignore[union-attr]  # `seed_field` names it, so there is one
-        seeds = tuple((seed + k) % 2**31 for k in range(int(data_sets)))  # the next ones, below the largest seed
+        seeds = tuple((seed + k) % 2**31 for k in range(int(data_sets)))  # after the largest seed follows 0
         fields |= {"data_seed": seed_field, "data_seeds": seeds}
     sweep = Settings(Sweep, fields).build()
     if (points := sweep.data_sets * sweep.places) > MAX_POINTS:
@@ -112,7 +112,7 @@ def _has_control(panel: Panel, name: str, setting: Setting) -> bool:
     """
     field = setting.fields[0].rpartition(".")[2]  # the last name of a path such as "problem.data.rows"
     if name == field:
-        return name in panel.titles
+        return name in panel.titles  # the controls drawn so far
     return any(f"_{control}".endswith(f"_{field}") for control in panel.titles)
 
 
@@ -128,11 +128,11 @@ def _axis(
         default, *_ = titles
         varied = panel.choice(f"{PREFIX}_{name}", label, titles, default, help)
     if varied == NONE:
-        return varied, (0.0, 0.0, 0)
+        return varied, (0.0, 0.0, 0)  # a range that is not used
     setting = offered[varied]
     usual_low, usual_high = setting.usual
     end = replace(setting.control, unit="", optional=False)
-    controls = (
+    controls = (  # their names are in links
         replace(end, name="from", label="From", default=usual_low, help="The least."),
         replace(end, name="to", label="To", default=usual_high, help="The largest."),
         VALUES,
@@ -151,7 +151,7 @@ def _draw(panel: Panel, key: str, result: SweepResult) -> None:
 
     key : prefix of the sweep's panel.
     """
-    run = sweep_panel.current(key)
+    run = sweep_panel.current(key)  # it may be of earlier settings than the controls, so the sweep is that of the run
     assert run is not None and isinstance(run.job.task, Sweep)
     sweep, active = run.job.task, run.job.active
     setting = _named(sweep, sweep.fields)

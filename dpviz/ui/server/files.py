@@ -68,7 +68,7 @@ class Files:
             messages.append(message)
 
         await self._app({**scope, "headers": headers}, receive, keep)
-        start, *parts = messages
+        start, *parts = messages  # the first message has status and headers, the others have the body
         answer = Response(status_code=start["status"])
         answer.raw_headers = list(start["headers"])
         _fill(answer, b"".join(part.get("body", b"") for part in parts))

@@ -80,9 +80,10 @@ class _Hall:
     def __init__(self, room: Room) -> None:
         self.streams: dict[str, _Stream] = {}
         self._loop = asyncio.get_running_loop()
-        self.close = room.listen(self._hear, scenes_only=True)
+        # Called for changes of what phones show, as opposed to answers; `close` ends these calls.
+        self.close = room.listen(self._wake_from_any_thread, scenes_only=True)
 
-    def _hear(self) -> None:
+    def _wake_from_any_thread(self) -> None:
         with suppress(RuntimeError):  # the server has ended
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -92,8 +93,8 @@ class _Hall:
 
 
 class Phones:
-    """Middleware that answers all that phones ask; it stands before those that hold pages back to compress or change
-    them, as streams must not wait."""
+    """Middleware that answers all that phones ask. It comes before the middleware that holds answers back to compress
+    or change them, as streams must not wait."""
 
     def __init__(self, app: ASGIApp, rooms: Rooms = ROOMS) -> None:
         self._app, self._rooms = app, rooms
@@ -149,7 +150,7 @@ class Phones:
             if room is None:
                 return _refusal(404)
             room.join(phone)
-            if room.phones == 1:  # the room is over by then: its answers are forgotten though no request comes any more
+            if room.phones == 1:  # the first: answers are to be forgotten when the room ends, though no request comes
                 asyncio.get_running_loop().call_later(LASTS + 1, self._rooms.tidy)
         except TooOften as error:
             return _too_often(error)
@@ -167,7 +168,7 @@ class Phones:
         if room is None or not isinstance(phone, str):
             return _refusal(404)
         try:
-            if type(number) is not int:
+            if type(number) is not int:  # True, too, is none
                 raise ValueError("the number of the question is missing")
             room.answer(phone, number, body.get("answer"))
             return _json(room.state(phone))
@@ -182,7 +183,7 @@ class Phones:
         room = self._room(request, phone)
         if room is None:
             return _refusal(404)
-        if request.method == "HEAD":  # to which a route answers as to GET, here without end
+        if request.method == "HEAD":  # which Starlette routes as it does GET, and for which the stream would not end
             return _refusal(405)
         return StreamingResponse(
             self._events(room, phone),
@@ -192,7 +193,7 @@ class Phones:
 
     async def _events(self, room: Room, phone: str) -> AsyncIterator[str]:
         """Yield the server-sent events of a phone's stream, until the class is over or the stream is to end."""
-        if self._watch is None or self._watch.done():
+        if self._watch is None or self._watch.done():  # it ends when there are no streams
             self._watch = asyncio.create_task(self._end_with_the_server())
         hall = self._halls.get(room)
         if hall is None:
@@ -201,10 +202,10 @@ class Phones:
         hall.streams[phone] = stream
         if old is not None:
             old.end()
-        scene = -1  # the last one that was sent
+        scene = -1  # number of the last state that was sent; it changes with what phones show
         try:
             while not stream.is_last:
-                stream.is_news.clear()
+                stream.is_news.clear()  # before the state is read, so that a change after that is not missed
                 state = room.state(phone)
                 if "over" in state or state["scene"] != scene:
                     scene = state["scene"]
@@ -236,7 +237,8 @@ class Phones:
                         stream.end()
 
     def _room(self, request: Request, phone: object) -> Room | None:
-        """Return the room that a phone has joined, None where there is none, which so tells nothing about codes."""
+        """Return the room with the code of a request if the phone has joined it, else None: whether or not there is
+        such a room, the answer is the same."""
         room = self._rooms.with_code(request.path_params["code"])
         return room if room is not None and isinstance(phone, str) and room.seat(phone) is not None else None
 
@@ -245,7 +247,10 @@ _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
 def _hash(page: str, kind: str) -> str:
-    """Return the source expression, in a policy, of the only script or style sheet of a page."""
+    """Return the hash by which a content security policy allows the only script, or style sheet, of a page.
+
+    kind : "script" or "style".
+    """
     (content,) = re.findall(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
     return f"'sha256-{b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
