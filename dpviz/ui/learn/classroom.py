@@ -156,7 +156,7 @@ def _end(current: Room) -> None:
     """End the class, and go to the list of lessons if a page of the class is open; for a callback."""
     current.end()
     for stored in (visitors.here().notes, st.session_state):
-        for name in [name for name in stored if f"{name}_".startswith(f"{KEY}_")]:
+        for name in [name for name in stored if f"{name}_".startswith(f"{KEY}_")]:  # "class", or "class_…"
             del stored[name]
     st.query_params.pop(KEY, None)
 
@@ -178,7 +178,7 @@ def _short(url: str) -> str:
 
 def _hall(current: Room) -> None:
     """Draw the first page of a class: how phones join, and what there is to do."""
-    current.look_up()
+    current.look_up()  # phones have no question, and say so
     bar(current)
     left, right = st.columns([5, 6], gap="large")
     url = _address(current)
@@ -256,7 +256,7 @@ class Poll:
         """The question of the lesson for phones: a choice among its answers, or a drawing."""
         lesson, (old, new) = self.lesson, self.lesson.change.texts
         text = lesson.told(lesson.question, self.before, self.after).replace("**", "")
-        title = f"{' '.join(text.split())} {lesson.change.title}: {old} → {new}."
+        title = f"{' '.join(text.split())} {lesson.change.title}: {old} → {new}."  # in one line
         if self.sheet is None:
             return Choice(title, tuple(answer.words for answer in lesson.answers))
         x, y, old_curve = self.sheet.x, self.sheet.y, _points(self.sheet.known)
@@ -281,14 +281,15 @@ class Poll:
     def tell(self) -> None:
         """Close the question, and have each phone show the right answer, and whether it was the phone's."""
         ballot, right = self.ballot, self.right
-        if ballot is not None and "right" not in (ballot.result or {}):
-            answers = self.answers
-            result = {"right": right, "text": f"It was “{self.lesson.answers[right].words}”: {self.outcome}."}
-            if self.sheet is not None:
-                x, y = self.sheet.x, self.sheet.y
-                new = self.lesson.measure.curves(self.after)[0]
-                result["curve"] = _points(list(zip(x.place(new.x).tolist(), y.place(new.y).tolist(), strict=True)))
-            self.room.reveal(ballot, self._result() | result, lambda seat: {"is_right": answers.get(seat) == right})
+        if ballot is None or "right" in (ballot.result or {}):  # phones have no such question, or know the answer
+            return
+        answers = self.answers
+        result = {"right": right, "text": f"It was “{self.lesson.answers[right].words}”: {self.outcome}."}
+        if self.sheet is not None:
+            x, y = self.sheet.x, self.sheet.y
+            new = self.lesson.measure.curves(self.after)[0]
+            result["curve"] = _points(list(zip(x.place(new.x).tolist(), y.place(new.y).tolist(), strict=True)))
+        self.room.reveal(ballot, self._result() | result, lambda seat: {"is_right": answers.get(seat) == right})
 
     def _result(self) -> dict[str, Any]:
         """Return the answers of the class as phones show them: how often each was chosen, or the median drawing."""
@@ -304,8 +305,11 @@ class Poll:
         if self.sheet is None:
             return answers
         lesson, end_before = self.lesson, self.lesson.measure.value(self.before)
-        ratios = {seat: float(self.sheet.drawn(heights)[1][-1]) / end_before for seat, heights in answers.items()}
-        return {seat: lesson.answers.index(lesson.answer(ratio)) for seat, ratio in ratios.items()}
+        meanings = {}
+        for seat, heights in answers.items():
+            _, y = self.sheet.drawn(heights)
+            meanings[seat] = lesson.answers.index(lesson.answer(float(y[-1]) / end_before))
+        return meanings
 
     @property
     def right(self) -> int:
@@ -563,7 +567,7 @@ def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
     Of yes and no it has the share of yes alone, and next to it the error of a trusted server, around the same estimate.
     """
     response, people = _response(question), sum(counts)
-    rows: dict[str, tuple[float, float, float]] = {}
+    rows: dict[str, tuple[float, float, float]] = {}  # by option: share, lower and upper end of its interval, in %
     for option, count in zip(question.options, counts, strict=True):
         low, high = response.interval(count, people)
         share = min(max(response.estimate(count, people), 0.0), 1.0)
@@ -574,12 +578,13 @@ def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
         error = 100 * LaplaceCounts(response.eps).error(people)
         around = (middle, max(middle - error, 0.0), min(middle + error, 100.0))
         groups = {"Coins of their own": {"Yes": rows["Yes"]}, "A trusted server": {"Trusted server": around}}
-    named = "; ".join(
+    numbers = "; ".join(
         f"{name} {short(share)} %, {short(low)} to {short(high)}"
         for group in groups.values()
         for name, (share, low, high) in group.items()
     )
-    return Chart(class_figures.estimates(groups), "", f"Shares from {people} reports, with 95 % intervals: {named}", "")
+    alt = f"Shares from {people} reports, with 95 % intervals: {numbers}"
+    return Chart(class_figures.estimates(groups), "", alt, "")
 
 
 def _close_coins(current: Room, ballot: Ballot) -> None:
@@ -678,7 +683,7 @@ def _odds(current: Room) -> None:
 
 def _play(current: Room, epsilon: float, others: int) -> None:
     """Draw the rounds of every seat, and have phones play; for a callback."""
-    present, counts = local.play(epsilon, others, MAX_PHONES * local.ROUNDS, drawn_seed(None))
+    present, counts = local.play(epsilon, others, MAX_PHONES * local.ROUNDS, drawn_seed(None))  # a seed nobody knows
     shape = (MAX_PHONES, local.ROUNDS)
     current.ask(
         Odds("Was this person in?", epsilon, others, counts.reshape(shape).tolist(), present.reshape(shape).tolist())

@@ -34,6 +34,8 @@ from dpviz.ui.learn.classroom import Poll
 NAMES = ("Setting", "Predict", "See", "Why")
 PLANNER = "planner"  # prefix of the budget planner's keys and query parameters
 SETTING, PREDICT, SEE, WHY = range(1, 5)
+Which = Literal["before", "after"]  # name of a side, which is also the field of a lesson with its settings
+BOTH: tuple[Which, Which] = ("before", "after")
 
 
 def show(lesson: Lesson, step: int) -> None:
@@ -45,7 +47,7 @@ def show(lesson: Lesson, step: int) -> None:
     st.title(lesson.title, anchor=False)
     st.caption(f"Step {step} of {len(NAMES)}: **{NAMES[step - 1]}**. {lesson.minutes} minutes in all.")
     text_column, chart_column = st.columns([4, 7], gap="large")
-    with chart_column:
+    with chart_column:  # first, as it waits a moment for the runs whose results the text and the poll contain
         is_ready = ready(lesson, BOTH if step >= SEE else BOTH[:1])
     before, after = (_side(lesson, which) for which in BOTH)
     poll = _poll(lesson, step, before, after) if is_ready else None
@@ -349,19 +351,14 @@ def _heights(lesson: Lesson) -> tuple[float, ...] | None:
     return heights if isinstance(heights, tuple) else None
 
 
-Which = Literal["before", "after"]  # name of a side, which is also the field of a lesson with its settings
-BOTH: tuple[Which, Which] = ("before", "after")
-
-
 def begin_runs(lesson: Lesson) -> None:
     """Start the runs of a lesson that are not there yet; one that any visitor has computed is done at once."""
     for which in BOTH:
         settings, run = getattr(lesson, which), _run(lesson, which)
         if isinstance(settings, Experiment) and (run is None or run.job.state == "stopped"):
-            plans = settings.plans()
             here = visitors.here()
             job = runner().submit(settings, visitor=here.name, short=True)
-            here.keep(_key(lesson, which), Run(job, plans, "learn", lesson.title))
+            here.keep(_key(lesson, which), Run(job, settings.plans(), "learn", lesson.title))
 
 
 def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:

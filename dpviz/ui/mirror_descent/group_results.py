@@ -130,8 +130,15 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
         f"for; at the {'released ' * arm_traces[label].private}model of {label}. "
         f"{explain.spread(run.experiment.replicates)} {privacy}"
     )
-    losses = selected.means[:, :-1], selected.weighed, fairest.means[0, :-1], average.means[0, :-1]
-    chart = charts.show(figures.group_losses(game.groups, *losses, caption=caption), panel.key("chart_groups"))
+    figure = figures.group_losses(
+        game.groups,
+        selected.means[:, :-1],
+        selected.weighed,
+        fairest=fairest.means[0, :-1],
+        average=average.means[0, :-1],
+        caption=caption,
+    )
+    chart = charts.show(figure, panel.key("chart_groups"))
     # With the right shares the game's optimum is the fairest model, so it is not named again.
     in_game = None if game.shares_are_right else game_optimum.losses
     st.markdown(texts.prices(plain(label), average.losses, fairest.losses, in_game, selected.losses))
@@ -148,7 +155,7 @@ def _measure_models(
     """
     key = panel.key("measured_groups")
     job, measured = st.session_state.get(key, (None, {}))
-    if job is not run.job or not set(arm_traces) <= set(measured):
+    if job is not run.job or not set(arm_traces) <= set(measured):  # another run, or a method that had no output yet
         models = {label: arm_trace.output["x"] for label, arm_trace in arm_traces.items()}
         models |= zip(REFERENCES, (game.best_on_average(), game.fairest(), game.best_in_game()), strict=True)
         measured = {
@@ -176,7 +183,7 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
         "As the game weighs it": {name: outcome.weighed for name, outcome in measured.items()},
     }
     rates = {name: outcome.rates for name, outcome in measured.items() if outcome.rates is not None}
-    if len(rates) == len(measured):
+    if rates:  # all models predict classes, or none does
         guess = game.majority()
         rates |= {} if guess is None else {GUESS: guess}
         values_by_title |= {
@@ -189,7 +196,8 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
         show_table(groups, column_config=shares, alt="Rows and shares of every group")
     for tab, (title, values) in zip(tabs, values_by_title.items(), strict=True):
         rows = [np.median(samples, axis=0).tolist() for samples in values.values()]
-        table = pd.DataFrame(rows, pd.Index(values, name="Model"), [*game.groups, total][: len(rows[0])])
+        columns = [*game.groups, total][: len(rows[0])]  # (R, G) values have none of all rows
+        table = pd.DataFrame(rows, pd.Index(values, name="Model"), columns)
         formats = {name: st.column_config.NumberColumn(format="%.4f") for name in table}
         with tab:
             show_table(table, f"{title} by model and group", column_config=formats, placeholder="–", index=True)

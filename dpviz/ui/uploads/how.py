@@ -102,8 +102,8 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
     kinds = detected.reading.kinds
 
     def start() -> pd.DataFrame:
-        """Return the table as it is proposed."""
         names = detected.names[: len(kinds)]  # columns beyond the largest number that can be read have no kind
+        # Columns that seem only to identify rows (`ids`) are left out at first.
         proposed = ["unused" if name in detected.ids else kind for name, kind in zip(names, kinds, strict=True)]
         return pd.DataFrame(
             {
@@ -138,7 +138,7 @@ def declared(
     """Draw the confirmed settings with which a file is read, and a button to change them.
 
     reading : the settings. used : names of the columns in use. is_repeated : true if the settings were confirmed for an
-    earlier file. change : is called as `change(*args)` when the button is pressed.
+    earlier file. change, args : `change(*args)` is called when the button is pressed.
     """
     if is_repeated:
         st.caption(AGAIN)
