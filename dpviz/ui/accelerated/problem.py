@@ -88,14 +88,14 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     file = None if problem.public else upload_file.known_as(panel.page)
     purchase = Purchase(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
     if source == "estimated":
-        purchase.elsewhere(value, None)
+        purchase.elsewhere(value, None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated, problem, tables)
         st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:
-            purchase.elsewhere(value, cost)
+            purchase.elsewhere(value, cost)  # notes a value from a link as a release
         spend = planning.suggested_cost(budget) if cost is None else cost
         purchase.offer_release(value, spend, partial(planning.released, problem, spend, seed, tables))
     if source in ("declared", "released") and value is not None:

@@ -165,10 +165,11 @@ class GamesPage(FamilyPage):
             st.info(sentence, icon=":material/lightbulb:")
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
+        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
-        """Draw what the guarantee takes for granted about the data and the methods; some method must be private."""
+        """Draw the box of the assumptions on which guarantee and theory rest; some method must be private."""
         plan, *_ = guarantee.private(view.plans).values()
         batch, n = int(plan.rows[0]), plan.facts.n  # rows of the first round of the first private method, and all
         methods = [arm.algorithm for arm in view.experiment.arms]

@@ -42,7 +42,7 @@ def _reasons(view: PlanView) -> None:
     # Options by where measured runs end, lowest first; those that were not measured last.
     for option in sorted(advice.options, key=lambda option: option.least[0] if option.least else math.inf):
         length, epochs = option.epochs
-        is_finite = math.isfinite(option.best.bound)
+        is_finite = math.isfinite(option.best.bound)  # else the option has no bound, and no noise that it rests on
         step_noise, epoch_noise = option.noise if is_finite else (math.nan, math.nan)
         rows.append(
             {
