@@ -107,7 +107,7 @@ class _Planner(Part):
             is_of_means = self.about != "statistics"
             relation = means.relation if is_of_means else analyses.relation(self.panel)  # of the answer
             protects = protected_change(relation, means.rows_per_person)
-            if planned is not None:
+            if planned is not None:  # the releases of the open section, which may be others than those of the answer
                 protects = planned.protects
                 if planned.relation != relation:
                     protects += f" The answer above holds under {relation}."
@@ -177,7 +177,7 @@ class _Planner(Part):
         """Draw the choice of what is solved for, and the solution; return its charts and the releases."""
         panel, of_means = self.panel, view.of_means(means, budget)
         name = panel.choice("solve", "Solve for", SOLVE, "noise", texts.SOLVE_HELP)
-        if name == "budget":
+        if name == "budget":  # the budget is the solution, so nothing is planned under that of the page
             return accuracy.view(panel, means, max_error, self.delta), None
         if name == "noise":
             return tabs.noise(means, budget), of_means
@@ -189,7 +189,7 @@ class _Planner(Part):
             trainings, held_out = panel.number(tabs.TRAININGS, "trainings"), panel.number(tabs.HELD_OUT, "held_out")
             panel.check()  # raises if one of them is empty
             return tabs.price_of_search(means, budget, int(trainings or 2), int(held_out or 1)), of_means
-        target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
+        target = panel.number(tabs.TARGET, "target", empty="half of the present noise")  # for "steps" and "rows"
         panel.check()
         if name == "rows":
             return tabs.rows(means, budget, target), of_means

@@ -168,7 +168,7 @@ TRAININGS = Control("trainings", "Trainings", _HELP, 40, int, 2, 1_000_000, scal
 _HELP = "Rows that no training sees, set aside without looking at them; what it gets right of them is its score."
 HELD_OUT = Control("held_out", "Held-out rows", _HELP, 1000, int, 1, 1_000_000, scale="log")
 CHECKPOINTS = 10  # points of a curve over the steps, without T itself and the end of the budget
-LONGEST = 10_000  # largest number of steps in such a chart
+LONGEST = 10_000  # largest number of steps in a chart, unless more are set
 LONGEST_BAR = 300.0  # times the shortest bar; next to a longer one the shortest would be invisible
 GRID = "Privacy loss distributions are composed on a grid, which costs up to 0.2 %, never too little."
 
@@ -206,7 +206,7 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
         ratio /= closed_forms.classic_gaussian_mu(budget.epsilon, budget.delta)
         st.caption(texts.CALIBRATED.format(waste=100 * (ratio - 1)))
     is_slow = not budget.adds_up  # then each point of the chart is calibrated by composing losses
-    steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if is_slow else 30).round().astype(int)])
+    steps = np.unique([means.iterations, *np.geomspace(1, LONGEST, 4 if is_slow else 30).round().astype(int)])
     scales, reason = _noise_by_steps(means, budget, steps)
     missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
     figure = planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means))
@@ -247,7 +247,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     steps = means.affordable_steps(budget, scale)
     lasts = f"more than {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
     st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
-    longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))
+    longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))  # a little beyond both
     end = steps if steps <= longest else 0  # 0: the end is outside the chart and not marked
     times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
     # An ε that limits the curves of the accountants, which are in ε at δ; None if the budget is in another currency.
@@ -309,7 +309,7 @@ def _accountants_by_steps(
     return planner_view.chart(
         "spent",
         figure,
-        f"{heading}",
+        heading,
         "ε spent after each step of a given noise, one line per accountant",
         f"Each line is an upper bound; the lowest one holds. {GRID}",
     )
@@ -465,10 +465,7 @@ def _take(panel: Panel, theirs: NoisyMeans, scale: float) -> None:
 
 
 def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
-    """Draw the ε at δ that every theorem and accountant proves for the same noise, that which the budget gives.
-
-    One of them gives no credit for sampling. Returns the chart.
-    """
+    """Draw the ε at δ that each theorem and accountant proves for the noise that the budget gives; return the chart."""
     scale = means.noise_scale(budget)
     proven = noisy_means.savings(means, scale, delta)
     if not proven:
@@ -476,12 +473,13 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
         return []
     best, worst = min(proven, key=lambda name: proven[name]), max(proven, key=lambda name: proven[name])
     lowest, highest = proven[best], proven[worst]
-    if highest <= 1.005 * lowest:
+    if highest <= 1.005 * lowest:  # as good as equal
         st.markdown(f"The noise costs **ε = {short_up(lowest)}**, however it is counted.")
     else:
-        costs = [f"ε = {short_up(cost)} ({SAVINGS[name]})" for name, cost in ((worst, highest), (best, lowest))]
-        times = short(highest / max(lowest, 1e-300))
-        st.markdown(texts.BETTER_COUNTED.format(most=costs[0], least=costs[1], times=times))
+        most = f"ε = {short_up(highest)} ({SAVINGS[worst]})"
+        least = f"ε = {short_up(lowest)} ({SAVINGS[best]})"
+        times = short(highest / max(lowest, 1e-300))  # an accountant may prove 0
+        st.markdown(texts.BETTER_COUNTED.format(most=most, least=least, times=times))
     bars = {SAVINGS[name]: value for name, value in proven.items() if value <= LONGEST_BAR * lowest or lowest == 0}
     absent = [f"{SAVINGS[name]}, ε = {short_up(proven[name])}" for name in proven if SAVINGS[name] not in bars]
     too_long = f"Too long to draw: {'; '.join(absent)}. " if absent else ""

@@ -103,10 +103,8 @@ def currencies(budget: Budget, delta: float) -> None:
         elif item.exact:
             values[title] = short_up(item.value), "Says exactly as much as the guarantee that was stated."
         else:
-            values[title] = (
-                f"≤ {short_up(item.value)}",
-                "What every algorithm with this guarantee has; says less than it.",
-            )
+            help = "What every algorithm with this guarantee has; says less than it."
+            values[title] = f"≤ {short_up(item.value)}", help
     metrics(values)
     missing = list(dict.fromkeys(item.why for item in implied.values() if item.value is None))
     if missing:
@@ -197,12 +195,14 @@ def in_python(program: str) -> None:
 def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None) -> Shown:
     """Draw 100 people, and about how many of them an attacker is right: by guessing, by the planned releases, and by
     any releases with this guarantee."""
-    right = {"guessing": 50.0}
+    right = {"guessing": 50.0}  # by what the attacker goes; an advantage a makes 50 (1 + a) guesses of 100 right
     with_plan = ""
     if planned is not None and planned.events:
-        right[f"also with {planned.name}"] = count = 50 * (1 + tradeoffs.advantage(planned.events))
-        with_plan = f" {short_up(count)} with the plan,"
-    right["also with any algorithm of this guarantee"] = count = 50 * (1 + budget.advantage())
+        by_plan = 50 * (1 + tradeoffs.advantage(planned.events))
+        right[f"also with {planned.name}"] = by_plan
+        with_plan = f" {short_up(by_plan)} with the plan,"
+    by_guarantee = 50 * (1 + budget.advantage())
+    right["also with any algorithm of this guarantee"] = by_guarantee
     rows, were = ("row", "was") if means.rows_per_person == 1 else ("rows", "were")
     relation = planned.relation if planned else means.relation
     chance = f"{were} replaced or not" if relation == "replace-one" else f"{were} in the data or not"
@@ -212,7 +212,8 @@ def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None)
         "What an attacker can do",
         "Of 100 people, how many the best attacker is right about",
         f"Of 100 people whose {rows} {chance}, as a coin decided, an attacker who knows everybody else's {rows} is "
-        f"right about 50 by guessing, about at most{with_plan} {short_up(count)} with anything of this guarantee.",
+        f"right about 50 by guessing, about at most{with_plan} {short_up(by_guarantee)} with anything of this "
+        "guarantee.",
     )
 
 
@@ -263,5 +264,6 @@ def chart(
     key = f"planner_chart_{name}"
     if panel is None:
         return [charts.show(captioned, key)]
+    # The second argument identifies the settings by the figure that they give.
     leads = components.Leads(panel.lead_texts(), str(hash(figure.to_json())))
     return [charts.show(captioned, key, panel.page, leads)]
