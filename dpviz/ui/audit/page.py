@@ -190,7 +190,7 @@ def show() -> None:
     tools = st.container(key=panel.key("tools"), horizontal=True, vertical_alignment="center")
     with st.sidebar:
         choices = controls(panel)
-        guesses_first = results.asks_for_guess(panel)
+        guesses_first = panel.switch("guess", "Your own guess first", False, texts.GUESS_HELP)
     _Screen(panel, choices, guesses_first, tools).show()
     with tools:
         glossary.words(panel.key("words"))
@@ -238,7 +238,8 @@ class _Screen(Part):
                 results.ask_threshold(panel, run.auditing, run.progress)
             elif len(run.progress.present) >= run.progress.tuning:  # all practice runs are done
                 ballot = room.ask(results.class_question(run.progress))
-                results.ask_class(panel, run.auditing, run.progress)
+                st.markdown(texts.GUESS)
+                results.show(panel, "scores", results.scores(run.auditing, run.progress, None, practice=True))
         if room is not None:
             reveal = None
             if run is not None and run.progress is not None and ballot is not None:

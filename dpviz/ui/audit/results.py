@@ -314,11 +314,6 @@ def _practice_bins(progress: Progress) -> Floats:
 _SEEN, _SHOWN = "_seen", "_shown"
 
 
-def asks_for_guess(panel: Panel) -> bool:
-    """Draw the switch by which the visitor wants to place a threshold before seeing results; return its value."""
-    return panel.switch("guess", "Your own guess first", False, texts.GUESS_HELP)
-
-
 def fixed_threshold(panel: Panel, auditing: Auditing) -> float | None:
     """Return the threshold that the visitor has fixed for this audit; None if that was for another one, or never."""
     text, threshold, _ = st.session_state.get(panel.key(_SEEN), ("", None, False))
@@ -385,12 +380,6 @@ def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progres
             share = (progress.attack.threshold - edges[0]) / (edges[-1] - edges[0])
             best = {"best": float(np.clip(share, 0, 1))}
         room.reveal(ballot, best)
-
-
-def ask_class(panel: Panel, auditing: Auditing, progress: Progress) -> None:
-    """Draw the scores of the practice runs, on which the phones of a class place their thresholds."""
-    st.markdown(texts.GUESS)
-    show(panel, "scores", scores(auditing, progress, None, practice=True))
 
 
 def show_class(progress: Progress, ballot: Ballot) -> None:

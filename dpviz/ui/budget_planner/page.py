@@ -150,7 +150,10 @@ class _Planner(Part):
                 with in_place():
                     figures, planned = draw()
                     self.figures += figures
-                    _show_assumptions(planned or of_means)
+                    rests = planned or of_means
+                    explain.assumptions(
+                        rests.protects, rests.batches, rests.composition, rests.constants, texts.NOTHING_READ
+                    )
 
             return show_section
 
@@ -207,10 +210,3 @@ class _Planner(Part):
         """Open the section that sets what is released, after a change of the choice "What is released"."""
         about = st.session_state[self.panel.key("about")]
         st.session_state[self.panel.key("section")] = ANALYSES if about == "statistics" else SOLVED
-
-
-def _show_assumptions(releases: Releases) -> None:
-    """Draw the box of the assumptions on which the guarantee of the releases rests."""
-    explain.assumptions(
-        releases.protects, releases.batches, releases.composition, releases.constants, texts.NOTHING_READ
-    )

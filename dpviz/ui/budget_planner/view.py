@@ -91,8 +91,10 @@ def names(delta: float, order: float) -> dict[str, str]:
     }
 
 
-def currencies(budget: Budget, delta: float) -> None:
-    """Draw what a guarantee implies in every currency; a dash and the reason where it implies nothing."""
+def worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float) -> None:
+    """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and
+    what it implies in every currency, with a dash and the reason where that is nothing."""
+    st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation, rows_per_person)))
     order = budget.own_order(ORDER)
     implied = conversions.implied(budget, delta, order)
     values: dict[str, tuple[str, str]] = {}
@@ -109,14 +111,6 @@ def currencies(budget: Budget, delta: float) -> None:
     missing = list(dict.fromkeys(item.why for item in implied.values() if item.value is None))
     if missing:
         st.caption(" ".join(missing))
-
-
-def worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float) -> None:
-    """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and its
-    value in every currency."""
-    sentences = budget.consequences(relation, rows_per_person)
-    st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
-    currencies(budget, delta)
 
 
 def others(budget: Budget, delta: float) -> Shown:

@@ -88,16 +88,18 @@ def show(name: str) -> None:
     if current is None:
         st.title("Teach a class", anchor=False)
         st.info("No class is open in this tab. A class ends after three hours, or when the lecturer ends it.")
-        st.button("Open a class", key="class_new", type="primary", icon=":material/cast_for_education:", on_click=_new)
+        st.button(
+            "Open a class",
+            key="class_new",
+            type="primary",
+            icon=":material/cast_for_education:",
+            on_click=go_to,
+            args=(NEW,),
+        )
         st.button("All lessons", key="class_lessons", icon=":material/arrow_back:", on_click=st.query_params.clear)
         return
     {COINS: _coins, ODDS: _odds}.get(name, _hall)(current)
     glossary.words("learn_words")
-
-
-def _new() -> None:
-    """Go to the page that opens a class; for a callback."""
-    go_to(NEW)
 
 
 # --------------------------------------------------------------------------------------------------------- on each page
@@ -164,11 +166,6 @@ def _end(current: Room) -> None:
 def _address(current: Room) -> str:
     """Return the address at which phones join."""
     return phones.address(st.context.url or "localhost", current.code)
-
-
-def _ask(current: Room, question: Question) -> None:
-    """Have phones ask a question; for a callback."""
-    current.ask(question)
 
 
 def _short(url: str) -> str:
@@ -386,8 +383,8 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
             key="class_runs",
             icon=":material/casino:",
             help="Every phone opens a run with noise of its own.",
-            on_click=_ask,
-            args=(current, question),
+            on_click=current.ask,
+            args=(question,),
         )
         return
 
@@ -513,8 +510,8 @@ def _ask_coins(current: Room) -> None:
         type="primary",
         icon=":material/campaign:",
         disabled=not is_ready,
-        on_click=_ask,
-        args=(current, question),
+        on_click=current.ask,
+        args=(question,),
     )
 
 

@@ -126,7 +126,9 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
         if poll is not None:
             poll.show_answers()
         elif lesson.drawn:
-            _explain_drawing(_prediction(lesson))
+            st.markdown("Draw the curve: sweep over the sheet, or move its handles, by pointer or by the arrow keys.")
+            answer = _prediction(lesson)  # what the end of the drawing means
+            st.caption("Its end is your prediction." if answer is None else f"You predict: “{answer.words}”.")
         else:
             _ask_prediction(lesson)
     elif step == SEE:
@@ -308,12 +310,6 @@ def _draw_prediction(lesson: Lesson, before: Side, after: Side) -> None:
     heights = _heights(lesson) or level_line
     label = f"{lesson.measure.axes(before).describe()}: draw what you predict"
     curve.draw(_key(lesson, "sheet"), sheet, heights, label, partial(_note_drawing, lesson, sheet, end_before))
-
-
-def _explain_drawing(answer: Answer | None) -> None:
-    """Draw the text on how to draw, and the answer that the end of the drawing means, None before there is one."""
-    st.markdown("Draw the curve: sweep over the sheet, or move its handles, by pointer or by the arrow keys.")
-    st.caption("Its end is your prediction." if answer is None else f"You predict: “{answer.words}”.")
 
 
 def _drawn_curve(lesson: Lesson, before: Side, after: Side) -> Curve | None:

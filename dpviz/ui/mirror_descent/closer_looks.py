@@ -114,7 +114,7 @@ def _measure_game(text: str, subject: str) -> sampling_bias.SamplingBias:
     text : JSON text of the game.
     """
     game = ProblemSpecification.from_json(text).build()
-    x, y = game.facts.uniform(1)  # (1, d_x) and (1, d_y)  # type: ignore[attr-defined]
+    x, y = game.facts.uniform(1)  # type: ignore[attr-defined]  # (1, d_x) and (1, d_y)
     rows, seed = slice(0, min(ROWS, game.facts.n)), 0
     measure = sampling_bias.measure_game if subject == "gradient" else sampling_bias.measure_spread
     return measure(game, (x[0], y[0]), DRAWS, REPETITIONS, seed, rows)  # type: ignore[arg-type]

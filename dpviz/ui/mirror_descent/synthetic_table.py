@@ -146,7 +146,8 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
     if any(offer.other for offer in offers):
         columns["Rows with “other”"] = [100 * offer.other for offer in offers]
     if game is not None:
-        columns["Worst error (not private)"] = [float(_errors(game, offer).max()) for offer in offers]
+        truth = game.true_answers()  # (q,)
+        columns["Worst error (not private)"] = [float(np.abs(_cells(game, offer) - truth).max()) for offer in offers]
     help = {
         "Worst error, at most about": "Of any cell's share of rows: a bound on its mean for the released histogram, "
         "from public and released numbers, plus what the rows add. Empty: nothing useful is known without the data.",
@@ -170,11 +171,6 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
     )
     if game is not None:
         st.caption(f"Last column: {explain.diagnostic(1, experiment.problem.public)}")
-
-
-def _errors(game: MarginalGame, offer: Offer) -> np.ndarray:
-    """Return the errors (q,) of the shares of rows in the cells of the table's marginals; they read the raw data."""
-    return np.abs(_cells(game, offer) - game.true_answers())
 
 
 def _cells(game: MarginalGame, offer: Offer) -> np.ndarray:
