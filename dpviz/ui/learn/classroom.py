@@ -88,14 +88,8 @@ def show(name: str) -> None:
     if current is None:
         st.title("Teach a class", anchor=False)
         st.info("No class is open in this tab. A class ends after three hours, or when the lecturer ends it.")
-        st.button(
-            "Open a class",
-            key="class_new",
-            type="primary",
-            icon=":material/cast_for_education:",
-            on_click=go_to,
-            args=(NEW,),
-        )
+        icon = ":material/cast_for_education:"
+        st.button("Open a class", key="class_new", type="primary", icon=icon, on_click=go_to, args=(NEW,))
         st.button("All lessons", key="class_lessons", icon=":material/arrow_back:", on_click=st.query_params.clear)
         return
     {COINS: _coins, ODDS: _odds}.get(name, _hall)(current)
@@ -175,7 +169,7 @@ def _short(url: str) -> str:
 
 def _hall(current: Room) -> None:
     """Draw the first page of a class: how phones join, and what there is to do."""
-    current.look_up()  # phones have no question, and say so
+    current.look_up()  # phones show “Look up” in place of a question
     bar(current)
     left, right = st.columns([5, 6], gap="large")
     url = _address(current)

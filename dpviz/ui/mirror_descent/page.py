@@ -325,11 +325,10 @@ def _mixing_against_noise(view: PlanView) -> str:
         last = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
         if last:
             best[count] = min(best.get(count, (math.inf, "")), (max(last), arm.label))
-    counts = sorted(best)
-    noises = [best[count][0] for count in counts]
-    if len(counts) < 2 or any(noise >= next_noise for noise, next_noise in pairwise(noises)):
+    mixing = [(count, noise, label) for count, (noise, label) in sorted(best.items())]
+    if len(mixing) < 2 or any(noise >= next_noise for (_, noise, _), (_, next_noise, _) in pairwise(mixing)):
         return ""
-    numbers = ", ".join(f"{best[count][1]} {count:,} ({short(best[count][0], 2)})" for count in counts)
+    numbers = ", ".join(f"{label} {count:,} ({short(noise, 2)})" for count, noise, label in mixing)
     raised = "Less budget raises the noise alone, and may change who wins."
     return f"Strategies that a player can mix (noise): {numbers}. {raised}"
 

@@ -362,7 +362,7 @@ def read_file(page: str, kind: type[Kind]) -> Kind | None:
             st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_sample, args=(page, kind))
     elif upload.proposal is None:
         st.caption(f"**{plain(upload.name)}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
-    if upload.proposal is not None:
+    if upload.proposal is not None:  # also with an error, so that the settings can be corrected
         table = upload.editor if kind.shows_cells else None
         how.propose(page, upload.name, upload.proposal, table, callbacks=(_propose_again, _confirm), args=(page, kind))
         return None
