@@ -200,7 +200,7 @@ class _Planner(Part):
         return tabs.given_noise(means, budget, self.delta, target), given
 
     def _worth(self, means: NoisyMeans, budget: Budget) -> Planned:
-        """Draw what the guarantee is worth, and where others stand; the attacker is one of what is released."""
+        """Draw what the guarantee is worth, and where others stand; return its charts, and the page's releases."""
         is_of_means = self.about != "statistics"
         releases = view.of_means(means, budget) if is_of_means else analyses.releases(self.panel, means, budget)
         view.worth(budget, releases.relation if releases else means.relation, means.rows_per_person, self.delta)

@@ -56,13 +56,13 @@ def of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> R
     with suppress(UserError):  # the section that draws the noise also draws the error
         events = tuple(means.events(budget) if scale is None else means.events_of_noise(scale))
     return Releases(
-        events,
-        f"the noise below ({means.iterations:,} noisy mean{'s' * (means.iterations != 1)})",
-        means.relation,
-        protected(means),
-        texts.NEIGHBOURS.format(relation=means.relation),
-        texts.MEANS_FIXED,
-        texts.MEANS_DECLARED,
+        events=events,
+        name=f"the noise below ({means.iterations:,} noisy mean{'s' * (means.iterations != 1)})",
+        relation=means.relation,
+        protects=protected(means),
+        batches=texts.NEIGHBOURS.format(relation=means.relation),
+        composition=texts.MEANS_FIXED,
+        constants=texts.MEANS_DECLARED,
     )
 
 

@@ -126,9 +126,6 @@ TARGET = Control(
 REALS = ("Rate", "of which privacy", "Known before", "τ")  # columns of the paper's table that are no whole numbers
 
 
-# ------------------------------------------------------------------------------------------------ where the budget goes
-
-
 def budget_split(panel: Panel, view: PlanView) -> None:
     """Draw the parts of the budget as far as the game has them: the split between the players, the part of a
     certificate, and the part that a release of the groups' shares costs."""
@@ -173,9 +170,6 @@ def _group_shares(panel: Panel, view: PlanView) -> None:
     charts.show(chart, panel.key("chart_shares"))
 
 
-# --------------------------------------------------------------------------------------------------- rows for a target
-
-
 def rows_for_gap(panel: Panel, view: PlanView) -> None:
     """Draw how many rows a gap that the visitor sets needs, by the bound and by measured runs."""
     st.markdown(texts.ROWS_NEEDED)
@@ -199,9 +193,6 @@ def rows_for_gap(panel: Panel, view: PlanView) -> None:
     charts.show(chart, panel.key("chart_rows"))
 
 
-# ------------------------------------------------------------------------------------------------------ paper's bound
-
-
 def paper_bound(panel: Panel, view: PlanView) -> None:
     """Draw the paper's error bound next to the one that this page uses, which is computed from the plan."""
     st.markdown(texts.TWO_ANALYSES)
@@ -214,9 +205,6 @@ def paper_bound(panel: Panel, view: PlanView) -> None:
         return
     chart = choice_figures.paper_beside(facts, budget, draws=method.draws, share_x=method.own_share)
     charts.show(chart, panel.key("chart_paper_bound"))
-
-
-# ------------------------------------------------------------------------------------------------------ paper's table
 
 
 def table(view: PlanView) -> None:

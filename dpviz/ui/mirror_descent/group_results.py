@@ -113,7 +113,8 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     names = [plain(name) for name in game.groups]
     selected = measured[label]
     average, fairest, game_optimum = (measured[name] for name in REFERENCES)
-    median_means, median_weighed = np.median(selected.means[:, :-1], axis=0), np.median(selected.weighed, axis=0)
+    means = selected.means[:, :-1]  # (R, G), without that of all rows
+    median_means, median_weighed = np.median(means, axis=0), np.median(selected.weighed, axis=0)
     warning = texts.shares_differ(names, game.counts, game.declared, CLOSE)
     if warning:
         st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
@@ -130,14 +131,8 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
         f"for; at the {'released ' * arm_traces[label].private}model of {label}. "
         f"{explain.spread(run.experiment.replicates)} {privacy}"
     )
-    figure = figures.group_losses(
-        game.groups,
-        selected.means[:, :-1],
-        selected.weighed,
-        fairest=fairest.means[0, :-1],
-        average=average.means[0, :-1],
-        caption=caption,
-    )
+    fair_losses, average_losses = fairest.means[0, :-1], average.means[0, :-1]  # (G,) each
+    figure = figures.group_losses(game.groups, means, selected.weighed, fair_losses, average_losses, caption=caption)
     chart = charts.show(figure, panel.key("chart_groups"))
     # With the right shares the game's optimum is the fairest model, so it is not named again.
     in_game = None if game.shares_are_right else game_optimum.losses

@@ -434,7 +434,7 @@ def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:
     currency = trace.lanes[label].currency
     if currency is None or not len(charged):
         return None
-    share = charged[-1] / plan.statement.spent(currency)[-1]
+    share = charged[-1] / plan.statement.spent(currency)[-1]  # (R,), of what the guarantee allows until the last step
     # Costs in μ add up as squares, so its power is 2; it is 1 for currencies whose costs add up themselves.
     return float((share ** UNITS[currency].power).mean())
 

@@ -38,7 +38,7 @@ def _reasons(view: PlanView) -> None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
     st.markdown(advice.why)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []  # nan is drawn as an empty cell
     # Options by where measured runs end, lowest first; those that were not measured last.
     for option in sorted(advice.options, key=lambda option: option.least[0] if option.least else math.inf):
         length, epochs = option.epochs
@@ -63,9 +63,6 @@ def _reasons(view: PlanView) -> None:
     restriction = "" if forecast.facts.exact else " Bounds do not hold here: values jump, or move faster than L."
     limit = f"From L = {short(forecast.facts.lipschitz)} on a bound says nothing."
     st.caption(f"{texts.OPTIONS}{restriction} {limit} {SETTINGS_ONLY}")
-
-
-# --------------------------------------------------------------------------------------------------------- running sums
 
 
 def _sums(panel: Panel, view: PlanView) -> None:
@@ -134,9 +131,6 @@ def _mechanisms(length: int) -> None:
     st.caption(f"{texts.MECHANISMS} {SETTINGS_ONLY}")
 
 
-# ----------------------------------------------------------------------------------------------------------------- rows
-
-
 def _rows(panel: Panel, view: PlanView) -> None:
     """Draw how many rows the bound needs for a stationarity that the visitor sets, and from which budget on privacy
     costs nothing more."""
@@ -153,9 +147,6 @@ def _rows(panel: Panel, view: PlanView) -> None:
     free_privacy = figures.free_privacy(facts.d, facts.lipschitz, accuracy, forecast.mu)
     charts.beside((rows_needed, panel.key("chart_rows_0")), (free_privacy, panel.key("chart_rows_1")))
     st.caption(f"{texts.ROWS}{f' {texts.GUESS}' * facts.guessed}")
-
-
-# ------------------------------------------------------------------------------------------------------------- readings
 
 
 def _readings(panel: Panel, view: PlanView, delta: float) -> None:
