@@ -225,7 +225,7 @@ class _Screen(Part):
         run = self.run
         with verdict:
             _, is_outdated = run_panel.state(panel.page)
-            # A verdict on the present settings that is shown describes the case itself.
+            # A verdict on the present settings, where it is shown, describes the case itself.
             if self.auditing is not None and (run is None or is_outdated or not self.shows(run)):
                 st.markdown(describe(self.auditing))
             run_panel.live(panel.page, active, self._show_verdict, texts.NONE, panel.key("whole"))
@@ -287,7 +287,7 @@ class _Screen(Part):
         if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
         panel.heard("What the attack has found")
-        with st.container(key=panel.key(f"found{'_pale' * is_outdated}")):
+        with st.container(key=panel.key(f"found{'_pale' * is_outdated}")):  # by its key it is drawn pale
             text_column, chart_column = st.columns([6, 7], gap="medium")
         with text_column:
             results.cards(auditing, progress, panel.key("cards"))

@@ -150,9 +150,9 @@ class _Planner(Part):
                 with in_place():
                     figures, planned = draw()
                     self.figures += figures
-                    rests = planned or of_means
+                    about = planned or of_means
                     explain.assumptions(
-                        rests.protects, rests.batches, rests.composition, rests.constants, texts.NOTHING_READ
+                        about.protects, about.batches, about.composition, about.constants, texts.NOTHING_READ
                     )
 
             return show_section

@@ -417,7 +417,10 @@ def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out:
 
 
 def trainers(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> Shown:
-    """Draw the noisy means in the words of Opacus, JAX-Privacy and dp_accounting, and what their settings cost here."""
+    """Draw the noisy means in the words of Opacus, JAX-Privacy and dp_accounting, and what their settings cost here.
+
+    Returns no charts, as there are none.
+    """
     try:
         st.code(dpsgd.to_dpsgd(means, budget), language="python")
     except UserError as error:

@@ -81,7 +81,7 @@ def _poll(lesson: Lesson, step: int, before: Side, after: Side) -> Poll | None:
     elif step == SEE:
         poll.tell()
     else:
-        room.look_up()
+        room.look_up()  # phones have nothing to answer
     return poll
 
 
@@ -364,7 +364,7 @@ def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
     """
     runs = [run for run in (_run(lesson, which) for which in needed) if run is not None]
     for run in runs:
-        run.job.wait(FIRST_PICTURE)
+        run.job.wait(FIRST_PICTURE)  # seconds at most; a quick run is done by then
     under_way = [run for run in runs if run.job.active]
     if under_way:
         st.caption(":material/directions_run: The runs of this lesson are under way.")

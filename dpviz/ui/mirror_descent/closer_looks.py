@@ -415,21 +415,23 @@ def _players_table(comparisons: Mapping[str, bounds.Compared]) -> None:
     """Draw a table with a row for each method: its bound under three splits, the best split, and what players have."""
     if not comparisons:
         return
-    show_table(
-        [
+    rows = []
+    for label, comparison in comparisons.items():
+        symbol = "σ" if comparison.noisy else "τ"  # noise on a player's gradients, or the player's step size
+        x, y = comparison.players
+        rows.append(
             {
                 "Method": label,
                 "Yours": short(comparison.yours),
                 "Even": short(comparison.even),
                 "Best": short(comparison.best),
                 "Best share of x": short(comparison.best_share, 2),
-                **{
-                    f"Player {name}": f"{'σ' if comparison.noisy else 'τ'} = {short(value)}"
-                    for name, value in zip("xy", comparison.players, strict=True)
-                },
+                "Player x": f"{symbol} = {short(x)}",
+                "Player y": f"{symbol} = {short(y)}",
             }
-            for label, comparison in comparisons.items()
-        ],
+        )
+    show_table(
+        rows,
         help=texts.COLUMNS["players"],
         alt="Of every method: the bound with your split, with the even one and with the best one; what each player has",
     )

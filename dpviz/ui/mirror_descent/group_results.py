@@ -86,9 +86,9 @@ def _meaning(problem: GroupLoss | LossMatrix) -> str:
 class Measured(NamedTuple):
     """Losses and rates of the models of one method, or of one reference, in all R runs and G groups.
 
-    means : (R, G + 1) mean losses by group and, last, of all rows. weighed : (R, G) losses as the game weighs them, the
-    mean loss times the group's actual share of the rows / its share in the game. rates : error and selection rates;
-    None where the problem has no classes.
+    means : (R, G + 1) mean losses by group (NaN for one without rows) and, last, of all rows. weighed : (R, G) losses
+    as the game weighs them, the mean loss times the group's actual share of the rows / its share in the game. rates :
+    error and selection rates; None where the problem has no classes.
     """
 
     means: np.ndarray

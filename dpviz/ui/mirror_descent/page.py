@@ -228,7 +228,7 @@ class GamesPage(FamilyPage):
         _certified(run, trace)
         drawings = _strategies(panel, run, trace)
         problem = run.experiment.problem
-        if problem.public:
+        if problem.public:  # that of a file is drawn by `draw_release`
             group_results.released(panel, run, trace)
         # A run that was cut off may have sent no output.
         has_output = any(arm_trace.output for arm_trace in trace.lanes.values())

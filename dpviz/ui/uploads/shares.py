@@ -216,7 +216,7 @@ def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: fl
 
     The noise comes from the operating system's random numbers: no seed repeats it.
     """
-    rows = of_people(file.frame, *people)  # at most `rows_per_person` of each person, so each adds at most as much
+    rows = of_people(file.frame, *people)  # at most k of each person, so that ε/k for a row is ε for a person
     positions = group_positions(rows[group], groups)
     counts = grouped.released(positions, len(groups), epsilon / people.rows_per_person)
     file.bought.append(Release(group, groups, epsilon, counts))

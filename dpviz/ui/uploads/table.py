@@ -193,7 +193,7 @@ def choose_features(
             continue
         if not column.numeric:
             left_out.append(column.name)
-        # Columns that only number the rows; of a text file they were left out when it was read.
+        # Not a column that only numbers the rows. Of a text file, the visitor has said what each column holds.
         elif upload.is_text or not is_id(column.name):
             numeric.append(column.name)
     features = st.multiselect(

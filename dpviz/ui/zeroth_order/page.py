@@ -103,7 +103,7 @@ class ZerothOrderPage(FamilyPage):
     def draw_advice(self, view: PlanView) -> None:
         """Warn where steps are too few to reach the minimum; draw the advised method, with a button that applies it."""
         forecast: Forecast = view.theory
-        # No run with epochs gets as far as the minimum, whose distance is known here.
+        # No run with epochs gets as far as the minimum, whose distance is known here. Without epochs, `reach` is 0.
         if forecast.far is not None and 0 < forecast.reach < forecast.far:
             st.warning(
                 texts.NO_REACH.format(far=short(forecast.far), reach=short_up(forecast.reach)),
@@ -133,7 +133,7 @@ class ZerothOrderPage(FamilyPage):
         way, label = option.way, presets.label_of(option.way)
         length, epochs = option.epochs
         settings = {
-            "methods": list(dict.fromkeys([presets.PUBLISHED, label])),
+            "methods": list(dict.fromkeys([presets.PUBLISHED, label])),  # one, if they are the same
             "directions": BY_NAME,
             "directions_per_row": None,
             "sums": way.sums if label == presets.PUBLISHED and way.sums else BY_NAME,
@@ -243,7 +243,7 @@ class ZerothOrderPage(FamilyPage):
             drawings = _norms(panel, run, trace)
         if not diagnostics:
             return drawings
-        for column, metric in zip((right, left), figures.STATIONARITY, strict=True):
+        for column, metric in zip((right, left), figures.STATIONARITY, strict=True):  # the left one has the lengths
             with column:
                 drawings += _stationarity(panel, run, trace, metric)
         if has_landscape(run.experiment.problem):
