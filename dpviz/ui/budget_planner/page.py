@@ -90,7 +90,7 @@ class _Planner(Part):
                 "about", "What is released", ABOUT, "statistics", texts.ABOUT_HELP, on_change=self._open
             )
             self.question = self.panel.choice("question", "First picture", QUESTIONS, "error", texts.QUESTION_HELP)
-            by_curve = self.panel.choice("attacker", "What an attacker can do", ATTACKER, "people", texts.ATTACKER_HELP)
+            picture = self.panel.choice("attacker", "What an attacker can do", ATTACKER, "people", texts.ATTACKER_HELP)
         head, below, self.figures = st.container(), st.container(), []
         budget = means = planned = None
         with in_place(head):
@@ -114,7 +114,7 @@ class _Planner(Part):
                     relation = planned.relation
             foot.caption(f":material/group: **Who is protected: {relation}.** {protects}")
             with chart:
-                if by_curve == "curve":
+                if picture == "curve":
                     self.figures = view.attack_chart(self.panel, budget, means, planned) + self.figures
                 else:
                     self.figures = view.attacked_people(budget, means, planned) + self.figures
