@@ -184,7 +184,7 @@ class AcceleratedPage(FamilyPage):
         plan = next(iter(guarantee.private(view.plans).values()))
         m, n = int(plan.rows[0]), plan.facts.n
         problem = view.experiment.problem
-        method = view.experiment.arms[0].algorithm
+        method = view.experiment.arms[0].algorithm  # all methods share the kind of noise
         assert isinstance(method, GradientMethod)
         model = problem if isinstance(problem, LinearModel) else None
         explain.assumptions(

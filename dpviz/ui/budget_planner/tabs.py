@@ -146,17 +146,19 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
         raise UserError(f"Choose a mechanism for {name}.", title="A mechanism is missing")
     # The kind of the analysis's own guarantee; None if it gets a share of the total.
     currency = next((cls for cls in CURRENCIES.values() if cls.name == values[CURRENCY]), None)
-    parts = {"name": name, "noise": mechanism, "rows": values[SET] or "", "weight": values[WEIGHT]}
-    parts |= {"sensitivity": values[MOVE]}
+    fields = {"name": name, "noise": mechanism, "rows": values[SET] or ""}
+    fields |= {"weight": values[WEIGHT], "sensitivity": values[MOVE]}
     try:
         if currency is not None:
             if values[AMOUNT] is None:
                 raise UserError("State the amount of its guarantee.", title="An amount is missing")
-            fields = {currency.controls()[0].name: values[AMOUNT]}
-            if len(currency.controls()) > 1 and values[DELTA] is not None:
-                fields[currency.controls()[1].name] = values[DELTA]
-            parts |= {"budget": Settings(currency, fields).build()}
-        return Settings(Analysis, {key: value for key, value in parts.items() if value is not None}).build()
+            amount, *others = (control.name for control in currency.controls())
+            numbers = {amount: values[AMOUNT]}
+            if others and values[DELTA] is not None:
+                numbers[others[0]] = values[DELTA]
+            fields |= {"budget": Settings(currency, numbers).build()}
+        # An empty cell leaves the default.
+        return Settings(Analysis, {key: value for key, value in fields.items() if value is not None}).build()
     except UserError as error:
         raise UserError(f"{name}: {error}", title=error.title) from error
 

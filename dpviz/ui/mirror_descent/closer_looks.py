@@ -181,7 +181,7 @@ def rows_for_gap(panel: Panel, view: PlanView) -> None:
     if mistake(TARGET, target) or target is None:
         return
     facts, method = facts_of(view), sampling(view)
-    chart, _ = choice_figures.rows_for_gap(
+    chart, _ = choice_figures.rows_for_gap(  # the numbers of rows are in the chart, too
         view.experiment.problem,
         facts,
         view.experiment.row_budget,
