@@ -162,6 +162,11 @@ def _address(current: Room) -> str:
     return phones.address(st.context.url or "localhost", current.code)
 
 
+def _ask(current: Room, question: Question) -> None:
+    """Have phones ask a question; for a callback, which returns nothing."""
+    current.ask(question)
+
+
 def _short(url: str) -> str:
     """Return an address as one types it."""
     return url.partition("://")[2]
@@ -377,8 +382,8 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
             key="class_runs",
             icon=":material/casino:",
             help="Every phone opens a run with noise of its own.",
-            on_click=current.ask,
-            args=(question,),
+            on_click=_ask,
+            args=(current, question),
         )
         return
 
@@ -504,8 +509,8 @@ def _ask_coins(current: Room) -> None:
         type="primary",
         icon=":material/campaign:",
         disabled=not is_ready,
-        on_click=current.ask,
-        args=(question,),
+        on_click=_ask,
+        args=(current, question),
     )
 
 
