@@ -101,10 +101,9 @@ class AcceleratedPage(FamilyPage):
             longer = method.replaced(iterations=min(FARTHEST, max(2 * method.iterations, 200)))
             try:
                 horizons, end_bounds, _ = planning.bound_by_horizon(longer, plan.facts, plan.budget)
+                by_horizon[label] = horizons, end_bounds
             except UserError:  # no bound is quick to compute
                 without_horizon.append(label)
-            else:
-                by_horizon[label] = horizons, end_bounds
         return Theory(bounds, exact, by_horizon, tuple(without), tuple(without_horizon), start, own)
 
     def size_note(self, view: PlanView) -> str:

@@ -91,8 +91,7 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
         purchase.elsewhere(value, None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated, problem, tables)
-        no_cost = None
-        st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(no_cost, compute))
+        st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))  # at no cost
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:

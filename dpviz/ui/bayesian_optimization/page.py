@@ -411,9 +411,6 @@ def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -
     return along(problem, Gibo.from_json(method), path, setting)
 
 
-# ------------------------------------------------------------------------------------------------------------ incumbent
-
-
 def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
     """Draw what one run of each private method releases: the settings where it ended, in their natural units."""
     facts, problem = facts_of(run), run.experiment.problem

@@ -419,10 +419,7 @@ def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out:
 
 
 def trainers(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> Shown:
-    """Draw the noisy means in the words of Opacus, JAX-Privacy and dp_accounting, and what their settings cost here.
-
-    Returns no charts, as there are none.
-    """
+    """Draw the noisy means in the words of Opacus, JAX-Privacy and dp_accounting, and what their settings cost here."""
     try:
         st.code(dpsgd.to_dpsgd(means, budget), language="python")
     except UserError as error:
@@ -435,7 +432,7 @@ def trainers(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> S
         max_chars=2000,
     )
     if not text.strip():
-        return []
+        return []  # no charts
     theirs, scale = dpsgd.from_dpsgd(text, means.rows)
     st.markdown(
         f"**{theirs.iterations:,} noisy means of {theirs.batch_size:,} of {theirs.rows:,} rows**, Poisson batches, "

@@ -236,12 +236,13 @@ def _show_buttons(lesson: Lesson, step: int) -> None:
         on_click=go,
         args=(lesson.slug, step - 1),
     )
-    next_lesson = following(lesson)
+    lessons = ordered()
+    later = lessons[lessons.index(lesson) + 1 :]
     target: tuple[str | int, ...]  # arguments of `go`
     if step != WHY:
         label, target = "Next", (lesson.slug, step + 1)
-    elif next_lesson is not None:
-        label, target = "Next lesson", (next_lesson.slug, SETTING)
+    elif later:
+        label, target = "Next lesson", (later[0].slug, SETTING)
     else:
         label, target = "To the list", ()
     row.button(
@@ -416,10 +417,3 @@ def named(slug: str) -> Lesson | None:
 def ordered() -> tuple[Lesson, ...]:
     """Return all lessons in the order of the list."""
     return tuple(lesson for lessons in grouped().values() for lesson in lessons)
-
-
-def following(lesson: Lesson) -> Lesson | None:
-    """Return the next lesson, None after the last."""
-    lessons = ordered()
-    index = lessons.index(lesson) + 1
-    return lessons[index] if index < len(lessons) else None

@@ -32,8 +32,6 @@ _KINDS = {"number": "Numbers", "text": "Texts or categories", "unused": "Left ou
 _MAX_LISTED = 20  # columns of a kind that are named in a list
 _CONFIRMED = "confirmed_readings"  # session key: from the name of a file to the confirmed settings and its columns
 
-Callbacks = tuple[Callable[..., None], Callable[..., None]]
-
 
 def propose(
     page: str,
@@ -41,7 +39,7 @@ def propose(
     detected: Detected,
     editor: Callable[..., pd.DataFrame] | None,
     *,
-    callbacks: Callbacks,
+    callbacks: tuple[Callable[..., None], Callable[..., None]],
     args: tuple[Any, ...],
 ) -> None:
     """Draw the panel that proposes how a file is read, with controls to change it and the button that confirms it.

@@ -126,10 +126,7 @@ class ZerothOrderPage(FamilyPage):
         )
 
     def _use(self, option: Option) -> None:
-        """Set the controls to an option: its method, next to the published one, and its epochs; for callbacks.
-
-        All other settings of the methods get the values for which the option was advised.
-        """
+        """Set the controls to an option: its method, next to the published one, and its epochs; for callbacks."""
         way, label = option.way, presets.label_of(option.way)
         length, epochs = option.epochs
         settings = {
@@ -139,7 +136,7 @@ class ZerothOrderPage(FamilyPage):
             "sums": way.sums if label == presets.PUBLISHED and way.sums else BY_NAME,
             "epoch_length": length,
             "iterations": length * epochs,
-            "travel": 1.0,
+            "travel": 1.0,  # this and the others have the values for which the option is advised
             "first_share": 0.5,
             "follow_moves": way.follows,
             "clipping": "lipschitz",
