@@ -328,7 +328,7 @@ class _Screen(Part):
             results.guesses(run.auditing, run.progress)
             charts = results.all_charts(run.auditing, run.progress, threshold)
             del charts["roc"]  # the chart of the rates, which is next to the verdict
-            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):  # no bound before a look
+            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):  # one before the first look
                 with column:
                     results.show(self.panel, name, chart)
             if run.job.active:

@@ -395,8 +395,9 @@ def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out:
     }
     st.markdown(texts.SEARCH.format(trainings=trainings, budget=budget.describe()))
     st.markdown("\n".join(f"- {way.capitalize()}: **{size}** for each." for way, size in sizes.items()))
-    if len(sizes) < len(costs):
+    if len(sizes) < len(costs):  # of some ways no price is known
         st.caption(texts.SEARCH_UNKNOWN)
+    # By which share of the held-out rows the published training may be worse than the best one.
     below = search.shortfall(budget, trainings, held_out, means.rows_per_person, means.relation)
     by_person = texts.SEARCH_PEOPLE.format(k=means.rows_per_person) if means.rows_per_person > 1 else ""
     st.markdown(texts.SEARCH_HELD_OUT.format(rows=held_out, below=short_up(100 * below), by_person=by_person))
