@@ -90,7 +90,7 @@ def _steps(panel: Panel, view: PlanView) -> None:
     step = min(method.step_size, 1 / landscape.smoothness)  # the bounds hold for step sizes up to 1/L
     # The variance of the gradient before any observation, summed over coordinates, at the middle of the box.
     prior = float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
-    # AMPLITUDE is a declared scale of the loss.
+    # AMPLITUDE is the declared size of the mean loss around the iterates.
     bias = planning.bias_bound(AMPLITUDE, planning.planned_uncertainty(method.bias_level, facts.d, prior))
     left, right = st.columns(2, gap="medium")
     with left:

@@ -167,7 +167,7 @@ class TuningPage(FamilyPage):
         draw = partial(figures.by_trainings, ended=not run.job.active, height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)
         if by_spent:
-            currency: Currency = run.experiment.budget.currency or "rho"  # None of (ε, δ), which does not add up
+            currency: Currency = run.experiment.budget.currency or "rho"  # None for (ε, δ), whose costs do not add up
             axis_name = f"privacy spent, {UNITS[currency].label}"
             spent = {
                 label: spent_curve(trace, label, run.plans[label], currency)

@@ -150,9 +150,9 @@ class _Planner(Part):
                 with in_place():
                     figures, planned = draw()
                     self.figures += figures
-                    about = planned or of_means
+                    subject = planned or of_means
                     explain.assumptions(
-                        about.protects, about.batches, about.composition, about.constants, texts.NOTHING_READ
+                        subject.protects, subject.batches, subject.composition, subject.constants, texts.NOTHING_READ
                     )
 
             return show_section

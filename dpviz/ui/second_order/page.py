@@ -104,15 +104,15 @@ class SecondOrderPage(FamilyPage):
         yield page_plan.privacy_spent(view, after="step at most")
         theory: Theory = view.theory
         ratios: dict[str, tuple[float, float]] = {}  # noise over tolerance, by method and phase
-        waiting: dict[str, figures.Waiting] = {}
-        for label, phases in theory.items():
+        for phases in theory.values():
             for forecast in phases:
                 ratios[forecast.name] = forecast.stopping.gradient_ratio, forecast.stopping.hessian_ratio
-            last = phases[-1]
+        yield figures.noise_against_tolerances(ratios)
+        waiting: dict[str, figures.Waiting] = {}
+        for label, (*_, last) in theory.items():
             # Only where noise falls with 1/n, so with all rows in each step, and where a run tests for a flat point.
             if last.all_rows and not last.blind:
                 waiting[label] = _waiting(last)
-        yield figures.noise_against_tolerances(ratios)
         yield figures.waiting_times(waiting, view.styles)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
