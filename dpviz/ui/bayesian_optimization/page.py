@@ -364,9 +364,6 @@ def _setting(
     )
 
 
-# ---------------------------------------------------------------------------------------------------------- the process
-
-
 def _is_process_quick(run: Run, arm: Arm, arm_trace: ArmTrace) -> bool:
     """Return true if the Gaussian process of a DP-GIBO can be drawn quickly.
 

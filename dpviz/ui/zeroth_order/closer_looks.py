@@ -143,8 +143,7 @@ def _rows(panel: Panel, view: PlanView) -> None:
     if mistake(ACCURACY, share) or share is None:
         return
     facts, accuracy = forecast.facts, share * forecast.facts.lipschitz  # the control is in units of L
-    # The numbers of rows, which it returns as well, are in the chart.
-    rows_needed, _ = figures.rows_needed(setting_of(facts, forecast.mu), accuracy)
+    rows_needed, _ = figures.rows_needed(setting_of(facts, forecast.mu), accuracy)  # the numbers are in the chart
     free_privacy = figures.free_privacy(facts.d, facts.lipschitz, accuracy, forecast.mu)
     charts.beside((rows_needed, panel.key("chart_rows_0")), (free_privacy, panel.key("chart_rows_1")))
     st.caption(f"{texts.ROWS}{f' {texts.GUESS}' * facts.guessed}")
