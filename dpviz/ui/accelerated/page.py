@@ -48,12 +48,12 @@ class Theory:
 
     bounds : (T+1,) error bound after t = 0..T steps, of the private arms that have one.
     exact : (T+1,) expected error after t = 0..T steps, where the problem is a quadratic.
-    by_horizon : k numbers of steps (k,), and the error bound (k,) at the end of a run of so many steps, all of which
-    spend the whole budget. without, without_horizon : labels of the arms that have no bound along
-    the steps, and of those that have one, but no quick one against T.
+    by_horizon : k numbers of steps (k,), and the error bound (k,) at the end of a run of each number, whose steps spend
+    the whole budget together. without, without_horizon : labels of the private arms without a bound along the steps,
+    and of those that have one, but no quick one against T.
     start : upper bound on the excess loss before the first step; an error bound above it says nothing.
-    own : predicted error under the schedule that the user draws, next to other schedules; only of arms with such a
-    schedule, None where nothing is known before a run.
+    own : predicted error under the schedule that the user draws, next to other schedules; only of private arms with
+    such a schedule, None where nothing is known before a run.
     """
 
     bounds: Mapping[str, np.ndarray]
@@ -78,6 +78,7 @@ class AcceleratedPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- before a run
 
     def predict(self, experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
+        """Return what theory says about the error of each arm."""
         bounds, exact, by_horizon, own = {}, {}, {}, {}
         without, without_horizon = list[str](), list[str]()
         start = 0.0
@@ -96,17 +97,19 @@ class AcceleratedPage(FamilyPage):
                 without.append(label)
                 continue
             bounds[label] = bound
+            # The chart goes on to twice the number of steps that is set, and to 200 at least.
             longer = method.replaced(iterations=min(FARTHEST, max(2 * method.iterations, 200)))
             try:
-                by_horizon[label] = planning.bound_by_horizon(longer, plan.facts, plan.budget)[:2]
-            except UserError:
+                horizons, end_bounds, _ = planning.bound_by_horizon(longer, plan.facts, plan.budget)
+                by_horizon[label] = horizons, end_bounds
+            except UserError:  # no bound is quick to compute
                 without_horizon.append(label)
         return Theory(bounds, exact, by_horizon, tuple(without), tuple(without_horizon), start, own)
 
     def size_note(self, view: PlanView) -> str:
         """Return the size of a batch, and the epochs (passes over the data) of the longest private plan."""
         plan = max(guarantee.private(view.plans).values(), key=lambda plan: plan.iterations)
-        m, n = int(plan.rows[0]), plan.facts.n
+        m, n = int(plan.rows[0]), plan.facts.n  # every step reads as many rows as the first
         rows = f"All n = {n:,} rows" if m == n else f"m = {m:,} of n = {n:,} rows"
         return f"{rows} in each step: {short(plan.iterations * m / n)} epochs in {plan.iterations:,} steps."
 
@@ -172,13 +175,15 @@ class AcceleratedPage(FamilyPage):
         st.session_state[f"{self.prefix}_knots"] = address_text(knots)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
+        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
+        """Draw the box of the assumptions on which guarantee and theory rest."""
         plan = next(iter(guarantee.private(view.plans).values()))
         m, n = int(plan.rows[0]), plan.facts.n
         problem = view.experiment.problem
-        method = view.experiment.arms[0].algorithm
+        method = view.experiment.arms[0].algorithm  # all methods share the kind of noise
         assert isinstance(method, GradientMethod)
         model = problem if isinstance(problem, LinearModel) else None
         explain.assumptions(
@@ -198,12 +203,14 @@ class AcceleratedPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- during a run
 
     def ground(self, run: Run, x: Ruler, y: Ruler) -> Background | None:
-        """Return the objective on a grid over both axes: of a quadratic, or of a model that is quick to evaluate."""
+        """Return the map of the objective below the runs, on a grid over both axes: of a quadratic, or of a model that
+        is quick to evaluate; None for others."""
         grid = [np.linspace(axis.low, axis.high, GROUND_POINTS) for axis in (x, y)]
         facts = run.experiment.problem.facts()
         assert isinstance(facts, SmoothFacts)
         if facts.eigenvalues:
             return figures.ground(facts, *grid)
+        # `section` evaluates the objective at KNOTS points along each axis, and interpolates between them.
         seconds = figures.KNOTS**2 * evaluation_seconds(facts.n, facts.d)
         if not isinstance(run.experiment.problem, LinearModel) or seconds > GROUND_SECONDS:
             return None
@@ -211,6 +218,7 @@ class AcceleratedPage(FamilyPage):
         return figures.section(run.problem, *grid)
 
     def region(self, run: Run, arm: Arm) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the ellipses that hold about 90 % of an arm's runs, on a quadratic; None elsewhere."""
         assert isinstance(arm.algorithm, GradientMethod)
         return figures.ellipse(arm.algorithm, run.plans[arm.label])
 
@@ -227,7 +235,7 @@ class AcceleratedPage(FamilyPage):
             overlays={"bound": predictions.bounds} | exact,
             remarks={
                 "bound": f"The bound is on the mean{condition}.",
-                "exact expectation": ("The expectation is a mean; of so skewed a quantity the median lies below it."),
+                "exact expectation": "The expectation is a mean; of so skewed a quantity the median lies below it.",
             },
             conditions={"bound": condition},
         )
@@ -372,6 +380,7 @@ def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
     margin = math.sqrt(reached * (1 - reached) / problem.facts().n) if is_share else reached / 100
     samples = {label: trace.last(label, name) for label in trace.lanes}
     ends = {label: float(np.median(values)) for label, values in samples.items() if len(values)}
+    # `not … >`, so that a model that is NaN counts as no better.
     below = [f"{plain(label)} {short(end, 4)}" for label, end in ends.items() if not sign * (end - reached) > margin]
     if below:
         st.warning(

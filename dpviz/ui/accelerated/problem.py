@@ -88,14 +88,14 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     file = None if problem.public else upload_file.known_as(panel.page)
     purchase = Purchase(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
     if source == "estimated":
-        purchase.elsewhere(value, None)
+        purchase.elsewhere(value, None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated, problem, tables)
-        st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))
+        st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))  # at no cost
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:
-            purchase.elsewhere(value, cost)
+            purchase.elsewhere(value, cost)  # notes a value from a link as a release
         spend = planning.suggested_cost(budget) if cost is None else cost
         purchase.offer_release(value, spend, partial(planning.released, problem, spend, seed, tables))
     if source in ("declared", "released") and value is not None:
@@ -103,8 +103,9 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
         source = fields["smoothness_source"]
     purchase.say_error()
     is_counted = source == "released" and value is not None
-    purchase.warn(is_counted, "with L “Released privately”", value if source in ("estimated", "released") else None)
-    if fields and value is None:
+    computed_value = value if source in ("estimated", "released") else None  # which may be for another problem
+    purchase.warn(is_counted, "with L “Released privately”", computed_value)
+    if fields and value is None:  # without fields, L follows from the ranges anyway
         st.caption("Until there is a value, the plan uses L from the ranges.")
         return others
     return others | fields

@@ -69,11 +69,12 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     """
     trace = story.walk(epsilon)
     ends = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
-    steps, _ = trace.cloud(story.PRIVATE)
-    private, reference = (clouds.held(*trace.cloud(label), steps) for label in (story.PRIVATE, story.REFERENCE))
+    # Positions (k, R, 2) and median heights (k,) at the k steps of the private arm that were recorded.
+    steps, private = trace.cloud(story.PRIVATE)
+    reference = clouds.held(*trace.cloud(story.REFERENCE), steps)
     height_steps, heights = trace.series(story.PRIVATE, "objective_gap")
-    median_heights = clouds.held(height_steps, quantiles(heights)[:, 1], steps)
-    median = [short(height) for height in median_heights]
+    _, medians, _ = quantiles(heights).T
+    median = [short(height) for height in clouds.held(height_steps, medians, steps)]
     color, last = style.PALETTE["private"], int(steps[-1])
     # Without noise all replicates are the same, so one point is enough for the reference.
     walk = Trajectories(story.PRIVATE, color, private, last, reference[:, :1], story.REFERENCE, median=median)

@@ -81,7 +81,8 @@ def controls(panel: Panel) -> Choices:
     st.subheader("Claim and attack", anchor=False)
     budget = _budget(panel, prefix, budgets)
     declared = {control.name: control for control in Auditing.controls()}
-    panel.lead(1, replace(declared["runs"], default=runs), rest, prefix=f"{prefix}_")  # writes "runs" into `rest`
+    # The second control above the verdict, after the budget; writes "runs" into `rest`.
+    panel.lead(1, replace(declared["runs"], default=runs), rest, prefix=f"{prefix}_")
     rest["seed"] = panel.control(declared["seed"], "seed")
     return Choices(family, name, budget, rest)
 
@@ -161,13 +162,11 @@ class AuditRun(Run):
 
 @dataclass(frozen=True)
 class Ready:
-    """An audit that can be started: a `Startable`, by whose attributes the run panel decides when it starts.
-
-    Its data are synthetic, so public, and it is always run at once with all its runs.
-    """
+    """An audit that can be started: a `Startable`, by whose attributes the run panel decides when it starts."""
 
     auditing: Auditing
-    public: bool = True
+    public: bool = True  # its data are synthetic
+    # Its runs are not divided into a first part and the rest, and they fit into memory.
     first: None = None
     few: bool = False
     times: float = 1.0
@@ -191,7 +190,7 @@ def show() -> None:
     tools = st.container(key=panel.key("tools"), horizontal=True, vertical_alignment="center")
     with st.sidebar:
         choices = controls(panel)
-        guesses_first = results.asks_for_guess(panel)
+        guesses_first = panel.switch("guess", "Your own guess first", False, texts.GUESS_HELP)
     _Screen(panel, choices, guesses_first, tools).show()
     with tools:
         glossary.words(panel.key("words"))
@@ -213,20 +212,20 @@ class _Screen(Part):
     def draw(self) -> None:
         """Draw Run and Stop, the case, the verdict, the visitor's guess if there is to be one, and the sections."""
         panel, self.auditing = self.panel, None
-        head = st.container()
+        head = st.container()  # of the bar of a class, which needs the run and is drawn last
         self.draw_leads()
         with in_place():
             panel.check()
             self.auditing = self.choices.build()
         ready = None if self.auditing is None else Ready(self.auditing)
-        run_panel.settled(panel.page, ready)
+        run_panel.settled(panel.page, ready)  # before `state`, which compares it with the run
         verdict, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
             active = run_panel.bar(panel, texts.TITLE, ready, foot.container(width="content"))
         run = self.run
         with verdict:
             _, is_outdated = run_panel.state(panel.page)
-            # Otherwise the verdict describes the case.
+            # A verdict on the present settings, where it is shown, describes the case itself.
             if self.auditing is not None and (run is None or is_outdated or not self.shows(run)):
                 st.markdown(describe(self.auditing))
             run_panel.live(panel.page, active, self._show_verdict, texts.NONE, panel.key("whole"))
@@ -237,9 +236,10 @@ class _Screen(Part):
         if run is not None and run.progress is not None and is_hidden and not active:
             if room is None:
                 results.ask_threshold(panel, run.auditing, run.progress)
-            elif len(run.progress.present) >= run.progress.tuning:
+            elif len(run.progress.present) >= run.progress.tuning:  # all practice runs are done
                 ballot = room.ask(results.class_question(run.progress))
-                results.ask_class(panel, run.auditing, run.progress)
+                st.markdown(texts.GUESS)
+                results.show(panel, "scores", results.scores(run.auditing, run.progress, None, practice=True))
         if room is not None:
             reveal = None
             if run is not None and run.progress is not None and ballot is not None:
@@ -287,7 +287,7 @@ class _Screen(Part):
         if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
         panel.heard("What the attack has found")
-        with st.container(key=panel.key(f"found{'_pale' * is_outdated}")):
+        with st.container(key=panel.key(f"found{'_pale' * is_outdated}")):  # by its key it is drawn pale
             text_column, chart_column = st.columns([6, 7], gap="medium")
         with text_column:
             results.cards(auditing, progress, panel.key("cards"))
@@ -328,7 +328,7 @@ class _Screen(Part):
             results.guesses(run.auditing, run.progress)
             charts = results.all_charts(run.auditing, run.progress, threshold)
             del charts["roc"]  # the chart of the rates, which is next to the verdict
-            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):
+            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):  # one before the first look
                 with column:
                     results.show(self.panel, name, chart)
             if run.job.active:

@@ -58,8 +58,8 @@ def _show_outcome(auditing: Auditing, outcome: Verdict, is_finished: bool) -> No
     """
     level = f"{100 * outcome.confidence:g} % confidence"
     proven, claimed = outcome.proven, outcome.claimed
-    mistake = auditing.mistake
-    if outcome.violation:
+    mistake = auditing.mistake  # one that was made on purpose
+    if outcome.violation:  # of the claim, by the attack; `faulty` says that the tests of the implementation fail
         why = "" if mistake is None else f" **Because:** {mistake.why}"
         why += f"\n\n{outcome.implementation.sentence()}" if outcome.implementation and outcome.faulty else ""
         refuted = texts.REFUTED.format(proven=proven, claimed=claimed, level=level, runs=outcome.flagged_at)
@@ -70,7 +70,7 @@ def _show_outcome(auditing: Auditing, outcome: Verdict, is_finished: bool) -> No
     text = f"This attack proves {proven} of the claimed {claimed}, with {level}. "
     if not is_finished:
         st.info(text + "The audit goes on.", title="No violation so far", icon=":material/search:")
-    elif mistake is not None and mistake.by == "attack":
+    elif mistake is not None and mistake.by == "attack":  # the attack should have caught it
         text += texts.HIDDEN_FROM_ATTACK.format(why=mistake.why)
         st.warning(text, title="Not caught by the attack", icon=":material/search_off:")
     elif outcome.faulty:
@@ -169,11 +169,12 @@ def proven_at(auditing: Auditing, progress: Progress, threshold: float) -> float
 
     The bound holds only if the threshold was placed before these runs were seen.
     """
-    present, absent = (scores[progress.tuning :] for scores in (progress.present, progress.absent))
+    present, absent = progress.present[progress.tuning :], progress.absent[progress.tuning :]
     hits, false_hits = Attack(threshold).counts(present, absent)
     level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
-    rates = audit.separated(hits, len(present), false_hits, len(absent), level)
-    return float(auditing.audit.claim.least(*rates))
+    # A lower bound on the true positive rate, and an upper bound on the false positive rate.
+    hit_rate, false_hit_rate = audit.separated(hits, len(present), false_hits, len(absent), level)
+    return float(auditing.audit.claim.least(hit_rate, false_hit_rate))
 
 
 WORLDS = "on D", "on D'"  # names of the scores of runs on both data sets; with the canary and without
@@ -262,11 +263,12 @@ def bound(auditing: Auditing, progress: Progress) -> go.Figure:
     Around them are the estimates at each look, and the upper ends of their margins.
     """
     claim, looks = auditing.audit.claim, progress.looks
-    runs, hits, false_hits = (
-        np.array([getattr(look, name) for look in looks], dtype=float) for name in ("runs", "hits", "false_hits")
-    )
+    counts = [(look.runs, look.hits, look.false_hits) for look in looks]
+    runs, hits, false_hits = np.array(counts, dtype=float).T  # (k,) each, for k looks
     level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
-    (low, high), (false_low, false_high) = (clopper_pearson(count, runs, level) for count in (hits, false_hits))
+    low, high = clopper_pearson(hits, runs, level)
+    false_low, false_high = clopper_pearson(false_hits, runs, level)
+    # The number of the claim rises with the true positive rate, and falls with the false positive rate.
     bounds, upper = claim.least(low, false_high), claim.least(high, false_low)
     estimates = claim.least(hits / runs, false_hits / runs)
     refuting = [progress.tuning + look.runs for look in looks if look.bound > claim.value]
@@ -293,7 +295,7 @@ def histogram(present: Floats, absent: Floats, thresholds: Mapping[str, float]) 
 def bins(present: Floats, absent: Floats) -> Floats:
     """Return the edges (BINS + 1,) of bins around all scores but the 0.1 % most extreme ones at each end.
 
-    They are a little wider than that, and never narrower than 0.11, also if all scores are the same.
+    They are a tenth wider than that, and never narrower than 0.11, also if all scores are the same.
     """
     both = np.concatenate([present, absent])
     finite = both[np.isfinite(both)]
@@ -302,12 +304,14 @@ def bins(present: Floats, absent: Floats) -> Floats:
     return middle + width * np.linspace(-0.55, 0.55, BINS + 1)
 
 
-_SEEN, _SHOWN = "_seen", "_shown"  # session keys: the last threshold that was fixed; audits whose results were seen
+def _practice_bins(progress: Progress) -> Floats:
+    """Return the edges (BINS + 1,) of bins around the scores of the practice runs."""
+    return bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
 
 
-def asks_for_guess(panel: Panel) -> bool:
-    """Draw the switch by which the visitor wants to place a threshold before seeing results; return its value."""
-    return panel.switch("guess", "Your own guess first", False, texts.GUESS_HELP)
+# Session keys: of the last threshold that was fixed, as (JSON text of its audit, threshold, whether it is blind: fixed
+# before any results of this audit were seen); and of the texts of the audits whose results were seen.
+_SEEN, _SHOWN = "_seen", "_shown"
 
 
 def fixed_threshold(panel: Panel, auditing: Auditing) -> float | None:
@@ -328,7 +332,7 @@ def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
     """
     st.markdown(texts.GUESS)
     has_practised = len(progress.present) >= progress.tuning
-    edges = bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
+    edges = _practice_bins(progress)
     far = float(f"{np.abs(edges).max():.1g}") * 2  # a round number beyond all bins
     control = Control("threshold", "Your threshold", texts.THRESHOLD_HELP, 0.0, float, -far, far)
     threshold = panel.number(control, "threshold")
@@ -348,17 +352,19 @@ def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
 def class_question(progress: Progress) -> Threshold:
     """Return the question for the threshold of each phone of a class, with the scores of the practice runs."""
     present, absent = progress.present[: progress.tuning], progress.absent[: progress.tuning]
-    edges = bins(present, absent)
+    edges = _practice_bins(progress)
     counts = [np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] for scores in (present, absent)]
-    bars = {name: tuple((count / np.max(counts)).round(4).tolist()) for name, count in zip(WORLDS, counts, strict=True)}
+    heights = (np.array(counts) / np.max(counts)).round(4)  # (2, BINS), as shares of the highest bar
+    bars = {name: tuple(row) for name, row in zip(WORLDS, heights.tolist(), strict=True)}
     ticks = Ruler("", float(edges[0]), float(edges[-1]), log=False).ticks
     return Threshold("Where is your threshold? You say D for every run that scores more.", bars, "Score", tuple(ticks))
 
 
 def class_thresholds(progress: Progress, ballot: Ballot) -> np.ndarray:
     """Return the thresholds that phones have placed, (phones,)."""
-    edges = bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
-    return np.asarray(edges[0] + np.array(list(ballot.answers.values())) * (edges[-1] - edges[0]))
+    edges = _practice_bins(progress)
+    places = np.array(list(ballot.answers.values()))  # from 0 to 1, as shares of the width of the picture
+    return np.asarray(edges[0] + places * (edges[-1] - edges[0]))
 
 
 def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progress, ballot: Ballot) -> None:
@@ -370,16 +376,10 @@ def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progres
         _fix_threshold(panel, auditing.to_json(), float(np.median(class_thresholds(progress, ballot))))
         best = {}
         if progress.attack is not None:
-            edges = bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
+            edges = _practice_bins(progress)
             share = (progress.attack.threshold - edges[0]) / (edges[-1] - edges[0])
             best = {"best": float(np.clip(share, 0, 1))}
         room.reveal(ballot, best)
-
-
-def ask_class(panel: Panel, auditing: Auditing, progress: Progress) -> None:
-    """Draw the scores of the practice runs, on which the phones of a class place their thresholds."""
-    st.markdown(texts.GUESS)
-    show(panel, "scores", scores(auditing, progress, None, practice=True))
 
 
 def show_class(progress: Progress, ballot: Ballot) -> None:
@@ -394,7 +394,7 @@ def show_class(progress: Progress, ballot: Ballot) -> None:
 def _fix_threshold(panel: Panel, text: str, threshold: float) -> None:
     """Fix the visitor's threshold for the audit with the JSON text `text`; for callbacks.
 
-    Stored with it is whether it is blind: placed before any results of this audit were seen.
+    It is stored as described at `_SEEN`.
     """
     is_blind = text not in st.session_state.get(panel.key(_SHOWN), ())
     st.session_state[panel.key(_SEEN)] = text, threshold, is_blind
@@ -407,7 +407,7 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
         return
     mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound
     relation = "as much as" if mine == best else "more than" if mine > best else "less than"
-    *_, is_blind = st.session_state[panel.key(_SEEN)]
+    _, _, is_blind = st.session_state[panel.key(_SEEN)]
     proves, fixed = "proves", "Both were fixed before these runs were seen."
     if not is_blind:
         proves = "would prove"

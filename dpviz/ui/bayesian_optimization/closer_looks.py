@@ -90,6 +90,7 @@ def _steps(panel: Panel, view: PlanView) -> None:
     step = min(method.step_size, 1 / landscape.smoothness)  # the bounds hold for step sizes up to 1/L
     # The variance of the gradient before any observation, summed over coordinates, at the middle of the box.
     prior = float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
+    # AMPLITUDE is the declared size of the mean loss around the iterates.
     bias = planning.bias_bound(AMPLITUDE, planning.planned_uncertainty(method.bias_level, facts.d, prior))
     left, right = st.columns(2, gap="medium")
     with left:
@@ -111,7 +112,7 @@ def _bounds_table(forecast: Forecast, landscape: Landscape, step: float, bias: f
         landscape, method.clip, method.iterations, forecast.mu, facts.d, bias, zeta
     )
     noise, count = forecast.noise, method.iterations
-    rows = {
+    rows = {  # two titles look the same: the second has a space at its end
         "Best number of steps T*": planning.best_steps(landscape, step, method.clip, facts.n, forecast.mu, facts.d),
         "Users that keep every step in the ball": users,
         "the same, with the published constant": published,
@@ -141,5 +142,6 @@ def _others(panel: Panel, view: PlanView, delta: float) -> None:
         distance = method.placing.nearest * method.surrogate.length_scale  # of the nearest point that is evaluated
         factor = planning.value_release_factor(facts.loss_cap, method.clip, distance, facts.d)
         st.markdown(texts.values(factor, facts.d, distance))
-        st.markdown(texts.everywhere(planning.global_trainings(0.1, facts.d), facts.d))
+        trainings = planning.global_trainings(0.1, facts.d)  # until a tenth of the first error remains
+        st.markdown(texts.everywhere(trainings, facts.d))
         st.caption(f"M = {short(facts.loss_cap)}, B = {short(method.clip)}. {SETTINGS_ONLY}")

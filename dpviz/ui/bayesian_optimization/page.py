@@ -68,6 +68,7 @@ class TuningPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- before a run
 
     def predict(self, experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
+        """Return noise, trainings and the advised bias level of DP-GIBO."""
         return forecast(experiment, plans)
 
     def size_note(self, view: PlanView) -> str:
@@ -98,6 +99,7 @@ class TuningPage(FamilyPage):
         if forecast.advice is None:
             return
         level = forecast.advice.level
+        # With a fixed number of evaluations, a step does not stop by its bias level.
         is_fixed = forecast.method.batch_size is not None or forecast.method.placing.design == "central"
         page_plan.advised(
             f"**Stop looking at ω = {short(level)}.** {texts.FIXED if is_fixed else 'Why: “Advice” below.'}",
@@ -121,9 +123,11 @@ class TuningPage(FamilyPage):
         Panel(self.prefix).write(settings)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
+        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
+        """Draw the box of the assumptions on which guarantee and theory rest."""
         problem = view.experiment.problem
         assert isinstance(problem, TuningSpecification)
         explain.assumptions(
@@ -163,14 +167,14 @@ class TuningPage(FamilyPage):
         draw = partial(figures.by_trainings, ended=not run.job.active, height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)
         if by_spent:
-            currency: Currency = run.experiment.budget.currency or "rho"
+            currency: Currency = run.experiment.budget.currency or "rho"  # None for (ε, δ), whose costs do not add up
             axis_name = f"privacy spent, {UNITS[currency].label}"
             spent = {
                 label: spent_curve(trace, label, run.plans[label], currency)
                 for label, arm_trace in trace.lanes.items()
                 if arm_trace.private
             }
-            figure, note = draw(trace, LOSS, styles, spent, f"P{axis_name[1:]}")  # an axis begins with a capital
+            figure, note = draw(trace, LOSS, styles, spent, f"P{axis_name[1:]}")  # titles of axes begin with a capital
         else:
             figure, note = draw(trace, LOSS, styles)
         privacy = results.privacy(metric, trace, run.experiment)
@@ -360,9 +364,6 @@ def _setting(
     )
 
 
-# ---------------------------------------------------------------------------------------------------------- the process
-
-
 def _is_process_quick(run: Run, arm: Arm, arm_trace: ArmTrace) -> bool:
     """Return true if the Gaussian process of a DP-GIBO can be drawn quickly.
 
@@ -407,9 +408,6 @@ def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -
     return along(problem, Gibo.from_json(method), path, setting)
 
 
-# ------------------------------------------------------------------------------------------------------------ incumbent
-
-
 def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
     """Draw what one run of each private method releases: the settings where it ended, in their natural units."""
     facts, problem = facts_of(run), run.experiment.problem
@@ -427,7 +425,7 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
 
 def _describe_end(facts: TuningFacts, arm_trace: ArmTrace) -> str:
     """Describe the end of a method's first run: its trainings, and how many settings are at an edge of the box."""
-    x, trainings = arm_trace.output["x"][0], arm_trace.values[TRAININGS.name][-1][0]
+    x, trainings = arm_trace.output["x"][0], arm_trace.values[TRAININGS.name][-1][0]  # (d,), and the last record
     at_edge = int(np.count_nonzero((x <= facts.box[0]) | (x >= facts.box[1])))
     wider = f"; {at_edge} of {facts.d} settings at an edge of the box: a wider one may do better" if at_edge else ""
     return f"after {short(float(trainings), 6)} trainings{wider}."

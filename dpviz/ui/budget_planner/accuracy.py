@@ -72,11 +72,10 @@ def answer(
     wanted : the largest acceptable error. head : container for the answer. by_rows : true to draw the rows needed.
     The method and its constants are those of the controls in `view`, which may not be drawn.
     """
-    method = _method()
-    name = panel.peek(method, "method")
+    name = panel.peek(_method(), "method")
     cls = bounds()[name]
     with head:
-        try:
+        try:  # the noise of a step is drawn also where no bound is known
             noise = texts.STEP_NOISE.format(steps=means.iterations, noise=tabs.noise_in_words(means, budget))
         except UserError as error:
             noise = sentence(str(error))
@@ -96,7 +95,7 @@ def _show_error(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, want
 
     rows : the number of rows. wanted : the largest acceptable error. noise : a sentence on the noise of a step.
     """
-    best, control = bound.best(budget), budget.controls()[0]
+    best, control = bound.best(budget), budget.controls()[0]  # the first control is that of the amount
     when = f"after {best.iterations:,} steps" if best.iterations else "at the start; no steps are proven to lower it"
     result = f"{bound.error_title} ≤ **{short_up(best.bound)}** {when}."
     st.markdown(f"{_verdict(best.bound <= wanted)}: at {budget.describe()}, {rows:,} rows give {result} {noise}")
@@ -129,6 +128,7 @@ def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wante
     st.markdown(f"{_verdict(needed is not None and needed <= rows)}: at {budget_text}, {result} {noise}")
     low, high = sorted((rows, needed or rows))
     axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))
+    # A copy is not checked, as n may lie beyond the range of its control.
     proven = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
     mark = None if needed is None else (float(needed), wanted, f"n = {needed:,}")
     figure = planner_figures.proven_error(axis, proven, "Rows n", bound.error_title, wanted, mark)
@@ -187,7 +187,9 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
     required = accuracy.required_budget(bound, target, currency, delta)
     control, floor = currency.controls()[0], bound.without_privacy()
     amount = getattr(required.budget, control.name)
-    smallest = f"{'≤' if required.at_least else ''} {required.budget.describe()}".strip()
+    smallest = required.budget.describe()
+    if required.at_least:  # it is the lower end of the range, so that a smaller one may be enough
+        smallest = f"≤ {smallest}"
     floor_text = short_up(floor) if floor > 1e-12 else "about 0"
     planner_view.metrics(
         {
@@ -228,7 +230,7 @@ def _describe_levers(bound: ErrorBound, required: accuracy.Required) -> str:
         parts.append(f"**{short_up(levers.budget)}×** the {control.symbol}")
     controls = {item.name: item for item in type(bound).controls()}
     for name, factor in levers.controls.items():
-        if factor is None:
+        if factor is None:  # no change of this number alone is enough
             continue
         label, symbol = controls[name].label.lower(), controls[name].symbol
         if bound.levers[name] == "more":

@@ -44,7 +44,7 @@ class EditedTable:
         rows = self._edit() if is_open else self._stored()
         if rows is None:
             return [*self.start]
-        if rows != st.session_state.get(self._last, rows):
+        if rows != st.session_state.get(self._last, rows):  # the visitor has edited them
             self._remember()
         st.session_state[self._last] = rows
         if is_open:
@@ -128,7 +128,7 @@ class EditedTable:
         """
         history = st.session_state[self._history]
         if history:
-            self.replace(history[-1])
+            self.replace(history[-1])  # adds the present rows to the history, which the next line undoes
             st.session_state[self._history] = history[:-1]
         else:
             st.toast("All changes are undone.")
@@ -191,7 +191,7 @@ class EditedTable:
                 if has_shape and all(len(row) == len(self.columns) for row in rows):
                     return self._frame([[harmless(cell) for cell in row] for row in rows])
             except (ValueError, TypeError, OverflowError, RecursionError):
-                pass
+                pass  # no JSON, a row that is no list, a number that is too large, or lists in lists without end
             st.warning("The table of analyses in this link cannot be read. The default one is shown.")
         return self._frame(self.start)
 

@@ -90,7 +90,7 @@ class _Planner(Part):
                 "about", "What is released", ABOUT, "statistics", texts.ABOUT_HELP, on_change=self._open
             )
             self.question = self.panel.choice("question", "First picture", QUESTIONS, "error", texts.QUESTION_HELP)
-            by_curve = self.panel.choice("attacker", "What an attacker can do", ATTACKER, "people", texts.ATTACKER_HELP)
+            picture = self.panel.choice("attacker", "What an attacker can do", ATTACKER, "people", texts.ATTACKER_HELP)
         head, below, self.figures = st.container(), st.container(), []
         budget = means = planned = None
         with in_place(head):
@@ -107,14 +107,14 @@ class _Planner(Part):
             is_of_means = self.about != "statistics"
             relation = means.relation if is_of_means else analyses.relation(self.panel)  # of the answer
             protects = protected_change(relation, means.rows_per_person)
-            if planned is not None:
+            if planned is not None:  # the releases of the open section, which may be others than those of the answer
                 protects = planned.protects
                 if planned.relation != relation:
                     protects += f" The answer above holds under {relation}."
                     relation = planned.relation
             foot.caption(f":material/group: **Who is protected: {relation}.** {protects}")
             with chart:
-                if by_curve == "curve":
+                if picture == "curve":
                     self.figures = view.attack_chart(self.panel, budget, means, planned) + self.figures
                 else:
                     self.figures = view.attacked_people(budget, means, planned) + self.figures
@@ -150,7 +150,10 @@ class _Planner(Part):
                 with in_place():
                     figures, planned = draw()
                     self.figures += figures
-                    _show_assumptions(planned or of_means)
+                    subject = planned or of_means
+                    explain.assumptions(
+                        subject.protects, subject.batches, subject.composition, subject.constants, texts.NOTHING_READ
+                    )
 
             return show_section
 
@@ -177,7 +180,7 @@ class _Planner(Part):
         """Draw the choice of what is solved for, and the solution; return its charts and the releases."""
         panel, of_means = self.panel, view.of_means(means, budget)
         name = panel.choice("solve", "Solve for", SOLVE, "noise", texts.SOLVE_HELP)
-        if name == "budget":
+        if name == "budget":  # the budget is the solution, so nothing is planned under that of the page
             return accuracy.view(panel, means, max_error, self.delta), None
         if name == "noise":
             return tabs.noise(means, budget), of_means
@@ -189,7 +192,7 @@ class _Planner(Part):
             trainings, held_out = panel.number(tabs.TRAININGS, "trainings"), panel.number(tabs.HELD_OUT, "held_out")
             panel.check()  # raises if one of them is empty
             return tabs.price_of_search(means, budget, int(trainings or 2), int(held_out or 1)), of_means
-        target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
+        target = panel.number(tabs.TARGET, "target", empty="half of the present noise")  # for "steps" and "rows"
         panel.check()
         if name == "rows":
             return tabs.rows(means, budget, target), of_means
@@ -197,7 +200,7 @@ class _Planner(Part):
         return tabs.given_noise(means, budget, self.delta, target), given
 
     def _worth(self, means: NoisyMeans, budget: Budget) -> Planned:
-        """Draw what the guarantee is worth, and where others stand; the attacker is one of what is released."""
+        """Draw what the guarantee is worth, and where others stand; return its charts, and the page's releases."""
         is_of_means = self.about != "statistics"
         releases = view.of_means(means, budget) if is_of_means else analyses.releases(self.panel, means, budget)
         view.worth(budget, releases.relation if releases else means.relation, means.rows_per_person, self.delta)
@@ -207,10 +210,3 @@ class _Planner(Part):
         """Open the section that sets what is released, after a change of the choice "What is released"."""
         about = st.session_state[self.panel.key("about")]
         st.session_state[self.panel.key("section")] = ANALYSES if about == "statistics" else SOLVED
-
-
-def _show_assumptions(releases: Releases) -> None:
-    """Draw the box of the assumptions on which the guarantee of the releases rests."""
-    explain.assumptions(
-        releases.protects, releases.batches, releases.composition, releases.constants, texts.NOTHING_READ
-    )

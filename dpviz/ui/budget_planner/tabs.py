@@ -151,17 +151,19 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
         raise UserError(f"Choose a mechanism for {name}.", title="A mechanism is missing")
     # The kind of the analysis's own guarantee; None if it gets a share of the total.
     currency = next((cls for cls in CURRENCIES.values() if cls.name == values[CURRENCY]), None)
-    parts = {"name": name, "noise": mechanism, "rows": values[SET] or "", "weight": values[WEIGHT]}
-    parts |= {"sensitivity": values[MOVE]}
+    fields = {"name": name, "noise": mechanism, "rows": values[SET] or ""}
+    fields |= {"weight": values[WEIGHT], "sensitivity": values[MOVE]}
     try:
         if currency is not None:
             if values[AMOUNT] is None:
                 raise UserError("State the amount of its guarantee.", title="An amount is missing")
-            fields = {currency.controls()[0].name: values[AMOUNT]}
-            if len(currency.controls()) > 1 and values[DELTA] is not None:
-                fields[currency.controls()[1].name] = values[DELTA]
-            parts |= {"budget": Settings(currency, fields).build()}
-        return Settings(Analysis, {key: value for key, value in parts.items() if value is not None}).build()
+            amount, *others = (control.name for control in currency.controls())
+            numbers = {amount: values[AMOUNT]}
+            if others and values[DELTA] is not None:
+                numbers[others[0]] = values[DELTA]
+            fields |= {"budget": Settings(currency, numbers).build()}
+        # An empty cell leaves the default.
+        return Settings(Analysis, {key: value for key, value in fields.items() if value is not None}).build()
     except UserError as error:
         raise UserError(f"{name}: {error}", title=error.title) from error
 
@@ -173,7 +175,7 @@ TRAININGS = Control("trainings", "Trainings", _HELP, 40, int, 2, 1_000_000, scal
 _HELP = "Rows that no training sees, set aside without looking at them; what it gets right of them is its score."
 HELD_OUT = Control("held_out", "Held-out rows", _HELP, 1000, int, 1, 1_000_000, scale="log")
 CHECKPOINTS = 10  # points of a curve over the steps, without T itself and the end of the budget
-LONGEST = 10_000  # largest number of steps in such a chart
+LONGEST = 10_000  # largest number of steps in a chart, unless more are set
 LONGEST_BAR = 300.0  # times the shortest bar; next to a longer one the shortest would be invisible
 GRID = "Privacy loss distributions are composed on a grid, which costs up to 0.2 %, never too little."
 
@@ -211,7 +213,7 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
         ratio /= closed_forms.classic_gaussian_mu(budget.epsilon, budget.delta)
         st.caption(texts.CALIBRATED.format(waste=100 * (ratio - 1)))
     is_slow = not budget.adds_up  # then each point of the chart is calibrated by composing losses
-    steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if is_slow else 30).round().astype(int)])
+    steps = np.unique([means.iterations, *np.geomspace(1, LONGEST, 4 if is_slow else 30).round().astype(int)])
     scales, reason = _noise_by_steps(means, budget, steps)
     missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
     figure = planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means))
@@ -252,7 +254,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     steps = means.affordable_steps(budget, scale)
     lasts = f"more than {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
     st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
-    longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))
+    longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))  # a little beyond both
     end = steps if steps <= longest else 0  # 0: the end is outside the chart and not marked
     times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
     # An ε that limits the curves of the accountants, which are in ε at δ; None if the budget is in another currency.
@@ -314,7 +316,7 @@ def _accountants_by_steps(
     return planner_view.chart(
         "spent",
         figure,
-        f"{heading}",
+        heading,
         "ε spent after each step of a given noise, one line per accountant",
         f"Each line is an upper bound; the lowest one holds. {GRID}",
     )
@@ -435,8 +437,9 @@ def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out:
     }
     st.markdown(texts.SEARCH.format(trainings=trainings, budget=budget.describe()))
     st.markdown("\n".join(f"- {way.capitalize()}: **{size}** for each." for way, size in sizes.items()))
-    if len(sizes) < len(costs):
+    if len(sizes) < len(costs):  # of some ways no price is known
         st.caption(texts.SEARCH_UNKNOWN)
+    # By which share of the held-out rows the published training may be worse than the best one.
     below = search.shortfall(budget, trainings, held_out, means.rows_per_person, means.relation)
     by_person = texts.SEARCH_PEOPLE.format(k=means.rows_per_person) if means.rows_per_person > 1 else ""
     st.markdown(texts.SEARCH_HELD_OUT.format(rows=held_out, below=short_up(100 * below), by_person=by_person))
@@ -472,7 +475,7 @@ def trainers(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> S
         max_chars=2000,
     )
     if not text.strip():
-        return []
+        return []  # no charts
     theirs, scale = dpsgd.from_dpsgd(text, means.rows)
     st.markdown(
         f"**{theirs.iterations:,} noisy means of {theirs.batch_size:,} of {theirs.rows:,} rows**, Poisson batches, "
@@ -507,10 +510,7 @@ def _take(panel: Panel, theirs: NoisyMeans, scale: float) -> None:
 
 
 def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
-    """Draw the ε at δ that every theorem and accountant proves for the same noise, that which the budget gives.
-
-    One of them gives no credit for sampling. Returns the chart.
-    """
+    """Draw the ε at δ that each theorem and accountant proves for the noise that the budget gives; return the chart."""
     scale = means.noise_scale(budget)
     proven = noisy_means.savings(means, scale, delta)
     if not proven:
@@ -518,12 +518,13 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
         return []
     best, worst = min(proven, key=lambda name: proven[name]), max(proven, key=lambda name: proven[name])
     lowest, highest = proven[best], proven[worst]
-    if highest <= 1.005 * lowest:
+    if highest <= 1.005 * lowest:  # as good as equal
         st.markdown(f"The noise costs **ε = {short_up(lowest)}**, however it is counted.")
     else:
-        costs = [f"ε = {short_up(cost)} ({SAVINGS[name]})" for name, cost in ((worst, highest), (best, lowest))]
-        times = short(highest / max(lowest, 1e-300))
-        st.markdown(texts.BETTER_COUNTED.format(most=costs[0], least=costs[1], times=times))
+        most = f"ε = {short_up(highest)} ({SAVINGS[worst]})"
+        least = f"ε = {short_up(lowest)} ({SAVINGS[best]})"
+        times = short(highest / max(lowest, 1e-300))  # an accountant may prove 0
+        st.markdown(texts.BETTER_COUNTED.format(most=most, least=least, times=times))
     bars = {SAVINGS[name]: value for name, value in proven.items() if value <= LONGEST_BAR * lowest or lowest == 0}
     absent = [f"{SAVINGS[name]}, ε = {short_up(proven[name])}" for name in proven if SAVINGS[name] not in bars]
     too_long = f"Too long to draw: {'; '.join(absent)}. " if absent else ""

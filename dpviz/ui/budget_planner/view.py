@@ -56,13 +56,13 @@ def of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> R
     with suppress(UserError):  # the section that draws the noise also draws the error
         events = tuple(means.events(budget) if scale is None else means.events_of_noise(scale))
     return Releases(
-        events,
-        f"the noise below ({means.iterations:,} noisy mean{'s' * (means.iterations != 1)})",
-        means.relation,
-        protected(means),
-        texts.NEIGHBOURS.format(relation=means.relation),
-        texts.MEANS_FIXED,
-        texts.MEANS_DECLARED,
+        events=events,
+        name=f"the noise below ({means.iterations:,} noisy mean{'s' * (means.iterations != 1)})",
+        relation=means.relation,
+        protects=protected(means),
+        batches=texts.NEIGHBOURS.format(relation=means.relation),
+        composition=texts.MEANS_FIXED,
+        constants=texts.MEANS_DECLARED,
     )
 
 
@@ -91,8 +91,10 @@ def names(delta: float, order: float) -> dict[str, str]:
     }
 
 
-def currencies(budget: Budget, delta: float) -> None:
-    """Draw what a guarantee implies in every currency; a dash and the reason where it implies nothing."""
+def worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float) -> None:
+    """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and
+    what it implies in every currency, with a dash and the reason where that is nothing."""
+    st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation, rows_per_person)))
     order = budget.own_order(ORDER)
     implied = conversions.implied(budget, delta, order)
     values: dict[str, tuple[str, str]] = {}
@@ -103,22 +105,12 @@ def currencies(budget: Budget, delta: float) -> None:
         elif item.exact:
             values[title] = short_up(item.value), "Says exactly as much as the guarantee that was stated."
         else:
-            values[title] = (
-                f"≤ {short_up(item.value)}",
-                "What every algorithm with this guarantee has; says less than it.",
-            )
+            help = "What every algorithm with this guarantee has; says less than it."
+            values[title] = f"≤ {short_up(item.value)}", help
     metrics(values)
     missing = list(dict.fromkeys(item.why for item in implied.values() if item.value is None))
     if missing:
         st.caption(" ".join(missing))
-
-
-def worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float) -> None:
-    """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and its
-    value in every currency."""
-    sentences = budget.consequences(relation, rows_per_person)
-    st.markdown("\n".join(f"- {sentence}" for sentence in sentences))
-    currencies(budget, delta)
 
 
 def others(budget: Budget, delta: float) -> Shown:
@@ -197,12 +189,14 @@ def in_python(program: str) -> None:
 def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None) -> Shown:
     """Draw 100 people, and about how many of them an attacker is right: by guessing, by the planned releases, and by
     any releases with this guarantee."""
-    right = {"guessing": 50.0}
+    right = {"guessing": 50.0}  # by what the attacker goes; an advantage a makes 50 (1 + a) guesses of 100 right
     with_plan = ""
     if planned is not None and planned.events:
-        right[f"also with {planned.name}"] = count = 50 * (1 + tradeoffs.advantage(planned.events))
-        with_plan = f" {short_up(count)} with the plan,"
-    right["also with any algorithm of this guarantee"] = count = 50 * (1 + budget.advantage())
+        by_plan = 50 * (1 + tradeoffs.advantage(planned.events))
+        right[f"also with {planned.name}"] = by_plan
+        with_plan = f" {short_up(by_plan)} with the plan,"
+    by_guarantee = 50 * (1 + budget.advantage())
+    right["also with any algorithm of this guarantee"] = by_guarantee
     rows, were = ("row", "was") if means.rows_per_person == 1 else ("rows", "were")
     relation = planned.relation if planned else means.relation
     chance = f"{were} replaced or not" if relation == "replace-one" else f"{were} in the data or not"
@@ -212,7 +206,8 @@ def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None)
         "What an attacker can do",
         "Of 100 people, how many the best attacker is right about",
         f"Of 100 people whose {rows} {chance}, as a coin decided, an attacker who knows everybody else's {rows} is "
-        f"right about 50 by guessing, about at most{with_plan} {short_up(count)} with anything of this guarantee.",
+        f"right about 50 by guessing, about at most{with_plan} {short_up(by_guarantee)} with anything of this "
+        "guarantee.",
     )
 
 
@@ -263,5 +258,6 @@ def chart(
     key = f"planner_chart_{name}"
     if panel is None:
         return [charts.show(captioned, key)]
+    # The second argument identifies the settings by the figure that they give.
     leads = components.Leads(panel.lead_texts(), str(hash(figure.to_json())))
     return [charts.show(captioned, key, panel.page, leads)]

@@ -88,16 +88,12 @@ def show(name: str) -> None:
     if current is None:
         st.title("Teach a class", anchor=False)
         st.info("No class is open in this tab. A class ends after three hours, or when the lecturer ends it.")
-        st.button("Open a class", key="class_new", type="primary", icon=":material/cast_for_education:", on_click=_new)
+        icon = ":material/cast_for_education:"
+        st.button("Open a class", key="class_new", type="primary", icon=icon, on_click=go_to, args=(NEW,))
         st.button("All lessons", key="class_lessons", icon=":material/arrow_back:", on_click=st.query_params.clear)
         return
     {COINS: _coins, ODDS: _odds}.get(name, _hall)(current)
     glossary.words("learn_words")
-
-
-def _new() -> None:
-    """Go to the page that opens a class; for a callback."""
-    go_to(NEW)
 
 
 # --------------------------------------------------------------------------------------------------------- on each page
@@ -156,7 +152,7 @@ def _end(current: Room) -> None:
     """End the class, and go to the list of lessons if a page of the class is open; for a callback."""
     current.end()
     for stored in (visitors.here().notes, st.session_state):
-        for name in [name for name in stored if f"{name}_".startswith(f"{KEY}_")]:
+        for name in [name for name in stored if f"{name}_".startswith(f"{KEY}_")]:  # "class", or "class_…"
             del stored[name]
     st.query_params.pop(KEY, None)
 
@@ -167,7 +163,7 @@ def _address(current: Room) -> str:
 
 
 def _ask(current: Room, question: Question) -> None:
-    """Have phones ask a question; for a callback."""
+    """Have phones ask a question; for a callback, which returns nothing."""
     current.ask(question)
 
 
@@ -178,7 +174,7 @@ def _short(url: str) -> str:
 
 def _hall(current: Room) -> None:
     """Draw the first page of a class: how phones join, and what there is to do."""
-    current.look_up()
+    current.look_up()  # phones show “Look up” in place of a question
     bar(current)
     left, right = st.columns([5, 6], gap="large")
     url = _address(current)
@@ -256,7 +252,7 @@ class Poll:
         """The question of the lesson for phones: a choice among its answers, or a drawing."""
         lesson, (old, new) = self.lesson, self.lesson.change.texts
         text = lesson.told(lesson.question, self.before, self.after).replace("**", "")
-        title = f"{' '.join(text.split())} {lesson.change.title}: {old} → {new}."
+        title = f"{' '.join(text.split())} {lesson.change.title}: {old} → {new}."  # in one line
         if self.sheet is None:
             return Choice(title, tuple(answer.words for answer in lesson.answers))
         x, y, old_curve = self.sheet.x, self.sheet.y, _points(self.sheet.known)
@@ -281,14 +277,15 @@ class Poll:
     def tell(self) -> None:
         """Close the question, and have each phone show the right answer, and whether it was the phone's."""
         ballot, right = self.ballot, self.right
-        if ballot is not None and "right" not in (ballot.result or {}):
-            answers = self.answers
-            result = {"right": right, "text": f"It was “{self.lesson.answers[right].words}”: {self.outcome}."}
-            if self.sheet is not None:
-                x, y = self.sheet.x, self.sheet.y
-                new = self.lesson.measure.curves(self.after)[0]
-                result["curve"] = _points(list(zip(x.place(new.x).tolist(), y.place(new.y).tolist(), strict=True)))
-            self.room.reveal(ballot, self._result() | result, lambda seat: {"is_right": answers.get(seat) == right})
+        if ballot is None or "right" in (ballot.result or {}):  # phones have no such question, or know the answer
+            return
+        answers = self.answers
+        result = {"right": right, "text": f"It was “{self.lesson.answers[right].words}”: {self.outcome}."}
+        if self.sheet is not None:
+            x, y = self.sheet.x, self.sheet.y
+            new = self.lesson.measure.curves(self.after)[0]
+            result["curve"] = _points(list(zip(x.place(new.x).tolist(), y.place(new.y).tolist(), strict=True)))
+        self.room.reveal(ballot, self._result() | result, lambda seat: {"is_right": answers.get(seat) == right})
 
     def _result(self) -> dict[str, Any]:
         """Return the answers of the class as phones show them: how often each was chosen, or the median drawing."""
@@ -304,8 +301,11 @@ class Poll:
         if self.sheet is None:
             return answers
         lesson, end_before = self.lesson, self.lesson.measure.value(self.before)
-        ratios = {seat: float(self.sheet.drawn(heights)[1][-1]) / end_before for seat, heights in answers.items()}
-        return {seat: lesson.answers.index(lesson.answer(ratio)) for seat, ratio in ratios.items()}
+        meanings = {}
+        for seat, heights in answers.items():
+            _, y = self.sheet.drawn(heights)
+            meanings[seat] = lesson.answers.index(lesson.answer(float(y[-1]) / end_before))
+        return meanings
 
     @property
     def right(self) -> int:
@@ -563,7 +563,7 @@ def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
     Of yes and no it has the share of yes alone, and next to it the error of a trusted server, around the same estimate.
     """
     response, people = _response(question), sum(counts)
-    rows: dict[str, tuple[float, float, float]] = {}
+    rows: dict[str, tuple[float, float, float]] = {}  # by option: share, lower and upper end of its interval, in %
     for option, count in zip(question.options, counts, strict=True):
         low, high = response.interval(count, people)
         share = min(max(response.estimate(count, people), 0.0), 1.0)
@@ -574,12 +574,13 @@ def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
         error = 100 * LaplaceCounts(response.eps).error(people)
         around = (middle, max(middle - error, 0.0), min(middle + error, 100.0))
         groups = {"Coins of their own": {"Yes": rows["Yes"]}, "A trusted server": {"Trusted server": around}}
-    named = "; ".join(
+    numbers = "; ".join(
         f"{name} {short(share)} %, {short(low)} to {short(high)}"
         for group in groups.values()
         for name, (share, low, high) in group.items()
     )
-    return Chart(class_figures.estimates(groups), "", f"Shares from {people} reports, with 95 % intervals: {named}", "")
+    alt = f"Shares from {people} reports, with 95 % intervals: {numbers}"
+    return Chart(class_figures.estimates(groups), "", alt, "")
 
 
 def _close_coins(current: Room, ballot: Ballot) -> None:
@@ -678,7 +679,7 @@ def _odds(current: Room) -> None:
 
 def _play(current: Room, epsilon: float, others: int) -> None:
     """Draw the rounds of every seat, and have phones play; for a callback."""
-    present, counts = local.play(epsilon, others, MAX_PHONES * local.ROUNDS, drawn_seed(None))
+    present, counts = local.play(epsilon, others, MAX_PHONES * local.ROUNDS, drawn_seed(None))  # a seed nobody knows
     shape = (MAX_PHONES, local.ROUNDS)
     current.ask(
         Odds("Was this person in?", epsilon, others, counts.reshape(shape).tolist(), present.reshape(shape).tolist())

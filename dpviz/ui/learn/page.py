@@ -50,11 +50,12 @@ def _list(is_unknown: bool) -> None:
     if room is not None:
         classroom.bar(room)
     st.title("Lessons", anchor=False)
-    first, second = st.tabs(["Lessons", glossary.TAB], key=glossary.TABS, bind="query-params", on_change="rerun")
-    if second.open:
-        with second:
+    titles = ["Lessons", glossary.TAB]
+    lessons_tab, glossary_tab = st.tabs(titles, key=glossary.TABS, bind="query-params", on_change="rerun")
+    if glossary_tab.open:
+        with glossary_tab:
             glossary.listed()
-    with first:
+    with lessons_tab:
         _lessons(is_unknown)
 
 
@@ -94,8 +95,8 @@ def _entry(lesson: Lesson) -> None:
     """Draw a lesson of the list: its picture, the button that opens it, and its duration."""
     row = st.container(border=True, horizontal=True, vertical_alignment="center", gap="small", wrap=False)
     paths = "".join(f'<path d="{path}" {_PENS[pen]}/>' for pen, path in lesson.picture.items())
-    look = 'viewBox="0 0 96 56" fill="none" stroke-linecap="round" stroke-linejoin="round"'
-    sketch = quote(f'<svg xmlns="http://www.w3.org/2000/svg" {look}>{paths}</svg>')
+    attributes = 'viewBox="0 0 96 56" fill="none" stroke-linecap="round" stroke-linejoin="round"'
+    sketch = quote(f'<svg xmlns="http://www.w3.org/2000/svg" {attributes}>{paths}</svg>')
     row.html(f'<img alt="" width="96" height="56" src="data:image/svg+xml,{sketch}">', width="content")
     with row.container(gap=None):
         is_answered = steps.answered(lesson)

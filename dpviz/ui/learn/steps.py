@@ -34,6 +34,8 @@ from dpviz.ui.learn.classroom import Poll
 NAMES = ("Setting", "Predict", "See", "Why")
 PLANNER = "planner"  # prefix of the budget planner's keys and query parameters
 SETTING, PREDICT, SEE, WHY = range(1, 5)
+Which = Literal["before", "after"]  # name of a side, which is also the field of a lesson with its settings
+BOTH: tuple[Which, Which] = ("before", "after")
 
 
 def show(lesson: Lesson, step: int) -> None:
@@ -45,7 +47,7 @@ def show(lesson: Lesson, step: int) -> None:
     st.title(lesson.title, anchor=False)
     st.caption(f"Step {step} of {len(NAMES)}: **{NAMES[step - 1]}**. {lesson.minutes} minutes in all.")
     text_column, chart_column = st.columns([4, 7], gap="large")
-    with chart_column:
+    with chart_column:  # first, as it waits a moment for the runs whose results the text and the poll contain
         is_ready = ready(lesson, BOTH if step >= SEE else BOTH[:1])
     before, after = (_side(lesson, which) for which in BOTH)
     poll = _poll(lesson, step, before, after) if is_ready else None
@@ -79,7 +81,7 @@ def _poll(lesson: Lesson, step: int, before: Side, after: Side) -> Poll | None:
     elif step == SEE:
         poll.tell()
     else:
-        room.look_up()
+        room.look_up()  # phones have nothing to answer
     return poll
 
 
@@ -124,7 +126,9 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
         if poll is not None:
             poll.show_answers()
         elif lesson.drawn:
-            _explain_drawing(_prediction(lesson))
+            st.markdown("Draw the curve: sweep over the sheet, or move its handles, by pointer or by the arrow keys.")
+            answer = _prediction(lesson)  # what the end of the drawing means
+            st.caption("Its end is your prediction." if answer is None else f"You predict: “{answer.words}”.")
         else:
             _ask_prediction(lesson)
     elif step == SEE:
@@ -232,12 +236,13 @@ def _show_buttons(lesson: Lesson, step: int) -> None:
         on_click=go,
         args=(lesson.slug, step - 1),
     )
-    next_lesson = following(lesson)
+    lessons = ordered()
+    later = lessons[lessons.index(lesson) + 1 :]
     target: tuple[str | int, ...]  # arguments of `go`
     if step != WHY:
         label, target = "Next", (lesson.slug, step + 1)
-    elif next_lesson is not None:
-        label, target = "Next lesson", (next_lesson.slug, SETTING)
+    elif later:
+        label, target = "Next lesson", (later[0].slug, SETTING)
     else:
         label, target = "To the list", ()
     row.button(
@@ -308,12 +313,6 @@ def _draw_prediction(lesson: Lesson, before: Side, after: Side) -> None:
     curve.draw(_key(lesson, "sheet"), sheet, heights, label, partial(_note_drawing, lesson, sheet, end_before))
 
 
-def _explain_drawing(answer: Answer | None) -> None:
-    """Draw the text on how to draw, and the answer that the end of the drawing means, None before there is one."""
-    st.markdown("Draw the curve: sweep over the sheet, or move its handles, by pointer or by the arrow keys.")
-    st.caption("Its end is your prediction." if answer is None else f"You predict: “{answer.words}”.")
-
-
 def _drawn_curve(lesson: Lesson, before: Side, after: Side) -> Curve | None:
     """Return the visitor's curve, None if none was drawn."""
     heights = _heights(lesson)
@@ -349,19 +348,14 @@ def _heights(lesson: Lesson) -> tuple[float, ...] | None:
     return heights if isinstance(heights, tuple) else None
 
 
-Which = Literal["before", "after"]  # name of a side, which is also the field of a lesson with its settings
-BOTH: tuple[Which, Which] = ("before", "after")
-
-
 def begin_runs(lesson: Lesson) -> None:
     """Start the runs of a lesson that are not there yet; one that any visitor has computed is done at once."""
     for which in BOTH:
         settings, run = getattr(lesson, which), _run(lesson, which)
         if isinstance(settings, Experiment) and (run is None or run.job.state == "stopped"):
-            plans = settings.plans()
             here = visitors.here()
             job = runner().submit(settings, visitor=here.name, short=True)
-            here.keep(_key(lesson, which), Run(job, plans, "learn", lesson.title))
+            here.keep(_key(lesson, which), Run(job, settings.plans(), "learn", lesson.title))
 
 
 def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
@@ -371,7 +365,7 @@ def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
     """
     runs = [run for run in (_run(lesson, which) for which in needed) if run is not None]
     for run in runs:
-        run.job.wait(FIRST_PICTURE)
+        run.job.wait(FIRST_PICTURE)  # seconds at most; a quick run is done by then
     under_way = [run for run in runs if run.job.active]
     if under_way:
         st.caption(":material/directions_run: The runs of this lesson are under way.")
@@ -423,10 +417,3 @@ def named(slug: str) -> Lesson | None:
 def ordered() -> tuple[Lesson, ...]:
     """Return all lessons in the order of the list."""
     return tuple(lesson for lessons in grouped().values() for lesson in lessons)
-
-
-def following(lesson: Lesson) -> Lesson | None:
-    """Return the next lesson, None after the last."""
-    lessons = ordered()
-    index = lessons.index(lesson) + 1
-    return lessons[index] if index < len(lessons) else None

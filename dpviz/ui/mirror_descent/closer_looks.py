@@ -73,7 +73,8 @@ def _value(panel: Panel) -> None:
     """Draw the bias of ½ ‖·‖², as an example of a curved value, for a number of vertices that the visitor sets."""
     with st.columns([1, 2])[0]:
         vertices = int(panel.number(VERTICES, "maurey_d") or VERTICES.default)
-    charts.show(figures.maurey(_measure(min(max(vertices, 2), 3000))), panel.key("chart_maurey"))
+    vertices = min(max(vertices, 2), 3000)  # an address may have a number beyond the range of the control
+    charts.show(figures.maurey(_measure(vertices)), panel.key("chart_maurey"))
 
 
 def _gradients(panel: Panel, view: PlanView, subject: str) -> None:
@@ -102,8 +103,8 @@ def _gradients(panel: Panel, view: PlanView, subject: str) -> None:
 
 @st.cache_data(max_entries=32, show_spinner=False)
 def _measure(vertices: int) -> sampling_bias.SamplingBias:
-    """Measure the bias of ½ ‖·‖² at the uniform strategy on so many vertices. It reads no data."""
-    return sampling_bias.measure(DRAWS, vertices, 2000, 0)
+    """Measure the bias of ½ ‖·‖² at the uniform strategy on `vertices`, their number. It reads no data."""
+    return sampling_bias.measure(DRAWS, vertices, repetitions=2000, seed=0)
 
 
 @st.cache_data(max_entries=32, show_spinner="Drawing vertices…")
@@ -113,19 +114,16 @@ def _measure_game(text: str, subject: str) -> sampling_bias.SamplingBias:
     text : JSON text of the game.
     """
     game = ProblemSpecification.from_json(text).build()
-    x, y = game.facts.uniform(1)  # type: ignore[attr-defined]
-    rows = slice(0, min(ROWS, game.facts.n))
+    x, y = game.facts.uniform(1)  # type: ignore[attr-defined]  # (1, d_x) and (1, d_y)
+    rows, seed = slice(0, min(ROWS, game.facts.n)), 0
     measure = sampling_bias.measure_game if subject == "gradient" else sampling_bias.measure_spread
-    return measure(game, (x[0], y[0]), DRAWS, REPETITIONS, 0, rows)  # type: ignore[arg-type]
+    return measure(game, (x[0], y[0]), DRAWS, REPETITIONS, seed, rows)  # type: ignore[arg-type]
 
 
 TARGET = Control(
     "target_gap", "Target gap", "The gap that you could live with.", 0.1, float, 0.001, 2.0, symbol="α", scale="log"
 )
 REALS = ("Rate", "of which privacy", "Known before", "τ")  # columns of the paper's table that are no whole numbers
-
-
-# ------------------------------------------------------------------------------------------------ where the budget goes
 
 
 def budget_split(panel: Panel, view: PlanView) -> None:
@@ -135,19 +133,20 @@ def budget_split(panel: Panel, view: PlanView) -> None:
     if not budget.private:
         st.info("Without privacy there is no budget to split.")
         return
-    drawings: list[Callable[[], None]] = []
-    if planning.both_pay(facts):
+    both_pay = planning.both_pay(facts)
+    if both_pay:
         players(panel, view)
-    if facts.gap_change:
+    drawings: list[Callable[[], None]] = []
+    if facts.gap_change:  # 0 where no gap is computed exactly, so that none can be released
         drawings.append(lambda: _certificate(panel, view))
     if isinstance(problem, GroupLoss | LossMatrix):
         drawings.append(lambda: _group_shares(panel, view))
-    if not (drawings or planning.both_pay(facts)):
-        st.info("One player pays for everything here, and there is nothing else to buy.")
     if drawings:
-        for column, draw in zip(st.columns(2, gap="medium"), drawings, strict=False):
+        for column, draw in zip(st.columns(2, gap="medium"), drawings, strict=False):  # a single one fills half a row
             with column:
                 draw()
+    elif not both_pay:
+        st.info("One player pays for everything here, and there is nothing else to buy.")
 
 
 def _certificate(panel: Panel, view: PlanView) -> None:
@@ -164,14 +163,11 @@ def _group_shares(panel: Panel, view: PlanView) -> None:
     """Draw what a release of the groups' shares of the rows costs, and how exact it is."""
     problem = view.experiment.problem
     assert isinstance(problem, GroupLoss | LossMatrix)
-    data, budget = problem.data.facts(), view.experiment.budget  # of who is protected, as the costs
+    data, budget = problem.data.facts(), view.experiment.budget  # both costs and budget are those of a person
     chart = choice_figures.group_shares(
         data.n, data.smallest_share, budget, costs_paid=data.shares_costs, rows_per_person=problem.rows_per_person
     )
     charts.show(chart, panel.key("chart_shares"))
-
-
-# --------------------------------------------------------------------------------------------------- rows for a target
 
 
 def rows_for_gap(panel: Panel, view: PlanView) -> None:
@@ -185,7 +181,7 @@ def rows_for_gap(panel: Panel, view: PlanView) -> None:
     if mistake(TARGET, target) or target is None:
         return
     facts, method = facts_of(view), sampling(view)
-    chart, _ = choice_figures.rows_for_gap(
+    chart, _ = choice_figures.rows_for_gap(  # the numbers of rows are in the chart, too
         view.experiment.problem,
         facts,
         view.experiment.row_budget,
@@ -195,9 +191,6 @@ def rows_for_gap(panel: Panel, view: PlanView) -> None:
         draws=method.each_draws,
     )
     charts.show(chart, panel.key("chart_rows"))
-
-
-# ------------------------------------------------------------------------------------------------------ paper's bound
 
 
 def paper_bound(panel: Panel, view: PlanView) -> None:
@@ -214,9 +207,6 @@ def paper_bound(panel: Panel, view: PlanView) -> None:
     charts.show(chart, panel.key("chart_paper_bound"))
 
 
-# ------------------------------------------------------------------------------------------------------ paper's table
-
-
 def table(view: PlanView) -> None:
     """Draw the paper's Table 1, evaluated at the user's size, with the best rates known before the paper.
 
@@ -227,15 +217,20 @@ def table(view: PlanView) -> None:
     if not isinstance(budget, ApproximateDP):
         st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
         return
+    rows: list[tuple[rates.Setting, rates.Previous | None]]
     if isinstance(view.experiment.problem, MarginalQueries):
-        # The player of queries has every query with both signs.
-        sizes_of_queries = facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta
-        rows: list[tuple[rates.Setting, rates.Previous | None]] = [
-            (rates.synthetic_setting(*sizes_of_queries), rates.queries_before(*sizes_of_queries))
-        ]
+        queries = facts.d_y // 2  # that player has every query with both signs
+        sizes_of_queries = facts.n, facts.d_x, queries, budget.epsilon, budget.delta
+        rows = [(rates.synthetic_setting(*sizes_of_queries), rates.queries_before(*sizes_of_queries))]
     else:
         sizes = planning.sizes(facts, budget)
         rows = [(row, rates.previous(sizes, row.result)) for row in rates.settings(sizes)]
+    help = texts.COLUMNS["theorems"]
+    column_config: dict[str, Any] = {
+        name: st.column_config.NumberColumn(help=help[name], format="%.3g" if name in REALS else "localized")
+        for name in help
+    }
+    column_config["By"] = st.column_config.TextColumn(help=help["By"])
     show_table(
         [
             {
@@ -248,17 +243,12 @@ def table(view: PlanView) -> None:
                 "K": row.draws,
                 "B": row.batch,
                 "τ": row.step_size,
-                "U": row.stop or row.refresh,
+                "U": row.stop or row.refresh,  # a theorem has one of them, or neither
             }
             for row, previous in rows
         ],
         placeholder="–",
-        column_config={
-            name: st.column_config.TextColumn(help=help)
-            if name == "By"
-            else st.column_config.NumberColumn(help=help, format="%.3g" if name in REALS else "localized")
-            for name, help in texts.COLUMNS["theorems"].items()
-        },
+        column_config=column_config,
         alt="The paper's theorems with rate, best rate known before, rounds, draws, batch and step size",
     )
     st.caption(f"{texts.RATES} {SETTINGS_ONLY}")
@@ -397,24 +387,21 @@ def players(panel: Panel, view: PlanView) -> None:
     """Draw the split of the budget between the players with its controls, and its bound next to those of the even and
     of the best split."""
     arms = view.experiment.arms
-    all_comparisons = {arm.label: bounds.compare(arm.algorithm, view.plans[arm.label]) for arm in arms}
-    comparisons = {label: comparison for label, comparison in all_comparisons.items() if comparison is not None}
-    # The share of x as the user sets it; None if no method takes it.
-    user_share = next(
-        (
-            comparisons[arm.label].share
-            for arm in arms
-            if arm.label in comparisons and isinstance(arm.algorithm, bounds.Split) and arm.algorithm.split == "own"
-        ),
-        None,
-    )
+    comparisons: dict[str, bounds.Compared] = {}  # of the methods that have a split
+    user_share = None  # the share of x as the user sets it for all methods; None if no method takes it
+    for arm in arms:
+        comparison = bounds.compare(arm.algorithm, view.plans[arm.label])
+        if comparison is not None:
+            comparisons[arm.label] = comparison
+            if user_share is None and isinstance(arm.algorithm, bounds.Split) and arm.algorithm.split == "own":
+                user_share = comparison.share
     left, right = st.columns([7, 5], gap="medium")
     with right:
         st.caption(texts.PLAYERS if comparisons else f"{texts.PLAYERS} None of the methods chosen has a split.")
         if comparisons:
             number_table.starts(panel, STARTS)
         if user_share is not None:
-            panel.again(SHARE_X, user_share)
+            panel.again(SHARE_X, user_share)  # a second slider of the setting
             with st.expander("As a table"):
                 number_table.split(panel, SHARE_X, user_share, NAMES)
         elif comparisons:
@@ -428,21 +415,23 @@ def _players_table(comparisons: Mapping[str, bounds.Compared]) -> None:
     """Draw a table with a row for each method: its bound under three splits, the best split, and what players have."""
     if not comparisons:
         return
-    show_table(
-        [
+    rows = []
+    for label, comparison in comparisons.items():
+        symbol = "σ" if comparison.noisy else "τ"  # noise on a player's gradients, or the player's step size
+        x, y = comparison.players
+        rows.append(
             {
                 "Method": label,
                 "Yours": short(comparison.yours),
                 "Even": short(comparison.even),
                 "Best": short(comparison.best),
                 "Best share of x": short(comparison.best_share, 2),
-                **{
-                    f"Player {name}": f"{'σ' if comparison.noisy else 'τ'} = {short(value)}"
-                    for name, value in zip("xy", comparison.players, strict=True)
-                },
+                "Player x": f"{symbol} = {short(x)}",
+                "Player y": f"{symbol} = {short(y)}",
             }
-            for label, comparison in comparisons.items()
-        ],
+        )
+    show_table(
+        rows,
         help=texts.COLUMNS["players"],
         alt="Of every method: the bound with your split, with the even one and with the best one; what each player has",
     )
@@ -452,7 +441,7 @@ def _players_table(comparisons: Mapping[str, bounds.Compared]) -> None:
 def _players_chart(panel: Panel, view: PlanView) -> None:
     """Draw the bound of vertex sampling against the share of player x, with the share in use marked."""
     facts, budget, method = facts_of(view), view.experiment.row_budget, sampling(view)
-    draws, rounds = method.each_draws, min(method.iterations, facts.n)
+    draws, rounds = method.each_draws, min(method.iterations, facts.n)  # a single pass has at most a round for each row
     settings = planning.Sampling(draws, batching=method.batching)
     share = method.shares(facts, draws, budget.pure)[0]
     chart = choice_figures.split(facts, budget, rounds, sampling=settings, chosen=share)

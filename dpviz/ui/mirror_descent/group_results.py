@@ -86,9 +86,9 @@ def _meaning(problem: GroupLoss | LossMatrix) -> str:
 class Measured(NamedTuple):
     """Losses and rates of the models of one method, or of one reference, in all R runs and G groups.
 
-    means : (R, G + 1) mean losses by group and, last, of all rows. weighed : (R, G) losses as the game weighs them, the
-    mean loss times the group's actual share of the rows / its share in the game. rates : error and selection rates;
-    None where the problem has no classes.
+    means : (R, G + 1) mean losses by group (NaN for one without rows) and, last, of all rows. weighed : (R, G) losses
+    as the game weighs them, the mean loss times the group's actual share of the rows / its share in the game. rates :
+    error and selection rates; None where the problem has no classes.
     """
 
     means: np.ndarray
@@ -113,7 +113,8 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     names = [plain(name) for name in game.groups]
     selected = measured[label]
     average, fairest, game_optimum = (measured[name] for name in REFERENCES)
-    median_means, median_weighed = np.median(selected.means[:, :-1], axis=0), np.median(selected.weighed, axis=0)
+    means = selected.means[:, :-1]  # (R, G), without that of all rows
+    median_means, median_weighed = np.median(means, axis=0), np.median(selected.weighed, axis=0)
     warning = texts.shares_differ(names, game.counts, game.declared, CLOSE)
     if warning:
         st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
@@ -130,8 +131,9 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
         f"for; at the {'released ' * arm_traces[label].private}model of {label}. "
         f"{explain.spread(run.experiment.replicates)} {privacy}"
     )
-    losses = selected.means[:, :-1], selected.weighed, fairest.means[0, :-1], average.means[0, :-1]
-    chart = charts.show(figures.group_losses(game.groups, *losses, caption=caption), panel.key("chart_groups"))
+    fair_losses, average_losses = fairest.means[0, :-1], average.means[0, :-1]  # (G,) each
+    figure = figures.group_losses(game.groups, means, selected.weighed, fair_losses, average_losses, caption=caption)
+    chart = charts.show(figure, panel.key("chart_groups"))
     # With the right shares the game's optimum is the fairest model, so it is not named again.
     in_game = None if game.shares_are_right else game_optimum.losses
     st.markdown(texts.prices(plain(label), average.losses, fairest.losses, in_game, selected.losses))
@@ -148,7 +150,7 @@ def _measure_models(
     """
     key = panel.key("measured_groups")
     job, measured = st.session_state.get(key, (None, {}))
-    if job is not run.job or not set(arm_traces) <= set(measured):
+    if job is not run.job or not set(arm_traces) <= set(measured):  # another run, or a method that had no output yet
         models = {label: arm_trace.output["x"] for label, arm_trace in arm_traces.items()}
         models |= zip(REFERENCES, (game.best_on_average(), game.fairest(), game.best_in_game()), strict=True)
         measured = {
@@ -176,7 +178,7 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
         "As the game weighs it": {name: outcome.weighed for name, outcome in measured.items()},
     }
     rates = {name: outcome.rates for name, outcome in measured.items() if outcome.rates is not None}
-    if len(rates) == len(measured):
+    if rates:  # all models predict classes, or none does
         guess = game.majority()
         rates |= {} if guess is None else {GUESS: guess}
         values_by_title |= {
@@ -189,7 +191,8 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
         show_table(groups, column_config=shares, alt="Rows and shares of every group")
     for tab, (title, values) in zip(tabs, values_by_title.items(), strict=True):
         rows = [np.median(samples, axis=0).tolist() for samples in values.values()]
-        table = pd.DataFrame(rows, pd.Index(values, name="Model"), [*game.groups, total][: len(rows[0])])
+        columns = [*game.groups, total][: len(rows[0])]  # (R, G) values have none of all rows
+        table = pd.DataFrame(rows, pd.Index(values, name="Model"), columns)
         formats = {name: st.column_config.NumberColumn(format="%.4f") for name in table}
         with tab:
             show_table(table, f"{title} by model and group", column_config=formats, placeholder="–", index=True)

@@ -141,17 +141,17 @@ class GamesPage(FamilyPage):
 
         It is the range η of a draw for methods that draw vertices, else the noise; without either, the number of steps.
         """
-        for quantity, values_by_name in (
-            ("bounded range η of one draw", planning.ranges(plan)),
-            ("noise per coordinate", plan.noise),
+        for quantity, more, values_by_name in (
+            ("bounded range η", " of one draw", planning.ranges(plan)),
+            ("noise per coordinate", "", plan.noise),
         ):
             for name, values in values_by_name.items():
                 positive = values[values > 0]
                 if positive.size:
                     owner = f" of the player {name}" if name in "xy" else f" on the {name}"
-                    help = f"{quantity[0].upper()}{quantity[1:]}{owner}, first → last round that costs anything."
-                    title = f"Per round, {quantity.split(' of')[0]}"
-                    return (title, guarantee.first_to_last(positive), f"{label}, T = {plan.iterations:,}", help)
+                    help = f"{quantity.capitalize()}{more}{owner}, first → last round that costs anything."
+                    size = guarantee.first_to_last(positive)
+                    return (f"Per round, {quantity}", size, f"{label}, T = {plan.iterations:,}", help)
         return ("Steps", f"{plan.iterations:,}", label, "Rounds of the game.")
 
     def draw_advice(self, view: PlanView) -> None:
@@ -165,11 +165,13 @@ class GamesPage(FamilyPage):
             st.info(sentence, icon=":material/lightbulb:")
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
+        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
+        """Draw the box of the assumptions on which guarantee and theory rest; some method must be private."""
         plan, *_ = guarantee.private(view.plans).values()
-        batch, n = int(plan.rows[0]), plan.facts.n
+        batch, n = int(plan.rows[0]), plan.facts.n  # rows of the first round of the first private method, and all
         methods = [arm.algorithm for arm in view.experiment.arms]
         as_in_paper = all(isinstance(method, planning.GameAlgorithm) and method.as_in_the_paper for method in methods)
         problem = view.experiment.problem
@@ -181,8 +183,8 @@ class GamesPage(FamilyPage):
         kinds_from_rows: set[str] = set()
         if isinstance(problem.dataset, Upload):
             kinds_from_rows = {kind for kind, _ in problem.dataset.from_data}
-        kinds = {name: "bounds" if name in ("ranges", "range") else name for name in declarations}
-        from_rows = [name for name, kind in kinds.items() if kind in kinds_from_rows]
+        file_kinds = {"ranges": "bounds", "range": "bounds"}
+        from_rows = [name for name in declarations if file_kinds.get(name, name) in kinds_from_rows]
         explain.assumptions(
             explain.protects(problem),
             texts.batches(batch < n, batch, n),
@@ -226,7 +228,7 @@ class GamesPage(FamilyPage):
         _certified(run, trace)
         drawings = _strategies(panel, run, trace)
         problem = run.experiment.problem
-        if problem.public:
+        if problem.public:  # that of a file is drawn by `draw_release`
             group_results.released(panel, run, trace)
         # A run that was cut off may have sent no output.
         has_output = any(arm_trace.output for arm_trace in trace.lanes.values())
@@ -264,9 +266,9 @@ class GamesPage(FamilyPage):
         uniform = float(np.median(records[0]))
         no_better = [label for label in gaps if advice.no_better(gap_samples[label], uniform)]
         if len(gaps) > 1 or no_better:
-            sampling_methods = VertexSampling | BiasReduced | AnytimeSampling
-            sampling = [arm.label for arm in private if isinstance(arm.algorithm, sampling_methods)]
-            st.info(texts.verdict(gaps, sampling, uniform, no_better), icon=":material/balance:")
+            variants = VertexSampling | BiasReduced | AnytimeSampling
+            vertex_sampling = [arm.label for arm in private if isinstance(arm.algorithm, variants)]
+            st.info(texts.verdict(gaps, vertex_sampling, uniform, no_better), icon=":material/balance:")
 
 
 # ---------------------------------------------------------------------------------------- the plan and the live picture
@@ -295,10 +297,10 @@ def _whose_steps(view: PlanView) -> str:
 
 def _mixing_against_noise(view: PlanView) -> str:
     """Return how many strategies a player can mix by each method, and the noise on the mean of its gradients; "" unless
-    more strategies come with more noise, and less budget raises the noise alone.
+    more strategies come with more noise.
 
-    So only methods count whose number of rounds is that of any budget, or does not change the noise of the mean. Of
-    several with the same number of strategies the one with the least noise stands for all.
+    The sentence says that less budget raises the noise alone. So only methods count whose number of rounds is that of
+    any budget, or does not change the noise of the mean.
     """
     facts = facts_of(view)
     if min(facts.d_x, facts.d_y) < 2:
@@ -306,22 +308,25 @@ def _mixing_against_noise(view: PlanView) -> str:
     best: dict[int, tuple[float, str]] = {}  # by number of strategies, the least noise and the label of its method
     for arm in view.experiment.arms:
         plan, method = view.plans[arm.label], arm.algorithm
-        noise = planning.draw_noise(plan) if plan.private else {}
+        if not plan.private:
+            continue
+        noise = planning.draw_noise(plan)  # (T,) by player, 0 in a round that costs nothing
         if type(method) is VertexSampling and (method.parameters, method.accounting) == ("own", "tight"):
+            # A strategy is the average of the K vertices drawn in each of T rounds.
             each = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
             count = max(min(d, draws * plan.iterations) for d, draws in each)
         elif isinstance(method, TwoDraws):
             count = 1
-        elif isinstance(method, NoisyGradients) and method.batching == "full" and plan.private:
-            count = max(facts.d_x, facts.d_y)
-            noise = {name: values / math.sqrt(plan.iterations) for name, values in plan.noise.items()}
+        elif isinstance(method, NoisyGradients) and method.batching == "full":
+            count = max(facts.d_x, facts.d_y)  # it draws nothing: all strategies have a weight
+            noise = {name: values / math.sqrt(plan.iterations) for name, values in plan.noise.items()}  # on the mean
         else:
             continue
         last = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
         if last:
             best[count] = min(best.get(count, (math.inf, "")), (max(last), arm.label))
-    mixing = [(count, *best[count]) for count in sorted(best)]
-    if len(mixing) < 2 or any(one[1] >= other[1] for one, other in pairwise(mixing)):
+    mixing = [(count, noise, label) for count, (noise, label) in sorted(best.items())]
+    if len(mixing) < 2 or any(noise >= next_noise for (_, noise, _), (_, next_noise, _) in pairwise(mixing)):
         return ""
     numbers = ", ".join(f"{label} {count:,} ({short(noise, 2)})" for count, noise, label in mixing)
     raised = "Less budget raises the noise alone, and may change who wins."
@@ -357,8 +362,7 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
     arm_traces = {label: arm_trace for label, arm_trace in trace.lanes.items() if len(arm_trace.path.get("x", ())) > 1}
     if not arm_traces:
         return []
-    row = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
-    with row:
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         label = panel.named("strategies_of", "Strategies of", arm_traces, "Whose run is shown.")
     arm_trace = arm_traces[label]
     problem = run.experiment.problem
@@ -405,9 +409,9 @@ def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Show
     """
     arm_traces = {label: arm_trace for label, arm_trace in trace.lanes.items() if arm_trace.output}
     label = panel.named("marginals_of", "Marginals of", arm_traces, "Whose output is compared.")
-    answers = game.answers(arm_traces[label].output["x"][:1])[0]
-    truth = game.true_answers()
+    # Shares of the rows in the q cells: (R, q) by a method's R runs; (q,) by the first run of `label`, and in the data.
     all_answers = {name: game.answers(arm_trace.output["x"]) for name, arm_trace in arm_traces.items()}
+    answers, truth = all_answers[label][0], game.true_answers()
     privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
     caption = f"Share of rows in every cell: one run of {label} against the data; right on the diagonal. {privacy}"
     cells = figures.marginals(game.marginals.cells, truth, answers, caption=caption)

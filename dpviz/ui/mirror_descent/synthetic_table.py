@@ -58,7 +58,7 @@ class Offer:
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
 def _build_table(text: str, shares: np.ndarray, rows: int, without_other: bool) -> SyntheticTable:
-    """Draw a table of so many rows from the histogram `shares`, for the problem with the JSON text `text`.
+    """Draw a table of `rows` rows from the histogram `shares` (|Z|,), for the problem with the JSON text `text`.
 
     without_other : true to leave out rows with "other" in any column.
     """
@@ -91,8 +91,10 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
         )
         with right:
             without_other = panel.switch("without_other", "Leave out “other”", False, help)
+    if mistake(ROWS, rows):
+        return
     offers = []
-    for arm in arms if not mistake(ROWS, rows) else ():
+    for arm in arms:
         with in_place():
             offers.append(_build_offer(run, trace, arm, other, int(rows or domain.n), without_other))
     if not offers:
@@ -117,7 +119,7 @@ def _build_offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int,
     problem, arm_trace = run.experiment.problem, trace.lanes[arm.label]
     assert isinstance(problem, MarginalQueries)
     shares = arm_trace.output["x"][0]
-    fit_errors = arm_trace.last("fit_error")
+    fit_errors = arm_trace.last("fit_error")  # (R,); empty for a method that releases none, whose bound needs none
     expected = bounds.histogram_error(
         arm.algorithm,
         run.plans[arm.label],
@@ -144,7 +146,8 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
     if any(offer.other for offer in offers):
         columns["Rows with “other”"] = [100 * offer.other for offer in offers]
     if game is not None:
-        columns["Worst error (not private)"] = [float(_errors(game, offer).max()) for offer in offers]
+        truth = game.true_answers()  # (q,)
+        columns["Worst error (not private)"] = [float(np.abs(_cells(game, offer) - truth).max()) for offer in offers]
     help = {
         "Worst error, at most about": "Of any cell's share of rows: a bound on its mean for the released histogram, "
         "from public and released numbers, plus what the rows add. Empty: nothing useful is known without the data.",
@@ -170,9 +173,10 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
         st.caption(f"Last column: {explain.diagnostic(1, experiment.problem.public)}")
 
 
-def _errors(game: MarginalGame, offer: Offer) -> np.ndarray:
-    """Return the errors (q,) of the shares of rows in the table's cells; they read the raw data."""
-    return np.abs(game.answers(offer.table.counts[None] / offer.table.rows)[0] - game.true_answers())
+def _cells(game: MarginalGame, offer: Offer) -> np.ndarray:
+    """Return the shares (q,) of the table's rows in the cells of its marginals."""
+    histogram = offer.table.counts / offer.table.rows  # (|Z|,)
+    return game.answers(histogram[None])[0]
 
 
 def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) -> None:
@@ -234,8 +238,7 @@ def _remarks(run: Run, offer: Offer, best: Offer, without_other: bool) -> None:
 
 def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> None:
     """Draw the columns, or pairs of columns, in which a synthetic table has the largest errors: a diagnostic."""
-    answers = game.answers(offer.table.counts[None] / offer.table.rows)[0]
-    errors = table_errors(game.marginals, game.true_answers(), answers)[:WORST_TABLES]
+    errors = table_errors(game.marginals, game.true_answers(), _cells(game, offer))[:WORST_TABLES]
     heading = st.container(horizontal=True, vertical_alignment="center", gap="small")
     heading.markdown(f"**Where the table of {offer.arm.label} is worst**", width="stretch")
     with heading:

@@ -59,18 +59,15 @@ def _tables(panel: Panel) -> None:
     The runs are those of a sweep that the visitor starts; before, the table has the forecasts from the plans.
     """
     with st.container(horizontal=True, gap="medium"):
-        tolerances = TARGETS[
-            panel.choice("table", "Targets", TARGET_TITLES, "loose", "Which of the paper's two tables.")
-        ]
-        mode = MODES[
-            panel.choice("table_mode", "Noise", MODE_TITLES, "honest", "As it must be, or as the paper has it.")
-        ]
+        target = panel.choice("table", "Targets", TARGET_TITLES, "loose", "Which of the paper's two tables.")
+        noise = panel.choice("table_mode", "Noise", MODE_TITLES, "honest", "As it must be, or as the paper has it.")
+    tolerances, mode = TARGETS[target], MODES[noise]
     st.markdown(f"{texts.TABLES[mode]} {texts.TABLES_DATA}")
     sweep = presets.table(tolerances, mode)
     key = panel.key(f"table_{tolerances}_{mode}")
     lights: dict[float, dict[str, Forecast]] = {}  # the forecast of every method, by value of the sweep and by label
     for point in sweep_panel.planned(sweep.to_json()):
-        if point.experiment is not None:
+        if point.experiment is not None:  # None for a value with which no method has a plan
             forecasts = advice.forecasts(point.experiment, point.plans)
             lights[point.value] = {label: advice.best(phases) for label, phases in forecasts.items()}
     run = sweep_panel.current(key)
@@ -159,7 +156,7 @@ def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
 
 def _split_table(compared: Compared) -> None:
     """Draw a table of the splits: share, noise, forecast and waiting time of the stopping test, and rows needed."""
-    rows = compared.rows  # n, by which the factors of rows are multiplied; None where noise does not fall with 1/n
+    rows = compared.rows  # n, of which the numbers needed are multiples; None where noise does not fall with 1/n
     show_table(
         [
             {

@@ -83,6 +83,7 @@ class SecondOrderPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- before a run
 
     def predict(self, experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
+        """Return forecasts of whether the runs of each private method can stop."""
         return advice.forecasts(experiment, plans)
 
     def size_note(self, view: PlanView) -> str:
@@ -102,23 +103,17 @@ class SecondOrderPage(FamilyPage):
         yield figures.noise_and_targets(view.experiment.arms, view.plans, view.styles)
         yield page_plan.privacy_spent(view, after="step at most")
         theory: Theory = view.theory
-        forecasts = [forecast for phases in theory.values() for forecast in phases]
-        yield figures.noise_against_tolerances(
-            {
-                forecast.name: (forecast.stopping.gradient_ratio, forecast.stopping.hessian_ratio)
-                for forecast in forecasts
-            }
-        )
-        # Only where noise falls with 1/n, so with all rows in each step, and where a run tests for a flat point at all.
-        last_phases = {label: phases[-1] for label, phases in theory.items()}
-        yield figures.waiting_times(
-            {
-                label: _waiting(forecast)
-                for label, forecast in last_phases.items()
-                if forecast.all_rows and not forecast.blind
-            },
-            view.styles,
-        )
+        ratios: dict[str, tuple[float, float]] = {}  # noise over tolerance, by method and phase
+        for phases in theory.values():
+            for forecast in phases:
+                ratios[forecast.name] = forecast.stopping.gradient_ratio, forecast.stopping.hessian_ratio
+        yield figures.noise_against_tolerances(ratios)
+        waiting: dict[str, figures.Waiting] = {}
+        for label, (*_, last) in theory.items():
+            # Only where noise falls with 1/n, so with all rows in each step, and where a run tests for a flat point.
+            if last.all_rows and not last.blind:
+                waiting[label] = _waiting(last)
+        yield figures.waiting_times(waiting, view.styles)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
         """Return the usual card, with the number of iterations T next to the label."""
@@ -136,7 +131,8 @@ class SecondOrderPage(FamilyPage):
         with st.container(horizontal=True, gap="small"):
             for label, forecast in forecasts.items():
                 color, icon = BLIND if forecast.blind else BADGES[forecast.light]
-                st.badge(f"{label}: {texts.light(forecast).partition(': ')[2]}", icon=icon, color=color)
+                _, _, reason = texts.light(forecast).partition(": ")  # the icon has the light
+                st.badge(f"{label}: {reason}", icon=icon, color=color)
         seeing = [forecast for forecast in forecasts.values() if not forecast.blind]
         if seeing:
             forecast = seeing[0]
@@ -146,11 +142,13 @@ class SecondOrderPage(FamilyPage):
             _table(theory)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
+        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
+        """Draw the box of the assumptions on which guarantee and theory rest."""
         private = list(guarantee.private(view.plans).values())
-        batch, n = min(int(plan.rows[0]) for plan in private), private[0].facts.n
+        batch, n = min(int(plan.rows[0]) for plan in private), private[0].facts.n  # of a first step, and of the data
         problem = view.experiment.problem
         assert isinstance(problem, NonconvexModel)
         missing = "classes" if isinstance(problem.dataset, CovertypeUpload) else missing_rule(problem.dataset)
@@ -172,6 +170,7 @@ class SecondOrderPage(FamilyPage):
         return self.curves(run, diagnostics)
 
     def is_map(self, view: PlanView) -> bool:
+        """Return true if the live picture is a map of the objective."""
         return has_landscape(view.experiment.problem)
 
     def curves(self, run: Run, diagnostics: bool) -> Chart | None:
@@ -187,7 +186,7 @@ class SecondOrderPage(FamilyPage):
             arm.label: arm for arm in run.experiment.arms if arm.label in trace.lanes and trace.lanes[arm.label].private
         }
         endings = {label: advice.finish(trace, arm, run.plans[label]) for label, arm in private.items()}
-        finishes = {label: finish for label, finish in endings.items() if finish is not None}
+        finishes = {label: finish for label, finish in endings.items() if finish is not None}  # None before a record
         if not finishes:
             return None
         first_label, *others = finishes
@@ -256,23 +255,22 @@ class SecondOrderPage(FamilyPage):
         status, analysis = trace.lanes[label].privacy, analysis_of(run, label)
         released = explain.released(run.experiment, run.experiment.replicates)
         privacy = explain.REFERENCES if status == "not private" else released
+        certified = f" {texts.CERTIFIED}" if "certificate" in run.plans[label].noise else ""
+        # Curvature may be negative, so that only lengths of gradients are on a logarithmic axis.
         parts = (
-            (NOISY_GRADIENT, analysis.gradient_tolerance, True, "Is the gradient small?"),
-            (NOISY_CURVATURE, -analysis.curvature_tolerance, False, "Is the curvature not negative?"),
+            (NOISY_GRADIENT, analysis.gradient_tolerance, True, "Is the gradient small?", ""),
+            (NOISY_CURVATURE, -analysis.curvature_tolerance, False, "Is the curvature not negative?", certified),
         )
         drawings: Shown = []
-        for column, (metric, tolerance, log, heading) in zip(st.columns(2, gap="medium"), parts, strict=True):
-            certificate = (
-                f" {texts.CERTIFIED}" if metric is NOISY_CURVATURE and "certificate" in run.plans[label].noise else ""
-            )
-            caption = f"{texts.TESTS[metric.name]}{certificate} {privacy}"
+        for column, (metric, tolerance, log_y, heading, note) in zip(st.columns(2, gap="medium"), parts, strict=True):
+            caption = f"{texts.TESTS[metric.name]}{note} {privacy}"
             chart = figures.stopping_test(
-                trace, label, metric.name, tolerance, log_y=log, heading=heading, words=caption
+                trace, label, metric.name, tolerance, log_y=log_y, heading=heading, words=caption
             )
             with column:
                 if chart.figure.data:
                     drawings.append(charts.show(chart, panel.key(f"chart_test_{metric.name}")))
-                else:
+                else:  # no curvature was released; `labels` are of methods that release gradients
                     st.subheader(heading, anchor=False)
                     st.info(_why_not(run, label), icon=":material/block:")
         if status != "not private":
@@ -341,7 +339,8 @@ def _waiting(forecast: Forecast) -> figures.Waiting:
     """Return the curve of the waiting time at a flat point against the number of rows, with the present point on it."""
     rows, steps = advice.waiting_by_rows(forecast)
     at_these_rows = (forecast.rows, forecast.stopping.waiting_time)
-    return figures.Waiting(rows, steps, at_these_rows, forecast.stopping.iterations / 2)
+    longest = forecast.stopping.iterations / 2  # with which a run may be expected to stop
+    return figures.Waiting(rows, steps, at_these_rows, longest)
 
 
 def _remark(facts: NonconvexFacts, symbol: str) -> str:
@@ -393,8 +392,9 @@ def _ground(run: Run) -> Background:
 
 def _why_none(run: Run, label: str) -> str:
     """Return a sentence that says why no run of a method stopped: the noise is too large, or the steps are too few."""
-    forecast = advice.best(advice.forecasts(run.experiment, run.plans)[label])
-    return texts.TOO_SOON if forecast.stopping.recognised or forecast.stopping.too_short else texts.NOISY
+    stopping = advice.best(advice.forecasts(run.experiment, run.plans)[label]).stopping
+    # Steps are too few if the noise allows a stop at a flat point, or if there are fewer steps than tests to pass.
+    return texts.TOO_SOON if stopping.recognised or stopping.too_short else texts.NOISY
 
 
 # ---------------------------------------------------------------------------------------------------------- the results
@@ -413,7 +413,7 @@ def _ending_row(run: Run, trace: Trace, label: str, finish: advice.Finish) -> di
     if finish.solved is not None:
         row[SOLVED] = f"{finish.solved} of {finish.finished}" if finish.finished else None
     statuses = trace.lanes[label].status  # one for each run
-    others = [status for status in dict.fromkeys(statuses) if status in ENDINGS]
+    others = [status for status in dict.fromkeys(statuses) if status in ENDINGS]  # each once, as they come first
     row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in others) or None
     used_share = _used_share(run.plans[label], trace, label)
     if used_share is not None:
@@ -434,8 +434,8 @@ def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:
     currency = trace.lanes[label].currency
     if currency is None or not len(charged):
         return None
-    share = charged[-1] / plan.statement.spent(currency)[-1]
-    # Costs in μ add up as squares: the unit's power is 2 for it, and 1 for currencies whose costs add up themselves.
+    share = charged[-1] / plan.statement.spent(currency)[-1]  # (R,), of what the guarantee allows until the last step
+    # Costs in μ add up as squares, so its power is 2; it is 1 for currencies whose costs add up themselves.
     return float((share ** UNITS[currency].power).mean())
 
 
@@ -443,7 +443,7 @@ def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:
 def _shortened_share(text: str, _tables: Mapping[str, np.ndarray]) -> float:
     """Return the share of rows that are longer than 1, and so shortened, in the problem with the JSON text `text`.
 
-    The tables are no part of the cache's key: the problem names them.
+    `_tables` are no part of the cache's key, as the problem names them.
     """
     return NonconvexModel.from_json(text).build(_tables).shortened_share
 
@@ -468,7 +468,7 @@ def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Sh
         purposes, ceiling, start, title = ITERATIONS, float(plan.iterations), 0.0, "Iterations charged"
         caption = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
     else:
-        start, ceiling = plan.spent("rho")[[0, -1]].tolist()
+        start, ceiling = plan.spent("rho")[[0, -1]].tolist()  # ρ that is spent before the first step, and after all
         purposes, title = PURPOSES, "Privacy spent, ρ" + " of one row" * (plan.person is not None)
         caption = "Mean over the runs; the guarantee is the ceiling, whatever was used."
     caption = f"{caption} {privacy}"

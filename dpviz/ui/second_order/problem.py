@@ -89,12 +89,13 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     known_as = None if problem.public else file.known_as(panel.page)
     purchase = Purchase(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
     if cost is not None:
-        purchase.elsewhere(value, cost)
+        purchase.elsewhere(value, cost)  # notes a value from a link as a release
+    # At the start 0 a release says nothing; and under pure ε there is no run, as these methods need Gaussian noise.
     if values["start"] == "random" and budget.private and not budget.pure:
         spend = advice.suggested_cost(budget) if cost is None else cost
         purchase.offer_release(value, spend, partial(advice.released, problem, spend, draft.seed, draft.tables))
     purchase.say_error()
-    paid = purchase.cost_of(value)  # independent of the control for the cost
+    paid = purchase.cost_of(value)  # of all its releases, whatever the control for the cost has; None if it was typed
     purchase.warn(paid is not None, "with the gap that was released, and its cost", None if paid is None else value)
     if value is not None and paid is None:
         purchase.typed(value)

@@ -26,6 +26,7 @@ from dpviz.ui.uploads import file, texts
 from dpviz.ui.uploads.file import File
 
 BINS = "bins:"  # beginning of a list of numbers, the edges of ranges that are the categories
+_MAX_NAMED = 8  # columns in the sentence about rows that went to "other"
 
 
 @dataclass
@@ -51,7 +52,7 @@ def _choose(upload: CategoricalFile) -> PreparedCategories:
     people = file.choose_people(upload)
     names = [column.name for column in upload.columns if column.name != people.person]
     is_used = pd.Series([name in upload.used for name in names], dtype=bool)
-    edited = _edit(upload, names, tuple(filter(None, people[:1])), is_used)
+    edited = _edit(upload, names, people.person, is_used)  # without a row for the column that names persons
     upload.used = {name for name, used in zip(names, edited["used"], strict=True) if used}
     help = "Lists for the columns in use that have none; if none is in use, for as many as fit."
     file.fill_button(upload, _fill, (upload, upload.used), help)
@@ -64,9 +65,10 @@ def _choose(upload: CategoricalFile) -> PreparedCategories:
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
     _require_all(declared, upload.used)
     prepared = upload.prepare_once(prepare_categories, columns=declared, **people._asdict())
+    # No row is dropped: a cell that is empty or not listed becomes "other". Of the columns with such cells, those with
+    # the most are named.
     file.ready(upload, len(prepared.table), 0, f"{len(declared)} columns")
-    # Numbers of rows, by column, whose category is not listed and became "other"; the columns with most.
-    largest = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:8]
+    largest = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:_MAX_NAMED]
     unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in largest if count)
     file.show_counts([*prepared.notes, f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
     return prepared
@@ -138,7 +140,7 @@ def _parse(upload: File, names: Sequence[str]) -> dict[str, Declared]:
 
 def _require_all(declared: Collection[str], used: Collection[str]) -> None:
     """Raise UserError if one of the columns `used` is not among the columns with readable categories, `declared`."""
-    # A number tells, as the columns in `declared` are among the used ones.
+    # The columns in `declared` are among those used, so it is enough to count them.
     if len(declared) < len(used):
         raise UserError("Correct them, or leave the columns out.", title="Some categories cannot be read")
 
@@ -156,8 +158,6 @@ def parse_categories(name: str, text: str) -> Declared:
         rows = csv.reader(io.StringIO(listed), skipinitialspace=True, strict=True)
         parts = [part.strip() for row in rows for part in row]
         return Bins(tuple(float(part) for part in parts)) if is_bins else tuple(parts)
-    except UserError:
-        raise
     except csv.Error:
         title = f"The categories of column {shown(name)} cannot be read"
         raise UserError('Separate them by commas; close every " that opens.', title=title) from None
@@ -191,8 +191,8 @@ def _mark(upload: File, declared: Mapping[str, Declared]) -> None:
 def _parts(declared: Declared) -> set[str]:
     """Return the categories, or the edges, of a column as texts, without "other".
 
-    Edges are written like categories that are numbers: a visitor may turn a list from the data into edges, and these
-    then still count as taken from the data.
+    Edges become texts like categories that are numbers, so that a list from the data that a visitor turns into edges
+    still counts as taken from the data.
     """
     return set(map(class_label, declared.edges if isinstance(declared, Bins) else declared)) - {OTHER}
 

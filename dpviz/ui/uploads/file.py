@@ -39,7 +39,8 @@ NOTICE = texts.NOTICE
 FILL = "Fill from the data (not private)"
 # Keys in the session: what is still missing for a data set; the file was just removed; the panel is to be folded up.
 LACKS, REMOVED, USED = "own_file_lacks", "own_file_removed", "own_file_used"
-# Keys in the session of the releases of facts of a file, by `File.known_as`; and of the person whom they protect.
+# Keys in the session of mappings from `File.known_as`: to the releases of facts of the file, a key for each kind of
+# fact; and to the column of the persons whom these releases protect.
 RELEASES, PROTECTED = ("bought_shares", "released_smoothness", "released_gap"), "protected_by_releases"
 MAX_HELD = 4e9  # largest number of bytes of all visitors' tables together that this server keeps
 # Process-wide on purpose: bytes of every table in memory, by the table's id(), until the table is garbage-collected.
@@ -207,7 +208,8 @@ def choose_people(upload: File, used: Collection[str] = ()) -> People:
     left, right = st.columns(2)
     person = left.selectbox(options=names, index=None, **upload.widget("person"))
     protected: dict[Hashable, str | None] = st.session_state.setdefault(PROTECTED, {})
-    if not any(st.session_state.get(name, {}).get(upload.known_as) for name in RELEASES):
+    has_releases = any(st.session_state.get(name, {}).get(upload.known_as) for name in RELEASES)
+    if not has_releases:  # until the first release, the visitor may still choose another column
         protected[upload.known_as] = person
     if person is None:
         return People()
@@ -255,7 +257,7 @@ def uploaded(
             st.button("Replace", key=f"{page}_replace", on_click=_remove, args=(page,))
             st.button("Remove", key=f"{page}_remove", on_click=_remove, args=(page, True))
     with box:
-        file, result = read_file(page, kind), None
+        file, result = read_file(page, kind), None  # None also while it is not confirmed how the file is read
         if file is not None:
             result = _result(file, make)
         if result is not None:
@@ -360,7 +362,7 @@ def read_file(page: str, kind: type[Kind]) -> Kind | None:
             st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_sample, args=(page, kind))
     elif upload.proposal is None:
         st.caption(f"**{plain(upload.name)}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
-    if upload.proposal is not None:
+    if upload.proposal is not None:  # also with an error, so that the settings can be corrected
         table = upload.editor if kind.shows_cells else None
         how.propose(page, upload.name, upload.proposal, table, callbacks=(_propose_again, _confirm), args=(page, kind))
         return None
@@ -448,6 +450,7 @@ def _change(page: str, kind: type[File]) -> None:
 
     def detect(upload: File, data: bytes) -> None:
         detected = reader().detect(data, upload.name, reading)
+        # The kinds of the columns stay as declared, so none is proposed to be left out as an identifier.
         upload.proposal = replace(detected, reading=detected.reading.replaced(kinds=reading.kinds), ids=())
 
     _use_file(page, kind, detect)
@@ -455,13 +458,13 @@ def _change(page: str, kind: type[File]) -> None:
 
 def _sample(page: str, kind: type[File]) -> None:
     """Read a random sample of MAX_ROWS rows of a file that has more; for a callback."""
-    old: File = st.session_state[f"{page}_upload"]
-    names = old.all_names if old.proposal is None else old.proposal.names
+    old: File = st.session_state[f"{page}_upload"]  # refused by `_load`, which has set its reading and names
 
     def read(upload: File, data: bytes) -> None:
-        reading = (old.reading or Reading()).replaced(sample_rows=MAX_ROWS)
-        _load(upload, data, reading, names)
-        how.keep(upload.name, reading, names)
+        assert old.reading is not None
+        reading = old.reading.replaced(sample_rows=MAX_ROWS)
+        _load(upload, data, reading, old.all_names)
+        how.keep(upload.name, reading, old.all_names)
 
     _use_file(page, kind, read)
 

@@ -43,7 +43,7 @@ def _choose_target(upload: GroupedFile) -> Prepared[GroupedUpload]:
     target = table.choose_target(upload)
     group = _choose_group(upload, target.column)
     people = file.choose_people(upload, (target.column, group))
-    features = table.choose_features(upload, {target.column, group, *filter(None, [people.person])})
+    features = table.choose_features(upload, {target.column, group, people.person})
     bounds = table.declare_ranges(upload, features)
     declared = shares.declare(upload, group, people)
     drop = table.choose_dropping(upload, [target.column], features)
@@ -70,7 +70,7 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
     group = _choose_group(upload, None)
     people = file.choose_people(upload, (group,))
     help = "Each holds, row by row, the loss of one strategy."
-    losses = table.choose_features(upload, {group, *filter(None, [people.person])}, "Loss columns", help)
+    losses = table.choose_features(upload, {group, people.person}, "Loss columns", help)
     bounds = dict.fromkeys(losses, _loss_range(upload, losses))
     declared = shares.declare(upload, group, people)
     drop = table.choose_dropping(upload, [], losses)

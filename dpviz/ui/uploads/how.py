@@ -32,8 +32,6 @@ _KINDS = {"number": "Numbers", "text": "Texts or categories", "unused": "Left ou
 _MAX_LISTED = 20  # columns of a kind that are named in a list
 _CONFIRMED = "confirmed_readings"  # session key: from the name of a file to the confirmed settings and its columns
 
-Callbacks = tuple[Callable[..., None], Callable[..., None]]
-
 
 def propose(
     page: str,
@@ -41,7 +39,7 @@ def propose(
     detected: Detected,
     editor: Callable[..., pd.DataFrame] | None,
     *,
-    callbacks: Callbacks,
+    callbacks: tuple[Callable[..., None], Callable[..., None]],
     args: tuple[Any, ...],
 ) -> None:
     """Draw the panel that proposes how a file is read, with controls to change it and the button that confirms it.
@@ -102,8 +100,8 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
     kinds = detected.reading.kinds
 
     def start() -> pd.DataFrame:
-        """Return the table as it is proposed."""
         names = detected.names[: len(kinds)]  # columns beyond the largest number that can be read have no kind
+        # Columns that seem only to identify rows (`ids`) are left out at first.
         proposed = ["unused" if name in detected.ids else kind for name, kind in zip(names, kinds, strict=True)]
         return pd.DataFrame(
             {
@@ -138,7 +136,7 @@ def declared(
     """Draw the confirmed settings with which a file is read, and a button to change them.
 
     reading : the settings. used : names of the columns in use. is_repeated : true if the settings were confirmed for an
-    earlier file. change : is called as `change(*args)` when the button is pressed.
+    earlier file. change, args : `change(*args)` is called when the button is pressed.
     """
     if is_repeated:
         st.caption(AGAIN)

@@ -144,9 +144,9 @@ def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]
 
 
 def _check_names(group: str, names: Sequence[str]) -> list[str]:
-    """Return the names of the groups in the column `group`. Raises UserError if one is empty or there are none.
+    """Return the names of the groups in the column `group`.
 
-    Raises it, too, if a name is listed twice.
+    Raises UserError if there are none, if one is empty, or if one is listed twice.
     """
     if not names:
         raise NotYet("List the groups that may occur in it.", title=f"Column {shown(group)} needs groups")
@@ -167,10 +167,10 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
         rows = [(name, share) for name, share in rows if name != OTHER or not math.isnan(share)]
     missing = [name for name, share in rows if math.isnan(share)]
     if missing:
-        several = (
-            f"{len(missing)} groups need a share" if len(missing) > 1 else f"Group {shown(missing[0])} needs a share"
-        )
-        raise NotYet(texts.WHAT_TO_DO, title=several)
+        title = f"Group {shown(missing[0])} needs a share"
+        if len(missing) > 1:
+            title = f"{len(missing)} groups need a share"
+        raise NotYet(texts.WHAT_TO_DO, title=title)
     for name, share in rows:
         if not MIN_SHARE <= share <= 1:
             raise UserError(
@@ -216,7 +216,8 @@ def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: fl
 
     The noise comes from the operating system's random numbers: no seed repeats it.
     """
-    positions = group_positions(of_people(file.frame, *people)[group], groups)
+    rows = of_people(file.frame, *people)  # at most k of each person, so that ε/k for a row is ε for a person
+    positions = group_positions(rows[group], groups)
     counts = grouped.released(positions, len(groups), epsilon / people.rows_per_person)
     file.bought.append(Release(group, groups, epsilon, counts))
 
@@ -239,9 +240,10 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
                 counts[name] = count
         rest = 1 - math.fsum(declared.values())
         if counts and rest >= MIN_SHARE * len(counts):  # else the rest is too small for all of them
+            # Each part is at least MIN_SHARE of all rows, but the product may be below it by rounding.
             parts_of_rest = grouped.as_shares(np.array(list(counts.values())), smallest=MIN_SHARE / rest)
             for name, part in zip(counts, parts_of_rest, strict=True):
-                filled[name] = max(rest * part, MIN_SHARE)  # the product may be below by rounding
+                filled[name] = max(rest * part, MIN_SHARE)
     shares = declared | filled
     file.groups[group] = [(name, shares.get(name, math.nan)) for name in names]
     file.fill(("groups", group), set(frequent))

@@ -33,7 +33,8 @@ GENERATORS: Mapping[str, type[datasets.DatasetSpecification]] = MappingProxyType
         "linear": datasets.UniformLinear,
     }
 )
-MAX_NAMED = 4  # largest number of columns without a range that a sentence names
+# Largest numbers of columns that a sentence names: of those without a range, and of those left out for their texts.
+MAX_NAMED, MAX_LEFT_OUT = 4, 8
 CLASSES, NUMBER = "classes", "number"  # kinds of target
 TARGETS = {CLASSES: "One of two classes", NUMBER: "A number"}
 
@@ -75,7 +76,7 @@ def choose(
     """
     target, positive = choose_target(upload, tuple(TARGETS))
     people = file.People() if with_users else file.choose_people(upload, (target,))
-    used = {target, *filter(None, (user, people.person))}
+    used = {target, user, people.person}
     features = choose_features(upload, used)
     _offer_texts(upload, {*used, *features})
     text_columns = _choose_categories(upload, {*used, *features})
@@ -176,13 +177,14 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
 
 def choose_features(
     upload: File,
-    used: Collection[str],
+    used: Collection[str | None],
     label: str = "Feature columns",
     help: str = "Numeric columns that predict the target.",
 ) -> list[str]:
     """Draw the choice of the feature columns, other than those `used`; return their names.
 
-    At first these are all columns that were declared as numeric. label, help : of the control.
+    At first these are all columns that were declared as numeric. used : names of columns with another role; None is no
+    column. label, help : of the control.
     """
     numeric: list[str] = []
     left_out: list[str] = []
@@ -191,7 +193,8 @@ def choose_features(
             continue
         if not column.numeric:
             left_out.append(column.name)
-        elif upload.is_text or not is_id(column.name):  # in a text file, numbers of rows were left out when it was read
+        # Not a column that only numbers the rows. Of a text file, the visitor has said what each column holds.
+        elif upload.is_text or not is_id(column.name):
             numeric.append(column.name)
     features = st.multiselect(
         label,
@@ -201,15 +204,16 @@ def choose_features(
         help=help,
     )
     if left_out:
-        listed = ", ".join(plain(shown(name)) for name in left_out[:8]) + " and more" * (len(left_out) > 8)
+        more = " and more" if len(left_out) > MAX_LEFT_OUT else ""
+        listed = ", ".join(plain(shown(name)) for name in left_out[:MAX_LEFT_OUT]) + more
         st.caption(f"Left out at first, because they hold texts: {listed}.")
     return features
 
 
-def _offer_texts(upload: File, used: Collection[str]) -> None:
-    """Draw a button that uses columns of texts, other than those `used`, as categories, with lists from the data.
+def _offer_texts(upload: File, used: Collection[str | None]) -> None:
+    """Draw a button that declares categories, taken from the data, for all columns of texts but those `used`.
 
-    It is drawn while no column is used as categories.
+    It is drawn while no column has declared categories.
     """
     left_out = [column.name for column in upload.columns if not column.numeric and column.name not in used]
     if left_out and not st.session_state.get(f"{upload.page}_upload_lists"):
@@ -218,7 +222,7 @@ def _offer_texts(upload: File, used: Collection[str]) -> None:
         file.fill_button(upload, fill, (), "The most frequent texts of each column.", "texts", label)
 
 
-def _choose_categories(upload: File, used: Collection[str]) -> list[str]:
+def _choose_categories(upload: File, used: Collection[str | None]) -> list[str]:
     """Draw the choice of the columns, other than those `used`, that get declared categories; return their names."""
     names = [column.name for column in upload.columns if column.name not in used]
     key = f"{upload.page}_upload_lists"
@@ -256,7 +260,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
     file.fill_button(upload, _fill_ranges, (upload, list(features)), help)
     # An end that was typed after the fill is no longer from the data, even if it is the same number.
     for row, typed_ends in upload.typed("ranges", tuple(features)).items():
-        filled = upload.filled.get(("bounds", features[row]), set())
+        filled = upload.filled.get(("bounds", features[row]), set())  # pairs such as ("lowest", 0.5)
         filled.difference_update([(end, value) for end, value in filled if end in typed_ends])
     bounds = {name: upload.bounds[name] for name in features}
     unknown = [plain(shown(name)) for name, ends in bounds.items() if np.isnan(ends).any()]

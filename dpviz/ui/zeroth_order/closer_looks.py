@@ -38,11 +38,11 @@ def _reasons(view: PlanView) -> None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
     st.markdown(advice.why)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []  # nan is drawn as an empty cell
     # Options by where measured runs end, lowest first; those that were not measured last.
     for option in sorted(advice.options, key=lambda option: option.least[0] if option.least else math.inf):
         length, epochs = option.epochs
-        is_finite = math.isfinite(option.best.bound)
+        is_finite = math.isfinite(option.best.bound)  # else the option has no bound, and no noise that it rests on
         step_noise, epoch_noise = option.noise if is_finite else (math.nan, math.nan)
         rows.append(
             {
@@ -63,9 +63,6 @@ def _reasons(view: PlanView) -> None:
     restriction = "" if forecast.facts.exact else " Bounds do not hold here: values jump, or move faster than L."
     limit = f"From L = {short(forecast.facts.lipschitz)} on a bound says nothing."
     st.caption(f"{texts.OPTIONS}{restriction} {limit} {SETTINGS_ONLY}")
-
-
-# --------------------------------------------------------------------------------------------------------- running sums
 
 
 def _sums(panel: Panel, view: PlanView) -> None:
@@ -134,9 +131,6 @@ def _mechanisms(length: int) -> None:
     st.caption(f"{texts.MECHANISMS} {SETTINGS_ONLY}")
 
 
-# ----------------------------------------------------------------------------------------------------------------- rows
-
-
 def _rows(panel: Panel, view: PlanView) -> None:
     """Draw how many rows the bound needs for a stationarity that the visitor sets, and from which budget on privacy
     costs nothing more."""
@@ -149,13 +143,10 @@ def _rows(panel: Panel, view: PlanView) -> None:
     if mistake(ACCURACY, share) or share is None:
         return
     facts, accuracy = forecast.facts, share * forecast.facts.lipschitz  # the control is in units of L
-    rows_needed, _ = figures.rows_needed(setting_of(facts, forecast.mu), accuracy)
+    rows_needed, _ = figures.rows_needed(setting_of(facts, forecast.mu), accuracy)  # the numbers are in the chart
     free_privacy = figures.free_privacy(facts.d, facts.lipschitz, accuracy, forecast.mu)
     charts.beside((rows_needed, panel.key("chart_rows_0")), (free_privacy, panel.key("chart_rows_1")))
     st.caption(f"{texts.ROWS}{f' {texts.GUESS}' * facts.guessed}")
-
-
-# ------------------------------------------------------------------------------------------------------------- readings
 
 
 def _readings(panel: Panel, view: PlanView, delta: float) -> None:

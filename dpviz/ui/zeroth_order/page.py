@@ -66,6 +66,7 @@ class ZerothOrderPage(FamilyPage):
     # ---------------------------------------------------------------------------------------------------- before a run
 
     def predict(self, experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
+        """Return bounds on the error, and advice."""
         return forecast(experiment, plans)
 
     def size_note(self, view: PlanView) -> str:
@@ -84,7 +85,7 @@ class ZerothOrderPage(FamilyPage):
         forecast: Forecast = view.theory
         yield figures.running_sums(reduced_of(view.experiment), forecast.facts, view.experiment.row_budget)
         yield figures.bound_parts(forecast.bounds, forecast.facts, forecast.without)
-        k = view.experiment.problem.rows_per_person  # what is seen of all rows of a person
+        k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
         watched = {label: k * mu for label, mu in forecast.watched.items()}
         yield figures.watched(watched, view.styles, k * (forecast.mu or 0.0))
         yield page_plan.privacy_spent(view)
@@ -92,14 +93,17 @@ class ZerothOrderPage(FamilyPage):
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
         """Return the card with the noise on each coordinate, as root mean square over the steps."""
         noise, *_ = plan.noise.values()  # (T,)
-        help = "Standard deviation on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean "
         value = short(float(np.sqrt((noise**2).mean())))
-        return "Noise of a step", value, f"{label}, {plan.iterations:,} steps", f"{help}square over the steps."
+        help = (
+            "Standard deviation on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean "
+            "square over the steps."
+        )
+        return "Noise of a step", value, f"{label}, {plan.iterations:,} steps", help
 
     def draw_advice(self, view: PlanView) -> None:
         """Warn where steps are too few to reach the minimum; draw the advised method, with a button that applies it."""
         forecast: Forecast = view.theory
-        # No run with epochs gets as far as the minimum, whose distance is known here.
+        # No run with epochs gets as far as the minimum, whose distance is known here. Without epochs, `reach` is 0.
         if forecast.far is not None and 0 < forecast.reach < forecast.far:
             st.warning(
                 texts.NO_REACH.format(far=short(forecast.far), reach=short_up(forecast.reach)),
@@ -109,8 +113,8 @@ class ZerothOrderPage(FamilyPage):
             return
         option = forecast.advice.choice
         length, epochs = option.epochs
-        reason = "Advised at your size"  # by measured runs, which rest on no guess
-        if option.least is None and forecast.facts.exact:
+        reason = "Advised at your size"  # by measured runs, or without a bound that holds
+        if option.least is None and forecast.facts.exact:  # no run was measured, and bounds hold
             reason = f"Smallest bound at your size{', if F* holds' * forecast.facts.guessed}"
         advised(
             f"**{reason}: “{option.way.name}”, T = {length:,}, K = {epochs:,}.** Why: “Advice” below.",
@@ -126,13 +130,13 @@ class ZerothOrderPage(FamilyPage):
         way, label = option.way, presets.label_of(option.way)
         length, epochs = option.epochs
         settings = {
-            "methods": list(dict.fromkeys([presets.PUBLISHED, label])),
+            "methods": list(dict.fromkeys([presets.PUBLISHED, label])),  # one, if they are the same
             "directions": BY_NAME,
             "directions_per_row": None,
             "sums": way.sums if label == presets.PUBLISHED and way.sums else BY_NAME,
             "epoch_length": length,
             "iterations": length * epochs,
-            "travel": 1.0,
+            "travel": 1.0,  # this and the others have the values for which the option is advised
             "first_share": 0.5,
             "follow_moves": way.follows,
             "clipping": "lipschitz",
@@ -142,9 +146,11 @@ class ZerothOrderPage(FamilyPage):
         Panel(self.prefix).write(settings)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
+        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
+        """Draw the box of the assumptions on which guarantee and theory rest."""
         forecast: Forecast = view.theory
         facts = forecast.facts
         problem = view.experiment.problem
@@ -166,9 +172,11 @@ class ZerothOrderPage(FamilyPage):
         return self.curves(run, diagnostics)
 
     def is_map(self, view: PlanView) -> bool:
+        """Return true if the live picture is a map of the objective."""
         return has_landscape(view.experiment.problem)
 
     def curves(self, run: Run, diagnostics: bool) -> Chart | None:
+        """Return the curves of at most LINES private methods."""
         return hero.curves(run, diagnostics, most=LINES)
 
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
@@ -232,10 +240,12 @@ class ZerothOrderPage(FamilyPage):
             drawings = _norms(panel, run, trace)
         if not diagnostics:
             return drawings
-        for column, metric in zip((right, left), figures.STATIONARITY, strict=True):
+        for column, metric in zip((right, left), figures.STATIONARITY, strict=True):  # the left one has the lengths
             with column:
                 drawings += _stationarity(panel, run, trace, metric)
-        return drawings + (_grounds(panel, run, trace) if has_landscape(run.experiment.problem) else [])
+        if has_landscape(run.experiment.problem):
+            drawings += _grounds(panel, run, trace)
+        return drawings
 
     def draw_verdict(self, _run: Run, trace: Trace, diagnostics: bool) -> None:
         """Say how much clipping took away at the end of the run, of the method that it changes most.
@@ -257,7 +267,7 @@ class ZerothOrderPage(FamilyPage):
             st.warning(texts.MUCH_CLIPPED, title="Clipping changes the function")
 
 
-# -------------------------------------------------------------------------------------------- the ground below the runs
+# ------------------------------------------------------------------- the ground: a map of the objective below the runs
 
 
 def has_landscape(problem: ProblemSpecification) -> bool:
@@ -317,7 +327,8 @@ def averaged(ground: Background, radius: float) -> Background:
     cells = radius / (ground.x[1] - ground.x[0]), radius / (ground.y[1] - ground.y[0])
     padding = math.ceil(max(cells)) + 1
     padded = np.pad(ground.values, padding, mode="reflect", reflect_type="odd")
-    # Points spread evenly over the disc in the pattern of a sunflower: turned by the golden angle, of equal areas.
+    # Points spread evenly over the unit disc, like the seeds of a sunflower: each is turned by the golden angle from
+    # the one before, and the i-th lies in the middle of the i-th of BALL rings of equal area.
     angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))
     radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
     total = np.zeros_like(ground.values)
@@ -328,9 +339,9 @@ def averaged(ground: Background, radius: float) -> Background:
 
 
 def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
-    """Return the values found `cells` cells further along the last axis, interpolated between two columns: (m, k).
+    """Return the values (m, k) that are `cells` cells further along the last axis, interpolated between two columns.
 
-    values : (m, k + 2 padding); the padding on both sides is left out of the result.
+    values : (m, k + 2 padding), where `padding` exceeds the size of `cells`; the padding is left out of the result.
     """
     whole_cells = math.floor(cells)
     share = cells - whole_cells
@@ -365,10 +376,11 @@ def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
 
 def _grounds(panel: Panel, run: Run, trace: Trace) -> Shown:
     """Draw the objective next to the smoothed objective, on which the method descends; return the charts."""
-    landscapes = {smoothed: landscape(run, trace, smoothed) for smoothed in (False, True)}
-    keyed = [
-        (chart, panel.key(f"chart_ground_{smoothed}")) for smoothed, chart in landscapes.items() if chart is not None
-    ]
+    keyed = []
+    for smoothed in (False, True):
+        chart = landscape(run, trace, smoothed)
+        if chart is not None:
+            keyed.append((chart, panel.key(f"chart_ground_{smoothed}")))
     return charts.beside(*keyed)
 
 
@@ -397,9 +409,9 @@ def meaning(problem: TableModel) -> str:
     if isinstance(problem, ReluNetwork):
         half = -(-problem.units // 2)  # rounded up
         added = f"units 1 to {half}" if half > 1 else "unit 1"
+        unit_output = f"{output} where that is positive, else 0"
         output = (
-            f"the sum over {added} less that over the others, divided by √{problem.units}, each giving {output} where "
-            "that is positive, else 0"
+            f"the sum over {added} less that over the others, divided by √{problem.units}, each giving {unit_output}"
         )
     if facts.target is None:
         return f"{inputs} Predict the positive class where the output is above {0 if symmetric else '½'}: {output}."
