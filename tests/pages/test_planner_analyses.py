@@ -246,7 +246,7 @@ def test_the_columns_of_a_file_take_the_place_of_the_example(load: Load) -> None
         app.selectbox(key="planner_columns_kind").set_value("Count").run()
         app.button(key="planner_columns_add").click().run()
     assert results(app).index.tolist() == [f"c{k}" for k in range(20)]
-    assert "Only the first 20 analyses count." in said(app)
+    assert "Only the first 20 rows count." in said(app)
 
 
 def test_rows_are_duplicated_and_removed_and_every_change_can_be_undone(load: Load) -> None:

@@ -46,7 +46,7 @@ def _page() -> None:
     st.session_state["figure"] = figures[0].figure
     run_panel.runner().max_bytes = 1.0
     run_panel.refusal(run_panel.Ready(experiment, plans))
-    run_panel.bar(panel, "Toy", run_panel.Ready(experiment, plans), st.empty(), own="Runs by click only")
+    run_panel.bar(panel, "Toy", run_panel.Ready(experiment, plans), st.empty(), file_text="Runs by click only")
     run_panel.runner().max_bytes = 3e9
 
 

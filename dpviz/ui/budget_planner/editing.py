@@ -170,7 +170,7 @@ class EditedTable:
         )
         rows = [tuple(_plain(value) for value in row) for row in edited[[*self.columns]].itertuples(index=False)]
         if len(rows) > MAX_ROWS:
-            st.warning(f"Only the first {MAX_ROWS} analyses count.")
+            st.warning(f"Only the first {MAX_ROWS} rows count.")
         return rows[:MAX_ROWS]
 
     def _stored(self) -> list[Row] | None:
@@ -192,7 +192,7 @@ class EditedTable:
                     return self._frame([[harmless(cell) for cell in row] for row in rows])
             except (ValueError, TypeError, OverflowError, RecursionError):
                 pass  # no JSON, a row that is no list, a number that is too large, or lists in lists without end
-            st.warning("The table of analyses in this link cannot be read. The default one is shown.")
+            st.warning("The table in this link cannot be read. The default one is shown.")
         return self._frame(self.start)
 
     def _frame(self, rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
