@@ -81,7 +81,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         """Hue and dash of the method's lines in charts, as numbers.
 
         The optimal schedule and a T chosen by the bound change the dash, as they make a method of another name:
-        "DP-NAG-opt". A schedule drawn by hand does not.
+        "DP-NAG-opt". Schedules for quadratics or drawn by hand do not.
         """
         is_by_bound = self.horizon == "bound"
         if self.schedule == "uniform":
@@ -145,7 +145,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         steps, m = self.steps(facts, len(events)), self.batch_size(facts)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
         scales = of_each(events, lambda event: noise_scale(event, sensitivity))
-        plan = Plan.fixed(
+        plan = Plan.fixed(  # arguments that it does not name become `plan.schedule`: from `step_size` on
             facts,
             budget,
             events,
@@ -177,8 +177,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all R replicates of the plan; yield a snapshot of their iterates at the start and after every step."""
         check_facts(problem, plan.facts)
-        start = problem.facts.starting_point(mechanisms.replicates)
-        x = previous = start
+        x = previous = start = problem.facts.starting_point(mechanisms.replicates)  # (R, d)
         diverged = np.zeros(len(x), dtype=bool)
         no_gradient = np.full(len(x), np.nan)
         yield Snapshot(0, {"x": x}, {"distance": np.zeros(len(x)), "noisy_gradient_norm": no_gradient})
