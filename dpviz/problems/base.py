@@ -343,12 +343,10 @@ def evaluated_in_slices(
 
     output : arrays (R, ...) by name. seconds : declared cost of evaluating one replicate; slices follow from it.
     """
-    first_array, *_ = output.values()
+    replicates = len(next(iter(output.values())))
     results = []
-    for part in slices(len(first_array), seconds):
+    for part in slices(replicates, seconds):
         results.append(evaluate({name: values[part] for name, values in output.items()}))
-    if len(results) == 1:
-        return results[0]
     return {name: np.concatenate([result[name] for result in results]) for name in results[0]}
 
 

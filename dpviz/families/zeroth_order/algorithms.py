@@ -86,7 +86,7 @@ class Naive(Conversion):
         assert isinstance(event, Parallel)
         clip, _ = self._clips(problem.facts, layout)
         leaves = mechanisms.leaves(sizes.tolist(), problem.facts.n)
-        mechanisms.parallel(event, leaves)
+        mechanisms.parallel(event, leaves)  # pays for one release on each leaf, the batch of a step
         directions = self._directions(layout, problem.facts, mechanisms)
 
         def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
@@ -275,7 +275,8 @@ class VarianceReduced(Conversion):
         directions = self._directions(layout, facts, mechanisms)
 
         def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
-            leaf, x, step_directions = leaves.next(rows), path.point[rows], directions(t, rows)
+            leaf = leaves.next(rows)  # the batch of step t, of the replicates `rows`
+            x, step_directions = path.point[rows], directions(t, rows)
             if layout.begins(t):
                 query = problem.slope(x, leaf, step_directions, first_clip)
             else:

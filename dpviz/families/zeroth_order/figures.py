@@ -1,7 +1,8 @@
 """Figures that only the page of the zeroth-order methods has.
 
 Before a run: rows that a target needs, noise of running sums and along an epoch, the parts of the bound, the tree of
-the running sums, readings of the budget. After it: how long the gradients were, and how stationary the results are.
+the running sums, readings of the budget. After it: how long the gradients were, and how stationary the results are. A
+line with `value=False` does not state its last value in its label.
 
 Notation: d parameters, L Lipschitz constant, r smoothing radius, K epochs of T steps, D the longest move, μ the budget.
 """
@@ -88,6 +89,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
         rows, bound = complexity.bounds(setting, way)
         is_drawn = (bound < setting.lipschitz) & (bound > finest)
         is_drawn &= np.append(bound[:-1] > bound[1:], True)  # rows without effect on the bound are not needed
+        # The bound falls as rows grow, and a line's x, here the bound, must ascend.
         lines.append(Line(bound[is_drawn][::-1], rows[is_drawn][::-1], way.name, arm_style))
         count = complexity.rows_needed(setting, way, accuracy)
         needed[way.name] = count
@@ -671,13 +673,16 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     row : its place, from 1, in the public order in which batches take rows. step : t, from 1 to T.
     """
     length, position = layout.length, layout.step_of_row(row)
+    # Nodes (first step, last step): those that the row enters, that step t sums, and all that are released.
     entered, summed = set[tuple[int, int]](), set(tree_nodes(step))
     # One node ends at each step; its size, last & -last, is the largest power of two that divides the step's number.
     released = {(last - (last & -last) + 1, last) for last in range(1, length + 1)}
+    turns = [Turn(step + 0.5, f"t = {step:,}")]  # vertical lines
     if position is None:
         notes = [f"row {row:,} is not used"]
     else:
         epoch, leaf = position
+        turns.insert(0, Turn(leaf, "row"))
         entered = set(nodes_of(leaf, length))
         notes = [f"row {row:,} is in step {leaf:,} of epoch {epoch:,}"]
         if layout.follows:
@@ -704,10 +709,6 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}  # with room for the labels of turns, by eye
     frame["xaxis"] |= {"range": [0.4, length + 0.6]}
     frame["legend"] = frame["legend"] | {"itemsizing": "constant"}
-    turns = [Turn(step + 0.5, f"t = {step:,}")]
-    if position is not None:
-        _, leaf = position
-        turns.insert(0, Turn(leaf, "row"))
     labels, shapes = turned(turns)
     for label in labels:  # the label of a line far to the right goes to its left
         if label["x"] > 0.8 * length:

@@ -519,14 +519,15 @@ class ValueProblem(Problem):
         m = len(directions)
         for rows in self._blocks(len(sample), 4 * replicates * m * k):  # 4 is by trial: blocks fit into the cache
             a, y, along = self._rows[None, sample[rows]], self._targets[sample[rows]], directions[:, rows]
-            lengths = self.loss.lengths(a)[0, :, None]  # l of each row
-            arguments, shifts = np.ascontiguousarray(self._arguments(a, x).transpose(2, 1, 0, 3)), r * lengths * along
-            with np.errstate(invalid="ignore", over="ignore"):
-                # (R, m, b)
+            lengths = self.loss.lengths(a)[0, :, None]  # l of each row, (b, 1)
+            arguments = np.ascontiguousarray(self._arguments(a, x).transpose(2, 1, 0, 3))  # A_z x, (R, 1, b, k)
+            shifts = r * lengths * along  # r A_z u, (m, b, k)
+            with np.errstate(invalid="ignore", over="ignore"):  # (R, m, b)
                 differences = self.loss.values(arguments + shifts, y) - self.loss.values(arguments - shifts, y)
             differences[~np.isfinite(differences)] = 0.0
             sums = np.einsum("rmb,mbk->brk", differences, along)  # Σ difference · A_z u/l over the directions
-            weights[rows] = sums * (d / (2 * r * m)) / np.maximum(lengths, 1e-300)[:, None]  # a row may be 0
+            # The sums hold A_z u/l, and A_zᵀ A_z u/l² is A_zᵀ times that, divided by l; a row, and so l, may be 0.
+            weights[rows] = sums * (d / (2 * r * m)) / np.maximum(lengths, 1e-300)[:, None]
             sizes = np.abs(differences, out=differences)
             total_sizes += sizes.sum(axis=(1, 2))
             n_clipped += (sizes > clip * (1 + ROUNDING)).sum(axis=(1, 2))
