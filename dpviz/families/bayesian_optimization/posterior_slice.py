@@ -73,7 +73,7 @@ def expected(known: Evaluated, losses: np.ndarray, points: np.ndarray) -> tuple[
     If the process has an unknown constant mean, the constant is estimated from the losses, and the uncertainty about it
     adds to the variance (ordinary kriging).
     """
-    # L is the Cholesky factor of the evaluated points; all three are multiplied by L⁻¹.
+    # `solved` multiplies by L⁻¹, with the Cholesky factor L of the evaluated points' covariance.
     cross = solved(known.factor, known.kernel.gram(known.points, points))
     values = solved(known.factor, losses[:, None])[:, 0]
     ones = solved(known.factor, np.ones((len(losses), 1)))[:, 0]
@@ -81,6 +81,6 @@ def expected(known: Evaluated, losses: np.ndarray, points: np.ndarray) -> tuple[
     if known.surrogate.mean != "constant" or len(losses) < 2:
         return cross.T @ values, np.sqrt(np.maximum(variance, 0.0))
     square = float(ones @ ones)
-    constant = float(ones @ values) / square
+    constant = float(ones @ values) / square  # the estimate, by generalised least squares
     variance = variance + (1 - ones @ cross) ** 2 / square
     return constant + cross.T @ (values - constant * ones), np.sqrt(np.maximum(variance, 0.0))
