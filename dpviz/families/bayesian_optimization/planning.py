@@ -162,7 +162,7 @@ def global_trainings(gap: float, d: int) -> float:
     low = max(d / 4, 1.0)  # `excess` increases above
     if excess(low) >= 0:
         return math.exp(low)
-    # Above the solution: d/4 ln ln N is far smaller than ln N there, and ln ln(1/gap) below 7, as no number is < e^-745.
+    # Above the solution: there d/4 ln ln N is far smaller than ln N, and ln ln(1/gap) below 7 for any gap over e^-1000.
     high = 100.0 + 50 * d
     return math.exp(float(brentq(excess, low, high, xtol=1e-12)))
 

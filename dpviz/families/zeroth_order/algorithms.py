@@ -18,7 +18,6 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import theory
 from dpviz.families.zeroth_order.conversion import Conversion, Oracle, Path, directions_field
 from dpviz.families.zeroth_order.planning import Layout
-from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Parallel
 from dpviz.privacy.matrix_factorisation import Factorisation, restarted
 from dpviz.privacy.mechanisms import Mechanisms
@@ -71,7 +70,7 @@ class Naive(Conversion):
         noise_of_step = float(self.changes(facts, layout)[0])  # at μ = 1 it is the sensitivity
         return noise_of_step, noise_of_step / math.sqrt(layout.length)
 
-    def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
+    def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
         """Return the events that spend the budget μ, and the noise scale of every step, as arguments of
         `Plan.fixed`."""
         event = Parallel((Gaussian(mu),) * layout.steps)  # on different rows: together they cost what one costs
@@ -236,14 +235,14 @@ class VarianceReduced(Conversion):
             return tuple(notes)
         changes = self.changes(facts, layout)[: layout.length]
         if self.sums in ("published", "tree", "honaker"):
-            mean_noise = {}
+            mean_noise = {}  # standard deviation at μ = 1, mean over the steps, by kind of sums
             for sums in (self.sums, "independent"):
                 factors = theory.factorisation(sums, layout.length)
                 mean_noise[sums] = theory.charged(sums, factors, changes) * float(factors.row_norms.mean())
             if mean_noise[self.sums] >= mean_noise["independent"]:
                 notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
         if self.sums == "optimal" and layout.length > theory.OPTIMAL_LIVE:
-            closeness = "within 3 % of them"
+            closeness = "within 3 % of them"  # unless the sensitivity of the first step is the larger one
             if changes[0] > changes[1]:
                 closeness = (
                     "far from them here: a row of the first step counts most. Give that step more rows, or take fewer "
@@ -252,7 +251,7 @@ class VarianceReduced(Conversion):
             notes.append(f"The optimal sums are replaced by the normalised square root, which is {closeness}.")
         return tuple(notes)
 
-    def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
+    def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
         """Return the event that pays for the running sums of all epochs, and the noise scale of every sum, as arguments
         of `Plan.fixed`. mu : μ of the budget."""
         sums, changes = self.epoch_sums(facts, layout), self.changes(facts, layout)[: layout.length]

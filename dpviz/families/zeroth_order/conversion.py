@@ -99,6 +99,7 @@ class Path:
             return Snapshot(t, {"x": self.output}, released, status=divergence_status(self.lost))
         status: list[Status] = []
         for is_lost, is_active in zip(self.lost.tolist(), self.active.tolist(), strict=True):
+            # A replicate is exhausted after the epoch that it returns.
             status.append("diverged" if is_lost else "running" if is_active else "exhausted")
         return Snapshot(t, {"x": self.output}, released, active=self.active, status=tuple(status))
 
@@ -218,11 +219,9 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         as the root mean square over the steps of an epoch; and of the mean of the gradients of an epoch."""
 
     @abstractmethod
-    def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
-        """Return the events that spend the budget, and the noise scales of all steps, as arguments of `Plan.fixed`.
-
-        mu : the μ of the budget.
-        """
+    def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
+        """Return the events that spend the budget, μ = `mu`, and the noise scales of all steps, as arguments of
+        `Plan.fixed`."""
 
     @abstractmethod
     def _oracle(
@@ -285,7 +284,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
                 "reach": theory.reach(layout.length, layout.epochs, layout.move, self.fresh_start),
             },
             notes=self._notes(facts, layout, budget.private),
-            **self._priced(facts, budget, layout, planning.total_mu(budget, facts)),
+            **self._priced(facts, layout, planning.total_mu(budget, facts)),
             step_size=np.full(layout.steps, layout.step_size),
         )
 
@@ -312,9 +311,9 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             mix = np.array([generator.random(layout.steps) for generator in generators])
         sizes = layout.drawn_sizes(mix[0])
         last = None
-        if self.one_epoch:  # from `common`, so that methods that are compared return the same epoch
+        if self.one_epoch:  # `common` generators draw the same for all methods that are compared
             epoch_returned = np.array([generator.integers(1, layout.epochs + 1) for generator in mechanisms.common])
-            last = layout.length * epoch_returned
+            last = layout.length * epoch_returned  # (R,) the step after which each replicate stops
         path = Path(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
         yield path.snapshot(0)
         estimate = self._oracle(problem, plan, layout, sizes, mechanisms)
@@ -329,7 +328,8 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def _directions(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
         """Return a function from a step t and the numbers of the replicates that take part (R',) to the directions
         along which their step compares values. They do not depend on the data."""
-        starts = mechanisms.shared.random(layout.steps)  # by step, where in the bank of directions its rows begin
+        # In [0, 1), by step: where its rows begin in the bank, from which all sets of directions are taken.
+        starts = mechanisms.shared.random(layout.steps)
 
         def of_step(t: int, rows: np.ndarray) -> Directions:
             generators = [mechanisms.public[r] for r in rows]

@@ -257,6 +257,7 @@ class GroupLossGame(GroupedGame):
             if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
                 break
             certified = minimise(
+                # The default binds this round's weights y_h s_h to the function.
                 lambda u, active, y=y * scale: self._against(u, y[active]),  # type: ignore[misc]
                 models[-1:],
                 self._curvature(y * scale),

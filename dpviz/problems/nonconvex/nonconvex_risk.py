@@ -334,8 +334,8 @@ class NonconvexRisk(LinearSums, Problem):
         for _, rows, arguments, _ in self._blocks(x):
             loss += self.losses(arguments).sum(axis=1)
             with np.errstate(over="ignore"):
-                total += self.slopes(arguments, None) @ rows
-        self._remember(x, total)
+                total += self.slopes(arguments, None) @ rows  # last, as it overwrites the arguments
+        self._remember(x, total)  # for the next gradient
         gradient = self.penalty.gradient(x) - total / self.facts.n
         diagnostics = {
             "objective": loss / self.facts.n + self.penalty.value(x),
