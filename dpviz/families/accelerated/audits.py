@@ -302,8 +302,8 @@ class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
         leaves = mechanisms.leaves([rows_per_leaf] * self.leaves, facts.n)
         sensitivity = facts.gradient_sensitivity("l2", rows_per_leaf)
         tree = matrix_factorisation.binary_tree(self.leaves)
-        sums = mechanisms.prefix_sums(event, tree, leaves, sensitivity, (facts.d,))
-        for t in range(1, self.leaves + 1):
+        sums = mechanisms.prefix_sums(event, tree, leaves, sensitivity, shape=(facts.d,))
+        for t in range(1, self.leaves + 1):  # `sums.add` returns the noisy sum of the gradients so far
             yield Snapshot(t, {"x": sums.add(problem.mean_gradient(x, leaves.next(), "l2"))})
 
 

@@ -194,13 +194,9 @@ class Evaluated:
     def __init__(self, surrogate: Surrogate, points: np.ndarray, factor: np.ndarray | None = None) -> None:
         self.surrogate, self.points = surrogate, points
         self.kernel = surrogate.covariance
-        self.factor = self._factorised(points) if factor is None else factor
-
-    def _factorised(self, points: np.ndarray) -> np.ndarray:
-        """Return the Cholesky factor (N, N) for points (N, d)."""
-        if not len(points):
-            return np.zeros((0, 0))
-        return np.linalg.cholesky(self.kernel.gram(points, points) + np.diag(self.noise(points)))
+        if factor is None:
+            factor = np.linalg.cholesky(self.kernel.gram(points, points) + np.diag(self.noise(points)))
+        self.factor = factor
 
     def noise(self, points: np.ndarray) -> np.ndarray:
         """Return (N,) the amounts that are added to the variances at points (N, d): observation noise and jitter."""
@@ -333,10 +329,10 @@ def factor_of_new(covariance: np.ndarray, noise: np.ndarray, variances: np.ndarr
     ones. noise : (b,) that is added to their variances. variances : (b,) prior variances at the new points.
     """
     minimum = noise + NOTHING_NEW * variances
-    # The matrix is symmetric; its transpose is stored by columns, as LAPACK expects it. info > 0: it is not positive
-    # definite.
+    # The transpose of this symmetric matrix is stored by columns, as LAPACK expects it. clean: above the diagonal are
+    # zeros. info > 0: the matrix is not positive definite.
     factor, info = lapack.dpotrf((covariance + np.diag(noise)).T, lower=1, clean=1)
-    if not info and (np.diag(factor) ** 2 >= minimum).all():
+    if not info and (np.diag(factor) ** 2 >= minimum).all():  # squares of the diagonal: what remains of the variances
         return factor, np.arange(len(covariance))
     # Some points add nothing: compute the factor row by row, and leave out their rows.
     indices: list[int] = []

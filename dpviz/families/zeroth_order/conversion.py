@@ -75,7 +75,7 @@ class Path:
         rows : (R',) numbers of the replicates that take part. gradient : (R', d) at their points. size : rows of data
         that the step used. evaluations : function values that it took of each of them.
         """
-        # Snapshots hold the old arrays, so copies are changed.
+        # Snapshots hold the old arrays of these three, so copies are changed.
         self.norm, self.used, self.evaluations = self.norm.copy(), self.used.copy(), self.evaluations.copy()
         diverges = ~(np.abs(gradient).max(axis=1) < DIVERGED)  # true for nan, too
         self.lost[rows[diverges]] = True

@@ -277,11 +277,11 @@ class MarginalGame(SlicedGame):
         """
         answers = output["answers"] if "answers" in output else self.marginals.answers(output["x"])
         errors = np.abs(self._truth - answers)
-        value_of_best_x = np.zeros(len(errors))  # min_u F(u, y); max_v F(x, v) is the largest error
-        if "y" in output:
+        worst, mean = errors.max(axis=1), errors.mean(axis=1)  # the largest error is max_v F(x, v)
+        value_of_best_x = np.zeros(len(errors))  # min_u F(u, y)
+        if "y" in output:  # F(u, y) = ⟨w, A p_S⟩ - ⟨Aᵀw, u⟩ is smallest at a vertex u
             weights = self._signed(output["y"])
             value_of_best_x = weights @ self._truth[0] - self.marginals.transposed(weights).max(axis=1)
-        worst, mean = errors.max(axis=1), errors.mean(axis=1)
         return {"duality_gap": worst - value_of_best_x, "worst_query_error": worst, "mean_query_error": mean}
 
     def selection_scores(self, answers: np.ndarray) -> Query:

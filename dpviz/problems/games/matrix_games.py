@@ -288,7 +288,7 @@ class MeanProducts:
         """Return the columns of n M over all rows with these indices, (k, d) int32, from the cache or counted now."""
         with self._lock:
             missing = np.array([vertex for vertex in vertices.tolist() if vertex not in self._cached], dtype=np.intp)
-            if len(missing):
+            if len(missing):  # `cross` counts Σᵢ uᵢ vᵢⱼ for each index j
                 self._cached |= zip(missing.tolist(), self._u.cross(self._v, missing), strict=True)
             for vertex in vertices.tolist():
                 self._cached.move_to_end(vertex)  # the first ones are dropped first
