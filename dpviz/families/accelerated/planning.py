@@ -292,8 +292,9 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
         half_variance = _half_variance_of_whole_budget(method, facts, budget)
         bounds = theory.bound_by_iterations(recursion, half_variance, method.schedule, method.noise)
         return np.arange(1, limit + 1), bounds, theory.best_iterations(bounds)
-    bound_of_noise = _gaussian_bound if method.noise == "gaussian" else _laplace_bound
-    horizons, bounds = theory.bounds_by_search(recursion, bound_of_noise(method, facts, budget, recursion))
+    # Gaussian noise comes here with a schedule drawn by hand only.
+    bound_by_steps = _gaussian_bound if method.noise == "gaussian" else _laplace_bound
+    horizons, bounds = theory.bounds_by_search(recursion, bound_by_steps(method, facts, budget, recursion))
     return horizons, bounds, int(horizons[np.argmin(bounds)])
 
 

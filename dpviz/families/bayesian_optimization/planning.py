@@ -43,7 +43,8 @@ def value_release_factor(loss_cap: float, clip: float, distance: float, d: int) 
     """Return by which factor the noise in each coordinate of a gradient is larger if losses are released and their
     differences taken, instead of gradients: M√d/(2Bh) (section 8).
 
-    loss_cap : M, the largest loss. The losses are those at 2d points at the distance h, each with noise of its own.
+    A user moves the losses at 2d points at the distance h by √(2d) M/n together, with M = `loss_cap`. A slope is the
+    difference of two losses over 2h, with √2/(2h) times the noise of a loss; a gradient moves by 2B/n.
     """
     return loss_cap * math.sqrt(d) / (2 * clip * distance)
 
@@ -103,6 +104,9 @@ def bounds(
 ) -> Bounds:
     """Return bounds on the loss above the minimum after plain steps θ ← θ - η g̃ with η ≤ 1/L (section 6).
 
+    A step turns the loss Δ above the minimum into at most (1 - ηm) Δ + η ‖e‖²/2 with the error e of g̃, in the mean
+    over the noise (1 - ηm) Δ + η (β² + Lηdσ²)/2; all steps together add at most 1/(ηm) times what a step adds.
+
     step : η. noise : σ. bias : β, the length of the bias of g̃. clip : B. failure : ζ.
     """
     m, contraction = landscape.convexity, 1 - step * landscape.convexity
@@ -113,8 +117,8 @@ def bounds(
 
 
 def noise_floor(step: float, curvature: float, noise: float) -> float:
-    """Return ησ²/(λ(2 - ηλ)), the variance in which each coordinate of plain steps ends on a quadratic of curvature λ
-    (section 6). step : η. noise : σ."""
+    """Return ησ²/(λ(2 - ηλ)), the variance v in which each coordinate of plain steps ends on a quadratic of curvature
+    λ: v = (1 - ηλ)² v + η²σ². step : η. noise : σ."""
     return step * noise**2 / (curvature * (2 - step * curvature))
 
 

@@ -241,7 +241,7 @@ class NonconvexRisk(LinearSums, Problem):
         The mean Hessian is (1/n) Σ φ'' vvᵀ, so a product with a direction p is (1/n) Σ φ'' ⟨v, p⟩ v: it takes two
         multiplications with the table and no (d, d) matrix. The second derivatives φ'' (R', n) are computed once.
         """
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # copies, as `_blocks` reuses the array of the arguments
             curvatures_by_block = [self.curvatures(arguments.copy()) for _, _, arguments, _ in self._blocks(bounded(x))]
 
         def times(directions: np.ndarray) -> np.ndarray:

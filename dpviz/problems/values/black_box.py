@@ -110,8 +110,9 @@ class BlackBox(ProblemSpecification):
 
     def facts(self) -> ValueFacts:
         """Return the public facts. L is the declared constant, or else that of f, or 1 if f has none."""
-        function = self.function()
-        lipschitz = self.lipschitz or (function.slope if math.isfinite(function.slope) else 1.0)
+        function, lipschitz = self.function(), self.lipschitz
+        if lipschitz is None:
+            lipschitz = function.slope if math.isfinite(function.slope) else 1.0
         return ValueFacts(
             n=function.n,
             d=len(function.start),
