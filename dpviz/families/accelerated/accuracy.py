@@ -111,8 +111,8 @@ class SmoothConvexBound(ErrorBound):
             raise no_bound_in(budget)
         method, facts = self.algorithm(), self.facts()
         if self.noise == "gaussian" and budget.private:
-            _, bounds, _ = planning.bound_by_horizon(method, facts, budget)  # all 1..T steps: no batches, no search
-            return self._best_of(bounds)
+            _, bounds_by_steps, _ = planning.bound_by_horizon(method, facts, budget)  # after 1..T: all rows, no search
+            return self._best_of(bounds_by_steps)
         recursion = method.recursion(facts, method.steps(facts, self.iterations))
         assert recursion is not None  # all of _METHODS have one
         if not budget.private:

@@ -1,7 +1,9 @@
 """Figures that only the page of the accelerated methods has: momentum on quadratics, parts of an error bound, planes.
 
-They need settings only, never data; except `section`, which evaluates the objective of public data. A line with
-`value=False` does not state its last value in its label.
+They need settings only, never data; except `section`, which evaluates the objective of public data.
+
+In a figure a `Mark` is a point with a hover text, a `Turn` a labelled vertical line; a `Line` with `value=False` does
+not state its last value in its label, and is in the legend unless `legend=False`.
 """
 
 import math

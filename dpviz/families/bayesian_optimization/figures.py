@@ -2,7 +2,10 @@
 
 Of a run: losses against trainings, the lengths of gradient, bias and noise, the paths of settings, and the process
 along one setting. Before a run: bias and trainings against the bias level, error bounds, ε after each step, the best
-attacks, and the cost of random stopping. A line with `value=False` does not state its last value in its label.
+attacks, and the cost of random stopping.
+
+In a figure a `Limit` is a labelled horizontal line, a `Turn` a vertical one, a `Mark` a point with a hover text; a
+`Line` with `value=False` does not state its last value in its label. `bound="upper"` rounds numbers of the y axis up.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,11 @@
 """Figures that only the page of the zeroth-order methods has.
 
 Before a run: rows that a target needs, noise of running sums and along an epoch, the parts of the bound, the tree of
-the running sums, readings of the budget. After it: how long the gradients were, and how stationary the results are. A
-line with `value=False` does not state its last value in its label.
+the running sums, readings of the budget. After it: how long the gradients were, and how stationary the results are.
+
+In a figure a `Limit` is a labelled horizontal line, a `Turn` a vertical one, a `Mark` a point with a hover text; a
+`Line` with `value=False` does not state its last value in its label; `labels=False` leaves all names to the legend.
+`bound="upper"` rounds the numbers of the y axis up.
 
 Notation: d parameters, L Lipschitz constant, r smoothing radius, K epochs of T steps, D the longest move, μ the budget.
 """

@@ -471,7 +471,7 @@ class ValueProblem(Problem):
         for rows in self._blocks(self.facts.n, len(x) * self.loss.count):
             checkpoint()
             arguments, y = self._arguments(self._rows[None, rows], x), self._targets[None, rows]
-            other_y = low + high - y
+            other_y = low + high - y  # the other of the two targets
             total += np.sign(self._values(arguments, other_y) - self._values(arguments, y)).sum(axis=(0, 1))
         return (1 + total / self.facts.n) / 2
 
