@@ -203,28 +203,23 @@ def bias_and_noise(forecast: Forecast) -> Chart:
     Below the level where both are equal, further trainings reduce a bias that is hidden by noise. Marked are the level
     as set and the recommended one.
     """
+    if forecast.advice is None:
+        figure = nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
+    else:
+        lengths, noise = biases(forecast), forecast.advice.noise
+        lines, notes = [Line(LEVELS, lengths, "bias", BIAS, value=False)], ["without privacy there is no noise"]
+        if noise > 0:
+            lines.append(_noise(LEVELS, noise))
+            notes = [f"alike at {short(forecast.advice.balance)}"]
+        marks = on_curve(LEVELS, lengths, _marked_levels(forecast), BIAS.color)
+        axes = Axes("Bias level ω", "Length in a step's gradient", log_x=True, log_y=True)
+        figure = line_figure(lines, axes, marks=marks, notes=notes)
     return chart(
-        _bias_and_noise(forecast),
+        figure,
         "Bias beside noise",
         "Length of the planned bias against the bias level, beside the length of the noise",
         "The planned bias of a step's gradient, A√(ωP/d) with A = 0.5 declared for the mean loss, beside the "
         "length of its noise, σ√d. Right of where they meet bias shows; left of it, trainings buy what drowns.",
-    )
-
-
-def _bias_and_noise(forecast: Forecast) -> go.Figure:
-    """Draw the figure of `bias_and_noise`; without lines if the budget allows no Gaussian noise."""
-    if forecast.advice is None:
-        return nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
-    lengths, noise = biases(forecast), forecast.advice.noise
-    lines = [Line(LEVELS, lengths, "bias", BIAS, value=False)]
-    marks = on_curve(LEVELS, lengths, _marked_levels(forecast), BIAS.color)
-    notes = ["without privacy there is no noise"]
-    if noise > 0:
-        lines.append(_noise(LEVELS, noise))
-        notes = [f"alike at {short(forecast.advice.balance)}"]
-    return line_figure(
-        lines, Axes("Bias level ω", "Length in a step's gradient", log_x=True, log_y=True), marks=marks, notes=notes
     )
 
 

@@ -49,20 +49,9 @@ RATES = (  # published rates, without constants and logarithms: name, function, 
     ("published rate alone", theory.published_rows, ArmStyle(style.GREY, "dot")),
     ("naive rate alone", theory.naive_rows, ArmStyle(style.GREY, "dash")),
 )
-OPTIONS = dict(  # lines of the ways in `advice.WAYS`, by name
-    zip(
-        (way.name for way in advice.WAYS),
-        (
-            STYLES[0],
-            ArmStyle(style.PALETTE["private"], "dashdot"),
-            STYLES[1],
-            ArmStyle(style.PALETTE["theory"], "solid"),
-            STYLES[2],
-            STYLES[3],
-        ),
-        strict=True,
-    )
-)
+_DASHDOT, _OTHER_SOLID = ArmStyle(style.PALETTE["private"], "dashdot"), ArmStyle(style.PALETTE["theory"], "solid")
+_OPTION_STYLES = (STYLES[0], _DASHDOT, STYLES[1], _OTHER_SOLID, *STYLES[2:])
+OPTIONS = {way.name: line for way, line in zip(advice.WAYS, _OPTION_STYLES, strict=True)}  # lines of the ways
 # Curves against the length of an epoch: kind of running sums, name, True if batches follow the moves, line.
 CURVES: tuple[tuple[complexity.Growing, str, bool, ArmStyle], ...] = (
     ("published", "Tree, as published", False, STYLES[0]),
@@ -737,13 +726,8 @@ def _nodes(node_style: _NodeStyle, nodes: list[tuple[int, int]]) -> dict[str, An
     the height of their number."""
     ends = np.array(nodes, dtype=float)
     sizes = ends[:, 1] - ends[:, 0] + 1
-    bar = {
-        "type": "data",
-        "array": (sizes / 2).astype(np.float32),
-        "color": node_style.color,
-        "thickness": 7,
-        "width": 0,
-    }
+    half_sizes = (sizes / 2).astype(np.float32)
+    bar = {"type": "data", "array": half_sizes, "color": node_style.color, "thickness": 7, "width": 0}
     return {
         "type": "scatter",
         "mode": "markers",

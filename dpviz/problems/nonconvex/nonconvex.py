@@ -189,20 +189,13 @@ class RobustRisk(NonconvexRisk):
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return u/(1 + u²)² = -φ'(u)."""
         inverse = 1 / (1 + arguments * arguments)
-        arguments *= inverse
-        arguments *= inverse
-        return arguments
+        return arguments * inverse * inverse
 
     @staticmethod
     def curvatures(arguments: np.ndarray) -> np.ndarray:
         """Return φ''(u) = (3u² - 1)/(1 + u²)³ = (3 - 4/(1 + u²))/(1 + u²)²."""
-        np.multiply(arguments, arguments, out=arguments)
-        arguments += 1.0
-        np.reciprocal(arguments, out=arguments)  # now 1/(1 + u²)
-        result = 3.0 - 4.0 * arguments
-        result *= arguments
-        result *= arguments
-        return result
+        inverse = 1 / (1 + arguments * arguments)
+        return (3 - 4 * inverse) * inverse * inverse
 
 
 def _bell(arguments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
