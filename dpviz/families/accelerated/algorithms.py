@@ -29,7 +29,10 @@ LESS = "Choose a smaller step size c or less momentum."
 
 
 class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
-    """Base of the family: releases one noisy gradient of a smooth, strongly convex objective per step."""
+    """Base of the family: releases one noisy gradient of a smooth, strongly convex objective per step.
+
+    A subclass says where a step takes the gradient, how it moves, and which error bound holds.
+    """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("distance", "Distance travelled ‖x_t - x_0‖", released=True, better=""),

@@ -45,7 +45,7 @@ UNCLIPPED = DIVERGED  # a clip that no gradient reaches; not infinite, because s
 
 class Descent(Algorithm[TuningProblem, TuningFacts]):
     """Base of the descent methods: θ ← Π(θ - η g̃), where g̃ is the noisy mean of the users' gradients, each clipped to
-    length B, η the step size and Π the projection to the box."""
+    length B, η the step size and Π the projection to the box. A subclass says where the gradients come from."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or a smaller clip."

@@ -88,9 +88,9 @@ class Naive(Conversion):
         mechanisms.parallel(event, leaves)  # pays for one release on each leaf, the batch of a step
         directions = self._directions(layout, problem.facts, mechanisms)
 
-        def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
-            leaf = leaves.next(rows)
-            query = problem.slope(path.point[rows], leaf, directions(t, rows), clip)
+        def estimate(t: int, replicates: np.ndarray, path: Path) -> np.ndarray:
+            leaf = leaves.next(replicates)
+            query = problem.slope(path.point[replicates], leaf, directions(t, replicates), clip)
             return leaf.gaussian(query)
 
         return estimate
@@ -273,17 +273,17 @@ class VarianceReduced(Conversion):
         sums = mechanisms.prefix_sums(plan.events[0], self.factorisation(facts, layout), leaves, changes, (facts.d,))
         directions = self._directions(layout, facts, mechanisms)
 
-        def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
-            leaf = leaves.next(rows)  # the batch of step t, of the replicates `rows`
-            x, step_directions = path.point[rows], directions(t, rows)
+        def estimate(t: int, replicates: np.ndarray, path: Path) -> np.ndarray:
+            leaf = leaves.next(replicates)  # the batch of step t
+            x, step_directions = path.point[replicates], directions(t, replicates)
             if layout.begins(t):
                 query = problem.slope(x, leaf, step_directions, first_clip)
             else:
-                previous = path.previous[rows]
+                previous = path.previous[replicates]
                 # A batch that follows the moves is larger where the points may be farther apart, and so is its clip.
                 # Other batches have `layout.batch` rows, and the clip `later_clip`.
                 clip = min(later_clip * float(sizes[t - 1]) / layout.batch, facts.value_range)
-                clips = np.full(len(rows), clip)
+                clips = np.full(len(replicates), clip)
                 if self.clipping == "lipschitz":  # L times the distance of the points, which is public
                     clips = np.minimum(clips, facts.lipschitz * np.linalg.norm(x - previous, axis=1))
                 query = problem.change(x, previous, leaf, step_directions, clips, self.symmetric)

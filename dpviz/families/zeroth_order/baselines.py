@@ -48,7 +48,8 @@ def _step_size(default: float) -> Any:
 class SinglePass(Algorithm[ValueProblem, ValueFacts]):
     """Descent x ← x - a_t g̃ with noisy estimates g̃ of a slope, and step sizes a_t that decay to 0.
 
-    Each step uses rows that no other step uses, so every step may spend the whole budget.
+    Each step uses rows that no other step uses, so every step may spend the whole budget. A subclass makes g̃, and says
+    what it costs.
     """
 
     values: ClassVar[float] = 2.0  # function values that a step takes of each of its rows

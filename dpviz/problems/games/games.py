@@ -431,7 +431,7 @@ class Game(Problem):
 
 class SlicedGame(Game):
     """A game whose gradients and diagnostics are computed in slices of the replicates, so that there are checkpoints in
-    between."""
+    between. A subclass computes one slice."""
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         pairs = [self._gradients(x[part], y[part], rows) for part in slices(len(x), self.facts.seconds)]
