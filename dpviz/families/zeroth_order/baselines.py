@@ -165,6 +165,7 @@ class DirectionalDescent(SinglePass):
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:
         if self.noise == "gaussian":
             return Gaussian(planning.total_mu(budget, facts))
+        # Of a single step on n of n rows: nothing is sampled.
         (epsilon,) = calibration.calibrate_laplace(budget, np.ones(1), facts.n, facts.n, facts.released)
         return Laplace(float(epsilon))
 

@@ -133,8 +133,9 @@ class GroupLoss(GameSpecification):
 
     def linear_score(self, x: np.ndarray) -> Score | None:
         data = self.data
-        if not isinstance(data, GroupedUpload | GroupedBundled) or getattr(data, "target", "") is None:
-            return None  # the labels are no classes
+        has_classes = data.target is not None if isinstance(data, GroupedUpload) else isinstance(data, GroupedBundled)
+        if not has_classes:
+            return None
         low, high = np.array(data.facts().bounds).T
         model = unscaled(to_ball(x, self.radius), (low + high) / 2, (high - low) / 2)
         return Score(*model, proba=self.loss == "logistic")

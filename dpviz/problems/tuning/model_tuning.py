@@ -180,7 +180,7 @@ class HuberRegression(DirectTuning):
     def linear_score(self, x: np.ndarray) -> Score:
         facts, target = self.data.facts(), self.data.facts().target
         weights, centres, widths = np.zeros(facts.d), np.zeros(facts.d), np.ones(facts.d)
-        weights[self.chosen] = x[1:]
+        weights[self.chosen] = x[1:]  # x[0] is the intercept
         if not self.data.scaled:
             low, high = np.array(facts.bounds).T
             centres, widths = (low + high) / 2, (high - low) / 2 / self.spread
