@@ -101,6 +101,8 @@ METHODS: dict[str, algorithms.GradientMethod] = {
 GAUSSIAN_NOISE = algorithms.Nesterov(iterations=3, noise="gaussian")
 BATCHES = algorithms.GradientDescent(iterations=2, batch_fraction=0.25)
 SMALL = algorithms.GradientDescent(iterations=2, batch_fraction=0.1)
+# Each case: its name in links and its title, the method, the canary in words, budgets, and the function that makes D
+# and D'.
 WORST: tuple[Case, ...] = (
     *(Case(name, method.title, method, CANARY, PURE, neighbours) for name, method in METHODS.items()),
     Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours),

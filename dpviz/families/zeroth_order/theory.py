@@ -350,6 +350,7 @@ def best_reduced(setting: Setting, sums: Sums, lengths: tuple[int, ...] = LENGTH
     move = setting.radius / best.length
     s1, s = setting.changes(best.first, best.batch, move)
     changes = np.append(s1, np.full(best.length - 1, s))
+    # Of each sum at μ = 1, in the unit of `reduced_bound`, the larger of the two sensitivities.
     deviations = factorisation(sums, best.length, float(s1 / s)).rms_error(changes) / changes.max()
     variance = float((deviations**2).mean())
     bound_of_optimal_sums = reduced_bound(setting, best.length, best.epochs, best.first, best.batch, move, variance)

@@ -254,7 +254,7 @@ class GroupLossGame(GroupedGame):
         losses = self.group_losses(models) * scale
         lower = -np.inf
         best, best_losses = models, losses
-        for _ in range(300):
+        for _ in range(300):  # at most
             if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
                 break
             certified = minimise(

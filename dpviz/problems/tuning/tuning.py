@@ -508,8 +508,7 @@ def at_a_time(replicates: int, n_points: int, n: int) -> int:
 def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:
     """Yield 0..count in slices of points for which the users' gradients (P, n, d) are computed together: as many as
     take at most LONGEST seconds, and have at most LOSSES numbers."""
-    # `slices` makes slices of LONGEST seconds. A point declared as this long a part of them as its numbers are of
-    # LOSSES keeps a slice to that many numbers.
+    # `slices` puts LONGEST seconds into a slice: at this cost of a point, LOSSES numbers.
     seconds_for_memory = LONGEST * facts.n * facts.d / LOSSES
     return slices(count, max(facts.training_seconds + facts.gradient_seconds, seconds_for_memory))
 
