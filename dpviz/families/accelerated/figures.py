@@ -176,7 +176,7 @@ def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure
     frame = style.layout(Axes("Step t", title, from_zero=True), legend_entries=len(traces), height=style.ALONE)
     step = noise_takes_over(parts)
     if step is not None:
-        labels, shapes = turned([Turn(step, f"noise takes over: step {step:,}")])  # plotly's parts of a marked x
+        labels, shapes = turned([Turn(step, f"noise takes over: step {step:,}")])  # its text, and its line
         frame |= {"annotations": [*frame["annotations"], *labels], "shapes": shapes}
     return go.Figure({"data": traces, "layout": frame})
 

@@ -112,7 +112,7 @@ def logistic_diameter(lengths: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            is_below_best = lengths * (1 - middle**2) > middle * (1 + np.exp(lengths * middle))
+            is_below_best = lengths * (1 - middle**2) > middle * (1 + np.exp(lengths * middle))  # 1 - σ = 1/(1 + eᵗ)
             low, high = np.where(is_below_best, middle, low), np.where(is_below_best, high, middle)
         diameters = 2 * np.sqrt(1 - high**2) / (1 + np.exp(-lengths * high))
     # Rounded up, as it is a sensitivity; 2 is the limit for ϱ → ∞, which S never exceeds.
@@ -183,7 +183,8 @@ class NonconvexRisk(LinearSums, Problem):
 
     def __init__(self, facts: NonconvexFacts, penalty: Penalty, rows: np.ndarray, shortened: float = 0.0) -> None:
         n, d = rows.shape
-        super().__init__(rows, None, None, n * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d) + n * SECONDS_PER_LOSS)
+        row_seconds = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d + SECONDS_PER_LOSS
+        super().__init__(rows, caps=None, offsets=None, seconds=n * row_seconds)
         if not np.linalg.norm(rows, axis=1).max() <= UNIT:  # true of NaN, too
             raise ValueError("a row is longer than 1: no sensitivity would hold")
         self.facts, self.penalty = facts, penalty

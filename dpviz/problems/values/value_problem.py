@@ -567,7 +567,8 @@ class ValueProblem(Problem):
         combination = mixed(np.tensordot(shares, group_gradients, 1), weights)
         bound = np.linalg.norm(combination, axis=1)
         group_combinations = np.einsum("rq,grqd->grd", weights, group_gradients)
-        components = np.einsum("grd,rd->gr", group_combinations, combination) / np.maximum(bound, 1e-12)  # it may be 0
+        # Their components along the combination of all, whose mean is the bound, up to sizes; the bound may be 0.
+        components = np.einsum("grd,rd->gr", group_combinations, combination) / np.maximum(bound, 1e-12)
         ddof = min(1, len(groups) - 1)  # a single group has no spread; its error is given as 0
         return bound, components.std(axis=0, ddof=ddof) / np.sqrt(len(groups))
 
