@@ -345,7 +345,7 @@ class GroupLossGame(GroupedGame):
         for block in self._blocks(len(w), rows):
             features, labels = self._features[block], self._labels[block]
             row_losses, row_slopes = self._row_losses(w @ features.T, labels)
-            membership = self._membership(block)
+            membership = self._membership(block)  # (b, G) each row's weight in its group, else 0
             losses += row_losses @ membership
             if y is not None:
                 slopes += (row_slopes * (y @ membership.T)) @ features
