@@ -126,10 +126,10 @@ def _counts(data: Any, columns: Sequence[str], user: str | None, reading: Readin
             units += int(np.count_nonzero(rows_of_user))
         else:
             units += len(frame)
-        for count, name in zip(counts, columns, strict=True):
+        for bins, name in zip(counts, columns, strict=True):  # rows of `counts`, to which each block is added
             values = numbers(frame[name])
             sizes = np.searchsorted(ENDS[:-1], np.abs(values))  # 0 for the bin around 0
             is_number = np.isfinite(values)
-            positions = (np.sign(values) * sizes)[is_number].astype(np.int64) + len(ENDS) - 1
-            count += np.bincount(positions, weights[is_number], minlength=BINS)
+            positions = (np.sign(values) * sizes)[is_number].astype(np.int64) + len(ENDS) - 1  # the lowest bin is 0
+            bins += np.bincount(positions, weights[is_number], minlength=BINS)
     return counts, units

@@ -368,7 +368,7 @@ class ModelTuning(TuningSpecification):
         _, validation_users = self.split
         estimate = training_seconds(self.learner, *self.sizes)
         # Slices and limits depend on it, so it is never below the estimate.
-        seconds = max(estimate, self.declared_seconds or 0.0)
+        seconds = estimate if self.declared_seconds is None else max(estimate, self.declared_seconds)
         return self._facts(
             validation_users,
             names,

@@ -383,7 +383,8 @@ def main() -> None:
         start = time.process_time()
         with one_thread:  # as in the parent, in any environment
             losses = learner.losses(arrays["points"])
-        parent.send(pack(header | {"seconds": time.process_time() - start}, {"losses": losses}))
+        seconds = time.process_time() - start
+        parent.send(pack(header | {"seconds": seconds}, {"losses": losses}))  # the header has the point's number
 
 
 if __name__ == "__main__":
