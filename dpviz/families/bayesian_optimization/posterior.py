@@ -302,6 +302,7 @@ class Trial(Local):
         conditional = kernel.gram(points, points) - cross.T @ cross  # covariance at Z, given the losses at X
         self._new_factor, self.kept = factor_of_new(conditional, known.noise(points), kernel.diagonal(points))
         self.points, self._cross = points[self.kept], cross[:, self.kept]
+        # What the old points leave of D and of 1 at the new ones; the new factor's inverse makes them rows of V and a.
         new_slopes = kernel.slopes(local.theta, self.points) - self._cross.T @ local.slopes
         new_ones = 1 - self._cross.T @ local.ones
         slopes = np.concatenate([local.slopes, solved(self._new_factor, new_slopes)])
