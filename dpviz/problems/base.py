@@ -344,9 +344,8 @@ def evaluated_in_slices(
     output : arrays (R, ...) by name. seconds : declared cost of evaluating one replicate; slices follow from it.
     """
     replicates = len(next(iter(output.values())))
-    results = []
-    for part in slices(replicates, seconds):
-        results.append(evaluate({name: values[part] for name, values in output.items()}))
+    parts = ({name: values[part] for name, values in output.items()} for part in slices(replicates, seconds))
+    results = [evaluate(part) for part in parts]
     return {name: np.concatenate([result[name] for result in results]) for name in results[0]}
 
 

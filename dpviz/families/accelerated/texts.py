@@ -48,8 +48,7 @@ def condition(assumed: Sequence[str]) -> str:
 def bound(assumed: Sequence[str], released: bool = False) -> str:
     """Return a sentence that says when the bound on the mean excess loss holds.
 
-    assumed : the constants that are set below the value that follows from the declared ranges. released : True if L is
-    from a private release.
+    assumed : as for `condition`. released : True if L is from a private release.
     """
     chance = f", but for the chance of {short(UNDERESTIMATE)} that the released L is too small" if released else ""
     if not assumed:

@@ -166,9 +166,7 @@ def _over_spent(
     """Return (k,) the privacy spent at a method's recorded steps, (k, R) the metric there, and the privacy spent at the
     end; None for a method without privacy or records. spent : (t+1,) after each step, by label."""
     iterations, values = trace.lanes[label].series(metric_name)
-    if label not in spent or not len(iterations):
-        return None
-    if not np.isfinite(spent[label][-1]):  # without privacy
+    if label not in spent or not len(iterations) or not np.isfinite(spent[label][-1]):  # inf without privacy
         return None
     at = spent[label][iterations]
     return at, values, float(at[-1])

@@ -132,13 +132,15 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
     for threshold, name, arm_style in zip(thresholds, names, FREE, strict=True):
         edge = threshold * grid / accuracy
         lines.append(Line(grid, edge, name, arm_style, low=edge, high=np.full(len(grid), top), value=False))
-    text = f"you, μ = {short(mu)}: {_verdict(mu, thresholds)}"
+    published, orthonormal = thresholds
+    verdict = "privacy takes more rows" if mu < orthonormal else "free with orthonormal directions"
+    text = f"you, μ = {short(mu)}: {verdict if mu < published else 'free'}"
     marks = [Mark(accuracy, mu, text, style.PALETTE["second"])] if is_finite else []
     figure = line_figure(
         lines,
         Axes("Stationarity ε", "Budget μ", log_x=True, log_y=True),
         marks=marks,
-        notes=[f"here: free from μ = {short(thresholds[0])} on, orthonormal {short(thresholds[1])}"],
+        notes=[f"here: free from μ = {short(published)} on, orthonormal {short(orthonormal)}"],
     )
     return chart(
         figure,
@@ -147,15 +149,6 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
         "Above a line, the private term of the rate is the smaller one: privacy then costs no more than a "
         "constant factor of rows. As published from μ = √d ε/L on, with orthonormal directions from ε/L on.",
     )
-
-
-def _verdict(mu: float, thresholds: list[float]) -> str:
-    """Return in words whether privacy is free at μ, given the thresholds for independent and for orthonormal
-    directions."""
-    is_free, is_free_orthonormal = (mu >= threshold for threshold in thresholds)
-    if is_free:
-        return "free"
-    return "free with orthonormal directions" if is_free_orthonormal else "privacy takes more rows"
 
 
 def crossover(length: int, sums: theory.Sums | None = None, follows: bool = False) -> Chart:
