@@ -51,7 +51,7 @@ class RecordsGame(GameSpecification):
             d=d_x + d_y,
             d_x=d_x,
             d_y=d_y,
-            products=20 * signs if is_counted else 2 * entries,  # to unpack a sign takes as long as 20 of them, roughly
+            products=20 * signs if is_counted else 2 * entries,  # unpacking a sign takes as long as about 20 products
             table_bytes=table_bytes,
             counted=is_counted,
             oscillation_x=oscillation,
