@@ -343,12 +343,9 @@ def evaluated_in_slices(
 
     output : arrays (R, ...) by name. seconds : declared cost of evaluating one replicate; slices follow from it.
     """
-    first_array, *_ = output.values()
-    results = []
-    for part in slices(len(first_array), seconds):
-        results.append(evaluate({name: values[part] for name, values in output.items()}))
-    if len(results) == 1:
-        return results[0]
+    replicates = len(next(iter(output.values())))
+    parts = ({name: values[part] for name, values in output.items()} for part in slices(replicates, seconds))
+    results = [evaluate(part) for part in parts]
     return {name: np.concatenate([result[name] for result in results]) for name in results[0]}
 
 

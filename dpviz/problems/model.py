@@ -69,10 +69,9 @@ class Model:
         return self._facts.names
 
     def __repr__(self) -> str:
-        largest = np.argsort(-np.abs(self.coef_), kind="stable")[:3]
-        terms = ", ".join(f"{self.names[j]} {self.coef_[j]:+.3g}" for j in largest)
-        count, more = len(self.coef_), ", …" * (len(self.coef_) > len(largest))
-        return f"<Model of {count} coefficient{'s' * (count > 1)}: {terms}{more}; {self.guarantee}>"
+        count, largest = len(self.coef_), np.argsort(-np.abs(self.coef_), kind="stable")[:3]
+        terms = ", ".join(f"{self.names[j]} {self.coef_[j]:+.3g}" for j in largest) + ", …" * (count > len(largest))
+        return f"<Model of {count} coefficient{'s' * (count > 1)}: {terms}; {self.guarantee}>"
 
     @property
     def classes_(self) -> np.ndarray | None:
@@ -186,8 +185,9 @@ class Model:
             return self._features_of_frame(rows)
         values = np.asarray(rows, dtype=float)
         if values.ndim != 2 or values.shape[1] != len(self.names):
+            first_names = ", ".join(self.names[:6])  # as many as a sentence has room for
             raise UserError(
-                f"Rows need the shape (n, {len(self.names)}), for {', '.join(self.names[:6])}, not {values.shape}.",
+                f"Rows need the shape (n, {len(self.names)}), for {first_names}, not {values.shape}.",
                 title="These rows do not fit the model",
             )
         return values
@@ -209,7 +209,8 @@ class Model:
             if name is not None and name not in frame.columns:
                 frame = frame.assign(**{name: np.nan})
         table = data.replaced(missing="fill").read(frame).table  # "fill", so that every row gets a prediction
-        return data.model_copy(update={"n": len(table)}).raw_rows({data.identity: table})[0]
+        data = data.model_copy(update={"n": len(table)})  # in place of the run's n, which another table has not
+        return data.raw_rows({data.identity: table})[0]  # targets, and groups or users, are not used
 
 
 def to_target(score: Score, target: tuple[float, float] | None) -> Score:

@@ -90,7 +90,8 @@ def private_bounds(
     ranges = {}
     for name, column in zip(columns, noisy, strict=True):
         bins = np.flatnonzero(column > threshold) - len(ENDS) + 1  # -k and k: sizes up to ENDS[k]; 0: the bin around 0
-        if len(bins) and bins.any():
+        if bins.any():  # the bin around 0 alone would be an empty range
+            # A bin's upper end mirrors the lower end of the bin with the other sign; 0.0 - x is never -0.0.
             ranges[name] = _lower_end(int(bins[0])), 0.0 - _lower_end(-int(bins[-1]))
     return BoughtRanges(ranges, (event.eps,), tuple(columns), user)
 
@@ -103,7 +104,8 @@ def _lower_end(position: int) -> float:
 
 
 def _counts(data: Any, columns: Sequence[str], user: str | None, reading: Reading | None) -> tuple[np.ndarray, int]:
-    """Count the rows (columns, BINS) of a table in the bins of each column, and its rows, or users.
+    """Count the rows of a table in the bins of each column, (columns, BINS), and return the number of its rows, or of
+    its users, too.
 
     A cell without a finite number is in no bin. With `user` a row counts 1 / (rows of its user), so that all rows of a
     user count 1 together.
@@ -113,7 +115,7 @@ def _counts(data: Any, columns: Sequence[str], user: str | None, reading: Readin
         check_columns(frame, columns if user is None else [*columns, user])
         weights = np.ones(len(frame))
         if user is not None:
-            if units:
+            if units:  # a second block, whose users may be those of the first
                 raise UserError(
                     "Where users are protected, a file is read as a whole: at most 50 MB, and a million rows.",
                     title="This file is too big",
@@ -124,10 +126,10 @@ def _counts(data: Any, columns: Sequence[str], user: str | None, reading: Readin
             units += int(np.count_nonzero(rows_of_user))
         else:
             units += len(frame)
-        for count, name in zip(counts, columns, strict=True):
+        for bins, name in zip(counts, columns, strict=True):  # rows of `counts`, to which each block is added
             values = numbers(frame[name])
             sizes = np.searchsorted(ENDS[:-1], np.abs(values))  # 0 for the bin around 0
             is_number = np.isfinite(values)
-            positions = (np.sign(values) * sizes)[is_number].astype(np.int64) + len(ENDS) - 1
-            count += np.bincount(positions, weights[is_number], minlength=BINS)
+            positions = (np.sign(values) * sizes)[is_number].astype(np.int64) + len(ENDS) - 1  # the lowest bin is 0
+            bins += np.bincount(positions, weights[is_number], minlength=BINS)
     return counts, units

@@ -111,12 +111,12 @@ class SmoothConvexBound(ErrorBound):
             raise no_bound_in(budget)
         method, facts = self.algorithm(), self.facts()
         if self.noise == "gaussian" and budget.private:
-            _, bounds_by_steps, _ = planning.bound_by_horizon(method, facts, budget)
+            _, bounds_by_steps, _ = planning.bound_by_horizon(method, facts, budget)  # after 1..T: all rows, no search
             return self._best_of(bounds_by_steps)
         recursion = method.recursion(facts, method.steps(facts, self.iterations))
         assert recursion is not None  # all of _METHODS have one
         if not budget.private:
-            return self._best_of(theory.bound(recursion, 0.0)[1:])  # without that after 0 steps
+            return self._best_of(theory.bound(recursion, 0.0)[1:])  # [1:] leaves out the start, after 0 steps
         # Half variance of the gradient noise, d b², of one step with ε = 1: the scale b is then the L1 sensitivity.
         half_variance = self.dimension * facts.gradient_sensitivity("l1", self.rows) ** 2
         bounds = []  # (T,) each, after T' = 1..T steps; where the budget implies both ε and ρ, both bounds hold

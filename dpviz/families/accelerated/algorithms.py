@@ -29,7 +29,10 @@ LESS = "Choose a smaller step size c or less momentum."
 
 
 class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
-    """Base of the family: releases one noisy gradient of a smooth, strongly convex objective per step."""
+    """Base of the family: releases one noisy gradient of a smooth, strongly convex objective per step.
+
+    A subclass says where a step takes the gradient, how it moves, and which error bound holds.
+    """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("distance", "Distance travelled ‖x_t - x_0‖", released=True, better=""),
@@ -81,7 +84,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         """Hue and dash of the method's lines in charts, as numbers.
 
         The optimal schedule and a T chosen by the bound change the dash, as they make a method of another name:
-        "DP-NAG-opt". A schedule drawn by hand does not.
+        "DP-NAG-opt". Schedules for quadratics or drawn by hand do not.
         """
         is_by_bound = self.horizon == "bound"
         if self.schedule == "uniform":
@@ -145,14 +148,14 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         steps, m = self.steps(facts, len(events)), self.batch_size(facts)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
         scales = of_each(events, lambda event: noise_scale(event, sensitivity))
-        plan = Plan.fixed(
+        plan = Plan.fixed(  # arguments that it does not name become `plan.schedule`: from `step_size` on
             facts,
             budget,
             events,
             batch_size=np.full(len(events), m),
             noise={"gradient": np.array(scales)},
             resolved={"iterations": len(events), "smoothness": facts.smoothness, "batch_size": m},
-            notes=(*self._notes(facts, steps), *self._cut_short(len(events), budget)),
+            notes=self._notes(facts, budget, steps),
             step_size=steps.step_size,
             momentum=steps.momentum,
             restart=steps.restart,
@@ -160,25 +163,20 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         )
         return replace(plan, notes=(*plan.notes, *planning.noise_note(self, facts, plan, steps)))
 
-    def _notes(self, facts: SmoothFacts, steps: theory.Steps) -> tuple[str, ...]:
-        """Return a warning if the largest step size is above 1/L, where the error bounds do not hold; else nothing."""
-        if steps.step_size.max() * facts.smoothness <= 1 + 1e-9:  # 1 up to rounding
-            return ()
-        return (
-            f"Step size α = {short(steps.step_size.max())} is above 1/L: stable on quadratics, but no error bound.",
-        )
-
-    def _cut_short(self, iterations: int, budget: Budget) -> tuple[str, ...]:
-        """Return a note if the bound would take more steps than `iterations` allows; else nothing."""
-        if self.horizon != "bound" or iterations < self.iterations or not budget.private:
-            return ()
-        return (f"The error bound is smallest at the most steps allowed, T = {iterations:,}: more may be better.",)
+    def _notes(self, facts: SmoothFacts, budget: Budget, steps: theory.Steps) -> tuple[str, ...]:
+        """Return a note if the largest step size is above 1/L, where the error bounds do not hold, and one if the bound
+        chose T and would take more steps than `iterations` allows."""
+        notes, largest_step, count = [], steps.step_size.max(), len(steps.step_size)
+        if largest_step * facts.smoothness > 1 + 1e-9:  # above 1 by more than rounding
+            notes.append(f"Step size α = {short(largest_step)} is above 1/L: stable on quadratics, but no error bound.")
+        if self.horizon == "bound" and count >= self.iterations and budget.private:
+            notes.append(f"The error bound is smallest at the most steps allowed, T = {count:,}: more may be better.")
+        return tuple(notes)
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all R replicates of the plan; yield a snapshot of their iterates at the start and after every step."""
         check_facts(problem, plan.facts)
-        start = problem.facts.starting_point(mechanisms.replicates)
-        x = previous = start
+        x = previous = start = problem.facts.starting_point(mechanisms.replicates)  # (R, d)
         diverged = np.zeros(len(x), dtype=bool)
         no_gradient = np.full(len(x), np.nan)
         yield Snapshot(0, {"x": x}, {"distance": np.zeros(len(x)), "noisy_gradient_norm": no_gradient})

@@ -2,7 +2,7 @@
 
 An audit runs a method many times on two data sets D and D', which differ in one row, the canary, and measures how well
 its releases tell them apart. The tables here have 20 rows of one feature and a label, in this order, for logistic
-regression.
+regression. `Neighbours.of` takes such a table and two rows, with which D and D' replace its first one.
 
 The worst canary has the feature 1, and the label 1 on D and -1 on D'; all other rows have the feature 0. Near the
 starting point its gradient is far longer than the clip C on both, so that the clipped gradient jumps from -C to C: by
@@ -50,7 +50,7 @@ from dpviz.problems.base import SmoothFacts, SmoothProblem
 from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
 
 ROWS = 20
-IDENTITY = "a" * 32  # any name will do, as the rows are made here
+IDENTITY = "a" * 32  # in place of the checksum of an uploaded file
 DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((0.0, 1.0),), names=("a",))
 PROBLEM = LogisticRegression(data=DATA, clip=0.01)
 
@@ -82,7 +82,7 @@ TWO = LogisticRegression(
 def two_features() -> Neighbours:
     """Return D and D' that differ in the label of the first row, whose two features are 1; those of all others are 0.
 
-    The clipped gradient of such a row is longer in L1 than in L2, so it shows if noise is scaled in the wrong norm.
+    The clipped gradient of that row is longer in L1 than in L2, so it shows if noise is scaled in the wrong norm.
     """
     return Neighbours.of(TWO, IDENTITY, np.tile([0.0, 0.0, 1.0], (ROWS, 1)), (1.0, 1.0, 1.0), (1.0, 1.0, -1.0))
 
@@ -101,6 +101,8 @@ METHODS: dict[str, algorithms.GradientMethod] = {
 GAUSSIAN_NOISE = algorithms.Nesterov(iterations=3, noise="gaussian")
 BATCHES = algorithms.GradientDescent(iterations=2, batch_fraction=0.25)
 SMALL = algorithms.GradientDescent(iterations=2, batch_fraction=0.1)
+# Each case: its name in links and its title, the method, the canary in words, budgets, and the function that makes D
+# and D'.
 WORST: tuple[Case, ...] = (
     *(Case(name, method.title, method, CANARY, PURE, neighbours) for name, method in METHODS.items()),
     Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours),
@@ -213,20 +215,20 @@ class Both(Algorithm[SmoothProblem, SmoothFacts]):
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Release one gradient at the start for each of the two methods, and yield the points after their first
         steps."""
-        x = problem.facts.starting_point(mechanisms.replicates)
-        yield Snapshot(0, {"x": x})
+        start = problem.facts.starting_point(mechanisms.replicates)
+        yield Snapshot(0, {"x": start})
         for t, event in enumerate(plan.events, 1):
             batch = mechanisms.batch(event)
-            noisy = batch.laplace(problem.mean_gradient(x, batch, "l1"))
-            yield Snapshot(t, {"x": x - noisy / problem.facts.smoothness})
+            noisy = batch.laplace(problem.mean_gradient(start, batch, "l1"))
+            yield Snapshot(t, {"x": start - noisy / problem.facts.smoothness})
 
 
 def without_noise(transcript: Transcript) -> Floats:
     """Return (R,) -g/s for the gradient g of each run of `Both`, in units of the sensitivity s, if its steps used the
     same noise z.
 
-    They then released g + s' z and g + s' z/2 for some scale s', so twice the second less the first is g without noise.
-    -g is larger on D than on D'.
+    They then released g + b z and g + b z/2 with the scale b of the first, as the second has twice the ε: twice the
+    second less the first is g without noise. -g is larger on D than on D'.
     """
     first, second = transcript.released
     sensitivity = 2 * PROBLEM.facts().gradient_bound_l1 / ROWS
@@ -302,8 +304,8 @@ class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
         leaves = mechanisms.leaves([rows_per_leaf] * self.leaves, facts.n)
         sensitivity = facts.gradient_sensitivity("l2", rows_per_leaf)
         tree = matrix_factorisation.binary_tree(self.leaves)
-        sums = mechanisms.prefix_sums(event, tree, leaves, sensitivity, (facts.d,))
-        for t in range(1, self.leaves + 1):
+        sums = mechanisms.prefix_sums(event, tree, leaves, sensitivity, shape=(facts.d,))
+        for t in range(1, self.leaves + 1):  # `sums.add` returns the noisy sum of the gradients so far
             yield Snapshot(t, {"x": sums.add(problem.mean_gradient(x, leaves.next(), "l2"))})
 
 

@@ -1,6 +1,9 @@
 """Figures that only the page of the accelerated methods has: momentum on quadratics, parts of an error bound, planes.
 
 They need settings only, never data; except `section`, which evaluates the objective of public data.
+
+In a figure a `Mark` is a point with a hover text, a `Turn` a labelled vertical line; a `Line` with `value=False` does
+not state its last value in its label, and is in the legend unless `legend=False`.
 """
 
 import math
@@ -48,7 +51,7 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
     """
     momentum = np.linspace(0.0, 0.99, 199)
     lines, marks = [], []
-    for relative, color in zip(RELATIVE_STEPS, style.HUES, strict=False):
+    for relative, color in zip(RELATIVE_STEPS, style.HUES, strict=False):  # there are more hues
         step = relative / smoothness
         heavy_ball, nesterov = (
             quadratic.rate(kind, step, momentum, strong_convexity, smoothness) for kind in ("heavy_ball", "nesterov")
@@ -57,7 +60,7 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
             paper_style = ArmStyle(style.GREY, "dot")
             name = "heavy ball by the paper's (26)"
             has_entry = relative == RELATIVE_STEPS[0]  # one legend entry for all three
-            lines.append(
+            lines.append(  # wide, as Nesterov's own curve lies on it
                 Line(momentum, nesterov, name, paper_style, width=6.0, group=name, legend=has_entry, value=False)
             )
         best_rate = 1 - float(np.sqrt(strong_convexity * step))
@@ -66,9 +69,9 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
             ("Nesterov", nesterov, theory.nesterov_momentum, "dash"),
         ):
             best = float(rule(step, strong_convexity))
-            text = f"{name}, {short(relative)}/L: best β = {short(best)}"
-            lines.append(Line(momentum, rates, text, ArmStyle(color, dash), value=False))
-            marks.append(Mark(best, best_rate, text, color))
+            label = f"{name}, {short(relative)}/L: best β = {short(best)}"
+            lines.append(Line(momentum, rates, label, ArmStyle(color, dash), value=False))
+            marks.append(Mark(best, best_rate, label, color))
     figure = line_figure(lines, Axes("Momentum β", "Rate ρ per step"), marks=marks, height=style.ALONE)
     return chart(
         figure,
@@ -109,14 +112,13 @@ def heavy_ball_on_quadratic(
             steps, "heavy_ball", [strong_convexity, 1.0], START, noise_per_step**2, "laplace"
         ).total
         best = int(np.argmin(gap))
-        text = f"{name}: T* = {best}"
-        lines.append(Line(horizons, gap, text, arm_style, group=name, value=False))
-        marks.append(Mark(best, float(gap[best]), text, arm_style.color))
+        label = f"{name}: T* = {best}"
+        lines.append(Line(horizons, gap, label, arm_style, group=name, value=False))
+        marks.append(Mark(best, float(gap[best]), label, arm_style.color))
         if published:
             log_bound = quadratic.published_log_bound(iterations, step_size, momentum, noise_per_step, strong_convexity)
             curve = np.exp(np.minimum(log_bound, 100.0))  # cut off at e^100: beyond e^709 exp overflows
-            label = f"{name}, paper"
-            lines.append(Line(horizons[1:], curve, label, arm_style, width=1.0, group=name, legend=False))
+            lines.append(Line(horizons[1:], curve, f"{name}, paper", arm_style, width=1.0, group=name, legend=False))
     figure = line_figure(
         lines,
         Axes("Steps T", "Expected error E F(x_T) - F*", log_x=True, log_y=True),
@@ -163,17 +165,18 @@ def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure
     """
     if parts is None:
         return line_figure([], Axes("Step t", title), if_empty=if_unknown)
-    total = np.minimum(parts.sum(axis=0), 1e12)  # errors of an unstable method are too large to draw
-    steps = downsample(np.arange(len(total)), total)
+    drawable = np.minimum(parts, 1e12)  # errors of an unstable method are too large to draw
+    total = np.minimum(parts.sum(axis=0), 1e12)
+    steps = downsample(np.arange(len(total)), total)  # few indices that draw nearly the same line
     traces = [  # 16 bits suffice: T is at most 10,000
-        area(steps.astype(np.int16), np.minimum(part[steps], 1e12), *appearance, group="error")
-        for part, appearance in zip(parts, _PARTS, strict=True)
+        area(steps.astype(np.int16), part[steps], *appearance, group="error")
+        for part, appearance in zip(drawable, _PARTS, strict=True)
         if part.any()
     ]
     frame = style.layout(Axes("Step t", title, from_zero=True), legend_entries=len(traces), height=style.ALONE)
     step = noise_takes_over(parts)
     if step is not None:
-        labels, shapes = turned([Turn(step, f"noise takes over: step {step:,}")])
+        labels, shapes = turned([Turn(step, f"noise takes over: step {step:,}")])  # its text, and its line
         frame |= {"annotations": [*frame["annotations"], *labels], "shapes": shapes}
     return go.Figure({"data": traces, "layout": frame})
 

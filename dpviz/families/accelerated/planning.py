@@ -65,7 +65,8 @@ def released(
     scale = noise_scale(event, float(query.sensitivity))
     # The text from which, with the seed, the noise is derived.
     release = f"smoothness\n{epsilon!r}\n{specification.to_json()}"
-    mechanisms = Mechanisms(Ledger(FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
+    ledger = Ledger(FixedEvents((event,)), replicates=1)
+    mechanisms = Mechanisms(ledger, drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
     return problem.smoothness_of(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2))
@@ -227,8 +228,10 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
     if recursion is None or facts.eigenvalues or not plan.private:
         return ()
     bound = float(theory.bound(recursion, half_variance(method, facts, plan))[-1])
+    # With all weights 0 a model predicts the same of every row.
     about_start = f"the starting point{', a constant guess,' * (facts.start == 0)}"
     if bound > FAR_ABOVE * start:
+        # The bound is linear in the noise: a part without any, one by batches and one by privacy.
         batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n) / 2
         noiseless, with_batches = (float(theory.bound(recursion, noise)[-1]) for noise in (0.0, batch))
         margin, by_batches, by_privacy = start - noiseless, with_batches - noiseless, bound - with_batches
@@ -289,8 +292,9 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
         half_variance = _half_variance_of_whole_budget(method, facts, budget)
         bounds = theory.bound_by_iterations(recursion, half_variance, method.schedule, method.noise)
         return np.arange(1, limit + 1), bounds, theory.best_iterations(bounds)
-    bound_of_noise = _gaussian_bound if method.noise == "gaussian" else _laplace_bound
-    horizons, bounds = theory.bounds_by_search(recursion, bound_of_noise(method, facts, budget, recursion))
+    # Gaussian noise comes here with a schedule drawn by hand only.
+    bound_by_steps = _gaussian_bound if method.noise == "gaussian" else _laplace_bound
+    horizons, bounds = theory.bounds_by_search(recursion, bound_by_steps(method, facts, budget, recursion))
     return horizons, bounds, int(horizons[np.argmin(bounds)])
 
 
@@ -337,6 +341,7 @@ def _laplace_bound(
     batch_variance = theory.sampling_variance(facts.gradient_bound("l2"), m, facts.n)
     if budget.pure and method.schedule != "own":
         epsilon = budget.left(facts.released)
+        # "envelope" never comes here: its bounds are refused before.
         schedule: theory.Schedule = "uniform" if method.schedule == "uniform" else "optimal"
         return lambda iterations: theory.sampled_bound(
             recursion.first(iterations), epsilon, ratio, unit, batch_variance, schedule
@@ -352,7 +357,8 @@ def _laplace_bound(
         else:
             weights = theory.optimal_weights(prefix, "laplace")
         epsilon_of_steps = weights * affordable_multiple(weights)
-        epsilon_on_batch = np.log1p(np.expm1(epsilon_of_steps) * ratio)  # before amplification by sampling
+        # Amplification by sampling makes ε on a known batch ln(1 + (e^ε - 1) m/n); this is the inverse.
+        epsilon_on_batch = np.log1p(np.expm1(epsilon_of_steps) * ratio)
         half_variance = unit / epsilon_on_batch**2 + batch_variance / 2
         noise = np.exp(prefix.log_contraction[-1] + prefix.log_weight) * half_variance
         return float(prefix.initial * np.exp(prefix.log_contraction[-1]) + noise.sum())
@@ -372,7 +378,7 @@ def _affordable_multiple(facts: SmoothFacts, budget: Budget) -> Callable[[np.nda
         # The budget affords Σ ε_t = ε, and about Σ ε_t²/2 = ρ, as a Laplace step costs about ρ_t = ε_t²/2. The larger
         # factor is the better one: few steps profit from the first, many from the second.
         return lambda weights: max(epsilon / weights.sum(), math.sqrt(2 * rho / (weights**2).sum()))
-    # One calibration against the budget's own accountant fixes the scale; small steps cost in proportion to ε².
+    # One calibration against the budget's own accountant fixes Σ ε_t², as small steps cost in proportion to ε².
     steps = 100  # equal ones: so many that each is small
-    (epsilon_of_step, *_) = calibration.calibrate_laplace(budget, np.ones(steps), facts.n, facts.n, facts.released)
+    epsilon_of_step = calibration.calibrate_laplace(budget, np.ones(steps), facts.n, facts.n, facts.released)[0]
     return lambda weights: epsilon_of_step * math.sqrt(steps / (weights**2).sum())

@@ -1,9 +1,11 @@
 """Exact error curves of noisy momentum methods on quadratics F(x) = sum_i lambda_i x_i^2 / 2, whose minimum is 0 at 0.
 
 In the eigenbasis every coordinate is an autoregression of order two, driven by the noise (THEORY.md, section 5.4):
-x_t = phi1 x_{t-1} + phi2 x_{t-2} - step_size w_t, and its mean and variance follow linear recursions that are solved
-without a loop over the iterations. The noise w_t is independent, with zero mean and a given variance in every
-coordinate: 2 b_t^2 for Laplace noise of scale b_t, sigma_t^2 for Gaussian noise. Methods start with x_{-1} = x_0.
+x_t = phi1 x_{t-1} + phi2 x_{t-2} - step_size w_t, and its mean and variance follow linear recursions that `recursion`
+solves without a loop over the iterations: it takes coefficients c_k, a force f_t and a memory, and returns
+y_t = sum_k c_k y_{t-k} + f_t for t >= 1, where the memory, added to f_1, f_2, .., is what earlier y contribute. The
+noise w_t is independent, with zero mean and a given variance in every coordinate: 2 b_t^2 for Laplace noise of scale
+b_t, sigma_t^2 for Gaussian noise. Methods start with x_{-1} = x_0.
 
 Shapes: T iterations, d eigenvalues. Indices: entry t of an array (T+1,) belongs to the iterate x_t, entry t of an array
 (T,) to the step from x_t to x_{t+1}.
@@ -96,7 +98,7 @@ def moments(
                 previous = current if is_reset else current - 1
                 if is_reset:
                     covariance = var[current]
-                # The mean follows the recursion without noise; `memory` puts in the two iterates before the segment.
+                # The mean follows the recursion without noise, from the two iterates before the segment.
                 memory = [phi1 * x[current] + phi2 * x[previous], phi2 * x[current]]
                 x[new] = recursion([phi1, phi2], np.zeros(segment.stop - current), memory)
                 state = (var[current], covariance, var[previous])

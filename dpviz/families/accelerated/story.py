@@ -70,7 +70,8 @@ def answers(epsilon: float) -> Answers:
 
 def _density(values: Floats, centre: float, scale: float) -> Floats:
     """Return (k,) the density at `values` (k,) of `centre` plus Laplace noise of scale `scale`."""
-    noised = releases.Noised(np.full(len(values), centre), values, np.arange(len(values)), None, "laplace", scale)
+    centres, numbers = np.full(len(values), centre), np.arange(len(values))  # each value as the output of a replicate
+    noised = releases.Noised(centres, output=values, replicates=numbers, batch=None, law="laplace", scale=scale)
     return np.exp(noised.log_density()) / 2  # log_density leaves out the Laplace density's factor 1/2
 
 

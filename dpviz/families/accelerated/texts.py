@@ -33,7 +33,7 @@ def composition(noise: str, sampled: bool) -> str:
     """
     return phrase(
         f"{noise}_composition",
-        amplified=(", amplified by sampling without replacement (Balle, Barthe, Gaboardi 2018)") if sampled else "",
+        amplified=", amplified by sampling without replacement (Balle, Barthe, Gaboardi 2018)" if sampled else "",
     )
 
 
@@ -48,8 +48,7 @@ def condition(assumed: Sequence[str]) -> str:
 def bound(assumed: Sequence[str], released: bool = False) -> str:
     """Return a sentence that says when the bound on the mean excess loss holds.
 
-    assumed : the constants that are set below the value that follows from the declared ranges. released : True if L is
-    from a private release.
+    assumed : as for `condition`. released : True if L is from a private release.
     """
     chance = f", but for the chance of {short(UNDERESTIMATE)} that the released L is too small" if released else ""
     if not assumed:
@@ -69,10 +68,11 @@ def constants(source: str | None, missing: str = "", curvature: float = 1 / 4, a
     curvature : largest second derivative of the loss.
     assumed : names of the constants that are set below the value that follows from the declared ranges.
     """
-    sizes = "d counts" if missing == "drop" else "n and d count"
-    sentences = [(f"Ranges, categories and the clip C are enforced, whatever the data are; {sizes} as known.")]
+    sizes = "d counts" if missing == "drop" else "n and d count"  # n depends on which rows are dropped
+    sentences = [f"Ranges, categories and the clip C are enforced, whatever the data are; {sizes} as known."]
     if missing:
         sentences.append(phrase(f"missing_{missing}"))
+    # The curvature is 1/4 of the logistic loss, else 1.
     sentences.append(phrase(f"smoothness_{source or 'known'}", quarter="/4" * (curvature < 1)))
     if source is not None:
         sentences.append(phrase("start_guessed" if "E₀" in assumed else "start_bounded"))

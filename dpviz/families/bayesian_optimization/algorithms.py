@@ -45,7 +45,7 @@ UNCLIPPED = DIVERGED  # a clip that no gradient reaches; not infinite, because s
 
 class Descent(Algorithm[TuningProblem, TuningFacts]):
     """Base of the descent methods: θ ← Π(θ - η g̃), where g̃ is the noisy mean of the users' gradients, each clipped to
-    length B, η the step size and Π the projection to the box."""
+    length B, η the step size and Π the projection to the box. A subclass says where the gradients come from."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or a smaller clip."
@@ -211,6 +211,7 @@ class Posteriors(Estimates):
         self._batches = batches
         # Evaluated points of each replicate. All begin with one object, which is replaced and never changed.
         self._known = [posterior.Evaluated(batches.surrogate, np.empty((0, d)))] * count
+        # After the last step: (R,) size of its batch, and the uncertainty that the posterior leaves.
         self._series = {name: np.full(count, np.nan) for name in (BATCH_SIZE.name, UNEXPLAINED.name, UNCERTAINTY.name)}
 
     @property
@@ -229,8 +230,7 @@ class Posteriors(Estimates):
             trial = self._batches.next_batch(self._known[r], theta)
             self._known[r] = trial.known.latest(self._batches.window)
             # `latest` returns the same object if it drops no old point; then the trial is the posterior already.
-            is_complete = self._known[r] is trial.known
-            local = trial if is_complete else self._known[r].at(theta)
+            local = trial if self._known[r] is trial.known else self._known[r].at(theta)
             points.append(trial.points)
             weights.append(local.weights)
             series[BATCH_SIZE.name][r] = len(trial.points)
@@ -411,7 +411,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         with at_checkpoints(show_progress):
             query = evaluations.utilities(points)
         (event,) = plan.events
-        if isinstance(event, Laplace):  # no privacy: the best setting itself, after noise of scale 0
+        if isinstance(event, Laplace):  # no privacy: the best setting, after noise of scale 0, which wants ℓ1
             selected = mechanisms.laplace(query._replace(norm="l1"), event).argmax(axis=1)
         else:
             selected = mechanisms.exponential(query, event)[:, 0]
@@ -467,6 +467,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         low, high = facts.box
         x = facts.starting_points(mechanisms.common)  # the output: of the evaluated points that with the lowest mean
         lost = np.zeros(count, dtype=bool)  # replicates that have diverged
+        # The evaluated points, and the noisy losses there; filled in step by step.
         points, values = np.empty((count, self.trainings, facts.d)), np.zeros((count, self.trainings))
         evaluations = problem.evaluations(count)
         yield Snapshot(0, {"x": x}, {**training_series(evaluations), NOISY_LOSS.name: np.full(count, np.nan)})
@@ -506,7 +507,8 @@ class Surface:
         standardised = (values - values.mean()) / scale  # the process has mean 0 and variance 1
         gram = self._kernel.gram(points, points)
         noise = (self._noise / scale) ** 2 + MIN_NOISE
-        self._points, self._factor = points, np.linalg.cholesky(gram + noise * np.eye(len(points)))
+        self._points, self._factor = points, np.linalg.cholesky(gram + noise * np.eye(len(points)))  # L
+        # L⁻ᵀ L⁻¹ y: `solved` applies L⁻¹, or L⁻ᵀ. Times covariances with the points, the weights give posterior means.
         self._weights = solved(self._factor, solved(self._factor, standardised[:, None]), transposed=True)[:, 0]
         return int(np.argmin(gram @ self._weights))
 
@@ -514,7 +516,7 @@ class Surface:
         """Return the index of the candidate (C, d) with the lowest confidence bound in step t >= 1, after `learn`: the
         posterior mean less √β_t standard deviations, β_t = 0.4 ln(C t² π²/0.6) (THEORY.md, section 8)."""
         covariances = self._kernel.gram(self._points, candidates)
-        explained = (solved(self._factor, covariances) ** 2).sum(axis=0)
+        explained = (solved(self._factor, covariances) ** 2).sum(axis=0)  # part of each candidate's variance, 1
         variance = np.maximum(1 - explained, 0.0)  # not below 0 by rounding
         beta = 0.4 * math.log(len(candidates) * t**2 * math.pi**2 / 0.6)
         return int(np.argmin(self._weights @ covariances - np.sqrt(beta * variance)))

@@ -134,7 +134,8 @@ class Batches:
         local, d = known.at(theta), len(theta)
         if self.placing.design == "central":
             return self._placed(local, 2 * d, np.eye(d))
-        axes = _least_known_directions(local)
+        eigenvectors = np.linalg.eigh(local.covariance)[1]  # of the gradient's posterior covariance, ascending
+        axes = eigenvectors[:, ::-1]  # (d, d) orthonormal directions, in columns, the least known first
         if self.size is not None:
             return self._moved(local, self._placed(local, self.size, axes))
         if local.unexplained <= self.level:
@@ -158,7 +159,7 @@ class Batches:
             best = self._placed(local, high, axes)
             if best.unexplained <= self.level:
                 break
-        # Bisection over fewer points, where they may be enough; repeated central differences have no sizes in between.
+        # Bisection over fewer points than 2d; repeated central differences have no sizes in between, so none for them.
         low = 0 if high == 2 * d else high - 1
         while high - low > 1:
             middle = (low + high) // 2
@@ -193,13 +194,6 @@ def _first_size(
     batches = Batches(surrogate, placing, np.array(low), np.array(high), level, None)
     local = Evaluated(surrogate, np.empty((0, len(low)))).at((batches.low + batches.high) / 2)
     return len(batches._smallest(local, np.eye(len(low))).points)
-
-
-def _least_known_directions(local: Local) -> np.ndarray:
-    """Return (d, d) orthonormal directions, in columns, in descending order of the gradient's remaining variance along
-    them: the eigenvectors of its posterior covariance."""
-    eigenvectors = np.linalg.eigh(local.covariance)[1]  # in ascending order of the eigenvalues
-    return eigenvectors[:, ::-1]
 
 
 def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> Trial:

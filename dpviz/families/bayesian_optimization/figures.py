@@ -3,6 +3,9 @@
 Of a run: losses against trainings, the lengths of gradient, bias and noise, the paths of settings, and the process
 along one setting. Before a run: bias and trainings against the bias level, error bounds, ε after each step, the best
 attacks, and the cost of random stopping.
+
+In a figure a `Limit` is a labelled horizontal line, a `Turn` a vertical one, a `Mark` a point with a hover text; a
+`Line` with `value=False` does not state its last value in its label. `bound="upper"` rounds numbers of the y axis up.
 """
 
 from collections.abc import Mapping
@@ -85,18 +88,20 @@ def by_trainings(
     """
     lines: list[Line] = []
     thin_lines: list[Line] = []
-    curves: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    for label in trace.lanes:
+    last_medians: dict[str, float] = {}  # of the private methods
+    curves: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # of the methods that are lines, not points
+    for label, arm_trace in trace.lanes.items():
         curve = stepped(trace, label, metric_name) if spent is None else _over_spent(trace, label, metric_name, spent)
         if curve is None:
             continue
         # (k,) trainings or privacy spent, (k, R) the metric after them, and where the first run has ended.
         at, values, first_end = curve
         low, median, high = quantiles(values).T
+        if arm_trace.private:
+            last_medians[label] = median[-1]
         selects_at_end = (values[:-1] == values[0]).all() and (values[-1] != values[0]).any()
-        if selects_at_end:
-            name = f"{label}, at its end"
-            lines.append(Line(at[-1:], median[-1:], name, styles[label], group=label))
+        if selects_at_end:  # a point
+            lines.append(Line(at[-1:], median[-1:], f"{label}, at its end", styles[label], group=label))
             continue
         curves[label] = at, values
         all_run, some_ended = at <= first_end, at >= first_end
@@ -106,31 +111,27 @@ def by_trainings(
         lines.append(Line(at[all_run], median[all_run], label, styles[label], low_band, high_band, legend=legend))
         if goes_on:
             thin_lines.append(Line(at[some_ended], median[some_ended], label, styles[label], width=1.0))
-    ends: dict[str, float] = {}  # last medians of the private methods; a thin line, the end of its method, comes later
-    for line in [*lines, *thin_lines]:
-        label = line.group or line.name  # a point has its label in `group`, as its name has a remark
-        if trace.lanes[label].private:
-            ends[label] = line.y[-1]
-    lines, notes = one_band(lines, min(ends, key=lambda label: ends[label], default=""))
+    # Of three bands or more only that of the lowest private method is drawn, with a note.
+    lines, notes = one_band(lines, min(last_medians, key=last_medians.__getitem__, default=""))
     if thin_lines:
         notes = [*notes, "thin lines: some runs have ended"]
-    # The private method whose curve ends lowest; "" if there is none.
-    lowest = min(ends.keys() & curves.keys(), key=lambda label: ends[label], default="")
     marks, turns, sentence = [], list[Turn](), ""
-    gains_little = paying(curves[lowest][1]) if lowest and ended else None
-    if gains_little is not None:
-        (index, little), (at, values) = gains_little, curves[lowest]
-        sentence = f"After the diamond {lowest} gains less than {little}."
-        x = float(at[index])
-        marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest].color)]
-        # The text is at the top, where falling curves leave room, on the side on which the frame has more of it.
-        turns = [Turn(x, f"looks pay until {short(x)}", "left" if x < 0.6 * at[-1] else "right")]
+    private_curves = last_medians.keys() & curves.keys()
+    if private_curves and ended:
+        lowest = min(private_curves, key=last_medians.__getitem__)
+        at, values = curves[lowest]
+        gains_little = paying(values)
+        if gains_little is not None:
+            index, little = gains_little
+            sentence = f"After the diamond {lowest} gains less than {little}."
+            x = float(at[index])
+            marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest].color)]
+            # The text is at the top, where falling curves leave room, on the side on which the frame has more of it.
+            turns = [Turn(x, f"looks pay until {short(x)}", "left" if x < 0.6 * at[-1] else "right")]
     metric = trace.metrics.get(metric_name)  # None if no method of the trace has it
     figure = line_figure(
         [*lines, *thin_lines],
-        Axes(
-            title, metric_name if metric is None else metric.label, log_y=metric is not None and metric.scale == "log"
-        ),
+        Axes(title, metric_name) if metric is None else Axes(title, metric.label, log_y=metric.scale == "log"),
         marks=marks,
         turns=turns,
         notes=notes,
@@ -149,7 +150,7 @@ def paying(values: np.ndarray) -> tuple[int, str] | None:
     """
     low, median, high = quantiles(values).T
     half_band, small_part = (high[-1] - low[-1]) / 2, (median[0] - median[-1]) / SMALL_PART
-    above = np.flatnonzero(median - median[-1] > max(half_band, small_part))
+    above = np.flatnonzero(median - median[-1] > max(half_band, small_part))  # indices from which it still falls
     is_single_run, falls = values.shape[1] < 2, small_part > 0
     if is_single_run or not falls or not len(above):
         return None
@@ -165,9 +166,7 @@ def _over_spent(
     """Return (k,) the privacy spent at a method's recorded steps, (k, R) the metric there, and the privacy spent at the
     end; None for a method without privacy or records. spent : (t+1,) after each step, by label."""
     iterations, values = trace.lanes[label].series(metric_name)
-    if label not in spent or not len(iterations):
-        return None
-    if not np.isfinite(spent[label][-1]):  # without privacy
+    if label not in spent or not len(iterations) or not np.isfinite(spent[label][-1]):  # inf without privacy
         return None
     at = spent[label][iterations]
     return at, values, float(at[-1])
@@ -202,28 +201,23 @@ def bias_and_noise(forecast: Forecast) -> Chart:
     Below the level where both are equal, further trainings reduce a bias that is hidden by noise. Marked are the level
     as set and the recommended one.
     """
+    if forecast.advice is None:
+        figure = nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
+    else:
+        lengths, noise = biases(forecast), forecast.advice.noise
+        lines, notes = [Line(LEVELS, lengths, "bias", BIAS, value=False)], ["without privacy there is no noise"]
+        if noise > 0:
+            lines.append(_noise(LEVELS, noise))
+            notes = [f"alike at {short(forecast.advice.balance)}"]
+        marks = on_curve(LEVELS, lengths, _marked_levels(forecast), BIAS.color)
+        axes = Axes("Bias level ω", "Length in a step's gradient", log_x=True, log_y=True)
+        figure = line_figure(lines, axes, marks=marks, notes=notes)
     return chart(
-        _bias_and_noise(forecast),
+        figure,
         "Bias beside noise",
         "Length of the planned bias against the bias level, beside the length of the noise",
         "The planned bias of a step's gradient, A√(ωP/d) with A = 0.5 declared for the mean loss, beside the "
         "length of its noise, σ√d. Right of where they meet bias shows; left of it, trainings buy what drowns.",
-    )
-
-
-def _bias_and_noise(forecast: Forecast) -> go.Figure:
-    """Draw the figure of `bias_and_noise`; without lines if the budget allows no Gaussian noise."""
-    if forecast.advice is None:
-        return nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
-    lines = [Line(LEVELS, biases(forecast), "bias", BIAS, value=False)]
-    noise = forecast.advice.noise
-    marks = on_curve(LEVELS, biases(forecast), _marked_levels(forecast), BIAS.color)
-    notes = [] if noise > 0 else ["without privacy there is no noise"]
-    if noise > 0:
-        lines.append(_noise(LEVELS, noise))
-        notes.append(f"alike at {short(forecast.advice.balance)}")
-    return line_figure(
-        lines, Axes("Bias level ω", "Length in a step's gradient", log_x=True, log_y=True), marks=marks, notes=notes
     )
 
 
@@ -422,29 +416,30 @@ def paths(
     lanes : traces of the methods, by label. pair : indices of the two settings. privacy : a sentence on what may be
     published, for the caption.
     """
-    box = facts.natural(np.array(facts.box))[:, pair]  # (2, 2), lower and upper ends in rows
+    box = facts.natural(np.array(facts.box))[:, pair]  # (2, 2): lower ends, upper ends; a column for each setting
     is_log = [facts.logarithmic[j] for j in pair]
     x_title, y_title = (facts.names[j].capitalize() for j in pair)
     entries = max(2, len(lanes))  # at two and more there is a legend, which names a single method, too
     frame = style.layout(Axes(x_title, y_title, log_x=is_log[0], log_y=is_log[1]), legend_entries=entries)
     traces: list[dict[str, Any]] = []
     for number, (label, arm_trace) in enumerate(lanes.items()):
-        path = facts.natural(np.array(arm_trace.path["x"]))[:, pair]
-        iterates = facts.natural(arm_trace.output["x"])[:, pair]
+        path = facts.natural(np.array(arm_trace.path["x"]))[:, pair]  # (t, 2) iterates of the first run
+        iterates = facts.natural(arm_trace.output["x"])[:, pair]  # (R, 2)
         color, common = styles[label].color, {"type": "scatter", "legendgroup": label}
         line = {"color": color, "width": 1.5, "dash": styles[label].dash}
         name = f"{label}, way of the first run"
         traces.append(common | _coordinates(path) | {"mode": "lines", "line": line, "name": name, "showlegend": False})
-        dots: dict[str, Any] = {"mode": "markers", "name": label}
         marker = {"color": color, "symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9, "opacity": 0.85}
         hover = f"{label}: (%{{x:.3~r}}, %{{y:.3~r}})<extra></extra>"
-        traces.append(common | _coordinates(iterates) | dots | {"marker": marker, "hovertemplate": hover})
+        dots = {"mode": "markers", "name": label, "marker": marker, "hovertemplate": hover}
+        traces.append(common | _coordinates(iterates) | dots)
     for axis, log, (low, high) in zip(("xaxis", "yaxis"), is_log, box.T.tolist(), strict=True):
         edges = np.log10([low, high]) if log else np.array([low, high])
         room = 0.04 * (edges[1] - edges[0])  # between the outline and the edge of the frame
         frame[axis] |= {"range": [float(edges[0] - room), float(edges[1] + room)]}
     outline = {"type": "rect", "xref": "x", "yref": "y", "line": {"color": style.GREY, "dash": "dot", "width": 1}}
-    frame["shapes"] += [outline | dict(zip(("x0", "x1", "y0", "y1"), box.T.ravel().tolist(), strict=True))]
+    (x0, y0), (x1, y1) = box.tolist()
+    frame["shapes"] += [outline | {"x0": x0, "x1": x1, "y0": y0, "y1": y1}]
     figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
     return chart(
         figure,
@@ -467,17 +462,16 @@ def process(curve: posterior_slice.Curve, title: str, logarithmic: bool, step: i
     title : name of the setting. logarithmic : True if the curve's coordinate is the setting's logarithm. step : of the
     run, for the text.
     """
-    settings = np.exp(curve.places) if logarithmic else curve.places
-    spread = 2 * AMPLITUDE * curve.deviation
+    natural = np.exp if logarithmic else np.positive  # from coordinates to the setting's own unit
+    settings, queries, here = natural(curve.places), natural(curve.queries), float(natural(curve.here))
+    spread = 2 * AMPLITUDE * curve.deviation  # the deviation is for losses of variance 1
     lines = [
         Line(settings, curve.mean, "the process", EXPECTED, curve.mean - spread, curve.mean + spread, value=False),
         Line(settings, curve.truth, "mean loss", TRUTH, value=False),
     ]
-    here = float(np.exp(curve.here)) if logarithmic else curve.here
     figure = line_figure(
         lines, Axes(title, "Validation loss", log_x=logarithmic), turns=[Turn(here, "θ_t")], not_private=True
     )
-    queries = np.exp(curve.queries) if logarithmic else curve.queries
     for is_drawn, name, symbol, color in (
         (~curve.newest, "earlier points", "circle-open", style.GREY),
         (curve.newest, "points of this step", "diamond", style.PALETTE["spent"]),

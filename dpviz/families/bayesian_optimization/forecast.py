@@ -94,8 +94,7 @@ def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = 
     amplitude : A. Raises UserError under pure ε, which allows no Gaussian noise.
     """
     sigma = float(method.plan(facts, budget).noise["gradient"][0])
-    d, middle = facts.d, np.mean(facts.box, axis=0)  # of a kernel that is not stationary, P depends on the point
-    prior = float(np.trace(method.surrogate.covariance.prior(middle)))  # P
+    d, prior = facts.d, _prior_trace(facts, method)
     balance = (d * sigma / amplitude) ** 2 / prior  # the ω that solves A √(ωP/d) = σ √d
     level = min(MAX_LEVEL, max(MIN_LEVEL, balance))
     rows = []
@@ -105,7 +104,12 @@ def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = 
         trainings = planning.expected_trainings(batches, method.iterations)
         rows.append(Row(row_level, batches.closed_form(), bias, trainings))
     noise = sigma * math.sqrt(d)
-    return Advice(level, balance, noise, noise > method.clip / 2, tuple(rows))
+    return Advice(level, balance, noise, swamped=noise > method.clip / 2, rows=tuple(rows))
+
+
+def _prior_trace(facts: TuningFacts, method: Gibo) -> float:
+    """Return P in the middle of the box; of a kernel that is not stationary it depends on the point."""
+    return float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
 
 
 @dataclass(frozen=True)
@@ -133,19 +137,19 @@ class Forecast:
 
 def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     """Return the forecast of an experiment. plans : of its arms, by label; at least one."""
-    first_plan, *_ = plans.values()
-    facts = TuningFacts.of(first_plan.facts)  # all plans are for the same problem
+    facts = TuningFacts.of(next(iter(plans.values())).facts)  # the same in all plans
     label, method = gibo_of(experiment)
     try:
         recommendation: Advice | None = advice(facts, experiment.budget, method)
         mu: float | None = accountants.total(method.plan(facts, experiment.budget).events, "mu")
-    except UserError:
+    except UserError:  # under pure ε there is no Gaussian noise
         recommendation, mu = None, None
     trainings: dict[str, float] = {}
     for arm in experiment.arms:
         if not arm.reference and arm.label in plans:
-            set_trainings = getattr(arm.algorithm, "trainings", None)  # of methods whose number is a setting
-            count = plans[arm.label].resolved.get("expected_trainings", set_trainings)
+            # The number of a search is a setting; that of a descent is expected by its plan.
+            setting = getattr(arm.algorithm, "trainings", None)
+            count = plans[arm.label].resolved.get("expected_trainings", setting)
             if count is not None:
                 trainings[arm.label] = float(count)
     return Forecast(facts, experiment.budget, label, method, mu, recommendation, trainings)
@@ -166,8 +170,7 @@ def gibo_of(experiment: Experiment) -> tuple[str, Gibo]:
 
 def biases(forecast: Forecast) -> np.ndarray:
     """Return (k,) the length of the planned bias of a step's gradient at each of `LEVELS`."""
-    middle = np.mean(forecast.facts.box, axis=0)
-    prior = float(np.trace(forecast.method.surrogate.covariance.prior(middle)))
+    prior = _prior_trace(forecast.facts, forecast.method)
     return np.asarray(AMPLITUDE * np.sqrt(LEVELS * prior / forecast.facts.d))
 
 

@@ -43,7 +43,8 @@ def value_release_factor(loss_cap: float, clip: float, distance: float, d: int) 
     """Return by which factor the noise in each coordinate of a gradient is larger if losses are released and their
     differences taken, instead of gradients: M√d/(2Bh) (section 8).
 
-    loss_cap : M, the largest loss. The losses are those at 2d points at the distance h, each with noise of its own.
+    A user moves the losses at 2d points at the distance h by √(2d) M/n together, with M = `loss_cap`. A slope is the
+    difference of two losses over 2h, with √2/(2h) times the noise of a loss; a gradient moves by 2B/n.
     """
     return loss_cap * math.sqrt(d) / (2 * clip * distance)
 
@@ -103,6 +104,9 @@ def bounds(
 ) -> Bounds:
     """Return bounds on the loss above the minimum after plain steps θ ← θ - η g̃ with η ≤ 1/L (section 6).
 
+    A step turns the loss Δ above the minimum into at most (1 - ηm) Δ + η ‖e‖²/2 with the error e of g̃, in the mean
+    over the noise (1 - ηm) Δ + η (β² + Lηdσ²)/2; all steps together add at most 1/(ηm) times what a step adds.
+
     step : η. noise : σ. bias : β, the length of the bias of g̃. clip : B. failure : ζ.
     """
     m, contraction = landscape.convexity, 1 - step * landscape.convexity
@@ -113,8 +117,8 @@ def bounds(
 
 
 def noise_floor(step: float, curvature: float, noise: float) -> float:
-    """Return ησ²/(λ(2 - ηλ)), the variance in which each coordinate of plain steps ends on a quadratic of curvature λ
-    (section 6). step : η. noise : σ."""
+    """Return ησ²/(λ(2 - ηλ)), the variance v in which each coordinate of plain steps ends on a quadratic of curvature
+    λ: v = (1 - ηλ)² v + η²σ². step : η. noise : σ."""
     return step * noise**2 / (curvature * (2 - step * curvature))
 
 
@@ -162,7 +166,8 @@ def global_trainings(gap: float, d: int) -> float:
     low = max(d / 4, 1.0)  # `excess` increases above
     if excess(low) >= 0:
         return math.exp(low)
-    high = 100.0 + 50 * d  # above the solution: there d/4 ln(ln N) is far smaller than ln N, and ln ln(1/gap) below 7
+    # Above the solution: there d/4 ln ln N is far smaller than ln N, and ln ln(1/gap) below 7 for any gap over e^-1000.
+    high = 100.0 + 50 * d
     return math.exp(float(brentq(excess, low, high, xtol=1e-12)))
 
 
@@ -188,7 +193,7 @@ def stopping_gamma(stopping: Stopping, tries: float) -> float:
     def excess(log_gamma: float) -> float:
         return expected_tries(stopping, math.exp(log_gamma)) - tries
 
-    return math.exp(float(brentq(excess, -50, -1e-12, xtol=1e-14)))  # mean tries from 1e20 down to nearly 1
+    return math.exp(float(brentq(excess, -50, -1e-12, xtol=1e-14)))  # ln γ, with means from 1e20 down to nearly 1
 
 
 def stopped_epsilon(stopping: Stopping, tries: float, mu: float, delta: float) -> float:
@@ -239,15 +244,17 @@ def expected_batches(batches: Batches, steps: int) -> np.ndarray:
     """Return (T,) about the number of points that each step evaluates. The first batch is known exactly; later ones are
     smaller, as they reuse earlier points, unless all have the same size."""
     first_size = batches.first_size()
-    is_fixed = batches.size is not None or batches.placing.design == "central"
-    is_fixed = is_fixed or batches.closed_form() is None  # a level that the first batch misses, later ones miss, too
-    later_share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
-    later_size = float(first_size) if is_fixed else max(later_share * first_size, batches.placing.least)
+    has_level = batches.size is None and batches.placing.design != "central"
+    if has_level and batches.closed_form() is not None:
+        later_share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
+        later_size = max(later_share * first_size, batches.placing.least)
+    else:  # the size is set; or no first batch reaches the level, then later ones are as large as possible, too
+        later_size = float(first_size)
     sizes = np.array([first_size, *[later_size] * (steps - 1)], dtype=float)
     surrogate, d = batches.surrogate, len(batches.low)
     coefficients = (d + 1) * (d + 2) / 2  # of a quadratic function, which is known after as many evaluations
     if surrogate.kernel == "quadratic" and surrogate.noise <= NOTHING_NEW and batches.window >= coefficients:
-        # No point is evaluated after the function is known, if all evaluations of it are kept.
+        # No point is evaluated after the function is known, if all evaluations of it are kept: their number is cut.
         sizes = np.diff(np.minimum(np.cumsum(sizes), coefficients), prepend=0.0)
     return sizes
 
@@ -258,10 +265,8 @@ def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
     if noise_length <= clip / 2:
         return ()
     return (
-        (
-            f"The noise is about {short(noise_length)} long in every step, and no gradient is longer than the clip, "
-            f"{short(clip)}: most steps go nowhere. Take fewer steps, more users or a larger budget."
-        ),
+        f"The noise is about {short(noise_length)} long in every step, and no gradient is longer than the clip, "
+        f"{short(clip)}: most steps go nowhere. Take fewer steps, more users or a larger budget.",
     )
 
 

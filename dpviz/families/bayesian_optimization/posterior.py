@@ -167,10 +167,10 @@ class Surrogate(Specification):
 
         A relative noise that is set replaces the declared one.
         """
-        variance, minimum = self.relative_noise, 1e-10
-        if variance is None:
+        if self.relative_noise is None:
             variance, minimum = deviation**2, MIN_NOISE
-        # The field `relative_noise` allows 1e-10 to 100.
+        else:
+            variance, minimum = self.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
         return self.replaced(relative_noise=min(100.0, max(minimum, variance * factor**2)))
 
     @property
@@ -194,13 +194,9 @@ class Evaluated:
     def __init__(self, surrogate: Surrogate, points: np.ndarray, factor: np.ndarray | None = None) -> None:
         self.surrogate, self.points = surrogate, points
         self.kernel = surrogate.covariance
-        self.factor = self._factorised(points) if factor is None else factor
-
-    def _factorised(self, points: np.ndarray) -> np.ndarray:
-        """Return the Cholesky factor (N, N) for points (N, d)."""
-        if not len(points):
-            return np.zeros((0, 0))
-        return np.linalg.cholesky(self.kernel.gram(points, points) + np.diag(self.noise(points)))
+        if factor is None:
+            factor = np.linalg.cholesky(self.kernel.gram(points, points) + np.diag(self.noise(points)))
+        self.factor = factor
 
     def noise(self, points: np.ndarray) -> np.ndarray:
         """Return (N,) the amounts that are added to the variances at points (N, d): observation noise and jitter."""
@@ -306,6 +302,7 @@ class Trial(Local):
         conditional = kernel.gram(points, points) - cross.T @ cross  # covariance at Z, given the losses at X
         self._new_factor, self.kept = factor_of_new(conditional, known.noise(points), kernel.diagonal(points))
         self.points, self._cross = points[self.kept], cross[:, self.kept]
+        # What the old points leave of D and of 1 at the new ones; the new factor's inverse makes them rows of V and a.
         new_slopes = kernel.slopes(local.theta, self.points) - self._cross.T @ local.slopes
         new_ones = 1 - self._cross.T @ local.ones
         slopes = np.concatenate([local.slopes, solved(self._new_factor, new_slopes)])
@@ -333,10 +330,10 @@ def factor_of_new(covariance: np.ndarray, noise: np.ndarray, variances: np.ndarr
     ones. noise : (b,) that is added to their variances. variances : (b,) prior variances at the new points.
     """
     minimum = noise + NOTHING_NEW * variances
-    # The matrix is symmetric; its transpose is stored by columns, as LAPACK expects it. info > 0: it is not positive
-    # definite.
+    # The transpose of this symmetric matrix is stored by columns, as LAPACK expects it. clean: above the diagonal are
+    # zeros. info > 0: the matrix is not positive definite.
     factor, info = lapack.dpotrf((covariance + np.diag(noise)).T, lower=1, clean=1)
-    if not info and (np.diag(factor) ** 2 >= minimum).all():
+    if not info and (np.diag(factor) ** 2 >= minimum).all():  # squares of the diagonal: what remains of the variances
         return factor, np.arange(len(covariance))
     # Some points add nothing: compute the factor row by row, and leave out their rows.
     indices: list[int] = []

@@ -3,7 +3,6 @@
 A run does not store its evaluated points. They follow from its iterates, without the losses, and are chosen again here.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,15 +34,15 @@ class Curve:
     here: float
 
 
-def known_after(method: Gibo, facts: TuningFacts, way: np.ndarray) -> Iterator[tuple[Evaluated, int]]:
-    """Yield, for each of the iterates `way` (k, d) of a run from its start on, the evaluated points that the step from
-    there uses, and the number of those that it adds."""
+def known_after(method: Gibo, facts: TuningFacts, way: np.ndarray) -> tuple[Evaluated, int]:
+    """Return the evaluated points that the step from the last of the iterates `way` (k, d) of a run uses, and the
+    number of those that it adds."""
     batches = method.batches(facts)
-    known = Evaluated(batches.surrogate, np.empty((0, facts.d)))
+    known, n_new = Evaluated(batches.surrogate, np.empty((0, facts.d))), 0
     for theta in way:
         trial = batches.next_batch(known, theta)
-        known = trial.known.latest(batches.window)
-        yield known, len(trial.points)
+        known, n_new = trial.known.latest(batches.window), len(trial.points)
+    return known, n_new
 
 
 def along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int) -> Curve:
@@ -54,7 +53,7 @@ def along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int
     losses without observation noise.
     """
     theta = way[-1]
-    *_, (known, n_new) = known_after(method, problem.facts, way)
+    known, n_new = known_after(method, problem.facts, way)
     low, high = problem.facts.box
     places = np.linspace(low[coordinate], high[coordinate], POINTS)
     line = np.tile(theta, (POINTS, 1))
@@ -73,7 +72,7 @@ def expected(known: Evaluated, losses: np.ndarray, points: np.ndarray) -> tuple[
     If the process has an unknown constant mean, the constant is estimated from the losses, and the uncertainty about it
     adds to the variance (ordinary kriging).
     """
-    # L is the Cholesky factor of the evaluated points; all three are multiplied by L⁻¹.
+    # `solved` multiplies by L⁻¹, with the Cholesky factor L of the evaluated points' covariance.
     cross = solved(known.factor, known.kernel.gram(known.points, points))
     values = solved(known.factor, losses[:, None])[:, 0]
     ones = solved(known.factor, np.ones((len(losses), 1)))[:, 0]
@@ -81,6 +80,6 @@ def expected(known: Evaluated, losses: np.ndarray, points: np.ndarray) -> tuple[
     if known.surrogate.mean != "constant" or len(losses) < 2:
         return cross.T @ values, np.sqrt(np.maximum(variance, 0.0))
     square = float(ones @ ones)
-    constant = float(ones @ values) / square
+    constant = float(ones @ values) / square  # the estimate, by generalised least squares
     variance = variance + (1 - ones @ cross) ** 2 / square
     return constant + cross.T @ (values - constant * ones), np.sqrt(np.maximum(variance, 0.0))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,12 @@ _NEAR = 1.5  # factor beyond the measured range up to which a number is not call
 _MIN_ROWS = 0.1  # of the measured rows: with fewer, at the same n μ, sampling errors decide (THEORY.md, 5: measured)
 
 
-Lowest = tuple[float, int, int]  # the lowest median objective at the end of runs, with the T and K of these runs
+class Lowest(NamedTuple):
+    """The lowest median objective at the end of runs, with T and K of these runs."""
+
+    median: float
+    length: int
+    epochs: int
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,8 @@ class Expectation:
         for length, medians_of_length in zip(self.lengths, self.medians[name], strict=True):
             for epochs, median in zip(EPOCHS, medians_of_length, strict=True):
                 if length * epochs <= most(length):
-                    candidates.append((float(median), length, epochs))
-        return min(candidates, default=None)
+                    candidates.append(Lowest(float(median), length, epochs))
+        return min(candidates, default=None)  # compared by their medians first
 
 
 def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
@@ -202,8 +207,9 @@ class Option:
     """Way to estimate gradients, with what bound and measured runs say about it.
 
     mu : μ of the budget. best : the division into epochs with the smallest bound.
-    least : the lowest median of measured runs, with their T and K; None if the kind of problem was not measured.
-    there : the median of runs with the division of `best`; None if runs like these were not measured.
+    least : the lowest median of measured runs, with their T and K; None if the kind of problem was not measured, or
+        with too many steps only.
+    there : the median of measured runs with T and K of `best`; None if such runs were not measured.
     """
 
     way: Way
@@ -216,7 +222,8 @@ class Option:
     @property
     def epochs(self) -> tuple[int, int]:
         """T and K that are recommended: those of the lowest runs, or of the smallest bound if no runs were measured."""
-        return (self.best.length, self.best.epochs) if self.least is None else self.least[1:]
+        division = self.best if self.least is None else self.least
+        return division.length, division.epochs
 
     @property
     def method(self) -> Conversion:
@@ -269,7 +276,7 @@ class Advice:
     def disagree(self) -> bool:
         """True if runs with the smallest bound end higher than those of `choice`, by more than their error."""
         lowest, median_at_bound = self.choice.least, self.smallest.there
-        return lowest is not None and median_at_bound is not None and median_at_bound > EQUAL * lowest[0]
+        return lowest is not None and median_at_bound is not None and median_at_bound > EQUAL * lowest.median
 
     @property
     def why(self) -> str:
@@ -287,7 +294,7 @@ class Advice:
             return f"{start}: this is what the bound says, and runs may end otherwise." if self.exact else f"{start}."
         where = "like this one" if self.expected.inside else "of the kind, but of another size or with other settings,"
         return (
-            f"Runs on generated data {where} ended lowest with it: at about {short(self.choice.least[0], 2)} "
+            f"Runs on generated data {where} ended lowest with it: at about {short(self.choice.least.median, 2)} "
             f"(median), from {short(self.expected.start, 2)} at the start."
         )
 
@@ -297,11 +304,12 @@ class Advice:
         useless = " That is L or more, so no bound promises anything here." if best.bound >= self.lipschitz else ""
         if self.choice.least is None:
             return useless.strip()  # then the option with the smallest bound is the recommended one itself
-        text = f"The smallest bound, {short_up(best.bound, 2)}, has “{smallest.way.name}” with T = {best.length:,}, "
+        division = f"“{smallest.way.name}” with T = {best.length:,}, K = {best.epochs:,}"
+        sentence = f"The smallest bound, {short_up(best.bound, 2)}, has {division}"
         if smallest.there is None:
-            return f"{text}K = {best.epochs:,}, of which no runs were measured.{useless}"
-        text += f"K = {best.epochs:,}; its runs ended at about {short(smallest.there, 2)}"
-        return f"{text}: **bound and runs disagree**.{useless}" if self.disagree else f"{text}.{useless}"
+            return f"{sentence}, of which no runs were measured.{useless}"
+        sentence += f"; its runs ended at about {short(smallest.there, 2)}"
+        return f"{sentence}: **bound and runs disagree**.{useless}" if self.disagree else f"{sentence}.{useless}"
 
     def _noise(self) -> str:
         """Return sentences that compare the noise of the recommended option, if it has running sums, with that of
@@ -341,8 +349,8 @@ def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected:
     mu = planning.total_mu(budget, facts)
     options = []
     for way in WAYS:
-        count = facts.d if way.full else 1
-        setting = replace(setting_of(facts, mu), kind=way.kind, count=count, follows=way.follows)
+        directions = facts.d if way.full else 1
+        setting = replace(setting_of(facts, mu), kind=way.kind, count=directions, follows=way.follows)
         if way.sums is None:
             best = theory.best_naive(setting, most=most)
         else:
@@ -360,11 +368,8 @@ def _most_steps(facts: ValueFacts, way: Way, most: int | None) -> Callable[[int]
     """Return a function from the length of epochs T to the largest number of steps for which the rows suffice with the
     way `way`, at most `most`."""
     share = None if way.sums is None else 0.5  # of an epoch's rows for its first step, as in measured runs and bounds
-
-    def steps(length: int) -> float:
-        return min(planning.most_steps(facts.n, length, share, way.follows), math.inf if most is None else most)
-
-    return steps
+    limit = math.inf if most is None else most
+    return lambda length: min(planning.most_steps(facts.n, length, share, way.follows), limit)
 
 
 def setting_of(facts: ValueFacts, mu: float) -> Setting:
@@ -393,7 +398,7 @@ def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
         return theory.naive_bound(setting, length, epochs, layout.batch, move)
     largest_change = float(method.changes(facts, layout).max())
     step_noise, _ = method.epoch_noise(facts, layout)  # that of the plan, where each leaf has its own sensitivity
-    variance = (step_noise / largest_change) ** 2  # in the units of `reduced_bound`; μ is 1 in both numbers
+    variance = (step_noise / largest_change) ** 2  # in the units of `reduced_bound`: at sensitivity 1 and μ = 1
     return theory.reduced_bound(setting, length, epochs, layout.first, layout.batch, move, variance)
 
 
@@ -426,29 +431,24 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
 
     plans : by label of the methods, at least one.
     """
-    first_plan, *_ = plans.values()
-    facts = ValueFacts.of(first_plan.facts)
+    facts = ValueFacts.of(next(iter(plans.values())).facts)  # the same in all plans
     try:
         mu = planning.total_mu(experiment.row_budget, facts)
         recommendation = advice(facts, experiment.row_budget, MOST_STEPS, expectation(experiment.problem, mu))
     except UserError:  # under pure ε there is no Gaussian noise
         recommendation, mu = None, None
-    methods = {
-        arm.label: arm.algorithm
-        for arm in experiment.arms
-        if not arm.reference and arm.label in plans and isinstance(arm.algorithm, Conversion)
-    }
+    private = [arm for arm in experiment.arms if not arm.reference and arm.label in plans]
+    methods = {arm.label: arm.algorithm for arm in private if isinstance(arm.algorithm, Conversion)}
     bounds = {}
     for label, method in methods.items():
         result = bound(method, facts, planning.total_mu(plans[label].budget, facts))
         if result is not None:
             bounds[label] = result
-    private = [arm.label for arm in experiment.arms if not arm.reference and arm.label in plans]
     return Forecast(
         facts=facts,
         mu=mu,
         bounds=bounds,
-        without=tuple(label for label in private if label not in bounds),
+        without=tuple(arm.label for arm in private if arm.label not in bounds),
         watched={} if mu is None else {label: watched(method, facts, mu) for label, method in methods.items()},
         reach=reach(plans),
         far=distance(experiment.problem),
@@ -463,12 +463,12 @@ def reach(plans: Mapping[str, Plan]) -> float:
 
 
 def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
-    """Return (T,) the μ-Gaussian DP that an observer has of the row with the worst place who watches the first t = 1..T
-    steps of an epoch only (THEORY.md, 4); the whole run has `mu`.
+    """Return (T,) the μ of the row in the worst place against an observer who watches only the first t = 1..T steps of
+    an epoch (THEORY.md, 4); that of the whole run is `mu`.
 
     With running sums a row of leaf i, which has the sensitivity s_i, moves release j by up to C_ji s_i, where C is the
-    encoder of the sums. So its μ after t releases is √(Σ_{j≤t} (C_ji s_i)²)/σ. A fresh estimate releases all of a row
-    at once.
+    encoder of the sums. So its μ after t releases is √(Σ_{j≤t} (C_ji s_i)²)/σ. The naive oracle releases all of a row
+    at once, and the worst row is in the first step.
     """
     layout = method.layout(facts)
     if not isinstance(method, VarianceReduced):

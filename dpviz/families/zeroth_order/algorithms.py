@@ -18,7 +18,6 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import theory
 from dpviz.families.zeroth_order.conversion import Conversion, Oracle, Path, directions_field
 from dpviz.families.zeroth_order.planning import Layout
-from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Parallel
 from dpviz.privacy.matrix_factorisation import Factorisation, restarted
 from dpviz.privacy.mechanisms import Mechanisms
@@ -71,7 +70,7 @@ class Naive(Conversion):
         noise_of_step = float(self.changes(facts, layout)[0])  # at μ = 1 it is the sensitivity
         return noise_of_step, noise_of_step / math.sqrt(layout.length)
 
-    def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
+    def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
         """Return the events that spend the budget μ, and the noise scale of every step, as arguments of
         `Plan.fixed`."""
         event = Parallel((Gaussian(mu),) * layout.steps)  # on different rows: together they cost what one costs
@@ -86,12 +85,12 @@ class Naive(Conversion):
         assert isinstance(event, Parallel)
         clip, _ = self._clips(problem.facts, layout)
         leaves = mechanisms.leaves(sizes.tolist(), problem.facts.n)
-        mechanisms.parallel(event, leaves)
+        mechanisms.parallel(event, leaves)  # pays for one release on each leaf, the batch of a step
         directions = self._directions(layout, problem.facts, mechanisms)
 
-        def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
-            leaf = leaves.next(rows)
-            query = problem.slope(path.point[rows], leaf, directions(t, rows), clip)
+        def estimate(t: int, replicates: np.ndarray, path: Path) -> np.ndarray:
+            leaf = leaves.next(replicates)
+            query = problem.slope(path.point[replicates], leaf, directions(t, replicates), clip)
             return leaf.gaussian(query)
 
         return estimate
@@ -236,14 +235,14 @@ class VarianceReduced(Conversion):
             return tuple(notes)
         changes = self.changes(facts, layout)[: layout.length]
         if self.sums in ("published", "tree", "honaker"):
-            mean_noise = {}
+            mean_noise = {}  # standard deviation at μ = 1, mean over the steps, by kind of sums
             for sums in (self.sums, "independent"):
                 factors = theory.factorisation(sums, layout.length)
                 mean_noise[sums] = theory.charged(sums, factors, changes) * float(factors.row_norms.mean())
             if mean_noise[self.sums] >= mean_noise["independent"]:
                 notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
         if self.sums == "optimal" and layout.length > theory.OPTIMAL_LIVE:
-            closeness = "within 3 % of them"
+            closeness = "within 3 % of them"  # unless the sensitivity of the first step is the larger one
             if changes[0] > changes[1]:
                 closeness = (
                     "far from them here: a row of the first step counts most. Give that step more rows, or take fewer "
@@ -252,7 +251,7 @@ class VarianceReduced(Conversion):
             notes.append(f"The optimal sums are replaced by the normalised square root, which is {closeness}.")
         return tuple(notes)
 
-    def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
+    def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
         """Return the event that pays for the running sums of all epochs, and the noise scale of every sum, as arguments
         of `Plan.fixed`. mu : μ of the budget."""
         sums, changes = self.epoch_sums(facts, layout), self.changes(facts, layout)[: layout.length]
@@ -274,16 +273,17 @@ class VarianceReduced(Conversion):
         sums = mechanisms.prefix_sums(plan.events[0], self.factorisation(facts, layout), leaves, changes, (facts.d,))
         directions = self._directions(layout, facts, mechanisms)
 
-        def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
-            leaf, x, step_directions = leaves.next(rows), path.point[rows], directions(t, rows)
+        def estimate(t: int, replicates: np.ndarray, path: Path) -> np.ndarray:
+            leaf = leaves.next(replicates)  # the batch of step t
+            x, step_directions = path.point[replicates], directions(t, replicates)
             if layout.begins(t):
                 query = problem.slope(x, leaf, step_directions, first_clip)
             else:
-                previous = path.previous[rows]
+                previous = path.previous[replicates]
                 # A batch that follows the moves is larger where the points may be farther apart, and so is its clip.
                 # Other batches have `layout.batch` rows, and the clip `later_clip`.
                 clip = min(later_clip * float(sizes[t - 1]) / layout.batch, facts.value_range)
-                clips = np.full(len(rows), clip)
+                clips = np.full(len(replicates), clip)
                 if self.clipping == "lipschitz":  # L times the distance of the points, which is public
                     clips = np.minimum(clips, facts.lipschitz * np.linalg.norm(x - previous, axis=1))
                 query = problem.change(x, previous, leaf, step_directions, clips, self.symmetric)

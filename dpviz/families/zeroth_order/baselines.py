@@ -48,7 +48,8 @@ def _step_size(default: float) -> Any:
 class SinglePass(Algorithm[ValueProblem, ValueFacts]):
     """Descent x ← x - a_t g̃ with noisy estimates g̃ of a slope, and step sizes a_t that decay to 0.
 
-    Each step uses rows that no other step uses, so every step may spend the whole budget.
+    Each step uses rows that no other step uses, so every step may spend the whole budget. A subclass makes g̃, and says
+    what it costs.
     """
 
     values: ClassVar[float] = 2.0  # function values that a step takes of each of its rows
@@ -71,14 +72,14 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts: the steps, the rows of each, and the event that pays for
         all."""
-        _, batch = planning.shared_out(facts.n, self.descent_steps, 1, None)
+        _, batch = planning.shared_out(facts.n, self.descent_steps, epochs=1, share=None)  # equally to all steps
         event = self._event(facts, budget)
         decay = 1 - np.arange(self.descent_steps) / self.descent_steps
         return Plan.fixed(
             facts,
             budget,
-            (Parallel((event,) * self.descent_steps),),
-            charged_at=np.ones(1, dtype=int),
+            (Parallel((event,) * self.descent_steps),),  # on different rows: together they cost what one costs
+            charged_at=np.ones(1, dtype=int),  # all at step 1
             iterations=self.descent_steps,
             batch_size=np.full(self.descent_steps, float(batch)),
             noise={"gradient": np.full(self.descent_steps, noise_scale(event, self._change(facts) / batch))},
@@ -164,6 +165,7 @@ class DirectionalDescent(SinglePass):
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:
         if self.noise == "gaussian":
             return Gaussian(planning.total_mu(budget, facts))
+        # Of a single step on n of n rows: nothing is sampled.
         (epsilon,) = calibration.calibrate_laplace(budget, np.ones(1), facts.n, facts.n, facts.released)
         return Laplace(float(epsilon))
 
@@ -176,7 +178,7 @@ class DirectionalDescent(SinglePass):
         clip = self.clip * facts.lipschitz
         if self.noise == "gaussian":
             return leaf.gaussian(problem.directional(x, u, leaf, clip, self.distance)) * u
-        return leaf.laplace(problem.directional(x, u, leaf, clip, self.distance, "l1")) * u
+        return leaf.laplace(problem.directional(x, u, leaf, clip, self.distance, norm="l1")) * u
 
 
 class FirstOrder(SinglePass):

@@ -74,7 +74,7 @@ def leaf_norms(sums: Growing, lengths: Sequence[int]) -> tuple[np.ndarray, np.nd
     levels = np.ceil(np.log2(T)) + 1 if is_published else np.floor(np.log2(T)) + 1
     # Sum t adds up one node for each bit that is set in t; `bits` counts those of 1, …, T together.
     bits = np.zeros(T.shape)
-    for bit in range(int(T.max()).bit_length()):  # number of times that this bit is set in 1, …, T
+    for bit in range(int(T.max()).bit_length()):  # of 0, …, T it is set in the second half of each period
         period = 2 << bit
         bits += (T + 1) // period * (period // 2) + np.maximum((T + 1) % period - period // 2, 0)
     return np.sqrt(levels), np.sqrt(levels - (not is_published)), bits / T

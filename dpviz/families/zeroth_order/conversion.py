@@ -58,7 +58,7 @@ class Path:
 
     def begin(self, t: int) -> np.ndarray:
         """Move on to the points of step t, from 1; return (R',) the numbers of the replicates that take part in it."""
-        rows = np.flatnonzero(self.active)
+        replicates = np.flatnonzero(self.active)
         if self.layout.begins(t):
             self.total = np.zeros_like(self.x)
             if self.fresh_start:
@@ -67,24 +67,24 @@ class Path:
         self.point = self.x + self.mix[:, t - 1, None] * self.move
         self.x = self.x + self.move
         self.total = self.total + self.point
-        return rows
+        return replicates
 
-    def learn(self, t: int, rows: np.ndarray, gradient: np.ndarray, size: int, evaluations: float) -> None:
+    def learn(self, t: int, replicates: np.ndarray, gradient: np.ndarray, size: int, evaluations: float) -> None:
         """Update the learner's moves with the noisy gradients of step t; replicates that diverge stay where they are.
 
-        rows : (R',) numbers of the replicates that take part. gradient : (R', d) at their points. size : rows of data
-        that the step used. evaluations : function values that it took of each of them.
+        replicates : (R',) numbers of those that take part. gradient : (R', d) at their points. size : rows that the
+        step used. evaluations : function values that it took of each row.
         """
-        # Snapshots hold the old arrays, so copies are changed.
+        # Snapshots hold the old arrays of these three, so copies are changed.
         self.norm, self.used, self.evaluations = self.norm.copy(), self.used.copy(), self.evaluations.copy()
         diverges = ~(np.abs(gradient).max(axis=1) < DIVERGED)  # true for nan, too
-        self.lost[rows[diverges]] = True
+        self.lost[replicates[diverges]] = True
         gradient = np.where(diverges[:, None], 0.0, gradient)
-        self.norm[rows] = np.linalg.norm(gradient, axis=1)
-        self.used[rows] += size
-        self.evaluations[rows] += size * evaluations
+        self.norm[replicates] = np.linalg.norm(gradient, axis=1)
+        self.used[replicates] += size
+        self.evaluations[replicates] += size * evaluations
         move = np.zeros_like(self.move)  # replicates that take no part any more stay where they are
-        move[rows] = shortened(self.move[rows] - self.layout.step_size * gradient, self.layout.move)
+        move[replicates] = shortened(self.move[replicates] - self.layout.step_size * gradient, self.layout.move)
         self.move = np.where(self.lost[:, None], 0.0, move)
         if self.layout.ends(t):
             is_valid = self.active & ~self.lost
@@ -99,6 +99,7 @@ class Path:
             return Snapshot(t, {"x": self.output}, released, status=divergence_status(self.lost))
         status: list[Status] = []
         for is_lost, is_active in zip(self.lost.tolist(), self.active.tolist(), strict=True):
+            # A replicate is exhausted after the epoch that it returns.
             status.append("diverged" if is_lost else "running" if is_active else "exhausted")
         return Snapshot(t, {"x": self.output}, released, active=self.active, status=tuple(status))
 
@@ -218,11 +219,9 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         as the root mean square over the steps of an epoch; and of the mean of the gradients of an epoch."""
 
     @abstractmethod
-    def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
-        """Return the events that spend the budget, and the noise scales of all steps, as arguments of `Plan.fixed`.
-
-        mu : the μ of the budget.
-        """
+    def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
+        """Return the events that spend the budget, μ = `mu`, and the noise scales of all steps, as arguments of
+        `Plan.fixed`."""
 
     @abstractmethod
     def _oracle(
@@ -285,7 +284,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
                 "reach": theory.reach(layout.length, layout.epochs, layout.move, self.fresh_start),
             },
             notes=self._notes(facts, layout, budget.private),
-            **self._priced(facts, budget, layout, planning.total_mu(budget, facts)),
+            **self._priced(facts, layout, planning.total_mu(budget, facts)),
             step_size=np.full(layout.steps, layout.step_size),
         )
 
@@ -312,16 +311,16 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             mix = np.array([generator.random(layout.steps) for generator in generators])
         sizes = layout.drawn_sizes(mix[0])
         last = None
-        if self.one_epoch:  # from `common`, so that methods that are compared return the same epoch
+        if self.one_epoch:  # `common` generators draw the same for all methods that are compared
             epoch_returned = np.array([generator.integers(1, layout.epochs + 1) for generator in mechanisms.common])
-            last = layout.length * epoch_returned
+            last = layout.length * epoch_returned  # (R,) the step after which each replicate stops
         path = Path(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
         yield path.snapshot(0)
         estimate = self._oracle(problem, plan, layout, sizes, mechanisms)
         values = self.evaluations(layout)
         for t in range(1, layout.steps + 1):
-            rows = path.begin(t)
-            path.learn(t, rows, estimate(t, rows, path), int(sizes[t - 1]), float(values[t - 1]))
+            replicates = path.begin(t)
+            path.learn(t, replicates, estimate(t, replicates, path), int(sizes[t - 1]), float(values[t - 1]))
             yield path.snapshot(t)
             if not path.active.any():
                 return
@@ -329,10 +328,11 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def _directions(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
         """Return a function from a step t and the numbers of the replicates that take part (R',) to the directions
         along which their step compares values. They do not depend on the data."""
-        starts = mechanisms.shared.random(layout.steps)  # by step, where in the bank of directions its rows begin
+        # In [0, 1), by step: where its rows begin in the bank, from which all sets of directions are taken.
+        starts = mechanisms.shared.random(layout.steps)
 
-        def of_step(t: int, rows: np.ndarray) -> Directions:
-            generators = [mechanisms.public[r] for r in rows]
+        def of_step(t: int, replicates: np.ndarray) -> Directions:
+            generators = [mechanisms.public[r] for r in replicates]
             return Directions(self.directions, layout.directions, facts.d, generators, float(starts[t - 1]))
 
         return of_step

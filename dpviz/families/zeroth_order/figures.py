@@ -3,6 +3,10 @@
 Before a run: rows that a target needs, noise of running sums and along an epoch, the parts of the bound, the tree of
 the running sums, readings of the budget. After it: how long the gradients were, and how stationary the results are.
 
+In a figure a `Limit` is a labelled horizontal line, a `Turn` a vertical one, a `Mark` a point with a hover text; a
+`Line` with `value=False` does not state its last value in its label; `labels=False` leaves all names to the legend.
+`bound="upper"` rounds the numbers of the y axis up.
+
 Notation: d parameters, L Lipschitz constant, r smoothing radius, K epochs of T steps, D the longest move, μ the budget.
 """
 
@@ -45,20 +49,9 @@ RATES = (  # published rates, without constants and logarithms: name, function, 
     ("published rate alone", theory.published_rows, ArmStyle(style.GREY, "dot")),
     ("naive rate alone", theory.naive_rows, ArmStyle(style.GREY, "dash")),
 )
-OPTIONS = dict(  # lines of the ways in `advice.WAYS`, by name
-    zip(
-        (way.name for way in advice.WAYS),
-        (
-            STYLES[0],
-            ArmStyle(style.PALETTE["private"], "dashdot"),
-            STYLES[1],
-            ArmStyle(style.PALETTE["theory"], "solid"),
-            STYLES[2],
-            STYLES[3],
-        ),
-        strict=True,
-    )
-)
+_DASHDOT, _OTHER_SOLID = ArmStyle(style.PALETTE["private"], "dashdot"), ArmStyle(style.PALETTE["theory"], "solid")
+_OPTION_STYLES = (STYLES[0], _DASHDOT, STYLES[1], _OTHER_SOLID, *STYLES[2:])
+OPTIONS = {way.name: line for way, line in zip(advice.WAYS, _OPTION_STYLES, strict=True)}  # lines of the ways
 # Curves against the length of an epoch: kind of running sums, name, True if batches follow the moves, line.
 CURVES: tuple[tuple[complexity.Growing, str, bool, ArmStyle], ...] = (
     ("published", "Tree, as published", False, STYLES[0]),
@@ -88,6 +81,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
         rows, bound = complexity.bounds(setting, way)
         is_drawn = (bound < setting.lipschitz) & (bound > finest)
         is_drawn &= np.append(bound[:-1] > bound[1:], True)  # rows without effect on the bound are not needed
+        # The bound falls as rows grow, and a line's x, here the bound, must ascend.
         lines.append(Line(bound[is_drawn][::-1], rows[is_drawn][::-1], way.name, arm_style))
         count = complexity.rows_needed(setting, way, accuracy)
         needed[way.name] = count
@@ -138,13 +132,15 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
     for threshold, name, arm_style in zip(thresholds, names, FREE, strict=True):
         edge = threshold * grid / accuracy
         lines.append(Line(grid, edge, name, arm_style, low=edge, high=np.full(len(grid), top), value=False))
-    text = f"you, μ = {short(mu)}: {_verdict(mu, thresholds)}"
+    published, orthonormal = thresholds
+    verdict = "privacy takes more rows" if mu < orthonormal else "free with orthonormal directions"
+    text = f"you, μ = {short(mu)}: {verdict if mu < published else 'free'}"
     marks = [Mark(accuracy, mu, text, style.PALETTE["second"])] if is_finite else []
     figure = line_figure(
         lines,
         Axes("Stationarity ε", "Budget μ", log_x=True, log_y=True),
         marks=marks,
-        notes=[f"here: free from μ = {short(thresholds[0])} on, orthonormal {short(thresholds[1])}"],
+        notes=[f"here: free from μ = {short(published)} on, orthonormal {short(orthonormal)}"],
     )
     return chart(
         figure,
@@ -153,15 +149,6 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
         "Above a line, the private term of the rate is the smaller one: privacy then costs no more than a "
         "constant factor of rows. As published from μ = √d ε/L on, with orthonormal directions from ε/L on.",
     )
-
-
-def _verdict(mu: float, thresholds: list[float]) -> str:
-    """Return in words whether privacy is free at μ, given the thresholds for independent and for orthonormal
-    directions."""
-    is_free, is_free_orthonormal = (mu >= threshold for threshold in thresholds)
-    if is_free:
-        return "free"
-    return "free with orthonormal directions" if is_free_orthonormal else "privacy takes more rows"
 
 
 def crossover(length: int, sums: theory.Sums | None = None, follows: bool = False) -> Chart:
@@ -429,7 +416,7 @@ def readings(mu: float, delta: float) -> Chart:
     figure = line_figure(
         lines, Axes("δ", "ε", log_x=True, from_zero=True, bound="upper"), turns=[Turn(delta, f"δ = {short(delta)}")]
     )
-    ticks = _DELTAS[::8]
+    ticks = _DELTAS[::8]  # 1e-10, 1e-8, …, 1e-2
     figure.update_xaxes(tickvals=ticks, ticktext=[short(tick) for tick in ticks.tolist()])
     return chart(
         figure,
@@ -671,13 +658,16 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     row : its place, from 1, in the public order in which batches take rows. step : t, from 1 to T.
     """
     length, position = layout.length, layout.step_of_row(row)
+    # Nodes (first step, last step): those that the row enters, that step t sums, and all that are released.
     entered, summed = set[tuple[int, int]](), set(tree_nodes(step))
     # One node ends at each step; its size, last & -last, is the largest power of two that divides the step's number.
     released = {(last - (last & -last) + 1, last) for last in range(1, length + 1)}
+    turns = [Turn(step + 0.5, f"t = {step:,}")]  # vertical lines
     if position is None:
         notes = [f"row {row:,} is not used"]
     else:
         epoch, leaf = position
+        turns.insert(0, Turn(leaf, "row"))
         entered = set(nodes_of(leaf, length))
         notes = [f"row {row:,} is in step {leaf:,} of epoch {epoch:,}"]
         if layout.follows:
@@ -704,10 +694,6 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}  # with room for the labels of turns, by eye
     frame["xaxis"] |= {"range": [0.4, length + 0.6]}
     frame["legend"] = frame["legend"] | {"itemsizing": "constant"}
-    turns = [Turn(step + 0.5, f"t = {step:,}")]
-    if position is not None:
-        _, leaf = position
-        turns.insert(0, Turn(leaf, "row"))
     labels, shapes = turned(turns)
     for label in labels:  # the label of a line far to the right goes to its left
         if label["x"] > 0.8 * length:
@@ -733,13 +719,8 @@ def _nodes(node_style: _NodeStyle, nodes: list[tuple[int, int]]) -> dict[str, An
     the height of their number."""
     ends = np.array(nodes, dtype=float)
     sizes = ends[:, 1] - ends[:, 0] + 1
-    bar = {
-        "type": "data",
-        "array": (sizes / 2).astype(np.float32),
-        "color": node_style.color,
-        "thickness": 7,
-        "width": 0,
-    }
+    half_sizes = (sizes / 2).astype(np.float32)
+    bar = {"type": "data", "array": half_sizes, "color": node_style.color, "thickness": 7, "width": 0}
     return {
         "type": "scatter",
         "mode": "markers",

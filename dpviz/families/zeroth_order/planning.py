@@ -153,8 +153,9 @@ def total_mu(budget: Budget, facts: ValueFacts) -> float:
 
     Raises UserError under pure ε, which Gaussian noise never gives.
     """
+    # Of a single step on n of n rows: nothing is sampled.
     (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
-    return math.sqrt(2 * rho)
+    return math.sqrt(2 * rho)  # ρ = μ²/2
 
 
 def memory(plan: Plan, replicates: int, problem: Memory, directions: int = 0) -> float:

@@ -10,6 +10,7 @@ from dpviz.experiments.experiment import Arm
 from dpviz.families.zeroth_order import advice
 from dpviz.numbers import short
 
+# Labels of methods.
 PUBLISHED, PAPER, IMPROVED, NAIVE, FRESH = "Published", "Published noise", "Improved", "Naive", "Naive, orthonormal"
 DIRECTIONAL, DERIVATIVES = "DP-ZO", "DP-SGD"
 METHODS: Mapping[str, AnyAlgorithm] = preset.methods(__package__)

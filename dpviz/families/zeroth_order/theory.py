@@ -184,7 +184,9 @@ def noise_ratios(sums: Sums, length: int, follows: bool = False) -> tuple[float,
 
     Both oracles have the same rows and directions, D = r/T, and all leaves have the same sensitivity. The ratios are
     exact: 4 √ν_T/T and 4 ω_T/√T, with ν_T = `mean_variance` and ω_T = ‖C‖ ‖1ᵀB‖/T, where ‖C‖ is the largest norm of a
-    column; half of that if batches follow the moves.
+    column. The sensitivity of a change is 4/T of that of a fresh estimate: differences over 2D are clipped at D/r = 1/T
+    of those over 2r, weigh twice as much, and a batch has half the rows, as the first step takes the other half of an
+    epoch's. If batches follow the moves it is half of that.
     """
     factor, factors = (2 if follows else 4), factorisation(sums, length)
     step = factor * math.sqrt(mean_variance(sums, length)) / length
@@ -348,6 +350,7 @@ def best_reduced(setting: Setting, sums: Sums, lengths: tuple[int, ...] = LENGTH
     move = setting.radius / best.length
     s1, s = setting.changes(best.first, best.batch, move)
     changes = np.append(s1, np.full(best.length - 1, s))
+    # Of each sum at μ = 1, in the unit of `reduced_bound`, the larger of the two sensitivities.
     deviations = factorisation(sums, best.length, float(s1 / s)).rms_error(changes) / changes.max()
     variance = float((deviations**2).mean())
     bound_of_optimal_sums = reduced_bound(setting, best.length, best.epochs, best.first, best.batch, move, variance)
@@ -441,8 +444,8 @@ def crossover(sums: Sums, length: int, follows: bool = False) -> float:
     """Return the ratio of what noise contributes to the two bounds: 2e with running sums to e/√T with the naive oracle,
     where e is the oracle's error from noise alone.
 
-    At equal rows and directions, and D = r/T, it is 8 √(ν_T/T) with ν_T = `mean_variance`, or 4 √(ν_T/T) if batches
-    follow the moves. Below 1 the bound favours running sums. It is no ratio of noise: that is `noise_ratios`.
+    It is 2 √T times the ratio of noise in a step of `noise_ratios`: 8 √(ν_T/T) with ν_T = `mean_variance`, or half of
+    that if batches follow the moves. Below 1 the bound favours running sums.
     """
     return (4 if follows else 8) * math.sqrt(mean_variance(sums, length) / length)
 

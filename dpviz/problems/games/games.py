@@ -230,7 +230,7 @@ def minimise(
             active, x, ahead, momentum = active[is_open], x[is_open], ahead[is_open], momentum[is_open]
         _, gradient = _evaluated(value_and_gradient, ahead, active, seconds)
         new_x = project(ahead - steps[active, None] * gradient)
-        is_uphill = ((ahead - new_x) * (new_x - x)).sum(axis=1) > 0
+        is_uphill = ((ahead - new_x) * (new_x - x)).sum(axis=1) > 0  # the move, along the (projected) gradient
         momentum[is_uphill] = 1.0
         new_momentum = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         ahead = new_x + ((momentum - 1) / new_momentum)[:, None] * (new_x - x)
@@ -431,7 +431,7 @@ class Game(Problem):
 
 class SlicedGame(Game):
     """A game whose gradients and diagnostics are computed in slices of the replicates, so that there are checkpoints in
-    between."""
+    between. A subclass computes one slice."""
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         pairs = [self._gradients(x[part], y[part], rows) for part in slices(len(x), self.facts.seconds)]

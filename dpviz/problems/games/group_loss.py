@@ -133,8 +133,9 @@ class GroupLoss(GameSpecification):
 
     def linear_score(self, x: np.ndarray) -> Score | None:
         data = self.data
-        if not isinstance(data, GroupedUpload | GroupedBundled) or getattr(data, "target", "") is None:
-            return None  # the labels are no classes
+        has_classes = data.target is not None if isinstance(data, GroupedUpload) else isinstance(data, GroupedBundled)
+        if not has_classes:
+            return None
         low, high = np.array(data.facts().bounds).T
         model = unscaled(to_ball(x, self.radius), (low + high) / 2, (high - low) / 2)
         return Score(*model, proba=self.loss == "logistic")
@@ -253,10 +254,11 @@ class GroupLossGame(GroupedGame):
         losses = self.group_losses(models) * scale
         lower = -np.inf
         best, best_losses = models, losses
-        for _ in range(300):
+        for _ in range(300):  # at most
             if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
                 break
             certified = minimise(
+                # The default binds this round's weights y_h s_h to the function.
                 lambda u, active, y=y * scale: self._against(u, y[active]),  # type: ignore[misc]
                 models[-1:],
                 self._curvature(y * scale),
@@ -343,7 +345,7 @@ class GroupLossGame(GroupedGame):
         for block in self._blocks(len(w), rows):
             features, labels = self._features[block], self._labels[block]
             row_losses, row_slopes = self._row_losses(w @ features.T, labels)
-            membership = self._membership(block)
+            membership = self._membership(block)  # (b, G) each row's weight in its group, else 0
             losses += row_losses @ membership
             if y is not None:
                 slopes += (row_slopes * (y @ membership.T)) @ features

@@ -9,7 +9,7 @@ that cell. See families/mirror_descent/THEORY.md, section 2, item 4, and Gonzál
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -45,8 +45,8 @@ class Marginals:
         self._sizes = domain.sizes
         self._ways, self.domain = ways, domain
         self.tables = tuple(combinations(range(len(self._sizes)), ways))
-        ends = np.cumsum([math.prod(self._sizes[c] for c in table) for table in self.tables]).tolist()
-        self.slices = tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False))
+        ends = np.cumsum([math.prod(self._sizes[column] for column in table) for table in self.tables]).tolist()
+        self.slices = tuple(slice(start, end) for start, end in pairwise([0, *ends]))
         self.queries = int(ends[-1])
 
     @property
@@ -68,7 +68,10 @@ class Marginals:
     def cells(self) -> tuple[str, ...]:
         """The names of the cells that the q queries count, such as "visits=0, plan=1"."""
         values = [[f"{name}={category}" for category in categories] for name, categories in self.domain.columns]
-        return tuple(", ".join(cell) for table in self.tables for cell in product(*(values[c] for c in table)))
+        cells: list[str] = []
+        for table in self.tables:
+            cells += [", ".join(cell) for cell in product(*(values[column] for column in table))]
+        return tuple(cells)
 
     def cell(self, query: int) -> str:
         """Return the name of the cell that a query counts, given its index, without building those of the others."""
@@ -274,11 +277,11 @@ class MarginalGame(SlicedGame):
         """
         answers = output["answers"] if "answers" in output else self.marginals.answers(output["x"])
         errors = np.abs(self._truth - answers)
-        value_of_best_x = np.zeros(len(errors))  # min_u F(u, y); max_v F(x, v) is the largest error
-        if "y" in output:
+        worst, mean = errors.max(axis=1), errors.mean(axis=1)  # the largest error is max_v F(x, v)
+        value_of_best_x = np.zeros(len(errors))  # min_u F(u, y)
+        if "y" in output:  # F(u, y) = ⟨w, A p_S⟩ - ⟨Aᵀw, u⟩ is smallest at a vertex u
             weights = self._signed(output["y"])
             value_of_best_x = weights @ self._truth[0] - self.marginals.transposed(weights).max(axis=1)
-        worst, mean = errors.max(axis=1), errors.mean(axis=1)
         return {"duality_gap": worst - value_of_best_x, "worst_query_error": worst, "mean_query_error": mean}
 
     def selection_scores(self, answers: np.ndarray) -> Query:

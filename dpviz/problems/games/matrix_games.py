@@ -51,7 +51,7 @@ class RecordsGame(GameSpecification):
             d=d_x + d_y,
             d_x=d_x,
             d_y=d_y,
-            products=20 * signs if is_counted else 2 * entries,  # to unpack a sign takes as long as 20 of them, roughly
+            products=20 * signs if is_counted else 2 * entries,  # unpacking a sign takes as long as about 20 products
             table_bytes=table_bytes,
             counted=is_counted,
             oscillation_x=oscillation,
@@ -288,7 +288,7 @@ class MeanProducts:
         """Return the columns of n M over all rows with these indices, (k, d) int32, from the cache or counted now."""
         with self._lock:
             missing = np.array([vertex for vertex in vertices.tolist() if vertex not in self._cached], dtype=np.intp)
-            if len(missing):
+            if len(missing):  # `cross` counts Σᵢ uᵢ vᵢⱼ for each index j
                 self._cached |= zip(missing.tolist(), self._u.cross(self._v, missing), strict=True)
             for vertex in vertices.tolist():
                 self._cached.move_to_end(vertex)  # the first ones are dropped first

@@ -223,11 +223,8 @@ class CurvedGameProblem(SlicedGame):
         self.prepare()
         assert self._eigenvalue_bounds is not None
         start = project(-slopes)  # the minimiser for M = I, which M is in the population
-        seconds = self.facts.seconds
-        certified = minimise(
-            value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE, seconds=seconds
-        )
-        return certified.lower
+        curvature, seconds = self._eigenvalue_bounds[player], self.facts.seconds
+        return minimise(value_and_gradient, start, curvature, _GAP_TOLERANCE, seconds=seconds).lower
 
 
 def eigenvalue_bound(matrix: np.ndarray) -> float:

@@ -83,12 +83,13 @@ class LinearSums(ABC):
         The replicates are computed in slices.
         """
         x = bounded(x)
-        if batch is not None and batch.rows is not None:
-            raise ValueError("a block of the table is no batch of single rows")
-        # A large batch is given by marks on all rows, another one by indices of rows, and the whole table by neither.
-        marked = None if batch is None else batch.marked
-        indices = None if batch is None or marked is not None else batch.indices
-        taken = None if batch is None else batch.taken
+        marked = indices = taken = None
+        if batch is not None:
+            if batch.rows is not None:
+                raise ValueError("a block of the table is no batch of single rows")
+            # A large batch is given by marks on all rows, another one by indices, and the whole table by neither.
+            marked, taken = batch.marked, batch.taken
+            indices = batch.indices if marked is None else None
         self._check_rows(indices, marked)
         row_seconds = SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * x.shape[1]
         # Without a batch the slices are those of `evaluate`, so that the sums it remembered are for the same points.
@@ -159,7 +160,7 @@ class LinearSums(ABC):
         with self._lock:
             self._remembered_sums[x.tobytes()] = total
             while len(self._remembered_sums) > _REMEMBERED:
-                oldest, *_ = self._remembered_sums
+                oldest = next(iter(self._remembered_sums))  # dictionaries keep the order of insertion
                 del self._remembered_sums[oldest]
 
     def _recalled(self, x: np.ndarray) -> np.ndarray | None:
@@ -371,10 +372,12 @@ class LinearModel(base.ProblemSpecification):
         centres, is_centred = low.copy(), self.scaling == "centred"
         if is_centred:  # features of categories are not centred
             centres[: facts.numeric] += (high - low)[: facts.numeric] / 2
+        # From weights of the scaled features to those of the table's own values.
         coefficients, constant = unscaled(x[: facts.d], centres, high - low)
         if self.intercept == "yes":
-            constant += float(x[-1]) * (0.5 if is_centred else 1.0)
-        return to_target(Score(coefficients, constant, facts.target is None and self.has_probabilities), facts.target)
+            constant += float(x[-1]) * (0.5 if is_centred else 1.0)  # the last weight, times the constant column
+        has_probabilities = self.has_probabilities and facts.target is None
+        return to_target(Score(coefficients, constant, has_probabilities), facts.target)
 
     def memory(self, facts: base.Facts) -> base.Memory:
         """Estimate the memory; of a file in blocks: the scaled rows, 5 numbers of each row, and 6 copies of a block.
@@ -404,7 +407,9 @@ class LinearModel(base.ProblemSpecification):
             caps[part] = (self.clip or math.inf) / norms(features[part], self.clip_norm)
             if is_clipped:
                 features[part] *= np.minimum(caps[part], 1.0)[:, None]
-        return Rows(features, np.full(n, math.inf), float((caps < 1).mean())) if is_clipped else Rows(features, caps)
+        if is_clipped:  # gradients then need no caps; a cap below 1 was the factor that shortened a row
+            return Rows(features, np.full(n, math.inf), shortened=float((caps < 1).mean()))
+        return Rows(features, caps)
 
     def loaded(self, tables: Mapping[str, np.ndarray]) -> tuple["Rows", np.ndarray]:
         """Return the rows of the whole table, scaled and clipped by `rows`, and their labels (n,).
@@ -414,10 +419,9 @@ class LinearModel(base.ProblemSpecification):
         facts, n_filled, shortened = self.data.facts(), 0, 0.0
         for data in self.data.parts(tables):
             block, count = self.rows(data), len(data.labels)
-            if count == facts.n:
-                # This block is the whole table, and needs no copy. A file with further rows is refused at its end.
+            if count == facts.n:  # the block is the whole table, and needs no copy
                 features, caps, shortened, labels = *block, data.labels
-                continue
+                continue  # to the end of the file, where `parts` refuses one with further rows
             if not n_filled:
                 features, caps, labels = np.empty((facts.n, self._dimension)), np.empty(facts.n), np.empty(facts.n)
             target = slice(n_filled, n_filled + count)

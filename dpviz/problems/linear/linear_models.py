@@ -293,9 +293,9 @@ class LogisticProblem(LinearProblem):
             signs += np.sign(margins, out=workspace).sum(axis=1)
             np.exp(margins, out=margins)
             margins += 1.0  # now 1 + e^s
-            # Each fold multiplies the first half of the columns by the second half.
+            # Each fold multiplies the first half of the columns by the second half, until 2^folds factors are together.
             width, products = len(rows), margins
-            while width % 2 == 0 and len(rows) // width < 1 << folds:
+            while width % 2 == 0 and len(rows) // width < 2**folds:
                 width //= 2
                 products = np.multiply(products[:, :width], products[:, width : 2 * width], out=workspace[:, :width])
             loss += np.log(products).sum(axis=1)

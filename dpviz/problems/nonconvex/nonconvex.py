@@ -189,20 +189,13 @@ class RobustRisk(NonconvexRisk):
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return u/(1 + u²)² = -φ'(u)."""
         inverse = 1 / (1 + arguments * arguments)
-        arguments *= inverse
-        arguments *= inverse
-        return arguments
+        return arguments * inverse * inverse
 
     @staticmethod
     def curvatures(arguments: np.ndarray) -> np.ndarray:
         """Return φ''(u) = (3u² - 1)/(1 + u²)³ = (3 - 4/(1 + u²))/(1 + u²)²."""
-        np.multiply(arguments, arguments, out=arguments)
-        arguments += 1.0
-        np.reciprocal(arguments, out=arguments)  # now 1/(1 + u²)
-        result = 3.0 - 4.0 * arguments
-        result *= arguments
-        result *= arguments
-        return result
+        inverse = 1 / (1 + arguments * arguments)
+        return (3 - 4 * inverse) * inverse * inverse
 
 
 def _bell(arguments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -339,7 +332,7 @@ class NonconvexModel(base.ProblemSpecification):
         smoothness, hessian_lipschitz = high + up, risk.third + penalty.third
         largest_gap = float(largest_loss + penalty.value(start)[0]) - risk.floor
         unpaid_gap = self.gap if self.gap_cost is None else None  # a gap that was released is no assumption
-        declared = (
+        constants = (  # symbol, declared value if there is one, and the value that holds for every data set
             ("G", self.smoothness, smoothness),
             ("M", self.hessian_lipschitz, hessian_lipschitz),
             ("Γ", unpaid_gap, largest_gap),
@@ -361,9 +354,9 @@ class NonconvexModel(base.ProblemSpecification):
             lowest=risk.floor,
             start=() if self.start == "zero" else tuple(start[0].tolist()),
             assumed=tuple(
-                Assumed(name, value, follows)
-                for name, value, follows in declared
-                if value is not None and value < follows * (1 - 1e-9)  # smaller by more than rounding
+                Assumed(symbol, declared, follows)
+                for symbol, declared, follows in constants
+                if declared is not None and declared < follows * (1 - 1e-9)  # smaller by more than rounding
             ),
         )
 

@@ -112,7 +112,7 @@ def logistic_diameter(lengths: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            is_below_best = lengths * (1 - middle**2) > middle * (1 + np.exp(lengths * middle))
+            is_below_best = lengths * (1 - middle**2) > middle * (1 + np.exp(lengths * middle))  # 1 - σ = 1/(1 + eᵗ)
             low, high = np.where(is_below_best, middle, low), np.where(is_below_best, high, middle)
         diameters = 2 * np.sqrt(1 - high**2) / (1 + np.exp(-lengths * high))
     # Rounded up, as it is a sensitivity; 2 is the limit for ϱ → ∞, which S never exceeds.
@@ -183,7 +183,8 @@ class NonconvexRisk(LinearSums, Problem):
 
     def __init__(self, facts: NonconvexFacts, penalty: Penalty, rows: np.ndarray, shortened: float = 0.0) -> None:
         n, d = rows.shape
-        super().__init__(rows, None, None, n * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d) + n * SECONDS_PER_LOSS)
+        row_seconds = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d + SECONDS_PER_LOSS
+        super().__init__(rows, caps=None, offsets=None, seconds=n * row_seconds)
         if not np.linalg.norm(rows, axis=1).max() <= UNIT:  # true of NaN, too
             raise ValueError("a row is longer than 1: no sensitivity would hold")
         self.facts, self.penalty = facts, penalty
@@ -241,7 +242,7 @@ class NonconvexRisk(LinearSums, Problem):
         The mean Hessian is (1/n) Σ φ'' vvᵀ, so a product with a direction p is (1/n) Σ φ'' ⟨v, p⟩ v: it takes two
         multiplications with the table and no (d, d) matrix. The second derivatives φ'' (R', n) are computed once.
         """
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # copies, as `_blocks` reuses the array of the arguments
             curvatures_by_block = [self.curvatures(arguments.copy()) for _, _, arguments, _ in self._blocks(bounded(x))]
 
         def times(directions: np.ndarray) -> np.ndarray:
@@ -334,8 +335,8 @@ class NonconvexRisk(LinearSums, Problem):
         for _, rows, arguments, _ in self._blocks(x):
             loss += self.losses(arguments).sum(axis=1)
             with np.errstate(over="ignore"):
-                total += self.slopes(arguments, None) @ rows
-        self._remember(x, total)
+                total += self.slopes(arguments, None) @ rows  # last, as it overwrites the arguments
+        self._remember(x, total)  # for the next gradient
         gradient = self.penalty.gradient(x) - total / self.facts.n
         diagnostics = {
             "objective": loss / self.facts.n + self.penalty.value(x),

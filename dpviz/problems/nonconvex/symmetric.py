@@ -52,7 +52,7 @@ def packed(matrices: np.ndarray, shape: Shape) -> np.ndarray:
 
 def unpacked(vectors: np.ndarray, shape: Shape) -> np.ndarray:
     """Return the symmetric matrices (R, d, d) of vectors (R, d(d+1)/2) that `packed` returned."""
-    d = (math.isqrt(8 * vectors.shape[-1] + 1) - 1) // 2
+    d = (math.isqrt(8 * vectors.shape[-1] + 1) - 1) // 2  # as d(d+1)/2 is the length
     rows, columns, weights = _triangle(d, shape)
     matrices = np.empty((len(vectors), d, d))
     entries = vectors / weights

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dpviz.checkpoints import checkpoint
-from dpviz.datasets.base import NO_TABLES, Dataset, DatasetSpecification
+from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import DRAWN, FactorDraws, NormalDraws, ProcessDraws, RegressionDraws
 from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane
@@ -180,7 +180,7 @@ class HuberRegression(DirectTuning):
     def linear_score(self, x: np.ndarray) -> Score:
         facts, target = self.data.facts(), self.data.facts().target
         weights, centres, widths = np.zeros(facts.d), np.zeros(facts.d), np.ones(facts.d)
-        weights[self.chosen] = x[1:]
+        weights[self.chosen] = x[1:]  # x[0] is the intercept
         if not self.data.scaled:
             low, high = np.array(facts.bounds).T
             centres, widths = (low + high) / 2, (high - low) / 2 / self.spread
@@ -368,7 +368,7 @@ class ModelTuning(TuningSpecification):
         _, validation_users = self.split
         estimate = training_seconds(self.learner, *self.sizes)
         # Slices and limits depend on it, so it is never below the estimate.
-        seconds = max(estimate, self.declared_seconds or 0.0)
+        seconds = estimate if self.declared_seconds is None else max(estimate, self.declared_seconds)
         return self._facts(
             validation_users,
             names,
@@ -405,11 +405,11 @@ class ModelTuning(TuningSpecification):
         available = len(training.targets)
         indices = np.linspace(0, available - 1, min(available, self.training_rows)).round().astype(int)
         x, y = training.features[indices], training.targets[indices]
-        arrays, deviation = self._scaled(data, x, y, validation.features, validation.targets)
+        arrays, deviation = self._scaled(x, y, validation.features, validation.targets)
         return LEARNERS[self.learner](arrays, **self.settings(deviation)), validation.users
 
     def _scaled(
-        self, data: Dataset, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
+        self, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
     ) -> tuple[dict[str, np.ndarray], float]:
         """Return the arrays of a `Learner`, scaled by mean and standard deviation of the training rows; and the
         standard deviation by which targets were divided.
@@ -419,12 +419,12 @@ class ModelTuning(TuningSpecification):
         """
         if not self.data.scaled:
             mean, spread = x.mean(axis=0), x.std(axis=0)
-            # A feature that is constant up to rounding becomes 0.
+            # A feature that is constant up to rounding becomes 0: it is divided by inf.
             spread = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(mean)), spread, np.inf)
             x, v = (np.clip((part - mean) / spread, -FURTHEST, FURTHEST) for part in (x, v))
         deviation = 1.0
         if not self.classes:
-            deviation = float(y.std()) or 1.0
+            deviation = float(y.std()) or 1.0  # of equal targets it is 0
             y, z = (y - y.mean()) / deviation, (z - y.mean()) / deviation
         arrays = {"x": x, "y": y, "v": v, "z": z}
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}, deviation
@@ -518,12 +518,12 @@ class KernelMachine(ModelTuning):
         return ModelProblem(self.facts(), learner, users, self.observation_seed)
 
     def _scaled(
-        self, data: Dataset, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
+        self, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
     ) -> tuple[dict[str, np.ndarray], float]:
         """Return the same as `ModelTuning._scaled`, with targets ±1 if the model is a classifier."""
-        arrays, deviation = super()._scaled(data, x, y, v, z)
+        arrays, deviation = super()._scaled(x, y, v, z)
         if self.model == "svc":  # a number is classified by being above the training mean, which is now 0
-            arrays |= {name: np.where(arrays[name] > 0, 1.0, -1.0) for name in "yz"}
+            arrays |= {name: np.where(arrays[name] > 0, 1.0, -1.0) for name in ("y", "z")}
         return arrays, deviation
 
 

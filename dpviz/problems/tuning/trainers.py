@@ -310,10 +310,10 @@ class Trainers:
         try:
             while request.n_missing:
                 self._share_out(request)
-                if request.waiting:
+                if request.waiting:  # this process trains, too
                     index = request.waiting.popleft()
                     request.set_losses(index, self._learner.losses(points[index : index + 1])[0])
-                for helper in list(self._helpers):
+                for helper in list(self._helpers):  # a copy, as `_receive` removes one that has ended
                     self._receive(helper, 0.0 if request.waiting else POLL_INTERVAL)
                 checkpoint()
         finally:  # answers to a request that was stopped are dropped when they arrive
@@ -344,7 +344,7 @@ class Trainers:
         try:
             while helper.busy:
                 message = helper.child.receive(seconds)
-                if message is None:
+                if message is None:  # none has arrived
                     break
                 header, arrays = unpack(message)
                 helper.busy.discard(header["number"])
@@ -373,7 +373,7 @@ def _end(helpers: list[_Helper]) -> None:
 
 def main() -> None:
     """Run a further process: receive a learner, then points, and send back losses, until the parent ends."""
-    parent = Parent(lambda _: False)
+    parent = Parent(lambda _: False)  # all messages wait in `messages`
     messages = parent.messages()
     parent.send(pack({"ready": True}, {}))
     header, arrays = unpack(next(messages))
@@ -383,7 +383,8 @@ def main() -> None:
         start = time.process_time()
         with one_thread:  # as in the parent, in any environment
             losses = learner.losses(arrays["points"])
-        parent.send(pack(header | {"seconds": time.process_time() - start}, {"losses": losses}))
+        seconds = time.process_time() - start
+        parent.send(pack(header | {"seconds": seconds}, {"losses": losses}))  # the header has the point's number
 
 
 if __name__ == "__main__":

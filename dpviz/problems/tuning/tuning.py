@@ -58,8 +58,8 @@ class Users:
         has_rows, first_rows = counts > 0, np.cumsum(counts) - counts
         means = np.zeros((len(values), self.n, *values.shape[2:]))
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = np.add.reduceat(values[:, order], first_rows[has_rows], axis=1)
-            means[:, has_rows] = sums / counts[has_rows].reshape(-1, *[1] * (values.ndim - 2))
+            sums = np.add.reduceat(values[:, order], first_rows[has_rows], axis=1)  # of each user's rows
+            means[:, has_rows] = sums / counts[has_rows].reshape(-1, *[1] * (values.ndim - 2))  # along the users' axis
         return means
 
 
@@ -508,9 +508,9 @@ def at_a_time(replicates: int, n_points: int, n: int) -> int:
 def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:
     """Yield 0..count in slices of points for which the users' gradients (P, n, d) are computed together: as many as
     take at most LONGEST seconds, and have at most LOSSES numbers."""
-    seconds = facts.training_seconds + facts.gradient_seconds
-    seconds_for_memory = LONGEST * facts.n * facts.d / LOSSES  # of one point, for which `slices` keeps to that number
-    return slices(count, max(seconds, seconds_for_memory))
+    # `slices` puts LONGEST seconds into a slice: at this cost of a point, LOSSES numbers.
+    seconds_for_memory = LONGEST * facts.n * facts.d / LOSSES
+    return slices(count, max(facts.training_seconds + facts.gradient_seconds, seconds_for_memory))
 
 
 def finite(values: np.ndarray, instead: float) -> np.ndarray:

@@ -110,8 +110,9 @@ class BlackBox(ProblemSpecification):
 
     def facts(self) -> ValueFacts:
         """Return the public facts. L is the declared constant, or else that of f, or 1 if f has none."""
-        function = self.function()
-        lipschitz = self.lipschitz or (function.slope if math.isfinite(function.slope) else 1.0)
+        function, lipschitz = self.function(), self.lipschitz
+        if lipschitz is None:
+            lipschitz = function.slope if math.isfinite(function.slope) else 1.0
         return ValueFacts(
             n=function.n,
             d=len(function.start),
@@ -190,10 +191,11 @@ class TableModel(BlackBox):
         facts = self.data.facts()
         low, high = np.array(facts.bounds).T
         divisor = math.sqrt(self.features) if self.divisor is None else self.divisor
+        # From weights of features scaled to [-1, 1] to those of the table's own values.
         coefficients, constant = unscaled(x[: facts.d] / divisor, (low + high) / 2, (high - low) / 2)
-        constant += float(x[-1]) / divisor * self.intercept
+        constant += float(x[-1]) / divisor * self.intercept  # with an intercept, the last weight is its own
         score = Score(coefficients, constant)
-        if self.targets == "unit":  # score in [0, 1], of which ½ is the middle
+        if self.targets == "unit":  # from [0, 1] to [-1, 1], which `to_target` expects
             score = Score(2 * coefficients, 2 * constant - 1)
         return to_target(score, facts.target)
 
@@ -205,7 +207,7 @@ class TableModel(BlackBox):
         for part in slices(data.facts.n, self.features * SECONDS_PER_LOADED):
             rows[part, : data.facts.d] = (data.features[part] - (low + high) / 2) / ((high - low) / 2)
             rows[part] /= divisor
-            shorten(rows[part])
+            shorten(rows[part])  # in place, those that are longer than 1
         return rows, self._targets(data)
 
     def _targets(self, data: Dataset) -> np.ndarray:
@@ -343,7 +345,7 @@ class BentValley(BlackBox):
     seed: int = _seed()
 
     def function(self) -> Function:
-        # At x₀, f is at most (1.8 + 0.2)/4 + (0.6 + 0.2) = 1.3. |∂f/∂x₁| ≤ 1/4 + 2, and |∂f/∂x₂| ≤ 1.
+        # At x₀ f is at most (1.8 + 0.2)/4 + (1.2 - 1.6 + 1 + 0.2) = 1.3. |∂f/∂x₁| ≤ 1/4 + 2, and |∂f/∂x₂| ≤ 1.
         return Function(Valley(), self.rows, np.array([-0.8, 1.2]), largest=1.3, slope=math.hypot(2.25, 1.0))
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

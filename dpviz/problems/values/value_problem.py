@@ -471,7 +471,7 @@ class ValueProblem(Problem):
         for rows in self._blocks(self.facts.n, len(x) * self.loss.count):
             checkpoint()
             arguments, y = self._arguments(self._rows[None, rows], x), self._targets[None, rows]
-            other_y = low + high - y
+            other_y = low + high - y  # the other of the two targets
             total += np.sign(self._values(arguments, other_y) - self._values(arguments, y)).sum(axis=(0, 1))
         return (1 + total / self.facts.n) / 2
 
@@ -519,14 +519,15 @@ class ValueProblem(Problem):
         m = len(directions)
         for rows in self._blocks(len(sample), 4 * replicates * m * k):  # 4 is by trial: blocks fit into the cache
             a, y, along = self._rows[None, sample[rows]], self._targets[sample[rows]], directions[:, rows]
-            lengths = self.loss.lengths(a)[0, :, None]  # l of each row
-            arguments, shifts = np.ascontiguousarray(self._arguments(a, x).transpose(2, 1, 0, 3)), r * lengths * along
-            with np.errstate(invalid="ignore", over="ignore"):
-                # (R, m, b)
+            lengths = self.loss.lengths(a)[0, :, None]  # l of each row, (b, 1)
+            arguments = np.ascontiguousarray(self._arguments(a, x).transpose(2, 1, 0, 3))  # A_z x, (R, 1, b, k)
+            shifts = r * lengths * along  # r A_z u, (m, b, k)
+            with np.errstate(invalid="ignore", over="ignore"):  # (R, m, b)
                 differences = self.loss.values(arguments + shifts, y) - self.loss.values(arguments - shifts, y)
             differences[~np.isfinite(differences)] = 0.0
             sums = np.einsum("rmb,mbk->brk", differences, along)  # Σ difference · A_z u/l over the directions
-            weights[rows] = sums * (d / (2 * r * m)) / np.maximum(lengths, 1e-300)[:, None]  # a row may be 0
+            # The sums hold A_z u/l, and A_zᵀ A_z u/l² is A_zᵀ times that, divided by l; a row, and so l, may be 0.
+            weights[rows] = sums * (d / (2 * r * m)) / np.maximum(lengths, 1e-300)[:, None]
             sizes = np.abs(differences, out=differences)
             total_sizes += sizes.sum(axis=(1, 2))
             n_clipped += (sizes > clip * (1 + ROUNDING)).sum(axis=(1, 2))
@@ -566,7 +567,8 @@ class ValueProblem(Problem):
         combination = mixed(np.tensordot(shares, group_gradients, 1), weights)
         bound = np.linalg.norm(combination, axis=1)
         group_combinations = np.einsum("rq,grqd->grd", weights, group_gradients)
-        components = np.einsum("grd,rd->gr", group_combinations, combination) / np.maximum(bound, 1e-12)  # it may be 0
+        # Their components along the combination of all, whose mean is the bound, up to sizes; the bound may be 0.
+        components = np.einsum("grd,rd->gr", group_combinations, combination) / np.maximum(bound, 1e-12)
         ddof = min(1, len(groups) - 1)  # a single group has no spread; its error is given as 0
         return bound, components.std(axis=0, ddof=ddof) / np.sqrt(len(groups))
 
