@@ -4,6 +4,7 @@ Their guarantee is for a row added or removed, and for batches that every row jo
 translate.
 """
 
+import math
 import re
 
 from dpviz.errors import UserError
@@ -85,24 +86,28 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     Raises UserError where settings are missing or impossible.
     """
     settings = {
-        name: float(re.sub("[_,]", "", match[1])) for name, names in _SETTINGS.items() if (match := names.search(text))
+        name: min(float(re.sub("[_,]", "", match[1])), 1e18)
+        for name, names in _SETTINGS.items()
+        if (match := names.search(text))
     }
     if match := _COMPOSED.search(text):
-        settings["steps"] = float(re.sub("[_,]", "", match[1]))
+        settings["steps"] = min(float(re.sub("[_,]", "", match[1])), 1e18)
     n = int(settings.get("rows", rows))
-    rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / n)
+    rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / max(n, 1))
     steps = settings.get("steps", settings.get("epochs", 0.0) / rate if rate else 0.0)
+    # Rounded up, as their cost must not be more than is stated; but not for a rounding error.
+    steps, rate = math.ceil(steps * (1 - 1e-9)), math.ceil(rate * n * (1 - 1e-9)) / max(n, 1)
     missing = [
         words
         for words, value in (
             ("noise_multiplier", settings.get("noise_multiplier")),
             ("sample_rate (or batch_size and dataset_size)", rate),
-            ("steps (or epochs)", round(steps)),
+            ("steps (or epochs)", steps),
         )
         if not value
     ]
     if missing:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
-    values = {"rows": n, "sampling": "poisson", "batch_fraction": rate, "iterations": round(steps), "noise": "gaussian"}
+    values = {"rows": n, "sampling": "poisson", "batch_fraction": rate, "iterations": steps, "noise": "gaussian"}
     means = NoisyMeans(**values, clip=settings.get("clip", 1.0))
     return means, settings["noise_multiplier"] * means.sensitivity
