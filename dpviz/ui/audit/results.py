@@ -318,7 +318,12 @@ def fixed_threshold(panel: Panel, auditing: Auditing) -> float | None:
 
 def note_shown(panel: Panel, auditing: Auditing) -> None:
     """Remember that the visitor has seen this audit's results: a threshold placed after that proves nothing."""
-    st.session_state.setdefault(panel.key(_SHOWN), set()).add(auditing.to_json())
+    st.session_state.setdefault(panel.key(_SHOWN), set()).add(_drawn(auditing))
+
+
+def _drawn(auditing: Auditing) -> tuple[str, str, int]:
+    """Return what decides on the noise of an audit: with other numbers of runs or another budget it is not fresh."""
+    return auditing.family, auditing.case, auditing.seed
 
 
 def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
@@ -340,7 +345,7 @@ def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
         icon=":material/lock:",
         disabled=not is_usable,
         on_click=_fix_threshold,
-        args=(panel, auditing.to_json(), threshold),
+        args=(panel, auditing, threshold),
     )
     show(panel, "scores", scores(auditing, progress, threshold, practice=True))
 
@@ -367,7 +372,7 @@ def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progres
     Nothing happens before a phone has placed one.
     """
     if ballot.answers:
-        _fix_threshold(panel, auditing.to_json(), float(np.median(class_thresholds(progress, ballot))))
+        _fix_threshold(panel, auditing, float(np.median(class_thresholds(progress, ballot))))
         best = {}
         if progress.attack is not None:
             edges = bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
@@ -391,13 +396,13 @@ def show_class(progress: Progress, ballot: Ballot) -> None:
     charts.plain(figure, "audit_class", "Thresholds of the class")
 
 
-def _fix_threshold(panel: Panel, text: str, threshold: float) -> None:
-    """Fix the visitor's threshold for the audit with the JSON text `text`; for callbacks.
+def _fix_threshold(panel: Panel, auditing: Auditing, threshold: float) -> None:
+    """Fix the visitor's threshold for an audit; for callbacks.
 
-    Stored with it is whether it is blind: placed before any results of this audit were seen.
+    Stored with it is whether it is blind: placed before any results with its noise were seen.
     """
-    is_blind = text not in st.session_state.get(panel.key(_SHOWN), ())
-    st.session_state[panel.key(_SEEN)] = text, threshold, is_blind
+    is_blind = _drawn(auditing) not in st.session_state.get(panel.key(_SHOWN), ())
+    st.session_state[panel.key(_SEEN)] = auditing.to_json(), threshold, is_blind
 
 
 def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, threshold: float) -> None:
@@ -411,7 +416,7 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
     proves, fixed = "proves", "Both were fixed before these runs were seen."
     if not is_blind:
         proves = "would prove"
-        fixed = "But you had seen these runs before you placed it, so it proves nothing: take another round."
+        fixed = "But you had seen runs with this noise before you placed it, so it proves nothing: take another round."
     proven, attackers = f"{symbol} ≥ {short_down(mine)}", f"{short(outcome.attack.threshold)}: {short_down(best)}"
     st.markdown(
         f"**Your threshold {short(threshold)} {proves} {proven}**, {relation} the attacker's {attackers}. {fixed}"
