@@ -63,7 +63,7 @@ def statistics(
     change += " added or removed" if secret_rows else " replaced"
     click.echo(f"Guarantee of all together: {plan.budget.describe()}, {change}, {plan.analyses.rows_text} rows.\n")
     columns = {"error": "95 % error", "unit": "unit", "noise": "noise", "scale": "scale", "rows_needed": "rows needed"}
-    numbers_up = table.assign(error=table["error"].map(short_up), scale=table["scale"].map(short))
+    numbers_up = table.assign(error=table["error"].map(short_up), scale=table["scale"].map(short_up))
     printed = numbers_up.assign(rows_needed=[f"{count:,}" for count in table["rows_needed"]])
     click.echo(rows_as_text(printed[["name", *columns]].rename(columns=columns).to_dict("records")))
     click.echo(

@@ -226,8 +226,14 @@ class Experiment(Displayed, Specification):
 
     @property
     def guarantee(self) -> str:
-        """Guarantee of one run of one method, in words: the budget, and the condition that it rests on."""
-        return f"{self.budget.describe()}{self.condition}"
+        """Guarantee of one run of one method, in words: the budget, and the condition that it rests on.
+
+        Where methods have different budgets, each is named with its method.
+        """
+        budgets = {arm.label: (arm.budget or self.budget).describe() for arm in self.arms if not arm.reference}
+        different = set(budgets.values()) or {self.budget.describe()}
+        by_method = ", ".join(f"{budget} ({label})" for label, budget in budgets.items())
+        return f"{by_method if len(different) > 1 else different.pop()}{self.condition}"
 
     @property
     def row_budget(self) -> Budget:
@@ -364,7 +370,8 @@ class Experiment(Displayed, Specification):
             problem.prepare()  # once, and not counted as any arm's time
         references = {label for label, plan in plans.items() if not plan.budget.private}
         metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
-        trace = Trace(metrics, references, self.problem.public, self.arms, self.problem, self.promise)
+        promises = {arm.label: self.replaced(arms=(arm,)).promise for arm in self.arms}
+        trace = Trace(metrics, references, self.problem.public, self.arms, self.problem, promises)
         for label, arm_trace in trace.lanes.items():
             arm_trace.currency, arm_trace.condition = plans[label].statement.currency, plans[label].condition
         seed = drawn_seed(self.seed)  # a fresh one for None

@@ -420,7 +420,7 @@ class Cost:
         if self.spent is not None and not math.isinf(self.spent):
             spent = f"{self.symbol} = {short_up(self.spent, 4)}{self.proviso}; "
         if math.isinf(self.epsilon):
-            return f"{spent}no finite ε at δ = {short_up(self.delta)}"
+            return f"{spent}no ε is proven at δ = {short_up(self.delta)}"
         return f"{spent}ε ≤ {short_up(self.epsilon, 4)} at δ = {short_up(self.delta)} ({self.method})"
 
 
@@ -433,13 +433,21 @@ def costs(plans: Mapping[str, Plan], labels: Collection[str], budget: Budget, re
     delta : δ of the stated ε, unless the budget has a δ of its own.
     """
     private = [plan.statement for label, plan in plans.items() if label in labels and plan.budget.private]
-    if not private:
-        return []
-    earlier = private[0].facts.released  # by the problem of all plans, before the runs: it counts once
-    return [
-        composed([(plan, count) for plan in private], earlier, budget.currency, budget.own_delta(delta))
-        for count in sorted({1, repeats})
-    ]
+    return [_cost(private, count, budget, delta) for count in sorted({1, repeats})] if private else []
+
+
+def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost:
+    """Return the cost of publishing `repeats` runs of each plan.
+
+    All plans are for the same problem, and the releases that it made before the runs count once.
+    """
+    earlier, runs = plans[0].facts.released, [(plan, repeats) for plan in plans]
+    cost = composed(runs, earlier, budget.currency, budget.own_delta(delta))
+    # Where all that is known of a run is its (ε, δ), the δ of several runs add up, too.
+    added = math.fsum(repeats * plan.budget.own_delta(0.0) for plan in plans)
+    if math.isinf(cost.epsilon) and cost.delta < added < 1:
+        return composed(runs, earlier, budget.currency, added)
+    return cost
 
 
 def composed(
@@ -508,7 +516,7 @@ def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
     if budget.currency is not None:
         total = spent(runs, earlier, budget.currency)
         if math.isfinite(total):
-            return f"{UNITS[budget.currency].symbol} = {short(total, 4)}"
+            return f"{UNITS[budget.currency].symbol} = {short_up(total, 4)}"
     if all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
         # The limit of a budget also covers the releases before its runs, which count once.
         earlier_cost = accountants.total(earlier, "epsilon")
@@ -516,7 +524,7 @@ def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
             repeats * (plan.budget.limit - accountants.total(plan.facts.released, "epsilon")) for plan, repeats in runs
         )
         delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
-        return f"ε = {short(epsilon, 4)} and δ = {short(delta, 4)}"
+        return f"ε = {short_up(epsilon, 4)} and δ = {short_up(delta, 4)}"
     delta = budget.own_delta(ApproximateDP().delta)  # the usual δ if the budget has none of its own
     return composed(runs, earlier, None, delta).numbers()
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import numpy as np
@@ -221,8 +222,8 @@ class Trace(Displayed):
     metrics : by label of each arm, the metrics that it records.
     references : labels of the arms without privacy.
     public : True if the data are public. On other data the exact iterates of a reference are not kept.
-    arms, problem, promise : the `Arm`s of the experiment, for the styles of their lines; its problem, and its guarantee
-        in words, for models. Empty where the experiment is not known.
+    arms, problem, promises : the `Arm`s of the experiment, for the styles of their lines; its problem, and the
+        guarantee of each arm in words, by label, for models. Empty where the experiment is not known.
 
     `lanes` are the records of each arm, by label.
 
@@ -239,9 +240,9 @@ class Trace(Displayed):
         public: bool = True,
         arms: Sequence[Any] = (),
         problem: ProblemSpecification | None = None,
-        promise: str = "",
+        promises: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.public, self.arms, self.problem, self.promise = public, tuple(arms), problem, promise
+        self.public, self.arms, self.problem, self.promises = public, tuple(arms), problem, dict(promises)
         lanes = {
             label: ArmTrace(
                 tuple(arm_metrics), private=label not in references, keeps_path=public or label not in references
@@ -288,7 +289,7 @@ class Trace(Displayed):
 
     def _with(self, lanes: dict[str, ArmTrace]) -> "Trace":
         """Return a trace of the same experiment with these records."""
-        trace = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promise=self.promise)
+        trace = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promises=self.promises)
         trace.lanes = ByName(lanes, "method")
         return trace
 
@@ -410,7 +411,7 @@ class Trace(Displayed):
             raise UserError(
                 f"`trace.lane(label).output` has what {name} released.", title="No linear model of a table was released"
             )
-        guarantee = self.promise if arm_trace.private else "none: it was trained without privacy"
+        guarantee = self.promises.get(arm, "") if arm_trace.private else "none: it was trained without privacy"
         return Model(score, data, guarantee)
 
     def to_frame(self) -> "pd.DataFrame":

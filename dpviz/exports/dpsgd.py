@@ -91,23 +91,25 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     }
     if match := _COMPOSED.search(text):
         settings["steps"] = float(re.sub("[_,]", "", match[1]))
-    n = settings.get("rows", rows)
+    n = int(min(settings.get("rows", rows), 1e18))
     # 0 where the text has no such setting. A table without rows is refused below, by `NoisyMeans`.
     rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / max(n, 1))
     steps = settings.get("steps", settings.get("epochs", 0.0) / rate if rate else 0.0)
-    if math.inf in (*settings.values(), steps):  # beyond the range of floats, such as 1e999
+    if math.inf in (*settings.values(), steps, rate * n):  # beyond the range of floats, such as 1e999
         raise UserError("A number in the text is too large.", title="Settings are impossible")
+    # Rounded up, as their cost must not be more than is stated; but not for a rounding error.
+    steps, rate = math.ceil(steps * (1 - 1e-9)), math.ceil(rate * n * (1 - 1e-9)) / max(n, 1)
     missing = [
         words
         for words, value in (
             ("noise_multiplier", settings.get("noise_multiplier")),
             ("sample_rate (or batch_size and dataset_size)", rate),
-            ("steps (or epochs)", round(steps)),
+            ("steps (or epochs)", steps),
         )
         if not value
     ]
     if missing:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
-    counts, clip = {"rows": int(n), "iterations": round(steps)}, settings.get("clip", 1.0)
+    counts, clip = {"rows": n, "iterations": steps}, settings.get("clip", 1.0)
     means = NoisyMeans(sampling="poisson", noise="gaussian", batch_fraction=rate, clip=clip, **counts)
     return means, settings["noise_multiplier"] * means.sensitivity

@@ -117,6 +117,10 @@ def test_a_run_s_model_is_that_of_its_release_with_its_guarantee() -> None:
     np.testing.assert_array_equal(proba[:, 1] > 0.5, model.predict(FRAME))
     saved = json.loads(model.to_json())
     assert saved["coefficients"] == dict(zip(model.names, model.coef_.tolist(), strict=True))
+    arms = [dpviz.Arm("own", dpviz.Nesterov(iterations=2), dpviz.PureDP(3)), dpviz.Arm("ours", METHOD)]
+    several = dpviz.Experiment(problem, arms, epsilon=1, replicates=1)
+    assert several.guarantee == "ε = 3 (own), ε = 1 (ours)"
+    assert several.run().model("own").guarantee == "ε = 3, one row replaced"
 
 
 def test_a_run_of_every_family_has_a_model_whose_json_text_alone_predicts_the_same() -> None:

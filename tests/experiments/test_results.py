@@ -1,16 +1,18 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from dpviz.datasets import Saddle, UploadedTable
+from dpviz.datasets import Saddle, UploadedTable, own_table
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import (
     CONFIDENCE,
     budget_spent,
     columns,
+    costs,
     final_table,
     median_interval,
     quantiles,
@@ -244,6 +246,7 @@ BOUGHT = {"smoothness": 0.2, "smoothness_source": "released", "smoothness_cost":
         (PureDP(epsilon=2.0), "laplace", {}, 1, 4, "4 releases, ε = 8 by adding up; with 1 repeat ε = 2"),
         (ZeroConcentratedDP(rho=0.5), "gaussian", {}, 2, 2, "4 releases, ρ = 2 by adding up; with 1 repeat ρ = 1"),
         (GaussianDP(mu=1.0), "gaussian", {}, 1, 9, "9 releases, μ = 3 by adding up; with 1 repeat μ = 1"),
+        (GaussianDP(mu=1.0), "gaussian", {}, 1, 2, "2 releases, μ = 1.415 by adding up; with 1 repeat μ = 1"),  # √2
         (
             ApproximateDP(epsilon=2.0, delta=1e-6),
             "gaussian",
@@ -274,6 +277,20 @@ def test_runs_say_how_many_releases_they_make_and_what_these_add_up_to(
     plans = Experiment(problem=problem, arms=(*arms, free), budget=budget).plans()
     assert releases([(plan, repeats) for plan in plans.values()], budget) == said
     assert releases([(plans["free"], repeats)], budget) == "no release"
+
+
+@pytest.mark.filterwarnings("ignore:Not private")
+def test_of_several_runs_of_which_only_epsilon_and_delta_are_known_both_add_up() -> None:
+    """A person's rows in random batches with Gaussian noise have no cost of each step; all of a run meet (ε, δ)."""
+    rows = np.arange(24) % 2
+    frame = pd.DataFrame({"a": rows / 2, "y": rows, "who": np.arange(24) // 2})
+    data = own_table.table(frame, target="y", positive=1, bounds={"a": (0, 1)}, person="who", rows_per_person=2)
+    method = GradientDescent(iterations=3, noise="gaussian", batch_fraction=0.5)
+    arms, budget = (Arm(label="a", algorithm=method),), ApproximateDP(epsilon=2.0, delta=1e-6)
+    plans = Experiment(problem=LogisticRegression(data=data), arms=arms, budget=budget).plans()
+    (one, three) = costs(plans, ["a"], budget, 3, 1e-6)
+    assert (one.epsilon, one.delta) == (2.0, 1e-6)
+    assert three.epsilon == pytest.approx(6.0) and three.delta == pytest.approx(3e-6)
 
 
 def test_a_share_of_the_start_has_its_interval_as_shares_too() -> None:

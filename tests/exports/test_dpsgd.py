@@ -40,6 +40,12 @@ def test_the_settings_of_a_training_cost_what_others_compute(text: str) -> None:
     assert epsilon == pytest.approx(0.7214, rel=2e-3)
 
 
+def test_a_rate_and_steps_that_are_no_whole_numbers_here_are_rounded_up() -> None:
+    """Of 10,000 rows a rate of 0.00014 is 1.4 in a batch, and half an epoch of it 3571.4 steps."""
+    theirs, _ = from_dpsgd("noise_multiplier=2, sample_rate=0.00014, epochs=0.5")
+    assert (theirs.batch_size, theirs.iterations) == (2, 3572)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -51,6 +57,7 @@ def test_the_settings_of_a_training_cost_what_others_compute(text: str) -> None:
         ("noise_multiplier=1e999, sample_rate=0.1, steps=1e12", "too large"),
         ("noise_multiplier=1, sample_rate=0.1, epochs=1e999", "too large"),
         ("noise_multiplier=1, batch_size=3, dataset_size=0, steps=10", "between"),
+        ("noise_multiplier=1, batch_size=1, steps=10, n=0", "lacks|between"),
     ],
 )
 def test_what_is_missing_is_a_sentence(text: str, words: str) -> None:

@@ -191,6 +191,20 @@ def test_every_release_of_the_smoothness_of_a_file_is_paid_for(load: Load) -> No
     assert "A release of L is not paid for" in said(app)
 
 
+def test_the_noise_of_a_release_of_a_file_follows_from_no_seed_that_was_fixed(load: Load) -> None:
+    """The released L stays when the seed is fresh again, and then no guarantee names the seed."""
+    app = upload(load, accel_epsilon="20")
+    app.toggle(key="accel_fixed_seed").set_value(True).run()
+    app.selectbox(key="accel_smoothness_source").set_value("released").run()
+    app.number_input(key="accel_smoothness_cost").set_value(5.0).run()
+    released = []
+    for regularisation in (0.2, 0.1, 0.2):  # the same release again, after another one
+        app.number_input(key="accel_regularisation").set_value(regularisation).run()
+        app.button(key="accel_release").click().run()
+        released.append(app.number_input(key="accel_smoothness").value)
+    assert not app.exception and released[0] != released[2]
+
+
 def test_how_many_rows_of_a_file_the_clip_reaches_is_hidden_until_diagnostics_are_asked_for(load: Load) -> None:
     app = run(upload(load, accel_clip="0.3"))
     assert app.session_state["accel_job"].experiment.problem.clip == 0.3 and "**The clip**" not in text(app)
@@ -217,6 +231,7 @@ def test_a_method_without_a_plan_is_left_out_and_the_others_stay(load: Load) -> 
     assert not app.exception and not app.error
     (warning,) = [warning for warning in app.warning if "all rows" in warning.value]
     assert "DP-NAG-opt" in warning.proto.title and "DP-MASG-opt" in warning.proto.title
+    assert "Gaussian DP composes exactly" not in text(app)  # Gaussian noise on random batches has no μ
     assert app.button(key="accel_run").disabled is False
 
 

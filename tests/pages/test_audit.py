@@ -171,6 +171,7 @@ def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Loa
     assert again.number_input(key="audit_seed").value == 1 and not again.success  # fresh noise, unseen
     assert again.toggle(key="audit_guess").set_value(False).run().success  # a look at them
     again.toggle(key="audit_guess").set_value(True).run()
+    again = ended(again.number_input(key=RUNS).set_value(3003).run())  # the same noise in all but the last runs
     again.number_input(key="audit_threshold").set_value(0.2).run()
     again.button(key="audit_count").click().run()
     assert "Your threshold 0.2 would prove ε ≥" in words(again) and "it proves nothing" in words(again)

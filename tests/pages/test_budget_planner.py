@@ -112,7 +112,7 @@ def test_each_sampling_scheme_says_its_relation_and_has_its_noise(load: Load, sc
     assert ("row was replaced or not" in words(app)) == (not added)
     curves = words(planner(load, sampling=scheme, attacker="Trade-off curve", **SMALL))
     assert f"No test of one row {'added or removed' if added else 'replaced'}" in curves
-    assert number(metrics(app)["Noise scale b per step"]) == pytest.approx(scale, rel=5e-3)
+    assert scale <= number(metrics(app)["Noise scale b per step"]) <= 1.01 * scale
     steps, noise = curve(app, "Noise scale in every mean", "noise in every mean")
     if scheme != "Disjoint blocks":  # whole passes make a staircase
         assert np.interp(np.log(100), np.log(steps), np.log(noise)) == pytest.approx(np.log(scale), abs=2e-2)

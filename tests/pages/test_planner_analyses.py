@@ -445,6 +445,10 @@ def test_of_a_file_whose_number_of_rows_is_secret_only_names_are_taken(load: Loa
 def test_whether_the_budget_is_enough_stands_first_whichever_tab_is_open(load: Load) -> None:
     app = load("budget_planner", planner_section="Solve for")
     assert "**Yes**: at ε = 2, 10,000 rows are enough for an error of 5 %" in text(app)
+    few = analyses(load, [row("Few", share=1e-3), row("Age", "Mean", 0.0, 50.0)], epsilon="1", rows="1000")
+    assert "**No**" in text(few) and "needs more rows: “Few” 59," in text(
+        few
+    )  # a table of 1,000 rows has no such count
     app.number_input(key="planner_rows").set_value(500).run()
     assert "**No**: at ε = 2, an error of 5 % (95 % confidence) needs more rows: “Age\\, median” 774." in text(app)
 
@@ -455,11 +459,15 @@ def test_the_errors_that_are_accepted_give_the_budget_and_its_shares(load: Load)
     app = analyses(load, asked, epsilon="0.5", rows="1000")
     assert "**No**: at ε = 0.5, “Old” is off by up to 12, not 3; “Age” is off by up to 0.6, not 0.025" in text(app)
     needed = math.log(20) / 3.5 + math.log(20) * 0.05 / 0.025
-    assert f"The least for it is ε = {rounded_up(needed):g}." in text(app)
+    assert f"The least for it is ε = {rounded_up(needed):g}, in the best shares." in text(app)
     app.button(key="planner_smallest").click().run()
     assert "**Yes**: at ε = 6.85, 1,000 rows are enough for these errors" in text(app)
     errors = results(app)["95 % error"]
     assert errors["Old"] == 3 and errors["Age"] == pytest.approx(0.025, rel=2e-3)
+    # Laplace noise has the smaller standard deviation here, and the larger 95 % error.
+    app = analyses(load, [row("Age", "Mean", 0.0, 50.0, accepted=0.0275)], currency="μ-GDP", rows="1000")
+    app.button(key="planner_smallest").click().run()
+    assert "**Yes**" in text(app) and results(app)["95 % error"]["Age"] <= 0.0275
     impossible = analyses(load, [row("Age", "Mean", 0.0, 50.0, accepted=1e-9)], rows="1000")
     assert "Accept larger ones" in words(impossible) and not impossible.exception
 

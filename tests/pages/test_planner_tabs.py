@@ -296,11 +296,15 @@ def test_the_rows_of_a_person_are_in_every_number_and_sentence(load: Load, capsy
     table = json.dumps([["one", 1, 60], ["six", 6, 40]])
     app = planner(load, "People", rows_per_person="2", people=table)
     assert "53.3 % of the rows are dropped, of 40 % of the people" in words(app)
+    assert "The noise is 2 times that of one row" in words(app)
+    on_batches = planner(load, "People", rows_per_person="2", people=table, batch_fraction="0.01")  # there 2.67 times
+    assert "The noise is at least 2 times" in words(on_batches)
     kept, dropped = curve(app, "Share of the rows that are dropped", "rows that are dropped")
     assert dropped[kept == 6] == 0 and dropped[kept == 1] == pytest.approx(200 / 3)
-    app = planner(load, "Noise", rows_per_person="2", **SMALL)
-    assert printed(app, capsys) == str(MEANS.replaced(rows_per_person=2).noise_scale(PureDP(epsilon=2.0)))
-    assert "All rows of one person, at most 2," in words(app) and "whose rows were replaced or not" in words(app)
+    app = planner(load, "Noise", rows_per_person="5", **SMALL)
+    assert printed(app, capsys) == str(MEANS.replaced(rows_per_person=5).noise_scale(PureDP(epsilon=2.0)))
+    assert metrics(app)["Noise scale b per step"] == "2.09"  # 2.0841: less noise would not suffice
+    assert "All rows of one person, at most 5," in words(app) and "whose rows were replaced or not" in words(app)
     steps = planner(load, "Noise", rows_per_person="2", about="T noisy steps")
     assert "No bound for several rows of a person" in words(steps)
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import dpviz
 from dpviz.datasets.bundled import WIDTH
 from dpviz.families.second_order import presets, texts
 from dpviz.families.second_order.advice import compare
@@ -16,6 +17,8 @@ from dpviz.families.second_order.comparison import EPSILONS, TABLES
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import Laplace
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
+from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.second_order.page import PAGE as SECOND_ORDER
 from tests.confirming import confirmed
 from tests.pages.reading import (
     Load,
@@ -236,6 +239,15 @@ RANDOM = {
     "second_start": "Random, the same in all repeats",
     "second_methods": "OPT",
 }
+
+
+def test_ranges_that_were_bought_make_no_gap_a_released_one() -> None:
+    rows = np.arange(2000)
+    frame = pd.DataFrame({"a": rows % 7, "y": rows % 2})
+    data = dpviz.table(frame, target="y", positive=1, bounds=dpviz.private_bounds(frame, ["a"], epsilon=5))
+    experiment = dpviz.Experiment(dpviz.LogisticTukey(data=data), dpviz.ShortStep(), epsilon=10, delta=1e-5)
+    view = PlanView(experiment, experiment.plans(), {}, {}, SECOND_ORDER.predict)
+    assert experiment.problem.facts().released and "(released)" not in SECOND_ORDER.size_note(view)
 
 
 def test_a_gap_that_is_typed_beside_a_cost_is_assumed(load: Load) -> None:

@@ -102,7 +102,7 @@ def test_groups_are_read_released_and_refused() -> None:
     statistics = (mean, count, Sum(name="sum", column="age", highest=100.0, **IN_GROUPS))
     for relation in RELATIONS:
         plan = Analyses(rows=4000, relation=relation, statistics=statistics)
-        assert Analyses.from_json(plan.to_json()) == plan and "of “region”: “north”, “south”" in mean.asked
+        assert Analyses.from_json(plan.to_json()) == plan and "of “region”, declared: “north”, “south”" in mean.asked
         for noise in ("laplace", "gaussian"):
             planned = plan.replaced(noise=noise).planned(ZeroConcentratedDP(rho=0.5))
             large = analyses.made_up(statistics, 4000, np.random.default_rng(2))

@@ -33,6 +33,14 @@ def test_noise_steps_and_rows_agree(budget: Budget, fraction: float) -> None:
     assert needed == pytest.approx(3 * means.rows, rel=1e-3)
 
 
+@pytest.mark.parametrize("sampling", ["wor", "poisson", "blocks"])
+def test_where_a_batch_is_one_row_whatever_its_share_the_rows_needed_are_enough(sampling: str) -> None:
+    means = NoisyMeans(sampling=sampling, rows=50, batch_fraction=0.01, iterations=7)
+    scale = means.noise_scale(GaussianDP()) / 2
+    needed = means.rows_needed(GaussianDP(), scale)
+    assert means.replaced(rows=needed).noise_scale(GaussianDP()) <= scale * (1 + 1e-4)
+
+
 def test_ends() -> None:
     means = NoisyMeans()
     assert means.affordable_steps(PureDP(epsilon=1.0), 1e6) == STEPS_LIMIT

@@ -32,7 +32,7 @@ def composition(noise: str, sampled: bool) -> str:
     noise : "laplace" or "gaussian". sampled : True if batches are drawn.
     """
     return phrase(
-        f"{noise}_composition",
+        "gaussian_batches_composition" if sampled and noise == "gaussian" else f"{noise}_composition",
         amplified=", amplified by sampling without replacement (Balle, Barthe, Gaboardi 2018)" if sampled else "",
     )
 

@@ -141,7 +141,7 @@ class NoisyMeans(PeoplesRows):
         how = {
             "all": f"Every mean uses all rows, so an exchange moves it by up to {k}2C/n.",
             "wor": "Each mean uses a fresh batch of exactly m rows, which must stay secret: what is saved is that "
-            f"{whose} probably not in it. In the batch, an exchange moves the mean by up to {k}2C/m.",
+            f"{whose} perhaps not in it. In the batch, an exchange moves the mean by up to {k}2C/m.",
             "poisson": "Each row takes part with probability m/n by itself, and how many do is secret, too. Sums are "
             f"divided by the fixed m, and the change moves the result by up to {k}C/m. An exchange is two such "
             "changes, so a number stated here protects less than the same number under replace-one.",
@@ -203,11 +203,21 @@ class NoisyMeans(PeoplesRows):
 
     @checked
     def rows_needed(self, budget: Budget, scale: Positive) -> int:
-        """Return the smallest number of rows n with which the noise of T steps has at most this scale.
+        """Return a number of rows n with which the noise of T steps has at most this scale.
 
-        m/n stays the same, so the noise falls in proportion to 1/n.
+        m/n stays the same, so the noise falls in proportion to 1/n, and n is the smallest one. Only where few rows are
+        in a batch m/n changes, as m is a whole number; then a smaller n may do.
         """
-        return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))  # rounding must not cost a row
+        rows = math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))  # rounding must not cost a row
+        while self.sampling != "all" and self.rows_per_person <= rows <= 1e9:
+            larger = self.replaced(rows=rows)
+            if larger.batch_size * self.rows == self.batch_size * rows:
+                break
+            excess = larger.noise_scale(budget) / scale
+            if excess <= 1 + 1e-4:  # calibration is not exact in further digits
+                break
+            rows = math.ceil(rows * excess)
+        return rows
 
     def _inner(self, scale: float) -> Event:
         """Return the event of one mean with noise of this scale on its batch, without sampling."""

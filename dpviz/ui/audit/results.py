@@ -310,7 +310,7 @@ def _practice_bins(progress: Progress) -> Floats:
 
 
 # Session keys: of the last threshold that was fixed, as (JSON text of its audit, threshold, whether it is blind: fixed
-# before any results of this audit were seen); and of the texts of the audits whose results were seen.
+# before any results with its noise were seen); and of the audits whose results were seen, as `_drawn`.
 _SEEN, _SHOWN = "_seen", "_shown"
 
 
@@ -322,7 +322,12 @@ def fixed_threshold(panel: Panel, auditing: Auditing) -> float | None:
 
 def note_shown(panel: Panel, auditing: Auditing) -> None:
     """Remember that the visitor has seen this audit's results: a threshold placed after that proves nothing."""
-    st.session_state.setdefault(panel.key(_SHOWN), set()).add(auditing.to_json())
+    st.session_state.setdefault(panel.key(_SHOWN), set()).add(_drawn(auditing))
+
+
+def _drawn(auditing: Auditing) -> tuple[str, str, int]:
+    """Return what decides on the noise of an audit: with other numbers of runs or another budget it is not fresh."""
+    return auditing.family, auditing.case, auditing.seed
 
 
 def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
@@ -344,7 +349,7 @@ def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
         icon=":material/lock:",
         disabled=not is_usable,
         on_click=_fix_threshold,
-        args=(panel, auditing.to_json(), threshold),
+        args=(panel, auditing, threshold),
     )
     show(panel, "scores", scores(auditing, progress, threshold, practice=True))
 
@@ -373,7 +378,7 @@ def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progres
     Nothing happens before a phone has placed one.
     """
     if ballot.answers:
-        _fix_threshold(panel, auditing.to_json(), float(np.median(class_thresholds(progress, ballot))))
+        _fix_threshold(panel, auditing, float(np.median(class_thresholds(progress, ballot))))
         best = {}
         if progress.attack is not None:
             edges = _practice_bins(progress)
@@ -391,13 +396,13 @@ def show_class(progress: Progress, ballot: Ballot) -> None:
     charts.plain(figure, "audit_class", "Thresholds of the class")
 
 
-def _fix_threshold(panel: Panel, text: str, threshold: float) -> None:
-    """Fix the visitor's threshold for the audit with the JSON text `text`; for callbacks.
+def _fix_threshold(panel: Panel, auditing: Auditing, threshold: float) -> None:
+    """Fix the visitor's threshold for an audit; for callbacks.
 
     It is stored as described at `_SEEN`.
     """
-    is_blind = text not in st.session_state.get(panel.key(_SHOWN), ())
-    st.session_state[panel.key(_SEEN)] = text, threshold, is_blind
+    is_blind = _drawn(auditing) not in st.session_state.get(panel.key(_SHOWN), ())
+    st.session_state[panel.key(_SEEN)] = auditing.to_json(), threshold, is_blind
 
 
 def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, threshold: float) -> None:
@@ -411,7 +416,7 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
     proves, fixed = "proves", "Both were fixed before these runs were seen."
     if not is_blind:
         proves = "would prove"
-        fixed = "But you had seen these runs before you placed it, so it proves nothing: take another round."
+        fixed = "But you had seen runs with this noise before you placed it, so it proves nothing: take another round."
     proven, attackers = f"{symbol} ≥ {short_down(mine)}", f"{short(outcome.attack.threshold)}: {short_down(best)}"
     st.markdown(
         f"**Your threshold {short(threshold)} {proves} {proven}**, {relation} the attacker's {attackers}. {fixed}"

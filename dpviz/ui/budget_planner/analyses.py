@@ -190,8 +190,8 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
     planned, percent = plan.planned(budget), short(100 * relative)
     by_share = [p for p in planned if p.statistic.accepted_error is None]
     needed = [(p.statistic, p.rows_needed(relative)) for p in by_share]
-    counts = [f"“{plain(statistic.name)}” {count:,}" for statistic, count in needed if statistic.unit == "rows"]
-    too_few = [f"“{plain(s.name)}” {count:,}" for s, count in needed if s.unit != "rows" and count > plan.rows]
+    too_few = [f"“{plain(s.name)}” {count:,}" for s, count in needed if count > plan.rows]  # no count exceeds all rows
+    counts = [f"“{plain(s.name)}” {count:,}" for s, count in needed if s.unit == "rows" and count <= plan.rows]
     accepted = zip(planned, plan.accepted_errors(relative), strict=True)
     too_far = [
         f"“{plain(p.statistic.name)}” is off by up to {short_up(p.error)}, not {short(error)}"
@@ -211,7 +211,9 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
         verdict += f" Counts need: {', '.join(counts)}."
     with suppress(UserError):
         smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
-        verdict += f" The least for it is {budget.controls()[0].symbol} = {short(smallest.budget.limit)}."
+        of_all_rows = " (counts: in % of all rows)" * any(p.statistic.unit == "rows" for p in by_share)
+        least = f"{budget.controls()[0].symbol} = {short(smallest.budget.limit)}"
+        verdict += f" The least for it{of_all_rows} is {least}, in the best shares."
     st.markdown(verdict)
     if question == "error":
         errors = planner_view.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
@@ -278,7 +280,7 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
     enough = max(rounded_up(least_spent(plan, half, budget)), control.low)
     more = (
         f" From {control.symbol} = {short(enough)} on more hardly pays: noise is then less than half of what a random "
-        "sample of so many rows is off by."
+        "sample of so many rows can be off by."
     ) * (enough <= control.high)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"The errors that you accept need **{size}**, in the best shares.{more}", width="stretch")
@@ -291,8 +293,9 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
 
 
 def _take(panel: Panel, table: EditedTable, name: str, smallest: Smallest) -> None:
-    """Put the smallest budget into its control, and the shares of its plan into the table; for callbacks."""
-    panel.write({name: smallest.budget.limit})
+    """Put the smallest budget and the noise of its plan into their controls, and its shares into the table; for
+    callbacks."""
+    panel.write({name: smallest.budget.limit, SETTINGS["noise"]: smallest.plan.noise})
     share = COLUMNS.index(SHARE)
     weights = (float(f"{statistic.weight:.6g}") for statistic in smallest.plan.statistics)
     rows = table.rows(is_open=False)
@@ -450,7 +453,7 @@ def _show_numbers(planned: Sequence[Planned], relative: float) -> None:
                 ),
                 "Unit": [p.statistic.unit or "as the column" for p in planned],
                 "Standard deviation": pd.Series([p.standard_deviation for p in planned], dtype=float),
-                "Noise": [f"{SYMBOLS[p.noise]} = {short(p.scale)}" for p in planned],
+                "Noise": [f"{SYMBOLS[p.noise]} = {short_up(p.scale)}" for p in planned],
                 "Sensitivity": [p.sensitivity for p in planned],
                 "Share": [p.share.fraction for p in planned],
                 "Costs": [described(p.event) for p in planned],

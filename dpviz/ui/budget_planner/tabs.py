@@ -192,7 +192,7 @@ def wanted(means: NoisyMeans, budget: Budget, target: float | None) -> float:
 
 def noise_in_words(means: NoisyMeans, budget: Budget) -> str:
     """Return a text with the symbol and the scale of the noise that the budget gives every mean."""
-    return f"{symbol(means)} = {short(means.noise_scale(budget))}"
+    return f"{symbol(means)} = {short_up(means.noise_scale(budget))}"
 
 
 def noise(means: NoisyMeans, budget: Budget) -> Shown:
@@ -202,8 +202,8 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
     help = texts.NOISE_HELP.format(batch=means.batch_size)
     planner_view.metrics(
         {
-            f"Noise scale {symbol(means)} per step": (short(scale), help),
-            "Signal to noise": (short(means.clip / scale), f"Largest possible mean C, divided by {symbol(means)}."),
+            f"Noise scale {symbol(means)} per step": (short_up(scale), help),
+            "Signal to noise": (short_down(means.clip / scale), f"Largest mean C, divided by {symbol(means)}."),
             "Rows for half the noise": (f"{means.rows_needed(budget, scale / 2):,}", texts.HALF_HELP),
         }
     )
@@ -375,7 +375,8 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
     dropped, losing = noisy_means.cut_off(declared, k)
     outcome = "All rows are kept." if not dropped else f"**{short(100 * dropped)} % of the rows** are dropped, of "
     outcome += f"{short(100 * losing)} % of the people." if dropped else ""
-    noise = f"The noise is {k:,} times that of one row." if k > 1 else "The noise is the smallest."
+    at_least = "at least " * (means.touched_rows > means.batch_size)  # a batch is then more likely to hold one of them
+    noise = f"The noise is {at_least}{k:,} times that of one row." if k > 1 else "The noise is the smallest."
     st.markdown(f"With at most **{k:,}** row{'s' * (k > 1)} of a person: {outcome} {noise}")
     numbers = np.unique(np.geomspace(1, max(*declared, k, 2), 60).round())
     shares = np.array([noisy_means.cut_off(declared, round(number))[0] for number in numbers])
@@ -384,7 +385,7 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
         planner_figures.dropped_rows(numbers, 100 * shares, (k, 100 * dropped)),
         "What is cut off",
         "Share of the rows that are dropped against the number of rows that are kept of a person",
-        "Of the people in the table. More rows of a person: less is dropped, and the noise grows in proportion.",
+        "Of the people in the table. More rows of a person: less is dropped; the noise grows in proportion or more.",
     )
 
 
@@ -451,7 +452,8 @@ def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out:
         planner_figures.bars(factors, "Noise of each training, times that of a single one"),
         "What the search costs in noise",
         "Noise of each training against that of a single one with the whole budget, by way to search",
-        "Random numbers of trainings: Papernot and Steinke 2022. Unless held-out rows decide, the score by which the "
+        "For Laplace noise under ε, Gaussian noise under others, on all rows; on batches it is another factor. Random "
+        "numbers of trainings: Papernot and Steinke 2022. Unless held-out rows decide, the score by which the "
         "best one is chosen is part of its training, and paid with it.",
     )
     planner_view.in_python(

@@ -136,6 +136,8 @@ def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> f
         value = budget.values[control.name]
     else:
         help = "At which δ the guarantee is read as (ε, δ). It changes the readings only, not the noise."
+        if under_pure:  # of the planner, which can be asked for a budget in (ε, δ) under any other
+            help = "The δ at which ε is read, and that of a smallest budget in (ε, δ). Your budget's noise stays."
         value = panel.number(replace(control, label="δ of the readings", symbol="", help=help), "delta_reading")
     return min(max(value or control.default, control.low), control.high)  # an empty input has no value
 

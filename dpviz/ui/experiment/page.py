@@ -338,7 +338,8 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
-            problem = page.problems.build(panel, source, budget, numbers["seed"])
+            # What is released of a file stays when the seed is no longer fixed, so its noise never follows from one.
+            problem = page.problems.build(panel, source, budget, None if source.uploaded else numbers["seed"])
             if problem is not None:  # else a visitor's file is not ready
                 sidebar.build = partial(_build, page, problem, Chosen(labels, references, settings), budget, numbers)
         except UserError as error:

@@ -740,6 +740,6 @@ def _download(current: Room) -> None:
         mime="application/json",
         key="class_results",
         icon=":material/download:",
-        help="Counts and curves of the class, nothing of a person, and the times of your own acts.",
+        help="Counts and curves of the class, not whose they are, and the times of your own acts.",
         on_click="ignore",
     )

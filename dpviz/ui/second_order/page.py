@@ -93,8 +93,9 @@ class SecondOrderPage(FamilyPage):
         assert isinstance(facts, NonconvexFacts)
         return (
             f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}{_remark(facts, 'G')}, "
-            f"M = {short(facts.hessian_lipschitz)}{_remark(facts, 'M')}, f can fall by at most "
-            f"Γ = {short_up(facts.gap)}{_remark(facts, 'Γ')}."
+            f"M = {short(facts.hessian_lipschitz)}{_remark(facts, 'M')}, f can fall by at most Γ = "
+            f"{short_up(facts.gap)}{' (released)' * bool(view.experiment.problem.released_by_itself)}"
+            f"{_remark(facts, 'Γ')}."
         )
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
@@ -344,9 +345,7 @@ def _waiting(forecast: Forecast) -> figures.Waiting:
 
 
 def _remark(facts: NonconvexFacts, symbol: str) -> str:
-    """Return a remark for behind a constant that does not follow from the loss; "" for one that does."""
-    if symbol == "Γ" and facts.released:
-        return " (released)"
+    """Return a remark for behind a constant that is assumed; "" for one that follows from the loss, or was released."""
     return " (assumed)" if any(constant.symbol == symbol for constant in facts.assumed) else ""
 
 
