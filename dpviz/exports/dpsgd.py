@@ -98,7 +98,7 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     if math.inf in (*settings.values(), steps, rate * n):  # beyond the range of floats, such as 1e999
         raise UserError("A number in the text is too large.", title="Settings are impossible")
     # Rounded up, as their cost must not be more than is stated; but not for a rounding error.
-    steps, rate = math.ceil(steps * (1 - 1e-9)), math.ceil(rate * n * (1 - 1e-9)) / max(n, 1)
+    steps, rate = math.ceil(steps * (1 - 1e-9)), math.ceil(rate * n * (1 - 1e-9)) / n if n else rate
     missing = [
         words
         for words, value in (
