@@ -158,7 +158,12 @@ PROCESS = 0.25e9  # bytes of a process and its libraries, before it runs anythin
 @click.command()
 @files.settings_options
 @files.out_option("Every recorded value: .csv, as the page saves it, or .parquet.")
-@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="The picture and the plan, as HTML.")
+@click.option(
+    "--figure",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=files.in_folder,
+    help="The picture and the plan, as HTML.",
+)
 @files.table_option
 @delta_option
 @common_options
