@@ -130,18 +130,20 @@ def _curves(
 
 
 def _best(trace: Trace, metric_name: str) -> str:
-    """Return the label of the private arm with the lowest final median; "" without one.
+    """Return the label of the private arm with the best final median; "" without one, or without a better direction.
 
     It is the median of the most telling metric of the trace, so that the same arm is the best in every figure of a run;
     or of `metric_name` if the trace declares no such metric.
     """
     name, *_ = (*headlined(trace), metric_name)
+    metric = trace.metrics.get(name)
+    better = "lower" if metric is None else metric.better
     finals: dict[str, float] = {}
     for label, arm_trace in trace.lanes.items():
         _, values = arm_trace.series(name)
         if arm_trace.private and len(values):
-            finals[label] = _final_median(values)
-    return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
+            finals[label] = _final_median(values) * (-1 if better == "higher" else 1)
+    return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="") if better else ""
 
 
 def _final_median(values: np.ndarray) -> float:
