@@ -82,7 +82,7 @@ def check_fields(instance: Any) -> None:
 def _check(name: str, value: Any, hint: Any) -> None:
     """Raise UserError if the value of the argument or field `name` does not match its annotation `hint`."""
     if not _fits(value, hint):
-        entries = value.items() if isinstance(value, Mapping) else ()
+        entries = value.items() if isinstance(value, Mapping) and _fits({}, hint) else ()
         wrong = next(((key, item) for key, item in entries if not _fits({key: item}, hint)), None)
         entry = "" if wrong is None else f" in which {value_in_words(wrong[0])} is {value_in_words(wrong[1])}"
         raise UserError(

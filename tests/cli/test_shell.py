@@ -337,6 +337,7 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     assert "This run makes 4 releases, ε = 8 by adding up; with 1 repeat ε = 4." in err
     frame = pd.read_csv("trace.csv", comment="#")
     assert code == 0 and set(frame["algorithm"]) == {"NAG", "GD #1"} and "floor" not in out
+    assert "one row replaced" in out
     assert not [name for name in frame if name.endswith("_nonprivate")]
     code, out, _ = shell("run own.json --table mine.csv --out all.csv --diagnostics")
     assert code == 0 and "floor (not private)" in out and "NAG (not private)" not in out
@@ -353,7 +354,7 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     Path("filled.json").write_text(to_settings(filled))
     asked = "sweep filled.json --table mine.csv --grid epsilon=1,2 --metric objective --diagnostics"
     code, out, _ = shell(asked)
-    assert code == 0 and "these were known beforehand: the range of “a”." in out
+    assert code == 0 and "these were known beforehand: the range of “a”; one row replaced." in out
     assert "Every run is private" not in out and "What private methods release is private" in out  # not what is printed
 
 
