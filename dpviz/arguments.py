@@ -82,8 +82,12 @@ def check_fields(instance: Any) -> None:
 def _check(name: str, value: Any, hint: Any) -> None:
     """Raise UserError if the value of the argument or field `name` does not match its annotation `hint`."""
     if not _fits(value, hint):
+        entries = value.items() if isinstance(value, Mapping) and _fits({}, hint) else ()
+        wrong = next(((key, item) for key, item in entries if not _fits({key: item}, hint)), None)
+        entry = "" if wrong is None else f" in which {value_in_words(wrong[0])} is {value_in_words(wrong[1])}"
         raise UserError(
-            f"`{name}` must be {_in_words(hint)}, not {value_in_words(value)}.", title=f"`{name}` is something else"
+            f"`{name}` must be {_in_words(hint)}, not {value_in_words(value)}{entry}.",
+            title=f"`{name}` is something else",
         )
 
 
@@ -133,6 +137,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind in (float, int):
         numbers = (int, np.integer) if kind is int else (int, np.integer, float, np.floating)
         return isinstance(value, numbers) and not isinstance(value, bool) and (kind is int or _finite(value))
+    if kind is bool:
+        return isinstance(value, bool | np.bool_)
     if kind is Any or not isinstance(kind, type):  # any value, or one of a type variable
         return True
     if getattr(kind, "_is_protocol", False):  # most protocols cannot be checked at run time
@@ -144,6 +150,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if not parts or kind is np.ndarray or not issubclass(kind, Iterable):
         return True
     if isinstance(value, str | bytes):  # no annotation means a text as a sequence of characters
+        return False
+    if kind is tuple and isinstance(value, tuple) and Ellipsis not in parts and len(value) != len(parts):
         return False
     # For a mapping its keys and its values, which the two parts of the annotation describe; else the items, which the
     # first part describes (`strict=False`: that of a tuple has a second one, such as Ellipsis).

@@ -44,8 +44,9 @@ def with_article(name: str) -> str:
 
 
 def value_in_words(value: Any) -> str:
-    """Return a wrong value in words: itself if it is short, else its type: "a DataFrame"."""
-    if value is None or (isinstance(value, str | float | int) and not _large(value)):
+    """Return a wrong value in words: itself if it is short, as (0, 1) is, else its type: "a DataFrame"."""
+    items = value if type(value) in (list, tuple) and 0 < len(value) <= 3 else [value]
+    if all(item is None or (isinstance(item, str | float | int) and not _large(item)) for item in items):
         return repr(value)
     if isinstance(value, type):
         return f"the class {value.__name__}"

@@ -160,7 +160,7 @@ def audit(
     Raises
     ------
     UserError
-        If there is no audit of the method, or none in this currency.
+        If there is no audit of the method, or the method does not exist for this budget.
 
     Source
     ------
@@ -185,11 +185,10 @@ def audit(
     if not cases:
         raise UserError(f"There is no audit of {name}. `dpviz.families.audits()` has those that there are.")
     claimed = cases[0].budgets[0] if budget is None else budget
-    for case in cases:  # the worst comes first
-        if type(claimed) in map(type, case.budgets):
-            return Audit(case, claimed, runs=runs, seed=seed).run()
-    currencies = ", ".join(dict.fromkeys(type(option).__name__ for case in cases for option in case.budgets))
-    raise UserError(f"{name} is audited under {currencies}, not under {type(claimed).__name__}.")
+    if not claimed.private:
+        raise UserError("Without a guarantee there is no claim. Give a budget, such as PureDP(epsilon=1).")
+    in_this_currency = [case for case in cases if type(claimed) in map(type, case.budgets)]
+    return Audit((in_this_currency or cases)[0], claimed, runs=runs, seed=seed).run()
 
 
 @checked

@@ -182,6 +182,7 @@ class Child:
                 del message  # it may be a visitor's file, which must not stay in memory until the next message
         finally:  # also where there is no memory for a message: a waiting `receive` must end
             self._messages.put(None)
+            self._process.stdout.close()
             self._process.wait()
 
     def _why(self) -> Why:

@@ -424,7 +424,8 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
                 instead = " Declare a table of your own by dpviz.table."
             expected = _EXPECTED[item["type"]].format(**context)
             expected = with_article(expected) if item["type"] == "model_type" else expected
-            yield f"`{field}` must be {expected}, not {value_in_words(value)}.{instead}"
+            subject = f"`{field}`" if field else "All of it"
+            yield f"{subject} must be {expected}, not {value_in_words(value)}.{instead}"
         else:
             message = item["msg"].removeprefix("Value error, ")
             yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{got}."

@@ -92,8 +92,10 @@ def test_an_audit_by_a_method_is_that_of_its_worst_case(verdict: Any) -> None:
     case = dpviz.families.audits()["accelerated"][0]
     again = dpviz.Audit(case, case.budgets[0], runs=400, seed=1).run()
     assert (verdict.bound, verdict.runs) == (again.bound, 400)
-    with pytest.raises(UserError, match="is audited under"):
-        dpviz.audit(dpviz.GradientDescent, dpviz.GaussianDP(mu=1))
+    assert dpviz.audit(dpviz.GradientDescent, dpviz.GaussianDP(mu=1), runs=100, seed=1).symbol == "μ"
+    for method, budget in ((dpviz.ShortStep, dpviz.PureDP(epsilon=1)), (dpviz.ShortStep, dpviz.NoPrivacy())):
+        with pytest.raises(UserError):
+            dpviz.audit(method, budget)
 
 
 def test_settings_of_every_kind_are_opened_again(tmp_path: Any) -> None:

@@ -106,6 +106,13 @@ def test_a_child_that_ends_by_itself_or_is_killed_has_crashed() -> None:
         child.receive(PATIENCE)
 
 
+def test_a_killed_child_leaves_no_pipe_open() -> None:
+    child = Child(MODULE)
+    assert answer(child, b"a") == b"<a>"
+    child.kill()
+    until(lambda: child._process.stdout.closed and child._process.stdin.closed)  # type: ignore[union-attr]
+
+
 def test_a_child_can_be_killed_while_somebody_waits_for_it(mortal: Child) -> None:
     threading.Timer(0.05, mortal.kill).start()
     with pytest.raises(Ended):

@@ -9,7 +9,7 @@ import click
 
 from dpviz import families
 from dpviz.audits.audit import Audit
-from dpviz.cli.files import budget_of, delta_option, numbers, read_settings, rows_as_text
+from dpviz.cli.files import budget_of, delta_option, in_folder, numbers, read_settings, rows_as_text
 from dpviz.errors import UserError, did_you_mean
 from dpviz.execution.auditing import Auditing
 from dpviz.numbers import short, short_up
@@ -26,7 +26,12 @@ BUDGETS = "Its numbers: epsilon=1; epsilon=1,delta=1e-6; rho=0.1; mu=1."
 @click.option("--budget", required=True, metavar="NAME=VALUE,…", help=BUDGETS)
 @click.option("--error", default=0.05, show_default=True, help="The relative error for which rows are computed.")
 @delta_option
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="The planner's report, as HTML.")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=in_folder,
+    help="The planner's report, as HTML.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
 def statistics(
     *,

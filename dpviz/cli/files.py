@@ -229,12 +229,17 @@ def out_option(help: str) -> Callable[[Command], Command]:
     return click.option("--out", type=click.Path(dir_okay=False, path_type=Path), callback=_writable, help=help)
 
 
-def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+def _writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
     """Return the value of --out. Raises click's error for another ending, or a folder that cannot be written to."""
     if path is not None and path.suffix.lower() not in ENDINGS:
         raise click.BadParameter(f"'{path}' must end in {' or '.join(ENDINGS)}.")
     if path is not None and path.suffix.lower() == ".parquet":
         needs("pyarrow")
+    return in_folder(context, option, path)
+
+
+def in_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Return the value of an option for a file to write. Raises click's error if its folder cannot be written to."""
     if path is not None and not os.access(path.parent, os.W_OK):
         raise click.BadParameter(f"'{path.parent}' is no folder that you may write to.")
     return path

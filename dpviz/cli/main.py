@@ -91,12 +91,12 @@ def _import(name: str) -> None:
     """
     folder = os.getcwd()
     sys.path.insert(0, folder)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
-    os.environ[MODULES] = ",".join(filter(None, (os.environ.get(MODULES), name)))
     try:
         import_module(name)
-    except ImportError as error:
-        raise UserError(f"{error}.", title=f"Module {name} cannot be imported") from None
+    except Exception as error:  # of the module itself, too, which is not ours
+        raise UserError(f"{type(error).__name__}: {error}.", title=f"Module {name} cannot be imported") from None
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+    os.environ[MODULES] = ",".join(filter(None, (os.environ.get(MODULES), name)))
 
 
 for name, entry in COMMANDS.items():

@@ -157,7 +157,12 @@ PROCESS = 0.25e9  # bytes of a process and its libraries, before it runs anythin
 @click.command()
 @files.settings_options
 @files.out_option("Every recorded value: .csv, as the page saves it, or .parquet.")
-@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="The picture and the plan, as HTML.")
+@click.option(
+    "--figure",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=files.in_folder,
+    help="The picture and the plan, as HTML.",
+)
 @files.table_option
 @delta_option
 @common_options
@@ -242,7 +247,7 @@ def _print_results(
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
-    if experiment.condition:
+    if experiment.condition or not experiment.public:
         click.echo(f"Guarantee of each method: {experiment.promise}.")
 
 
@@ -419,9 +424,10 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
                 label = result.metric.label if result.metric else result.metric_name
                 click.echo(f"{label}, median over all runs and data sets")
                 click.echo(table_as_text(_medians(frame, settings)))
-        condition = sweep.experiment.condition
-        if condition:
-            click.echo(f"What private methods release is private at the budget of its point{condition}.")
+        condition, problem = sweep.experiment.condition, sweep.experiment.problem
+        if condition or not problem.public:
+            unit = f"{';' if problem.from_data else ','} {problem.unit}"
+            click.echo(f"What private methods release is private at the budget of its point{condition}{unit}.")
         if result.price:
             click.echo(f"Publishing all of it: {result.price}.")
     for reason, methods in by_reason(result.left_out, sweep.places).items():

@@ -208,11 +208,14 @@ class DatasetSpecification(DataSpecification[DatasetFacts, Dataset]):
 
 
 def check_features(n: int, bounds: Sequence[tuple[float, float]], names: Sequence[str]) -> None:
-    """Raise ValueError unless there is a row, and at least one feature, each with a name and a range."""
+    """Raise ValueError unless there is a row, and at least one feature, each with a name of its own and a range."""
     if n < 1 or not bounds or len(names) != len(bounds):
         raise ValueError(f"facts need rows and a name for every bound, got n={n}, d={len(bounds)}")
     if not all(is_range(low, high) for low, high in bounds):
         raise ValueError("every declared range needs low < high, both finite")
+    if len(set(names)) < len(names):
+        repeated = next(name for position, name in enumerate(names) if name in names[:position])
+        raise ValueError(f"two features would be called {repeated!r}: rename a column")
 
 
 def is_range(low: float, high: float) -> bool:

@@ -274,6 +274,7 @@ class GroupedUpload(Upload, GroupedSpecification):
         mistake = mistake_of(self.groups, self.shares)
         if mistake:
             raise ValueError(mistake)
+        self.facts()  # raises ValueError where two features would have one name
         return self
 
     @property

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpviz.arguments import Between, checked  # UserError for arguments of a wrong type
+from dpviz.arguments import Between, check_fields, checked  # UserError for arguments of a wrong type
 from dpviz.datasets.base import is_range
 from dpviz.datasets.categories import prepare_categories
 from dpviz.datasets.groups import prepare_groups
 from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import frame_of, plain
 from dpviz.datasets.uploads.files import TableFile, large_file, read_table
-from dpviz.datasets.uploads.limits import UNDECLARED, check_columns, shown
+from dpviz.datasets.uploads.limits import check_columns, no_range, shown
 from dpviz.datasets.uploads.parsing import Declared, class_label
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import (
@@ -55,6 +55,9 @@ class BoughtRanges:
     costs: tuple[float, ...]
     columns: tuple[str, ...]
     user: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __repr__(self) -> str:
         missing = [name for name in self.columns if name not in self.ranges]
@@ -165,12 +168,21 @@ def table(
     file = large_file(Path(data)) if isinstance(data, (str, Path)) else None  # one that must be read in blocks
     if file is not None and (target is None or any(name is not None for name in (group, user, person))):
         raise too_big_for("groups, users, people or categories alone")
-    if user is not None and person is not None:
+    if user is not None and (person is not None or rows_per_person > 1):
         raise UserError("Give one of the two: a user for tuning, a person otherwise.", title="Who is protected?")
+    if group is None and (groups or shares):
+        raise UserError("Give the column that names the group of a row: group=….", title="Groups of which column?")
     people: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
     # Of a file in blocks, the declarations are checked with its first block.
     frame = _frame(data, reading) if file is None else next(file.blocks())
     if categories and target is None and not bounds:
+        others = {"positive": positive, "features": features, "drop_missing": drop_missing, "constant": constant}
+        unused = [name for name, value in (others | {"group": group, "user": user}).items() if value]
+        if unused:
+            raise UserError(
+                f"Leave {' and '.join(unused)} out, or give a target and `bounds`.",
+                title="A table of categories alone has no such declaration",
+            )
         return _carrying(prepare_categories(frame, categories, reading=reading, **people))
     if target is None and group is None:
         raise UserError("Give the column to predict, target=…, or a `group`.", title="Nothing says what to predict")
@@ -232,13 +244,24 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
     Raises UserError for an object of another kind, and for a file or for names that cannot be used.
     """
     if isinstance(data, (str, Path)):
-        return read_table(_read_bytes(Path(data)), Path(data).name, reading=reading)
+        try:
+            return read_table(_read_bytes(Path(data)), Path(data).name, reading=reading)
+        except UserError as error:
+            if reading is not None or error.title != limits.NO_TABLE:
+                raise
+            declared = 'Or declare how the text is read, such as reading=dpviz.datasets.Reading(separator=";").'
+            raise UserError(f"{error} {declared}", title=error.title) from None
     if not isinstance(data, pd.DataFrame):
         if not hasattr(data, "__arrow_c_stream__"):
             raise UserError(
                 "Give a DataFrame, (X, y), or the path of a file.", title=f"{value_in_words(data)} is no table"
             )
-        table = pyarrow.table(data)  # from any library that exports Arrow data
+        try:
+            table = pyarrow.table(data)  # from any library that exports Arrow data
+        except (pyarrow.ArrowInvalid, TypeError):  # such data, of one column
+            raise UserError(
+                "Give a DataFrame of several columns.", title=f"{value_in_words(data)} is no table"
+            ) from None
         names = limits.checked_names(table.column_names, 1, limits.MAX_COLUMNS)
         # `frame_of` takes only the few Arrow types of `plain`, of arrays in one piece.
         columns = [plain(column.combine_chunks(), name) for column, name in zip(table.columns, names, strict=True)]
@@ -250,7 +273,10 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
 
 def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
     """Return X (n, d) and y (n,) as a table with the columns x1 to xd and y. Raises UserError for other shapes."""
-    features, labels = np.asarray(x), np.asarray(y)
+    try:
+        features, labels = np.asarray(x), np.asarray(y)
+    except ValueError:
+        raise UserError("All rows of X need equally many columns.", title="These arrays are no table") from None
     if features.ndim != 2 or labels.shape != (len(features),):
         raise UserError(
             f"X needs the shape (n, d) and y the shape (n,), not {features.shape} and {labels.shape}.",
@@ -264,8 +290,9 @@ def _read_bytes(path: Path) -> bytes:
     """Return the content of a file. Raises UserError if it cannot be read."""
     try:
         return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}.", title="This file cannot be read") from None
+    except (OSError, ValueError) as error:  # ValueError: the name has a null character
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{shown(str(path))}: {reason}.", title="This file cannot be read") from None
 
 
 def _in_blocks(file: TableFile, first: Prepared[UploadedTable], costs: tuple[float, ...]) -> UploadedTable:
@@ -286,7 +313,10 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
 
     All columns without a range are named at once, up to _LISTED, so that one correction is enough.
     """
-    without = [name for name in names if not is_range(*bounds.get(name, UNDECLARED))]
+    for name in names:
+        if name in bounds and not is_range(*bounds[name]):
+            raise no_range(name, bounds[name])
+    without = [name for name in names if name not in bounds]
     if without:
         listed = ", ".join(map(shown, without[:_LISTED])) + " and more" * (len(without) > _LISTED)
         names_in_call = ", ".join(map(repr, without[:_LISTED])) + ", …" * (len(without) > _LISTED)
@@ -297,7 +327,7 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
             title=f"{len(without)} column{'s need' if len(without) > 1 else ' needs'} a range",
         )
     unused = [name for name in bounds if name not in names]
-    if unused:
+    if names and unused:
         raise UserError(
             f"The columns that need a range are {', '.join(map(shown, names[:_LISTED]))}.",
             title=f"{shown(unused[0])} has a range and no use",

@@ -160,8 +160,10 @@ class Experiment(Displayed, Specification):
         0, 0, 2**31 - 1, label="Seed", help="Same seed, same settings, same noise: makes the run reproducible."
     )
 
-    def __init__(self, problem: ProblemSpecification | None = None, arms: Any = None, **values: Any) -> None:
-        positional = {"problem": problem, "arms": arms}
+    def __init__(
+        self, problem: ProblemSpecification | None = None, arms: Any = None, budget: Budget | None = None, **values: Any
+    ) -> None:
+        positional = {"problem": problem, "arms": arms, "budget": budget}
         super().__init__(**{name: value for name, value in positional.items() if value is not None}, **values)
 
     @model_validator(mode="before")

@@ -83,7 +83,8 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
         if position == 0:  # the most telling metric also has its spread over the replicates
             result[f"{name}_low"] = Column(f"{metric.label}, 10 %", released)
             result[f"{name}_high"] = Column(f"{metric.label}, 90 %", released)
-            result["best_step"] = Column("Best step", released, f"Where the median was lowest: {metric.label}.")
+            best = "highest" if metric.better == "higher" else "lowest"
+            result["best_step"] = Column("Best step", released, f"Where the median was {best}: {metric.label}.")
     has_stops = any(len(arm_trace.stopped_at) for arm_trace in trace.lanes.values())
     for name, column in COLUMNS.items():
         if name not in result and (has_stops or name not in STOPS):
@@ -376,7 +377,7 @@ def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.
 def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, float]:
     """Return the cells of one metric in an arm's row: the last median over the replicates; nan if there is none.
 
-    with_band : add the last 10 % and 90 % quantiles, and the step at which the median was lowest.
+    with_band : add the last 10 % and 90 % quantiles, and the step at which the median was best.
     """
     iterations, values = trace.series(label, name)
     series = quantiles(values)
@@ -384,7 +385,8 @@ def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, f
     low, median, high = series[has_median][-1].tolist() if has_median.any() else (math.nan,) * 3
     if not with_band:
         return {name: median}
-    best_step = float(iterations[has_median][np.argmin(series[has_median, 1])]) if has_median.any() else math.nan
+    heights = series[has_median, 1] * (-1 if trace.metrics[name].better == "higher" else 1)
+    best_step = float(iterations[has_median][np.argmin(heights)]) if has_median.any() else math.nan
     return {name: median, f"{name}_low": low, f"{name}_high": high, "best_step": best_step}
 
 

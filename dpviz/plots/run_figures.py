@@ -131,20 +131,23 @@ def _curves(
 
 
 def _best(trace: Trace, metric_name: str) -> str:
-    """Return the label of the private arm with the lowest final median; "" without one.
+    """Return the label of the private arm with the best final median; "" without one, or without a better direction.
 
     It is the median of the most telling metric of the trace, so that the same arm is the best in every figure of a run;
     or of `metric_name` if the trace declares no such metric.
     """
     name = [*headlined(trace), metric_name][0]
+    metric = trace.metrics.get(name)
+    better = "lower" if metric is None else metric.better
     finals: dict[str, float] = {}
     for label, arm_trace in trace.lanes.items():
         _, values = arm_trace.series(name)
         if arm_trace.private and len(values):
             # Where all last values are finite, their median is the same number as by `quantiles`, but quicker.
             is_finite = np.isfinite(values[-1]).all()
-            finals[label] = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])
-    return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
+            median = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])
+            finals[label] = -median if better == "higher" else median
+    return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="") if better else ""
 
 
 def _stops(arm_trace: ArmTrace, line: Line, iterations: np.ndarray) -> list[Mark]:

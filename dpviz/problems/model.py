@@ -1,6 +1,7 @@
 """A released linear model in the user's own units, with the conventions of scikit-learn."""
 
 import json
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +9,10 @@ import numpy as np
 
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification
 from dpviz.datasets.groups import GroupedFacts, GroupedSpecification, GroupedUpload
+from dpviz.datasets.own_table import blocks_of
 from dpviz.datasets.uploads.columns import encode_target
-from dpviz.datasets.uploads.parsing import class_label
+from dpviz.datasets.uploads.limits import check_columns, shown
+from dpviz.datasets.uploads.parsing import class_label, numbers
 from dpviz.datasets.uploads.upload import UploadedTable
 from dpviz.errors import UserError
 from dpviz.later import pd
@@ -101,12 +104,13 @@ class Model:
         Parameters
         ----------
         rows : DataFrame or ndarray (n, d)
-            A table with the columns of the features, or numbers in the order of `names`.
+            A table with the columns of the features, also of a library that exports Arrow data, or numbers in the order
+            of `names`.
 
         Raises
         ------
         UserError
-            If a column is missing, or an array has another number of columns.
+            If a column is missing, an array has another number of columns, or it holds no numbers.
         """
         score = self.decision_function(rows)
         return score if self._predicts_numbers else score > 0
@@ -141,25 +145,36 @@ class Model:
         Raises
         ------
         UserError
-            If there is no target, or as `predict` does.
+            If there is no target, or it does not fit the rows, or as `predict` does.
         """
         target = self.data.target if isinstance(self.data, UploadedTable | GroupedUpload) else None
         if y is None:
-            if not isinstance(rows, pd.DataFrame) or target not in rows.columns:
+            frame = _as_frame(rows)
+            if frame is None or target not in frame.columns:
                 raise UserError(
                     "Give y, or a DataFrame with the column of the target.", title="Nothing says what is right"
                 )
-            y = rows[target]
-        predicted, labels = self.predict(rows), pd.Series(np.asarray(y))
+            y = frame[target]
+        predicted, right = self.predict(rows), np.asarray(y)
+        if right.shape != predicted.shape or not len(right):
+            raise UserError(
+                f"There are {len(predicted):,} rows, and y has the shape {right.shape}. Give one target for each row.",
+                title="There is nothing to score" if not len(predicted) else "Rows and y do not fit",
+            )
+        labels = pd.Series(right)
         if not self._predicts_numbers:
             if not isinstance(self.data, UploadedTable | GroupedUpload):  # labels ±1, or True and False
-                is_positive = labels.astype(float).to_numpy() > 0
+                is_positive = numbers(labels) > 0
             elif labels.dtype == bool and class_label(self.data.positive) != "False":
                 is_positive = labels.to_numpy()  # as of `predict`: True for the positive class
             else:
                 is_positive = encode_target(labels, self.data.positive) > 0
+                if not is_positive.any():
+                    warnings.warn(f"No row of y has the class {shown(self.data.positive)}.", stacklevel=2)
             return float((predicted == is_positive).mean())
-        values = labels.to_numpy(dtype=float)
+        values = numbers(labels)
+        if not np.isfinite(values).all():
+            raise UserError("Leave these rows out.", title="Some rows of y have no finite number")
         unexplained, total = ((values - predicted) ** 2).sum(), ((values - values.mean()) ** 2).sum()
         return float(1 - unexplained / total)
 
@@ -170,6 +185,7 @@ class Model:
             "coefficients": dict(zip(self.names, self.coef_.tolist(), strict=True)),
             "intercept": self.intercept_,
             "ranges": dict(zip(facts.names, facts.bounds, strict=True)),
+            "target": getattr(self.data, "target", None),
             "positive": None if self._predicts_numbers else getattr(self.data, "positive", None),
             "predicts": "the score" if self._predicts_numbers else "positive where the score is above 0",
             "guarantee": self.guarantee,
@@ -181,9 +197,16 @@ class Model:
 
     def _features(self, rows: Any) -> np.ndarray:
         """Return rows as numbers (n, d) in the order of `names`; categories become 0 or 1. Raises UserError."""
-        if isinstance(rows, pd.DataFrame):
-            return self._features_of_frame(rows)
-        values = np.asarray(rows, dtype=float)
+        frame = _as_frame(rows)
+        if frame is not None:
+            return self._features_of_frame(frame)
+        try:
+            values = np.asarray(rows, dtype=float)
+        except (TypeError, ValueError):
+            raise UserError(
+                "Give a DataFrame with the columns of the features, or an array of numbers.",
+                title="These rows are no numbers",
+            ) from None
         if values.ndim != 2 or values.shape[1] != len(self.names):
             first_names = ", ".join(self.names[:6])  # as many as a sentence has room for
             raise UserError(
@@ -192,25 +215,30 @@ class Model:
             )
         return values
 
-    def _features_of_frame(self, rows: "pd.DataFrame") -> np.ndarray:
+    def _features_of_frame(self, frame: "pd.DataFrame") -> np.ndarray:
         """Return the features (n, d) of a DataFrame, read as the run read its table if the user declared that.
 
         No row is left out because of missing values. Raises UserError if a column is missing.
         """
         data = self.data
         if not isinstance(data, UploadedTable | GroupedUpload):
-            missing = [name for name in self.names if name not in rows.columns]
-            if missing:
-                raise UserError("Give all columns of the features.", title=f"Column {missing[0]!r} is missing")
-            return rows[list(self.names)].to_numpy(dtype=float)
-        frame = rows.reset_index(drop=True)
+            check_columns(frame, self.names)
+            return np.column_stack([numbers(frame[name]) for name in self.names])
         # Columns that `read` needs, although nothing depends on them here.
         for name in (data.target, getattr(data, "group", None), getattr(data, "user", None)):
             if name is not None and name not in frame.columns:
                 frame = frame.assign(**{name: np.nan})
         table = data.replaced(missing="fill").read(frame).table  # "fill", so that every row gets a prediction
+        if not len(table):
+            return np.empty((0, len(self.names)))
         data = data.model_copy(update={"n": len(table)})  # in place of the run's n, which another table has not
         return data.raw_rows({data.identity: table})[0]  # targets, and groups or users, are not used
+
+
+def _as_frame(rows: Any) -> "pd.DataFrame | None":
+    """Return rows that have names of columns as `dpviz.table` reads them; None for rows without names."""
+    has_names = isinstance(rows, pd.DataFrame) or hasattr(rows, "__arrow_c_stream__")
+    return next(blocks_of(rows)) if has_names and not isinstance(rows, pd.Series) else None
 
 
 def to_target(score: Score, target: tuple[float, float] | None) -> Score:

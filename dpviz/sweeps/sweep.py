@@ -400,6 +400,8 @@ class Sweep(Specification):
         """
         check_tables(self.experiment.problem, tables)
         tables = {**self.experiment.problem.carried, **tables}
+        if not (client is None or isinstance(client, str) or hasattr(client, "scheduler")):
+            raise UserError(f"Give a dask.distributed.Client, or its address, not {value_in_words(client)}.")
         address = client if isinstance(client, str) else "" if client is None else client.scheduler.address
         with ExitStack() as stack:
             if workers > 1 or store or address:

@@ -234,10 +234,15 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("run binary.json", 2, "This file is no text."),
         ("run words.json", 2, "These settings are not valid JSON."),
         ("run other.json", 2, "Experiment needs problem."),
+        ("run list.json", 2, "All of it must be an Experiment"),
         ("run --preset Nothing", 2, "No preset is called 'Nothing'. `dpviz presets` lists them."),
         ("run --preset 'Start here'", 2, "Write more of the name."),
         ("run experiment.json --out trace.xlsx", 2, "'trace.xlsx' must end in .csv or .parquet."),
         ("run experiment.json --out absent/trace.csv", 2, "'absent' is no folder that you may write to."),
+        ("run experiment.json --figure absent/run.html", 2, "'absent' is no folder that you may write to."),
+        ("--module ../mine run experiment.json", 2, "Module ../mine cannot be imported."),
+        ("--module typo run experiment.json", 2, "Module typo cannot be imported. SyntaxError"),
+        ("statistics a=count --rows 9 --budget mu=1 --report absent/a.html", 2, "'absent' is no folder"),
         ("run experiment.json --delta 2", 2, "--delta"),
         ("run experiment.json --delta nan", 2, "nan is not a number."),
         ("run experiment.json --table experiment.json", 2, "These settings bring their own data."),
@@ -270,6 +275,8 @@ def test_a_mistake_is_a_sentence_and_an_exit_code(shell, monkeypatch, command: s
     Path("binary.json").write_bytes(b"\xff\xfe\x00")
     Path("words.json").write_text("Chapter 1")
     Path("other.json").write_text("{}")
+    Path("list.json").write_text("[]")
+    Path("typo.py").write_text("1 +")
     Path("impossible.json").write_text(EXPERIMENT.replaced(arms=(STRANGE,)).to_json())
     Path("late.json").write_text(EXPERIMENT.to_json())
     if "late" in command:
@@ -330,6 +337,7 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     assert "This run makes 4 releases, ε = 8 by adding up; with 1 repeat ε = 4." in err
     frame = pd.read_csv("trace.csv", comment="#")
     assert code == 0 and set(frame["algorithm"]) == {"NAG", "GD #1"} and "floor" not in out
+    assert "one row replaced" in out
     assert not [name for name in frame if name.endswith("_nonprivate")]
     code, out, _ = shell("run own.json --table mine.csv --out all.csv --diagnostics")
     assert code == 0 and "floor (not private)" in out and "NAG (not private)" not in out
@@ -346,7 +354,7 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     Path("filled.json").write_text(to_settings(filled))
     asked = "sweep filled.json --table mine.csv --grid epsilon=1,2 --metric objective --diagnostics"
     code, out, _ = shell(asked)
-    assert code == 0 and "these were known beforehand: the range of “a”." in out
+    assert code == 0 and "these were known beforehand: the range of “a”; one row replaced." in out
     assert "Every run is private" not in out and "What private methods release is private" in out  # not what is printed
 
 

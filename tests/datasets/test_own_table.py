@@ -120,21 +120,43 @@ def test_oddities_are_warnings_and_rows_that_are_left_out_are_counted() -> None:
 WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "no ranges": ({"bounds": {}}, ("age", "pay")),
     "one range": ({"bounds": {"age": (0, 1)}}, ("pay",)),
-    "a range upside down": ({"bounds": BOUNDS | {"pay": (1, 0)}}, ("pay",)),
+    "a range upside down": ({"bounds": BOUNDS | {"pay": (1, 0)}}, ("pay", "below")),
+    "a range of three numbers": ({"bounds": BOUNDS | {"pay": (0, 1, 2)}}, ("'pay' is (0, 1, 2)",)),
     "a range without a column": ({"bounds": BOUNDS | {"wage": (0, 1)}}, ("wage",)),
     "another column": ({"features": ["wage"]}, ("wage",)),
+    "a column that is nearly there": ({"features": ["agee"]}, ("Did you mean 'age'",)),
+    "no column": ({"features": []}, ("No feature",)),
+    "two features of one name": (
+        {"data": FRAME.rename(columns={"pay": "constant"}), "features": ["age", "constant"]}
+        | {"bounds": (0, 100), "constant": True},
+        ("'constant'",),
+    ),
     "no target": ({"target": None}, ("target",)),
     "another target": ({"target": "ill"}, ("ill",)),
     "a number of texts": ({"positive": None}, ("sick",)),
     "texts as features": ({"features": None}, ("town",)),
     "another file": ({"data": "nowhere.csv"}, ("nowhere.csv",)),
+    "a name beyond all files": ({"data": "a" * 5000}, ("cannot be read",)),
+    "a name with a null character": ({"data": "a\0"}, ("cannot be read",)),
     "no table": ({"data": 3}, ("3 is no table",)),
+    "one column": ({"data": FRAME.age}, ("a Series is no table",)),
+    "rows of other lengths": ({"data": ([[1, 2], [3]], [0, 1])}, ("These arrays are no table",)),
     "arrays of other lengths": ({"data": (np.ones((30, 2)), np.ones(3))}, ("(3,)",)),
     "groups and users": ({"group": "town", "user": "pay"}, ("user",)),
+    "groups of no column": ({"groups": ["A", "B"], "shares": [0.5, 0.5]}, ("group=",)),
+    "several rows of a user": ({"user": "town", "rows_per_person": 3}, ("person",)),
+    "users of categories alone": (
+        {"target": None, "positive": None, "features": None, "bounds": {}}
+        | {"categories": {"town": ("A", "B")}, "user": "pay"},
+        ("user",),
+    ),
 }
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_what_is_wrong_is_named(tmp_path: Path) -> None:
+    FRAME.to_csv(tmp_path / "t.csv", index=False, sep=";")
+    with pytest.raises(dpviz.UserError, match="reading="):
+        dpviz.table(tmp_path / "t.csv", **DECLARED)
     for changes, named in WRONG.values():
         with pytest.raises(dpviz.UserError) as caught:
             dpviz.table(**({"data": FRAME} | DECLARED | changes))

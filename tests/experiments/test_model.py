@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
 import dpviz
@@ -117,6 +118,7 @@ def test_a_run_s_model_is_that_of_its_release_with_its_guarantee() -> None:
     np.testing.assert_array_equal(proba[:, 1] > 0.5, model.predict(FRAME))
     saved = json.loads(model.to_json())
     assert saved["coefficients"] == dict(zip(model.names, model.coef_.tolist(), strict=True))
+    assert (saved["target"], saved["positive"]) == ("sick", "yes")
     arms = [dpviz.Arm("own", dpviz.Nesterov(iterations=2), dpviz.PureDP(3)), dpviz.Arm("ours", METHOD)]
     several = dpviz.Experiment(problem, arms, epsilon=1, replicates=1)
     assert several.guarantee == "ε = 3 (own), ε = 1 (ours)"
@@ -152,6 +154,17 @@ def test_values_outside_of_the_ranges_count_as_their_ends_and_missing_ones_as_th
     np.testing.assert_array_equal(model.predict(pd.DataFrame(rows, columns=["age", "pay"])), model.predict(rows))
 
 
+def test_new_rows_are_read_as_the_table_was() -> None:
+    model = _model(dpviz.LogisticRegression(data=TWO_FEATURES), np.array([1.0, -2.0]))
+    expected = model.decision_function(FRAME)
+    for rows in (pyarrow.Table.from_pandas(FRAME[["pay", "sick", "age"]]), FRAME.rename(columns={"pay": "pay "})):
+        np.testing.assert_array_equal(model.decision_function(rows), expected)
+        assert model.score(rows) == model.score(FRAME)
+    assert len(model.predict(FRAME[:0])) == 0
+    with pytest.warns(UserWarning, match="'yes'"):
+        model.score(FRAME, np.ones(N))
+
+
 def test_what_has_no_model_and_what_does_not_fit_one_is_said() -> None:
     trace = dpviz.Experiment(dpviz.Quadratic(), METHOD, epsilon=1).run()
     game = dpviz.Experiment(dpviz.MatrixGame(), dpviz.VertexSampling(iterations=2), epsilon=1, delta=1e-6).run()
@@ -167,6 +180,13 @@ def test_what_has_no_model_and_what_does_not_fit_one_is_said() -> None:
         lambda: regression.predict(np.ones((3, 5))),
         lambda: regression.predict(FRAME[["age"]]),
         lambda: regression.score(np.ones((3, 2))),
+        lambda: regression.predict([["a", "b"]]),
+        lambda: regression.predict({"age": [1.0], "pay": [1.0]}),
+        lambda: regression.predict(pd.concat([FRAME, FRAME], axis=1)),
+        lambda: regression.score(FRAME[:0]),
+        lambda: regression.score(FRAME, [1.0, 2.0]),
+        lambda: regression.score(FRAME, FRAME[["cost"]]),
+        lambda: regression.score(FRAME, FRAME.cost.where(FRAME.age > 30)),
     ]
     for call in wrong:
         with pytest.raises(dpviz.UserError):

@@ -17,7 +17,7 @@ from dpviz import families, privacy
 from dpviz.audits.audit import Audit
 from dpviz.privacy import batches, mechanisms
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.events import Event
+from dpviz.privacy.events import Event, Parallel
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.matrix_factorisation import BinaryTree, DenseFactorisation, RestartedFactorisation
 from dpviz.privacy.matrix_products import MatrixProducts
@@ -180,6 +180,16 @@ def doubled_slope(sound: Any) -> Any:
     return staticmethod(wrong)
 
 
+def leaves_for_free(sound: Any) -> Any:
+    """Releases on leaves that no event pays for."""
+
+    def wrong(self: Ledger, event: Event, times: Any = None) -> None:
+        if not isinstance(event, Parallel):
+            sound(self, event, times)
+
+    return wrong
+
+
 def instead(wrong: Any) -> Callable[[Any], Any]:
     return lambda sound: wrong
 
@@ -193,6 +203,7 @@ FAULTS: dict[str, Fault] = {
     "marks of the first replicate": Fault(batches, "marked", rows_of_one_replicate, "accelerated.batches"),
     "a row in two leaves": Fault(batches, "permuted", a_row_twice, "zeroth_order.naive"),
     "leaves that share a row": Fault(Mechanisms, "leaves", leaves_share_a_row, OPTIMAL),
+    "leaves that nobody pays for": Fault(Ledger, "charge", leaves_for_free, "zeroth_order.naive", 50),
     "one batch in all steps": Fault(Mechanisms, "batch", one_batch, SMALL),
     "less noise": Fault(Mechanisms, "_drawn", times(0.3), SMALL),
     "less noise on a batch": Fault(Batch, "_released", paid_more(2.0), "second_order.small"),
@@ -225,7 +236,10 @@ def caught(fault: Fault, monkeypatch: pytest.MonkeyPatch, seeds: int) -> int:
     return sum(verdict.violation or verdict.faulty for verdict in (audit.run() for audit in audits))
 
 
-@pytest.mark.parametrize("fault", ["always the first rows", "less noise of optimal sums", "one batch in all steps"])
+@pytest.mark.parametrize(
+    "fault",
+    ["always the first rows", "less noise of optimal sums", "one batch in all steps", "leaves that nobody pays for"],
+)
 def test_a_fault_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught(FAULTS[fault], monkeypatch, 1) == 1
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.results import final_table
 from dpviz.experiments.trace import Trace
 from dpviz.plots.elements.style import ArmStyle, arm_styles
 from dpviz.plots.run_figures import convergence
@@ -85,6 +86,20 @@ def test_one_band_that_of_the_method_that_ends_best_whatever_is_drawn(experiment
         edges = np.concatenate([low.y, high.y])
         drawn = np.log10(edges) if figure.layout.yaxis.type == "log" else edges
         assert start < drawn.min() and drawn.max() < end
+
+
+@pytest.mark.parametrize(("better", "best"), [("lower", "a"), ("higher", "c"), ("", None)])
+def test_the_best_method_and_step_are_those_of_the_metric_s_own_direction(experiment, better, best) -> None:
+    metric = Metric("share", "Share", headline=1, better=better)
+    trace = Trace(dict.fromkeys("abc", (metric,)))
+    for level, label in enumerate("abc"):
+        for t in range(2):
+            values = {"share": np.array([level, level + 0.5]) * t}
+            trace.lanes[label].append(Snapshot(t, {"x": np.zeros((2, 1))}), values, 0.0)
+    figure = convergence(trace, "share", dict.fromkeys("abc", ArmStyle("#0072B2", "solid")))
+    assert (f"band: {best}" in notes(figure)) if best else "band:" not in notes(figure)
+    table = final_table(trace, dict.fromkeys("abc", experiment.plans()["DP-NAG"]))
+    assert list(table["best_step"])[1:] == [1.0 if better == "higher" else 0.0] * 2
 
 
 def test_diverged_replicates_count_with_their_last_value() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpviz.plots.elements.style import markup, plain
+from dpviz.plots.elements.style import markup, plain, printed
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,8 @@ from dpviz.plots.elements.style import markup, plain
 )
 def test_indices_are_lowered_and_names_with_underscores_are_left_alone(text: str, marked: str, short: str) -> None:
     assert (markup(text), plain(text)) == (marked, short)
+
+
+def test_texts_under_the_pointer_are_typeset_as_those_beside_a_mark() -> None:
+    figure = {"data": [{"type": "scatter", "text": ["x_t"], "hovertext": ["x_t"]}], "layout": {}}
+    assert printed(figure)["data"][0] == {"type": "scatter", "text": ["x<sub>t</sub>"], "hovertext": ["x<sub>t</sub>"]}

@@ -7,6 +7,7 @@ during unpacking.
 import gzip
 import io
 import math
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def large_file(path: Path) -> TableFile | None:
     A file is too large above MAX_BYTES, and a Parquet file also above MAX_ROWS. Raises UserError for a large file of
     another format, as only Parquet can be read in blocks.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):  # `Path.is_file` raises an error for a name that is too long
         return None
     with path.open("rb") as start:
         is_parquet = start.read(4) == _PARQUET

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from dpviz.datasets.base import MAX_BOUND, is_range
-from dpviz.errors import NotYet, UserError  # NotYet: an input is still missing
+from dpviz.errors import NotYet, UserError, did_you_mean  # NotYet: an input is still missing
 from dpviz.later import pd
 from dpviz.numbers import short
 
@@ -21,6 +21,7 @@ MAX_FEATURES = 500  # of a table with categories, each of which makes a feature
 MAX_UNPACKED_BYTES = 500_000_000  # of a Parquet file
 UNDECLARED = (math.nan, math.nan)  # in place of a range that the user has not declared yet
 MAX_NAME = 200  # characters of the name of a column, category, class or group
+NO_TABLE = "This file is not a table"
 KEEP_LESS = "Keep the columns and rows that you need."
 HOW_TO_SAVE = "Save it as UTF-8 CSV (or Parquet) with a header row, at most 50 MB."
 
@@ -69,7 +70,7 @@ def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[
             shortage = "Only one column was found; two at least are needed, such as a feature and a target."
         raise UserError(
             f"{shortage} Put the column names into the first row and separate the cells by commas, semicolons or tabs.",
-            title="This file is not a table",
+            title=NO_TABLE,
         )
     if len(names) > max_columns:
         raise UserError(
@@ -102,7 +103,8 @@ def check_columns(frame: "pd.DataFrame", names: Sequence[str]) -> None:
     """Raise UserError if the table lacks one of the columns `names`."""
     unknown = next((name for name in names if name not in frame.columns), None)
     if unknown is not None:
-        raise UserError("Choose the columns again.", title=f"The file has no column {shown(unknown)}")
+        hint = did_you_mean(unknown, map(str, frame.columns))
+        raise UserError(f"Choose the columns again.{hint}", title=f"The file has no column {shown(unknown)}")
 
 
 def check_named(

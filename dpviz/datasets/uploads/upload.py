@@ -225,6 +225,7 @@ class UploadedTable(Upload, DatasetSpecification):
             raise ValueError("the range of the target must run from a smaller to a larger number")
         numeric = len(self.names) + self.constant
         limits.check_features(self.n, numeric, [(name, len(categories)) for name, categories in self.categories])
+        self.facts()  # raises ValueError where two features would have one name
         return self
 
     @property
@@ -468,7 +469,8 @@ def too_big_for(what: str) -> UserError:
 def table_is_gone() -> UserError:
     """Return the error for an uploaded table that is not among the tables, or has another shape."""
     return UserError(
-        "Upload the file again. Uploaded rows are kept in memory only and never become part of the settings.",
+        "Upload the file again; in the library, declare it again by dpviz.table. Rows are kept in memory only, and "
+        "never become part of the settings.",
         title="The uploaded table is no longer here",
     )
 

@@ -249,7 +249,7 @@ _INDEX = re.compile(r"(?<![A-Za-z0-9_])([^\W\d_][\u0300-\u036f]?|‖)_(\{[^}]+\}
 _POWER = re.compile(r"(?<=[\w)‖])\^(\{[^}]+\}|[^\W_](?!\w))")
 _SUBSCRIPTS = dict(zip("0123456789aehijklmnoprstuvx+-", "₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ₊₋", strict=True))
 _BYTES = {"f4", "f8", "i1", "i2", "i4", "u1", "u2", "u4"}  # kinds of arrays that plotly.js reads as bytes
-_VISIBLE = {"text", "name", "hovertemplate", "ticktext"}  # keys of the texts in a figure that readers see
+_VISIBLE = {"text", "name", "hovertext", "hovertemplate", "ticktext"}  # keys of the texts in a figure that readers see
 
 
 def markup(text: str) -> str:

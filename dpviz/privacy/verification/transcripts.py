@@ -257,13 +257,17 @@ class Transcript(Mechanisms):
             defaultdict[object, Any](lambda: np.zeros(self.replicates, dtype=int)) for _ in range(3)
         )
         for event, times in self._ledger.charges():
-            if any(isinstance(event, Parallel) and leaves._events == event.events for leaves in self.leaves_paid):
-                continue  # counted with the leaves, below
+            if isinstance(event, Parallel) and any(leaves._events == event.events for leaves in self.leaves_paid):
+                for count in (lower, upper):  # of the leaves that it pays for; their releases are counted with them
+                    count[event.events] += times
+                continue
             may_be_cut_short = isinstance(event.inner if isinstance(event, Sub) else event, Seq)
             for index, single in enumerate(inner_events(event)):
                 upper[single] += times
                 lower[single] += times * (index == 0 or not may_be_cut_short)
         for leaves in self.leaves_paid:
+            if any(leaves._events or ()):  # else running sums, whose first release has the charge for all
+                actual[leaves._events][leaves.replicates] += 1
             # `strict=False`: a leaf that was not used owes no release. The event is None for running sums.
             for paid, leaf in zip(leaves._events or (), leaves._used, strict=False):
                 for count in (lower, upper):

@@ -269,12 +269,6 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
     split: planning.Split = planning.SPLIT
     geometry: ClassVar[theory.Geometry]  # of the method's steps
 
-    def released_settings(self) -> str:
-        """Return the settings that the releases depend on, as JSON, a text that determines the noise; those of the
-        split only where it is not even, so that even splits keep the noise from before these settings existed."""
-        is_even = self.split == "own" and self.share_x == planning.EVEN
-        return self.settings_without(("share_x", "split") if is_even else ())
-
     @abstractmethod
     def balanced_rounds(self, d: int, signal: float) -> float:
         """Return a number of rounds at which the noise is not too large for the signal.
