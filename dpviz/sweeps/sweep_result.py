@@ -463,12 +463,14 @@ class SweepResult(Displayed):
 
     @checked
     def visible(self, diagnostics: bool) -> "SweepResult":
-        """Return all if `diagnostics` may be seen, else the releases of private arms, which may be downloaded, too.
+        """Return a result with the points so far, which does not grow with the sweep.
 
-        It has the points so far and does not grow with the sweep, so that it can be read while others add points.
+        diagnostics : True for all numbers; False without the diagnostics, which read raw data, and arms without
+            privacy. The rest may also be downloaded.
         """
         curves = {label: copy(curve) for label, curve in self.curves.items()}
         if not diagnostics:
+            # Released numbers stay, also those whose guarantee rests on a condition, which have a status of their own.
             curves = {label: curve for label, curve in curves.items() if curve.status != "not private"}
         view = self._view(curves)
         view.left_out = [item for item in self.left_out if diagnostics or not item.raw]

@@ -116,7 +116,7 @@ Oracle = Callable[[int, np.ndarray, Path], np.ndarray]
 
 
 def directions_field(default: int | None) -> Any:
-    """Return the field for the number of directions per row, with this default; None means one per parameter."""
+    """Return the field for the number of directions per row; None, and any number above d, stands for d."""
     return number(
         default,
         1,

@@ -350,8 +350,8 @@ class _Screen(Part):
                 st.code(_python(self.auditing), language="python")
 
     def _background(self) -> None:
-        """Draw texts: what an audit is, what it cannot show, and the theory."""
-        st.markdown(explain.document(audit, "about.md"))
+        """Draw texts: what an audit is, what it cannot show, and the theory of privacy, audits included."""
+        st.markdown(explain.document(audit, "about.md"))  # a file of this page's package, dpviz.ui.audit
         st.markdown(explain.document(audit, "limits.md"))
         explain.theory("audit", privacy)
 
