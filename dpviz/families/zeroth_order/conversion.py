@@ -59,6 +59,7 @@ class Path:
     def begin(self, t: int) -> np.ndarray:
         """Move on to the points of step t, from 1; return (R',) the numbers of the replicates that take part in it."""
         replicates = np.flatnonzero(self.active)
+        # All R move; the output of those that take no part stays.
         if self.layout.begins(t):
             self.total = np.zeros_like(self.x)
             if self.fresh_start:

@@ -71,6 +71,7 @@ def _draw_gap(panel: Panel, cls: type[ProblemSpecification], values: Mapping[str
     """Draw the controls for the gap Γ, by how much the objective can fall, and for a random start; return the values of
     the fields that they set."""
     controls = {control.name: control for control in cls.controls()}
+    # That a gap was typed is noted, as it then counts as declared, and costs nothing.
     fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(typed, panel, "gap"))}
     if values["start"] == "random":
         fields |= panel.specification(cls, ["start_seed", "gap_cost"])
