@@ -133,6 +133,7 @@ class GroupLoss(GameSpecification):
 
     def linear_score(self, x: np.ndarray) -> Score | None:
         data = self.data
+        # A table with classes: neither generated data, nor an upload without a target.
         has_classes = data.target is not None if isinstance(data, GroupedUpload) else isinstance(data, GroupedBundled)
         if not has_classes:
             return None
