@@ -279,14 +279,14 @@ class _Screen(Part):
         """Draw the claim, the verdict so far, and the chart of the rates."""
         panel, run = self.panel, self.run
         if run is None or not self.shows(run):
-            components.awaited(panel.key("chart_roc"))
+            components.awaited(panel.key("chart_roc"))  # an empty part, while the tab fetches the plotting library
             return
         auditing, progress, threshold = run.auditing, run.progress, self.threshold(run)
-        results.note_shown(panel, auditing)
+        results.note_shown(panel, auditing)  # from now on a threshold that the visitor places proves nothing
         _, is_outdated = run_panel.state(panel.page)
         if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
-        panel.heard("What the attack has found")
+        panel.heard("What the attack has found")  # a heading for screen readers
         with st.container(key=panel.key(f"found{'_pale' * is_outdated}")):  # by its key it is drawn pale
             text_column, chart_column = st.columns([6, 7], gap="medium")
         with text_column:
