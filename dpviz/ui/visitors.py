@@ -125,7 +125,7 @@ class Visitor:
             since = loop.time()
         away = 0.0 if since is None else loop.time() - since
         is_over = away >= KEPT * st.get_option("server.disconnectedSessionTTL")
-        if is_over or away >= GRACE:  # a short option is over before
+        if is_over or away >= GRACE:  # over sooner, if that option is short
             self.leave()  # again at each check; a run that was stopped ignores it
         if is_over:
             self.runs = {}

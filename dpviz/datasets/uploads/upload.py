@@ -109,7 +109,7 @@ class Upload(Specification):
     def replaced(self, **changes: Any) -> Self:
         """Return a validated copy with some fields changed.
 
-        If people are declared otherwise, other rows are used, so it gets a new identity, unless `changes` has one.
+        With other people declared, other rows are used: the copy gets a new identity, unless `changes` has one.
         """
         people = {"person": self.person, "rows_per_person": self.rows_per_person}
         if any(changes.get(field, value) != value for field, value in people.items()):

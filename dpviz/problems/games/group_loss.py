@@ -301,7 +301,8 @@ class GroupLossGame(GroupedGame):
     def _curvature(self, y: np.ndarray) -> np.ndarray:
         """Return a bound (R,) on the eigenvalues of the Hessian of F with respect to x, for y (R, G).
 
-        The Hessian of u ↦ h(r (u₊ - u₋)) is at most 2r² times that of h, and that of L_h at most H_h or ¼ H_h.
+        The Hessian of u ↦ h(r (u₊ - u₋)) is at most 2r² times that of h, and that of L_h is H_h for squared
+        loss and at most ¼ H_h for logistic loss.
         """
         factor = 1.0 if self._is_squared else 0.25
         return 2 * self._radius**2 * factor * (y @ self._largest_eigenvalues)

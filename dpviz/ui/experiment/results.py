@@ -234,7 +234,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     view = _readable(numbers[list(columns)]).rename(columns=labels)
     help = {labels[name]: column.help for name, column in columns.items()}
     with explain.heading("Final numbers"):
-        if raw_headings or run.experiment.condition:  # a condition that guarantees rest on: facts read from the data, …
+        if raw_headings or run.experiment.condition:  # of the guarantees, such as facts read from the data
             explain.privacy_badge("not private" if raw_headings else run.experiment.privacy)
     show_table(
         view,

@@ -100,7 +100,7 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     purchase.warn(paid is not None, "with the gap that was released, and its cost", None if paid is None else value)
     if value is not None and paid is None:
         purchase.typed(value)
-        if cost is not None:  # else nothing says that it was bought
+        if cost is not None:  # set, as if the value had been bought
             say_typed("Γ")
     return {**values, "gap_cost": paid}
 
