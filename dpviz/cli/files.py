@@ -288,11 +288,11 @@ def table_as_text(frame: "pd.DataFrame") -> str:
 
 
 @contextmanager
-def rescued(numbers: "Callable[[], pd.DataFrame]") -> Iterator[None]:
+def rescued(make_table: "Callable[[], pd.DataFrame]") -> Iterator[None]:
     """Run the body, which prints a result, so that no result is lost if that fails.
 
-    In that case the table that `numbers` returns is written to a new file, which only this user may read, and the error
-    is raised again.
+    In that case the table that `make_table` returns is written to a new file, which only this user may read, and the
+    error is raised again.
     """
     try:
         yield
@@ -302,7 +302,7 @@ def rescued(numbers: "Callable[[], pd.DataFrame]") -> Iterator[None]:
         with suppress(OSError):
             handle, path = tempfile.mkstemp(".csv", "dpviz_")
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(as_csv(numbers()))
+                file.write(as_csv(make_table()))
             click.echo(f"What was computed is not lost: {path} has all numbers.", err=True)
         raise
 

@@ -69,7 +69,7 @@ class Auditing(Specification):
         if self.mistake is not None:
             case = self.mistake.case
         elif self.family == BROKEN:
-            case = mistake_named(self.case).sound
+            case = mistake_named(self.case).sound  # the implementation without the mistake
         else:
             case = case_named(self.family, self.case)
         return Audit(case, self.budget, self.runs, seed=self.seed)

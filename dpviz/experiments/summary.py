@@ -183,8 +183,8 @@ def outcome(trace: Trace) -> Outcome | None:
         return None
     (best, end), *others = private
     reference, floor = references[0] if references else ("", None)
-    _, values = trace.series(best, name)
-    start = float(quantiles(values)[0, 1])
+    _, values = trace.series(best, name)  # (k, R)
+    start = float(quantiles(values)[0, 1])  # the median of the first record
     return Outcome(trace.metrics[name], best, end, start, tuple(others), floor, reference, runs)
 
 

@@ -51,7 +51,7 @@ class _Bucket:
 
     def take(self, now: float) -> None:
         """Take a token. Raises TooOften if there is none."""
-        seconds = self.wait(now)
+        seconds = self.wait(now)  # this also adds the tokens since the last call
         if seconds > 0:
             raise TooOften(seconds)
         self._tokens -= 1

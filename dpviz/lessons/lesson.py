@@ -615,14 +615,14 @@ def _released(side: Side) -> Released:
 def _share(old_side: Side, new_side: Side) -> Numbers:
     """Return further numbers for the texts: by which factors both sides differ.
 
-    times_means : ratio of the numbers of means. times_debts : ratio of the noise scales, if that of the new side is
-        what equal shares of its budget would need.
+    times_means : ratio of the numbers of means. times_debts : ratio of the noise scales, if every mean of the new side
+        got an equal share of the budget.
     """
     old, new = _released(old_side), _released(new_side)
-    debts = _debts(new, new.means.iterations)
+    noise_of_equal_shares = _debts(new, new.means.iterations)
     return {
         "times_means": short(new.means.iterations / old.means.iterations),
-        "times_debts": short(debts / old.means.noise_scale(old.budget), 2),
+        "times_debts": short(noise_of_equal_shares / old.means.noise_scale(old.budget), 2),
     }
 
 

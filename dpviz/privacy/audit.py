@@ -190,6 +190,7 @@ def _binomial(counts: ArrayLike, runs: int, rate: float) -> Floats:
     `scipy.stats.binom.pmf` is the same, but its package takes half a second to import.
     """
     k = np.asarray(counts)
+    # The binomial coefficient of n over k is 1/((n + 1) B(n - k + 1, k + 1)), with the beta function B.
     return np.asarray(np.exp(xlogy(k, rate) + xlog1py(runs - k, -rate) - betaln(runs - k + 1, k + 1) - np.log1p(runs)))
 
 

@@ -318,6 +318,7 @@ def _rough_root(
     values: dict[float, float] = {}
 
     def recorded_excess(x: float) -> float:
+        """Return excess(x), or 0 where the search may end, and note it in `values`."""
         value = excess(x)
         values[x] = value
         # At `highest` a negative value ends the search, too: only the exact cost may decide that the budget is not used

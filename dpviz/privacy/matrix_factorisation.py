@@ -194,8 +194,10 @@ class BinaryTree(Factorisation):
 
     def __init__(self, length: int) -> None:
         levels = np.arange(tree_depth(length))[:, None]  # blocks of level h have 2^h leaves
-        blocks = np.arange(length) >> levels  # (levels, T) number of the block that contains each leaf, from 0
-        is_left_half, ends_in_time = blocks % 2 == 0, (blocks + 1) << levels <= length
+        # (levels, T) the number b, from 0, of the half or whole block of 2^h leaves that contains each leaf. It ends at
+        # step (b + 1) 2^h, and 2^h is the largest power of two that divides this if b is even: then it is a block.
+        numbers = np.arange(length) >> levels
+        is_left_half, ends_in_time = numbers % 2 == 0, (numbers + 1) << levels <= length
         super().__init__("Binary tree", np.sqrt((is_left_half & ends_in_time).sum(axis=0)))
 
     @cached_property

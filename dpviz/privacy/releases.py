@@ -121,8 +121,10 @@ class Selected(Release):
     slope: np.ndarray
 
     def log_weights(self, slope: np.ndarray) -> np.ndarray:
-        """Return the log weights of all k indices for given slopes (R',): (R', draws, k), or (R', 1, k) if all draws
-        have the same."""
+        """Return the log weights of all k indices at slopes (R',), such as the declared ones, which an audit tests.
+
+        The shape is (R', draws, k), or (R', 1, k) if all draws have the same utilities.
+        """
         logits = log_weights(self.value, slope.reshape(-1, *[1] * (self.value.ndim - 1)))
         return logits if logits.ndim == 3 else logits[:, None]
 

@@ -293,8 +293,8 @@ class Sweep(Specification):
         They are ordered by data set, then by value of the second setting, then by value of the first. Raises UserError,
         naming the value or the seed, where settings do not go together.
         """
-        on_first_data = [experiment for _, experiment in self._on_one_data_set()]
-        return tuple(self._on(seed, experiment) for seed in self.data_seeds or (None,) for experiment in on_first_data)
+        on_own_data = [experiment for _, experiment in self._on_own_data()]
+        return tuple(self._on(seed, experiment) for seed in self.data_seeds or (None,) for experiment in on_own_data)
 
     def planned(self) -> tuple[Point, ...]:
         """Compute the plans of all points, from public facts alone; return the points in the order of `points`.
@@ -302,14 +302,14 @@ class Sweep(Specification):
         An arm without a plan at some value is left out there, with the reason. Raises UserError if no arm has a plan at
         any value, or, naming the value or the seed, where settings do not go together.
         """
-        on_first_data = [_planned(place, experiment) for place, experiment in self._on_one_data_set()]
-        if all(point.experiment is None for point in on_first_data):
-            first_reason, *_ = on_first_data[0].left_out.values()
+        on_own_data = [_planned(place, experiment) for place, experiment in self._on_own_data()]
+        if all(point.experiment is None for point in on_own_data):
+            first_reason, *_ = on_own_data[0].left_out.values()
             raise UserError(first_reason, title="No method has a plan")
         # Plans depend on public facts alone, so they are the same for all data sets.
         points = []
         for seed in self.data_seeds or (None,):
-            for point in on_first_data:
+            for point in on_own_data:
                 experiment = None if point.experiment is None else self._on(seed, point.experiment)
                 points.append(replace(point, data_seed=seed, experiment=experiment))
         return tuple(replace(point, number=number) for number, point in enumerate(points))
@@ -412,8 +412,11 @@ class Sweep(Specification):
                     set_progress(step.progress)
         return step.result
 
-    def _on_one_data_set(self) -> list[tuple[Place, Experiment]]:
-        """Return the place of every point of one data set and its experiment, whose data are those of `experiment`."""
+    def _on_own_data(self) -> list[tuple[Place, Experiment]]:
+        """Return the place and the experiment for every pair of values, on the data of `self.experiment`.
+
+        The places are numbered within these; `planned` numbers those of all data sets.
+        """
         second_values = self.second.values if self.second else (None,)
         combinations = enumerate(product(second_values, self.values))
         return [(Place(number, value, second), self._at(value, second)) for number, (second, value) in combinations]

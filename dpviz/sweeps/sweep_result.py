@@ -239,7 +239,7 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
     curves cross at x + h d/(d - d'). The error of that is computed to first order in the errors of d and d', which are
     independent and come from the 68 % intervals of the medians.
     """
-    x, intervals = _logarithmic(values), _around_medians([one, other])  # (k,), (2, k, 3)
+    x, intervals = _logarithmic(values), _around_medians([one, other])  # (k,), (2, k, 3): lower end, median, upper end
     if (intervals[..., 1] > 0).all():
         with np.errstate(divide="ignore", invalid="ignore"):  # an interval that reaches zero has no end
             intervals = np.log(intervals)
@@ -258,7 +258,8 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
             factor = inverse_slope / (left - right)
             half = _NORMAL * math.hypot(factor * right * errors[i], factor * left * errors[j])
             low, high = max(x[0], crossing - half), min(x[-1], crossing + half)
-        result.append((float(low), float(high)) if x is values else (math.exp(low), math.exp(high)))
+        is_logarithmic = x is not values
+        result.append((math.exp(low), math.exp(high)) if is_logarithmic else (float(low), float(high)))
     return tuple(result)
 
 
@@ -463,12 +464,14 @@ class SweepResult(Displayed):
 
     @checked
     def visible(self, diagnostics: bool) -> "SweepResult":
-        """Return all if `diagnostics` may be seen, else the releases of private arms, which may be downloaded, too.
+        """Return a result with the points so far, which does not grow with the sweep.
 
-        It has the points so far and does not grow with the sweep, so that it can be read while others add points.
+        diagnostics : True for all numbers; False without the diagnostics, which read raw data, and arms without
+            privacy. The rest may also be downloaded.
         """
         curves = {label: copy(curve) for label, curve in self.curves.items()}
         if not diagnostics:
+            # Released numbers stay, also those whose guarantee rests on a condition, which have a status of their own.
             curves = {label: curve for label, curve in curves.items() if curve.status != "not private"}
         view = self._view(curves)
         view.left_out = [item for item in self.left_out if diagnostics or not item.raw]

@@ -244,7 +244,8 @@ class Panel:
             del st.query_params[key]
             self.unread.append(control.title)
         bind = self._begin(name, control.title, default, str, may_be_empty=True)
-        bind = None if is_unread else bind  # not bound this time, as in `_begin` after it has removed a value
+        if is_unread:  # not bound in this drawing, as by `_begin`, so that Streamlit draws the default
+            bind = None
         text = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
         self._end(name)
         value = _read_numbers(text)

@@ -82,6 +82,7 @@ def split(panel: Panel, control: Control, share: float, names: Sequence[str]) ->
     low, high = control.low, control.high
 
     def take(numbers: Numbers, row: int) -> Numbers:
+        """Set the control by the number that was typed in `row`; return both numbers."""
         first = numbers[0] / 100 if row == 0 else 1 - numbers[1] / 100  # in the second row, the other share was typed
         first = round(min(high, max(low, first)), 4)
         panel.write({control.name: first})

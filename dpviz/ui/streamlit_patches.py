@@ -279,7 +279,7 @@ def _silent(change: Callable[..., None]) -> Callable[..., None]:
         params._send_query_param_msg = lambda: guarded(note, None)  # for this object alone, until it is deleted below
         try:
             change(params, *args)
-            guarded(lambda: params._query_params.pop(OF_PAGE, None), None)
+            guarded(lambda: params._query_params.pop(OF_PAGE, None), None)  # the page's name is no setting
         finally:
             del params._send_query_param_msg
 

@@ -1,7 +1,8 @@
 """Visitors: each is one open tab of a browser, whose runs are stopped soon after it was closed.
 
-Streamlit reports the end of a tab's connection, and keeps its session for a while in case the tab connects again. It
-would keep the objects of an old session in memory until the next visitor arrives, so the session is closed here.
+Streamlit reports the end of a tab's connection (a WebSocket), and keeps its session for a while in case the tab
+connects again. It would keep the objects of an old session in memory until the next visitor arrives, so the session is
+closed here.
 
 A tab that is loaded again gets a new session. It keeps the name of its visitor, by which the new one takes over runs
 and notes of the old one.
@@ -112,8 +113,8 @@ class Visitor:
         The runs are stopped after GRACE seconds without a connection. The session is closed, and the checks end, after
         the share KEPT of the time for which Streamlit would keep it.
 
-        connection : the one that has ended. since : time of the first check without a connection, None if there is one;
-        by the clock of Streamlit's event loop, in which this runs.
+        connection : the one that has ended. since : time of the first check without a connection; None if this is the
+        first, or if there was one at the last check. By the clock of Streamlit's event loop, in which this runs.
         """
         if self._connection is not connection:  # a page has been drawn over a new one
             return
@@ -124,8 +125,8 @@ class Visitor:
             since = loop.time()
         away = 0.0 if since is None else loop.time() - since
         is_over = away >= KEPT * st.get_option("server.disconnectedSessionTTL")
-        if is_over or away >= GRACE:
-            self.leave()
+        if is_over or away >= GRACE:  # over sooner, if that option is short
+            self.leave()  # again at each check; a run that was stopped ignores it
         if is_over:
             self.runs = {}
             _close(server, self.session)

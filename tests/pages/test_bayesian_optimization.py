@@ -126,7 +126,7 @@ def test_the_page_itself_trains_only_what_is_quick_whatever_is_declared(
     experiment = Experiment(problem=problem, arms=(arm,), budget=GaussianDP(mu=1.0))
     run: Any = SimpleNamespace(experiment=experiment, plans=experiment.plans(), has_data=True)
     lane: Any = SimpleNamespace(iterations=[0, 1, 2])
-    assert tuning_page._is_process_quick(run, arm, lane) is looks
+    assert tuning_page._can_draw_process(run, arm, lane) is looks
     assert tuning_page.PAGE.is_map(run) is (rows <= 50 and declared < 4e-3)
 
 

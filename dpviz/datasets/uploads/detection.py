@@ -131,7 +131,7 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
     is_given : true if the user has chosen the unit of a row. Records are then replaced by lines only where the quotes
     do not show which lines belong to a record.
     """
-    lines = lines_of(data, reading.rows == "returns")
+    lines = lines_of(data, reading.rows == "returns")  # "returns": lines end in carriage returns, and cannot be records
     below = 0
     while below < min(LOOKED_AT, len(lines)) and not lines.text(-1 - below).strip():
         below += 1
@@ -139,6 +139,7 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
     if reading.rows == "returns" or (is_given and reading.rows == "lines"):
         layout(data, reading)  # raises UserError for a file that cannot be read so
         return reading, []
+    # Left are records that the user has chosen, and a text of which the unit is to be detected.
     by_line, by_record = reading.replaced(rows="lines"), reading.replaced(rows="records")
     _, lines_as_rows = layout(data, by_line)
     with suppress(UserError):  # raised where a quote is not closed; then a row is a line

@@ -246,7 +246,7 @@ def parquet_kinds(data: bytes) -> dict[str, Kind]:
     """
     try:
         schema = _opened(data).schema_arrow
-    except UserError:
+    except UserError:  # a ValueError, and so among `_ERRORS`
         raise
     except (pyarrow.ArrowException, *_ERRORS):
         raise unreadable() from None

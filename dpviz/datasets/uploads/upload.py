@@ -107,9 +107,12 @@ class Upload(Specification):
         return self.ranges_costs
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a validated copy with some fields changed; for other people it needs other rows, of another name."""
-        named = {"person": self.person, "rows_per_person": self.rows_per_person}
-        if any(changes.get(field, value) != value for field, value in named.items()):
+        """Return a validated copy with some fields changed.
+
+        With other people declared, other rows are used: the copy gets a new identity, unless `changes` has one.
+        """
+        people = {"person": self.person, "rows_per_person": self.rows_per_person}
+        if any(changes.get(field, value) != value for field, value in people.items()):
             changes = {"identity": new_identity()} | changes
         return super().replaced(**changes)
 

@@ -318,7 +318,7 @@ def _gaussian_bound(
 
     def bound_at(iterations: int) -> float:
         prefix, weights = recursion.first(iterations), theory.own_shares(method.knots, iterations, "gaussian")
-        # A step with the share w of the sum W of all shares has W/w times the noise variance.
+        # A step with the share w of the sum W of all shares has W/w times the noise variance of a single step.
         noise = np.exp(prefix.log_contraction[-1] + prefix.log_weight) * half_variance * weights.sum() / weights
         return float(prefix.initial * np.exp(prefix.log_contraction[-1]) + noise.sum())
 

@@ -411,7 +411,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         with at_checkpoints(show_progress):
             query = evaluations.utilities(points)
         (event,) = plan.events
-        if isinstance(event, Laplace):  # no privacy: the best setting, after noise of scale 0, which wants ℓ1
+        if isinstance(event, Laplace):  # no privacy: the best, as the scale is 0; `laplace` takes queries in ℓ1 only
             selected = mechanisms.laplace(query._replace(norm="l1"), event).argmax(axis=1)
         else:
             selected = mechanisms.exponential(query, event)[:, 0]

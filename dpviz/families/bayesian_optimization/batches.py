@@ -189,11 +189,12 @@ class Batches:
 def _first_size(
     surrogate: Surrogate, placing: Placing, low: tuple[float, ...], high: tuple[float, ...], level: float
 ) -> int:
-    """Return `Batches.first_size` for a kernel without a closed form: the size of the smallest batch in the middle of
-    the box. The arguments are those of `Batches`, in a form that the cache can hash."""
+    """Return `Batches.first_size` for a kernel without a closed form, and without a given size: that of the smallest
+    batch in the middle of the box. The arguments are those of `Batches`, in a form that the cache can hash."""
     batches = Batches(surrogate, placing, np.array(low), np.array(high), level, None)
-    local = Evaluated(surrogate, np.empty((0, len(low)))).at((batches.low + batches.high) / 2)
-    return len(batches._smallest(local, np.eye(len(low))).points)
+    no_history = Evaluated(surrogate, np.empty((0, len(low))))
+    middle = no_history.at((batches.low + batches.high) / 2)
+    return len(batches._smallest(middle, np.eye(len(low))).points)
 
 
 def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> Trial:

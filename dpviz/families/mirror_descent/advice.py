@@ -125,7 +125,7 @@ def rows_for(medians: np.ndarray, rows: np.ndarray, target: float) -> float | No
         return None
     if not len(above):
         return float(rows[finite[0]])
-    last_above = above[-1]
+    last_above = above[-1]  # the next one is finite, too, as the measured range is an interval
     ends = [last_above + 1, last_above]  # in ascending order of their medians, as `interp` needs it
     log_medians = np.log(np.maximum(medians[ends], SMALLEST))
     return float(np.exp(np.interp(math.log(max(target, SMALLEST)), log_medians, np.log(rows[ends]))))

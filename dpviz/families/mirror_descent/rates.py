@@ -225,9 +225,9 @@ def minimisation_before(sizes: Sizes) -> Previous:
 
 def queries_before(n: int, cells: int, queries: int, epsilon: float, delta: float) -> Previous:
     """Return the rate of private multiplicative weights for q linear queries on a histogram with |Z| cells (Hardt,
-    Rothblum 2010): √(ln q/n) + (ln |Z| Λ)^¼ √(ln q)/√(n ε).
+    Rothblum 2010): √(ln q/n) + (ln |Z| Λ)^¼ √(ln q)/√(n ε), Λ = ln(1/δ).
 
-    It is the rate of Theorem G.1, too, and that of the paper in matrix games, where y's strategies are such queries
+    It is also that of the paper's Theorem G.1, and of the paper in matrix games, where y's strategies are such queries
     about x.
     """
     fourth_root = (math.log(cells) * math.log(1 / delta)) ** 0.25

@@ -150,16 +150,17 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, .
 def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, plan: Plan) -> Guarantee:
     """Return the errors of a plan's releases against those that the theorem allows.
 
-    stopping : noise of the last phase, which has the most of it; it is counted in all iterations. The probability that
-    noise is too large is FAILURE less those of everything else that may fail: certificates, tests of Hessians through
-    products, and a gap that was released before the run.
+    stopping : noise of the last phase, which has the most of it; it is counted in all iterations.
+
+    The releases may have errors that are too large with the probability that FAILURE leaves after everything else that
+    may fail: certificates, tests of Hessians through products, and a gap that was released before the run.
     """
     certificates = CERTIFICATE_FAILURE if "certificate" in plan.noise else 0.0
     products = LANCZOS_FAILURE if "hessian_products" in plan.resolved else 0.0
     gap = UNDERESTIMATE if NonconvexFacts.of(plan.facts).released else 0.0
     failure = FAILURE - certificates - (products + gap)
-    searching = method.searching_noise(plan) if isinstance(method, LineSearch) else None
-    return theory.guarantee(analysis, stopping, failure, plan.iterations, searching)
+    line_searches = method.searching_noise(plan) if isinstance(method, LineSearch) else None
+    return theory.guarantee(analysis, stopping, failure, plan.iterations, line_searches)
 
 
 def least_decrease(plan: Plan) -> float:

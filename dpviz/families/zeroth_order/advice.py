@@ -365,9 +365,10 @@ def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected:
 
 
 def _most_steps(facts: ValueFacts, way: Way, most: int | None) -> Callable[[int], float]:
-    """Return a function from the length of epochs T to the largest number of steps for which the rows suffice with the
-    way `way`, at most `most`."""
-    share = None if way.sums is None else 0.5  # of an epoch's rows for its first step, as in measured runs and bounds
+    """Return the function from the length T of epochs to the largest number of steps, at most `most`, for which the n
+    rows suffice."""
+    # Half an epoch's rows are for its first step, as in measured runs and bounds; without running sums all steps share.
+    share = None if way.sums is None else 0.5
     limit = math.inf if most is None else most
     return lambda length: min(planning.most_steps(facts.n, length, share, way.follows), limit)
 

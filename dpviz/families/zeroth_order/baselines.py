@@ -99,8 +99,8 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
         yield Snapshot(0, {"x": x}, {ROWS_USED.name: used, EVALUATIONS.name: self.values * used})
         (event,) = plan.events
         assert isinstance(event, Parallel)
-        leaves = mechanisms.leaves(plan.rows.astype(int).tolist(), problem.facts.n)
-        mechanisms.parallel(event, leaves)
+        leaves = mechanisms.leaves(plan.rows.astype(int).tolist(), problem.facts.n)  # disjoint batches, one per step
+        mechanisms.parallel(event, leaves)  # pays for the releases of all steps, which `_estimate` makes
         for t, step in enumerate(plan.schedule["step_size"].tolist(), 1):
             new = x - step * self._estimate(problem, x, leaves.next(), mechanisms)
             diverged = diverged | ~(np.abs(new).max(axis=1) < DIVERGED)  # true for nan, too

@@ -59,6 +59,7 @@ class Path:
     def begin(self, t: int) -> np.ndarray:
         """Move on to the points of step t, from 1; return (R',) the numbers of the replicates that take part in it."""
         replicates = np.flatnonzero(self.active)
+        # All R move; the output of those that take no part stays.
         if self.layout.begins(t):
             self.total = np.zeros_like(self.x)
             if self.fresh_start:
@@ -116,7 +117,7 @@ Oracle = Callable[[int, np.ndarray, Path], np.ndarray]
 
 
 def directions_field(default: int | None) -> Any:
-    """Return the field for the number of directions per row, with this default; None means one per parameter."""
+    """Return the field for the number of directions per row; None, and any number above d, stands for d."""
     return number(
         default,
         1,

@@ -421,7 +421,7 @@ def naive_grid(setting: Setting, epoch_rows: np.ndarray, K: np.ndarray, T: np.nd
     batch = epoch_rows // T
     with np.errstate(divide="ignore", invalid="ignore"):
         sensitivity, _ = s.changes(batch, batch, s.radius / T)
-        squared_error = slope_variance(s.kind, s.count, d, L) / batch + d * (sensitivity / s.mu) ** 2
+        squared_error = slope_variance(s.kind, s.count, d, L) / batch + d * (sensitivity / s.mu) ** 2  # of a gradient
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)  # the path D K T is r K long
         bound = travel + (np.sqrt(L**2 + squared_error) + np.sqrt(squared_error)) / np.sqrt(T)
     return np.where(batch >= 1, bound, np.inf), batch

@@ -134,20 +134,22 @@ def line_drawing(
         return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
     notes = [*notes, *_clipped(visible, axes.log_y)]
     scale = Scale(axes.log_x, axes.log_y)
-    span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
+    if ranges is None:
+        x_span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
+        # The part of a log axis near the private lines, if references or zeros would squeeze them.
+        y_view = first_view(visible) if axes.log_y else {}
+        others = [*(limit.value for limit in limits), *(mark.y for mark in marks)]
+        y_opening = opening_range(visible, others, scale, y_view, axes.from_zero)
+    else:
+        x_range, y_opening = ranges
+        x_span = (10.0**x_range.low, 10.0**x_range.high) if x_range.log else (x_range.low, x_range.high)
+        y_view = {}
     frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
-    # The least width of the frame, inside which the labels of short lines may be. With limits it is 0, so that all
-    # labels are to the right of the frame, as the limits' own labels are inside.
-    width = 0.0 if limits else least(height)
-    # The part of a log axis near the private lines, if references or zeros would squeeze them.
-    view = first_view(visible) if axes.log_y and ranges is None else {}
-    opening = opening_range(
-        visible, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, axes.from_zero
-    )
-    if ranges is not None:
-        across, opening = ranges
-        span = (10.0**across.low, 10.0**across.high) if across.log else (across.low, across.high)
-    ends = tips([line for line in visible if line.legend], span, opening, scale, width, axes.bound) if labels else []
+    # Labels of lines that end early may be inside the frame, whose width is at least this. The labels of limits are
+    # inside, too, so with limits 0 puts all others to the right of the frame.
+    frame_width = 0.0 if limits else least(height)
+    labelled = [line for line in visible if line.legend] if labels else []
+    ends = tips(labelled, x_span, y_opening, scale, frame_width, axes.bound)
     is_labelled = fits(ends, frame_height)
     if ends and not is_labelled and height <= style.SMALL:  # a small figure has no legend: try names without values
         ends = [replace(end, number="") for end in ends]
@@ -155,16 +157,16 @@ def line_drawing(
     frame = style.layout(
         axes,
         notes=notes,
-        opening=opening,
+        opening=y_opening,
         not_private=not_private,
         legend_entries=0 if is_labelled or height <= style.SMALL else sum(line.legend for line in visible),
         height=height,
     )
-    frame["yaxis"] |= view
-    if ranges is not None:
+    frame["yaxis"] |= y_view
+    if ranges is not None:  # else plotly opens it with all that is drawn
         frame["xaxis"] |= axis(axes.x, axes.log_x, ranges[0])
     if axes.log_x:
-        frame["xaxis"] |= log_ticks(Range(math.log10(span[0]), math.log10(span[1]), True), across=True)
+        frame["xaxis"] |= log_ticks(Range(math.log10(x_span[0]), math.log10(x_span[1]), True), across=True)
     if is_labelled:
         frame["margin"] |= {"r": margin(ends)}
     label_parts = draw(ends if is_labelled else [], frame_height, axes.log_x, axes.log_y)
@@ -173,12 +175,12 @@ def line_drawing(
         frame["annotations"] += texts
         frame["shapes"] += shapes
     traces = [trace for line in visible for trace in band(line, scale)]  # before all lines, so that none is covered
-    curves, has_readout = _curves(visible, scale, opening, axes.bound)
+    curves, has_readout = _curves(visible, scale, y_opening, axes.bound)
     if not has_readout and not axes.log_x:  # on a log axis the distance between two steps varies
         frame["hoverdistance"] = _hover_distance(visible)
     # Of several limits the lowest has its label below it, so that two labels do not overlap.
     lowest = min(limits, key=lambda limit: limit.value) if len(limits) > 1 else None
-    traces += [*curves, *(limit_line(limit, span, scale, limit is lowest) for limit in limits), *_marks(marks, scale)]
+    traces += [*curves, *(limit_line(limit, x_span, scale, limit is lowest) for limit in limits), *_marks(marks, scale)]
     return {"data": traces, "layout": frame}
 
 

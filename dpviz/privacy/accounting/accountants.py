@@ -258,8 +258,8 @@ def rough_pld_epsilon(events: Sequence[Event], delta: float) -> float:
 
 # The curves of the methods have the same arguments and result:
 #   events : without open failures, see `_without_failures`.
-#   deltas, counts : (k,) the δ and the number of events t at each checkpoint.
-#   result : (k,) the ε of the first t events together at each checkpoint.
+#   deltas, counts : (m,) the δ and the number of events t at each checkpoint.
+#   result : (m,) the ε of the first t events together at each checkpoint.
 
 
 def _basic_curve(events: tuple[Event, ...], _deltas: Floats, counts: np.ndarray) -> Floats:
@@ -316,23 +316,23 @@ def _converted_curve(
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
     """Return the ε that follows from the sum of the events' Rényi divergences, at the best order of each checkpoint."""
     runs, ends = runs_of(events, MOST_ADDED)
-    integrated = sum(map(_is_integrated, {event for event, _ in runs}))  # number of divergences that are integrals
-    if integrated:  # these take long, so fewer different events are allowed
-        runs, ends = runs_of(events)
+    n_integrals = sum(map(_is_integrated, {event for event, _ in runs}))  # of the divergences
+    if n_integrals:  # these take long, so fewer different events are allowed
+        runs, ends = runs_of(events, MOST_EXACT)
     index_of_event: dict[Event, int] = {}
     event_of_run = np.array([index_of_event.setdefault(event, len(index_of_event)) for event, _ in runs])
     divergences = _divergences(list(index_of_event))
     orders = closed_forms.ORDERS
-    if len(index_of_event) > MOST_EXACT or integrated:
+    if len(index_of_event) > MOST_EXACT or n_integrals:
         # Fewer orders, for speed: about every seventh. If they are refined, little is lost.
         orders = orders[np.linspace(0, len(orders) - 1, 58).astype(int)]
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths
-    done_of_run = np.clip(ends[counts][:, None] - starts, 0, lengths)  # (checkpoints, runs) releases of each run so far
-    times = np.array([np.bincount(event_of_run, done, len(index_of_event)) for done in done_of_run])  # (…, events)
+    done_of_run = np.clip(ends[counts][:, None] - starts, 0, lengths)  # (m, runs) releases of each run so far
+    times = np.array([np.bincount(event_of_run, done, len(index_of_event)) for done in done_of_run])  # (m, events)
 
     def composed(alpha: Floats) -> Floats:
-        """Return the divergences at each checkpoint, (m, k), at orders (m, k) or (1, k)."""
+        """Return the divergences (m, k) at the m checkpoints: each at k orders of its own (m, k), or all at (1, k)."""
         of_event = divergences(alpha.ravel()).reshape(len(index_of_event), *alpha.shape)
 
         def summed(values: Floats) -> Floats:
@@ -345,7 +345,7 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
         # An infinite divergence counts only where the event occurs; 0 · ∞ is not a number.
         return np.where(summed(~is_finite) > 0, math.inf, summed(np.where(is_finite, of_event, 0.0)))
 
-    epsilons = closed_forms.rdp_epsilon(composed, deltas, None, orders, refine=integrated <= MOST_REFINED)
+    epsilons = closed_forms.rdp_epsilon(composed, deltas, orders=orders, refine=n_integrals <= MOST_REFINED)
     return np.where(counts > 0, epsilons, 0.0)
 
 

@@ -92,7 +92,7 @@ def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
         return kind(amount)
     if kind is kinds.Gaussian:
         return kinds.Gaussian(math.sqrt(2 * amount if currency == "rho" else amount))
-    assert kind is kinds.Laplace or kind is kinds.ExpMech  # for the type checker
+    assert kind is kinds.Laplace or kind is kinds.ExpMech  # for the type checker; ρ and μ² are inverted numerically
     return _priced(kind, currency, amount, _PRICE_OF_SMALL[currency][noise])
 
 

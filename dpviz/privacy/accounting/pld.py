@@ -311,8 +311,9 @@ def _compositions(
 ) -> Iterator[tuple[PLD, ...]]:
     """Yield the PLDs, one or two, of the composition of each row of `counts` (rows, events); see `compose`.
 
-    No count decreases from one row to the next, so a window that holds the losses of the last row holds those of all.
-    If it has too many cells, everything is repeated on a coarser grid.
+    No count decreases from one row to the next, so a window for the last row, which holds the losses of any selection
+    of its events, too (see `_upper_end`), holds those of all rows. If it has too many cells, everything is repeated on
+    a coarser grid.
     """
     last_counts = counts[-1]
     steps = int(last_counts.sum())
@@ -320,11 +321,10 @@ def _compositions(
         raise AccountingLimit(f"delta = {delta} is outside the range that {steps} events allow")
     tail, coarser = TAIL * delta, 1.0
     while coarser <= COARSEST:
-        directions = discretised(events, last_counts, tail / steps, coarser, max_cells=max_cells)
-        if len(counts) == 1:  # only then is it known how often the small parts occur
-            composition = _with_few_parts(directions, last_counts, tail)
-        else:
-            composition = _Composition(directions, counts, tail)
+        plds = discretised(events, last_counts, tail / steps, coarser, max_cells=max_cells)  # by direction
+        # From row to row small parts occur in different numbers, so that only those of a single row can be one part.
+        is_single = len(counts) == 1
+        composition = _with_few_parts(plds, last_counts, tail) if is_single else _Composition(plds, counts, tail)
         half, size = composition.window()
         excess = max(size / LARGEST_WINDOW, size * sum(map(len, composition.directions)) / MOST_MEMORY)
         if excess <= 1:
@@ -428,7 +428,10 @@ def _spectra(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np
 
 
 def _wrapped(masses: Floats, size: int) -> Floats:
-    """Return the masses on a window of `size` cells, (size,): those beyond its end are added from its beginning on."""
+    """Return the masses on a window of `size` cells, (size,): those beyond its end are added from its beginning on.
+
+    A convolution by FFT does the same, as it is modulo `size`; `rfft(masses, size)` would cut them off.
+    """
     rounds = -(-len(masses) // size)
     window = np.zeros(rounds * size)
     window[: len(masses)] = masses

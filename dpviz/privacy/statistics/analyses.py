@@ -788,7 +788,7 @@ def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget) -> 
     errors : for each statistic, in its unit. budget : one in the wanted currency, of any size, with the δ that it has.
     Raises UserError if the errors need more than the largest budget of the currency's range.
     """
-    return _smallest(plan, tuple(errors), _default_size(budget))
+    return _smallest(plan, tuple(errors), _default_size(budget))  # cached, once for all sizes of the budget
 
 
 def least_spent(plan: Analyses, errors: Sequence[float], budget: Budget) -> float:

@@ -98,7 +98,7 @@ class OneBatch(Transcript):
 
     def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
         opened = super().batch(event, rows, table)
-        if not isinstance(event, Sub) or self._of is not None:
+        if not isinstance(event, Sub) or self._of is not None:  # all rows, or the second run of a pair: it draws none
             return opened
         self._first = self._first or opened  # all replicates were in it, so their numbers are indices into it
         indices, marked = self._first._indices, self._first.marked

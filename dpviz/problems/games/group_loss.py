@@ -133,6 +133,7 @@ class GroupLoss(GameSpecification):
 
     def linear_score(self, x: np.ndarray) -> Score | None:
         data = self.data
+        # A table with classes: neither generated data, nor an upload without a target.
         has_classes = data.target is not None if isinstance(data, GroupedUpload) else isinstance(data, GroupedBundled)
         if not has_classes:
             return None
@@ -300,9 +301,11 @@ class GroupLossGame(GroupedGame):
     def _curvature(self, y: np.ndarray) -> np.ndarray:
         """Return a bound (R,) on the eigenvalues of the Hessian of F with respect to x, for y (R, G).
 
-        The Hessian of u ↦ h(r (u₊ - u₋)) is at most 2r² times that of h.
+        The Hessian of u ↦ h(r (u₊ - u₋)) is at most 2r² times that of h, and that of L_h is H_h for squared
+        loss and at most ¼ H_h for logistic loss.
         """
-        return 2 * self._radius**2 * (1.0 if self._is_squared else 0.25) * (y @ self._largest_eigenvalues)
+        factor = 1.0 if self._is_squared else 0.25
+        return 2 * self._radius**2 * factor * (y @ self._largest_eigenvalues)
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -55,9 +55,12 @@ class Marginals:
         sums, twice."""
 
         def count(kept: int, column: int, missing: int) -> int:
-            """Count the numbers from `_collect` on a tensor with `kept` cells of the columns before `column`."""
+            """Count the numbers of partial sums in which the columns before `column` that are kept have `kept` cells.
+
+            missing : number of columns of a table that are still to be chosen.
+            """
             present, remaining_columns = kept * math.prod(self._sizes[column:]), len(self._sizes) - column
-            if missing in {0, remaining_columns}:
+            if missing in {0, remaining_columns}:  # nothing is left to choose
                 return present
             with_column = count(kept * self._sizes[column], column + 1, missing - 1)
             return present + with_column + count(kept, column + 1, missing)

@@ -578,16 +578,16 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         """
         with np.errstate(over="ignore", invalid="ignore"):
             step = np.linalg.solve(self._hessian(x), gradient[0])
-            slope = float(gradient[0] @ step)  # decrease of F per length of the step, to first order
+            slope = float(gradient[0] @ step)  # decrease of F by the whole step, to first order
             if slope <= 1e-16 * value[0]:  # less than rounding
                 return None
-            length = 1.0
-            while length >= 1e-6:  # a heuristic: if shorter steps are needed, rounding hides the decrease
-                new_x = x - length * step
+            fraction = 1.0
+            while fraction >= 1e-6:  # a heuristic: if shorter steps are needed, rounding hides the decrease
+                new_x = x - fraction * step
                 new_value, new_total, _ = self.sums(new_x)
-                if new_value[0] <= value[0] - 1e-4 * length * slope:  # a sufficient decrease (Armijo's condition)
+                if new_value[0] <= value[0] - 1e-4 * fraction * slope:  # a sufficient decrease (Armijo's condition)
                     return new_x, new_value, new_total
-                length /= 2
+                fraction /= 2
         return None
 
     def _hessian(self, x: np.ndarray) -> np.ndarray:

@@ -56,7 +56,7 @@ class LeastSquares(LinearModel):
         """Load the data, and return the problem, with the cap that the clip implies for each row."""
         (rows, caps, shortened), targets = _regression(self, tables)
         if self.clip is None or self.clipping == "rows":
-            # The clip is R₁ in the ℓ1 and R₂ in the ℓ2 norm. A row of norm at most R allows slopes up to R/‖u‖ ≥ 1.
+            # The clip is R₁ in the ℓ1 and R₂ in the ℓ2 norm. A row u, of norm R at most, may have slopes to R/‖u‖ ≥ 1.
             largest_slopes = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH_NORMS)
             caps = np.maximum(np.minimum(*largest_slopes), 1.0)  # less than 1 by rounding only
         return RegressionProblem(self, rows, caps, targets, shortened=shortened, guess=_median_error(targets))

@@ -287,7 +287,8 @@ class _Request:
 class Trainers:
     """The processes that train a learner: this one, and further ones if a training takes long.
 
-    A request that is stopped, or one that is made at a checkpoint inside another one, does not disturb other requests.
+    A request that is stopped, or one that the callback of a checkpoint makes during another one, does not disturb other
+    requests.
 
     seconds : declared cost of one training. wanted : True if further processes are worth their start; callers then use
     `losses`, else they train here.
@@ -303,7 +304,11 @@ class Trainers:
         weakref.finalize(self, _end, self._helpers)
 
     def losses(self, points: np.ndarray) -> np.ndarray:
-        """Compute the losses (P, v) of the validation rows at points (P, d), with a checkpoint after each training."""
+        """Compute the losses (P, v) of the validation rows at points (P, d).
+
+        After each training of this process, and while it waits for others, there is a checkpoint, whose callback raises
+        an error to stop the request.
+        """
         if not self._is_started and len(points) > 1:
             self._start()
         request = _Request(points, len(self._learner.arrays["z"]))
@@ -316,7 +321,7 @@ class Trainers:
                 for helper in list(self._helpers):  # a copy, as `_receive` removes one that has ended
                     self._receive(helper, 0.0 if request.waiting else POLL_INTERVAL)
                 checkpoint()
-        finally:  # answers to a request that was stopped are dropped when they arrive
+        finally:  # `_receive` drops the losses of points that are no longer noted, as of a request that was stopped
             self._sent = {number: origin for number, origin in self._sent.items() if origin[0] is not request}
         return request.losses
 

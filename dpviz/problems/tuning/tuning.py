@@ -432,7 +432,7 @@ class Evaluations:
         """Return the query of the mean (R, d) of the users' true gradients at x (R, d), each clipped to length `clip`,
         in ℓ2, for methods that may use them.
 
-        It takes one training for each replicate. Nothing is kept.
+        It takes one training for each replicate. No losses are kept.
         """
         totals = np.zeros((len(x), self.facts.d))
         for part in gradient_slices(len(x), self.facts):
@@ -444,7 +444,7 @@ class Evaluations:
 
     def utilities(self, points: np.ndarray) -> Query:
         """Return the query of minus the mean loss (R, k) at points (R, k, d), to choose one of the k points by the
-        exponential mechanism; each user's loss is clipped to [0, M]. Nothing is kept.
+        exponential mechanism; each user's loss is clipped to [0, M]. No losses are kept.
 
         A replaced user moves each mean by at most M/n up or down, so the largest change exceeds the smallest by 2M/n.
         """
@@ -452,7 +452,7 @@ class Evaluations:
 
     def mean_loss(self, points: np.ndarray) -> Query:
         """Return the query of the mean loss (R, 1) at one point per replicate, (R, d), in ℓ2; each user's loss is
-        clipped to [0, M]. Nothing is kept."""
+        clipped to [0, M]. No losses are kept."""
         return Query(self._means(points[:, None]), self.facts.loss_sensitivity, "l2")
 
     # ----------------------------------------------------------------------------------------------------- computation

@@ -410,7 +410,7 @@ class ValueProblem(Problem):
         return self.loss.values(arguments, y.transpose(1, 0, 2)[:, None])
 
     def _size(self, batch: Batch) -> int:
-        """Return b, the number of rows of a batch that is given by indices of rows.
+        """Return b, the number of rows of a batch that is given by indices, as many for every replicate.
 
         Raises ValueError for another kind of batch, and for indices of another table.
         """

@@ -373,7 +373,8 @@ def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
     recorded = [(name, *guess) for name, guess in guesses.items() if guess is not None]
     if not recorded:
         return
-    name, guess, reached = recorded[0]  # a metric, the metric of the guess that belongs to it, and its value
+    # A metric, the metric of the guess that belongs to it, and its value; a problem has one guess at most.
+    name, guess, reached = recorded[0]
     is_share = guess.better == "higher"
     sign = 1 if is_share else -1
     # The standard error of a share of n rows; for errors, which have no such law, a hundredth.

@@ -279,14 +279,14 @@ class _Screen(Part):
         """Draw the claim, the verdict so far, and the chart of the rates."""
         panel, run = self.panel, self.run
         if run is None or not self.shows(run):
-            components.awaited(panel.key("chart_roc"))
+            components.awaited(panel.key("chart_roc"))  # an empty part, while the tab fetches the plotting library
             return
         auditing, progress, threshold = run.auditing, run.progress, self.threshold(run)
-        results.note_shown(panel, auditing)
+        results.note_shown(panel, auditing)  # from now on a threshold that the visitor places proves nothing
         _, is_outdated = run_panel.state(panel.page)
         if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
-        panel.heard("What the attack has found")
+        panel.heard("What the attack has found")  # a heading for screen readers
         with st.container(key=panel.key(f"found{'_pale' * is_outdated}")):  # by its key it is drawn pale
             text_column, chart_column = st.columns([6, 7], gap="medium")
         with text_column:
@@ -350,8 +350,8 @@ class _Screen(Part):
                 st.code(_python(self.auditing), language="python")
 
     def _background(self) -> None:
-        """Draw texts: what an audit is, what it cannot show, and the theory."""
-        st.markdown(explain.document(audit, "about.md"))
+        """Draw texts: what an audit is, what it cannot show, and the theory of privacy, audits included."""
+        st.markdown(explain.document(audit, "about.md"))  # a file of this page's package, dpviz.ui.audit
         st.markdown(explain.document(audit, "limits.md"))
         explain.theory("audit", privacy)
 

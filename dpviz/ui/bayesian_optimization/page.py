@@ -232,7 +232,7 @@ class TuningPage(FamilyPage):
         left, right = st.columns(2, gap="medium")
         with left:
             _incumbent(panel, run, trace)
-        if arm is not None and diagnostics and _is_process_quick(run, arm, trace.lanes[arm.label]):
+        if arm is not None and diagnostics and _can_draw_process(run, arm, trace.lanes[arm.label]):
             with right:
                 _process(panel, run, trace, arm)
         return drawings
@@ -364,18 +364,19 @@ def _setting(
     )
 
 
-def _is_process_quick(run: Run, arm: Arm, arm_trace: ArmTrace) -> bool:
-    """Return true if the Gaussian process of a DP-GIBO can be drawn quickly.
+def _can_draw_process(run: Run, arm: Arm, arm_trace: ArmTrace) -> bool:
+    """Return true if `_process` can draw the Gaussian process of a DP-GIBO, and quickly.
 
-    For that every step must be recorded, and the trainings must be short: at POINTS points of the curve, and at the
-    evaluated points that the process keeps, its window.
+    It trains on the data, which are gone once a file is removed, and takes the first t records for those of the first t
+    steps.
     """
     assert isinstance(arm.algorithm, Gibo)
-    facts = facts_of(run)
-    seconds, evaluations = facts.training_seconds, POINTS + arm.algorithm.batches(facts).window
-    has_every_step = arm_trace.iterations == list(range(len(arm_trace.iterations))) and len(arm_trace.iterations) > 1
-    is_quick = evaluations * seconds < AT_ONCE and seconds < SLOW  # a slow training would start further processes
-    return has_every_step and run.has_data and is_quick
+    facts, steps = facts_of(run), arm_trace.iterations
+    has_every_step = len(steps) > 1 and steps == list(range(len(steps)))
+    # Trainings at the points of the curve, and at the evaluated points that the Gaussian process keeps, its window.
+    seconds, trainings = facts.training_seconds, POINTS + arm.algorithm.batches(facts).window
+    is_quick = trainings * seconds < AT_ONCE and seconds < SLOW  # slow ones would start processes of the system
+    return run.has_data and has_every_step and is_quick
 
 
 @st.fragment

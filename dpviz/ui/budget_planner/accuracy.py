@@ -1,4 +1,7 @@
-"""A model trained in T noisy steps: the error that its bound guarantees, and rows or budget for an error."""
+"""A model trained in T noisy steps: the error that its bound guarantees, and rows or budget for an error.
+
+The "noisy means" are the releases of the steps, each a mean of gradients plus noise, set by the controls above.
+"""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -49,7 +52,7 @@ def _own_controls(cls: type[ErrorBound]) -> list[Control]:
 
 
 def _build(cls: type[ErrorBound], means: NoisyMeans, values: Mapping[str, Any]) -> ErrorBound:
-    """Return the bound for the noisy means, with the `values` of its own controls.
+    """Return the bound for the noisy means. values : of the controls in `_own_controls(cls)`, by name.
 
     Raises UserError for values that do not go together.
     """

@@ -75,7 +75,7 @@ class EditedTable:
 
     def _write(self, rows: Sequence[Row]) -> None:
         """Put the rows into the link, and into the address, so that a page that is loaded again still has them."""
-        self.panel.titles[self.name] = self.alt
+        self.panel.titles[self.name] = self.alt  # the table counts as a control
         if rows == [*self.start]:
             st.query_params.pop(self.key, None)
             return

@@ -114,7 +114,8 @@ class _Film:
         reference = _label_without_privacy(trace, run.experiment.arms, arm)
         reference_points = None
         if reference:
-            reference_points = clouds.held(*trace.cloud(reference), steps)  # (k, R, 2), of R repeats
+            # (k, R, 2), of R repeats: each stays at its last record until the next one.
+            reference_points = clouds.held(*trace.cloud(reference), steps)
             first_repeat = reference_points[:, :1]
             if (reference_points == first_repeat).all():  # as without noise and batches: one dot is enough
                 reference_points = first_repeat

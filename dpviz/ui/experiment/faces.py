@@ -109,6 +109,7 @@ def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Expe
     pale = sweep_run is not None and not is_wanted
 
     def draw() -> float | None:
+        """Draw the chart of the sweep; return the seconds until it is drawn again, None if it is final."""
         if not isinstance(task, Sweep):  # None: the settings make no sweep, and there was none before
             st.caption(texts.UNSET)
             return None

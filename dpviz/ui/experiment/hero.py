@@ -259,9 +259,9 @@ def _moved(panel: Panel, run: Run, headline: Headline) -> str:
     private_methods = [result.best, *(label for label, _ in result.others)]
     values = {label: result.runs[label] for label in private_methods}
     new = _End(run.experiment.replaced(replicates=1), (headline.label, headline.value), values)
-    # The session holds the last end, and the last one of the settings before its own.
+    # The session holds the end that was drawn last, and the last one with the settings before these.
     last, old = st.session_state.get(panel.key("ended"), (new, new))
-    if last.experiment != new.experiment:
+    if last.experiment != new.experiment:  # the settings have changed since
         old = last
     st.session_state[panel.key("ended")] = new, old
     changes = differences(old.experiment, new.experiment)

@@ -170,7 +170,7 @@ class FamilyPage:
     def closer_looks(self, _panel: Panel, _view: PlanView, _delta: float, /) -> Mapping[str, Callable[[], None]]:
         """Return functions that draw closer looks at the plan, each in a tab of its own, by the title of the tab.
 
-        The last argument is the δ at which guarantees are read as (ε, δ).
+        By default there are none. The last argument is the δ at which guarantees are read as (ε, δ).
         """
         return {}
 

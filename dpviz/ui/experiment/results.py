@@ -217,24 +217,25 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    # The symbol of an (ε, δ) budget has its δ; if that is `delta`, the reading equals the privacy spent.
+    # The currency of an (ε, δ) budget names its δ; if that is `delta`, the reading equals the privacy spent.
     if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":
         columns.pop("epsilon_at_delta", None)
-    labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
-    raw_labels = []  # of columns that no guarantee covers; a band, of two columns, has no label of its own
+    headings = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
+    raw_headings = []  # of columns that no guarantee covers; a band, of two columns, has no heading of its own
     for name, column in columns.items():
         is_band = name.endswith(("_low", "_high"))
         is_public_time = name == "seconds" and run.experiment.public  # else the time tells something about the rows
         if not column.released and not is_band and not is_public_time:
-            raw_labels.append(labels[name])
+            raw_headings.append(headings[name])
+    labels = dict(headings)
     if not run.experiment.public:  # a visitor may save the table, and then no badge is next to it
         numbers["algorithm"] = results.marked(numbers, trace)["algorithm"]
-        labels |= {name: labels[name] + results.NOT_PRIVATE for name in columns if not columns[name].released}
+        labels |= {name: headings[name] + results.NOT_PRIVATE for name in columns if not columns[name].released}
     view = _readable(numbers[list(columns)]).rename(columns=labels)
     help = {labels[name]: column.help for name, column in columns.items()}
     with explain.heading("Final numbers"):
-        if raw_labels or run.experiment.condition:
-            explain.privacy_badge("not private" if raw_labels else run.experiment.privacy)
+        if raw_headings or run.experiment.condition:  # of the guarantees, such as facts read from the data
+            explain.privacy_badge("not private" if raw_headings else run.experiment.privacy)
     show_table(
         view,
         style=explain.readable,
@@ -257,9 +258,9 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")
     if unfinished:
         st.caption(texts.UNFINISHED.format(methods=", ".join(map(plain, unfinished))))
-    notes = [f"**Not private**, because read off the raw data: {', '.join(raw_labels)}."] * bool(raw_labels)
+    notes = [f"**Not private**, because read off the raw data: {', '.join(raw_headings)}."] * bool(raw_headings)
     notes += [explain.REFERENCES] * any(not arm_trace.private for arm_trace in trace.lanes.values())
-    if notes:
+    if notes:  # without any, no caption: that values are medians stands under the charts, too
         st.caption(" ".join([f"Medians of {run.experiment.replicates} runs.", *notes]))
 
 

@@ -376,6 +376,7 @@ def live(
             st.rerun(whole)  # instead of the poll
 
     def poll() -> float | None:
+        """Draw the part and the progress; return the seconds until the next poll, None for no other one."""
         began = time.perf_counter()
         seconds = draw()
         took = time.perf_counter() - began

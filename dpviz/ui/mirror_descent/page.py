@@ -114,10 +114,10 @@ class GamesPage(FamilyPage):
         return gap_bounds
 
     def size_note(self, view: PlanView) -> str:
-        """Return a line with the numbers of rows and of vertices, and the methods whose T the slider sets."""
+        """Return a line with the numbers of rows and of vertices, and the number of steps of each private method."""
         facts = facts_of(view)
-        players = f"{facts.d_x:,}" + (f" × {facts.d_y:,}" if facts.d_y > 1 else "")
-        return f"n = {facts.n:,}, d = {players}. {_whose_steps(view)}"
+        vertices = f"{facts.d_x:,}" + (f" × {facts.d_y:,}" if facts.d_y > 1 else "")  # a y with one vertex is no player
+        return f"n = {facts.n:,}, d = {vertices}. {_whose_steps(view)}"
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
         """Yield charts of the noise of every round, of the privacy spent, of the bound on the gap along the rounds, and

@@ -71,6 +71,7 @@ def _draw_gap(panel: Panel, cls: type[ProblemSpecification], values: Mapping[str
     """Draw the controls for the gap Γ, by how much the objective can fall, and for a random start; return the values of
     the fields that they set."""
     controls = {control.name: control for control in cls.controls()}
+    # That a gap was typed is noted, as it then counts as declared, and costs nothing.
     fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(typed, panel, "gap"))}
     if values["start"] == "random":
         fields |= panel.specification(cls, ["start_seed", "gap_cost"])
@@ -84,7 +85,7 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     """
     panel, values, budget = draft.panel, draft.values, draft.budget.build()
     value, cost = values["gap"], values.get("gap_cost")
-    problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # without Γ, to compute it for
+    problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # for which Γ is to be computed
     assert isinstance(problem, NonconvexModel)
     known_as = None if problem.public else file.known_as(panel.page)
     purchase = Purchase(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
@@ -99,7 +100,7 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     purchase.warn(paid is not None, "with the gap that was released, and its cost", None if paid is None else value)
     if value is not None and paid is None:
         purchase.typed(value)
-        if cost is not None:
+        if cost is not None:  # set, as if the value had been bought
             say_typed("Γ")
     return {**values, "gap_cost": paid}
 

@@ -226,10 +226,13 @@ class Phones:
                 del self._halls[room]
 
     async def _end_with_the_server(self) -> None:
-        """End all streams when the server is to end: it waits for them, and says so to nobody."""
+        """End all streams when the server is to end, as it waits for them without telling the app.
+
+        Return when there are no streams.
+        """
         while self._halls:
             await asyncio.sleep(LOOK)
-            # The server has registered a method of itself for the signal.
+            # uvicorn has registered a method of its server, which sets `should_exit`, as the handler of the signal.
             server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
             if getattr(server, "should_exit", False):
                 for hall in self._halls.values():

@@ -180,12 +180,12 @@ def _quoted(text: str) -> str:
 
 
 def _mark(upload: File, declared: Mapping[str, Declared]) -> None:
-    """Mark the columns whose categories, or edges, were filled in from the data, at least one of them.
+    """Mark the columns of which at least one category or edge was filled in from the data.
 
     declared : the categories by column.
     """
     parts: dict[Mark, set[str]] = {("categories", name): _parts(categories) for name, categories in declared.items()}
-    file.mark_from_data(upload, parts, {"categories": "categories"})
+    file.mark_from_data(upload, parts, nouns={"categories": "categories"})
 
 
 def _parts(declared: Declared) -> set[str]:

@@ -406,14 +406,16 @@ def _read(page: str, kind: type[File]) -> None:
     visitors.here().lost.pop(f"{page}_upload", None)
 
     def detect(upload: File, data: bytes) -> None:
+        """Read the file, if it is Parquet or its settings were confirmed before; else propose settings."""
         upload.is_text = not is_parquet(data, upload.name)
-        confirmed = how.detect_confirmed(upload.name, lambda reading: reader().detect(data, upload.name, reading))
-        detected = confirmed or reader().detect(data, upload.name)
-        upload.is_confirmed_before = upload.is_text and confirmed is not None
-        if upload.is_text and not confirmed:
-            upload.proposal = detected
-        else:
+        # With the settings confirmed for a file of this name; None if none fit. Those of Parquet only say to sample.
+        earlier = how.detect_confirmed(upload.name, lambda reading: reader().detect(data, upload.name, reading))
+        detected = earlier or reader().detect(data, upload.name)
+        upload.is_confirmed_before = upload.is_text and earlier is not None
+        if upload.is_confirmed_before or not upload.is_text:
             _load(upload, data, detected.reading, detected.names)
+        else:
+            upload.proposal = detected
 
     _use_file(page, kind, detect)
 

@@ -142,7 +142,7 @@ def _loss_range(upload: GroupedFile, losses: Sequence[str]) -> tuple[float, floa
     low: float = left.number_input(**upload.widget("lowest"))
     high: float = right.number_input(**upload.widget("highest"))
     file.fill_button(upload, _fill_losses, (upload, list(losses)), "Smallest and largest loss, rounded outwards.")
-    file.mark_from_data(upload, {_RANGE: file.range_parts(low, high)}, {"bounds": "range"})
+    file.mark_from_data(upload, {_RANGE: file.range_parts(low, high)}, nouns={"bounds": "range"})
     if not low < high:
         raise UserError("The lowest loss must be below the highest.", title="The losses need a range")
     return low, high

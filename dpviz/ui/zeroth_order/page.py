@@ -103,7 +103,7 @@ class ZerothOrderPage(FamilyPage):
     def draw_advice(self, view: PlanView) -> None:
         """Warn where steps are too few to reach the minimum; draw the advised method, with a button that applies it."""
         forecast: Forecast = view.theory
-        # No run with epochs gets as far as the minimum, whose distance is known here. Without epochs, `reach` is 0.
+        # `reach` is the largest distance that a run with epochs may get, 0 if there is none; `far` that of the minimum.
         if forecast.far is not None and 0 < forecast.reach < forecast.far:
             st.warning(
                 texts.NO_REACH.format(far=short(forecast.far), reach=short_up(forecast.reach)),

@@ -126,12 +126,12 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         check_facts(problem, plan.facts)
         assert isinstance(plan.terms, Filter)
         facts, replicates = problem.facts, mechanisms.replicates
-        unit, level = int(plan.resolved["rows_per_draw"]), int(plan.resolved["level"])
+        unit, level = int(plan.resolved["rows_per_draw"]), int(plan.resolved["level"])  # B and M
         row_weight = float(plan.schedule["row_weight"][0])
-        levels = self._levels(mechanisms, level)
+        levels = self._levels(mechanisms, level)  # N_t of each replicate and round; -1 after its last one
         scores = [Scores(problem, 1) for _ in range(replicates)]  # one each, as replicates read different rows
         used_units = np.zeros(replicates, dtype=int)  # of B rows
-        # Sums over the rounds, of x and of y: of the released vertices, and of the secret weights.
+        # Sums over the rounds, of x and of y: of the released vertices, and of the secret weights they are drawn by.
         released = [np.zeros_like(v) for v in facts.uniform(replicates)]
         hidden = [np.zeros_like(v) for v in released]
         active = np.ones(replicates, dtype=bool)  # has not ended

@@ -222,8 +222,8 @@ class Descent(NonconvexMethod):
         return analysis.gradient_decrease, analysis.curvature_decrease
 
     def by_theory(self, facts: NonconvexFacts) -> int:
-        """Return T by the analysis: the number of steps after which f cannot fall any further, if each takes the
-        smaller of the guaranteed decreases off the gap Γ."""
+        """Return T by the analysis: the number of steps after which f cannot fall any further, if each takes off the
+        gap Γ the smaller of the guaranteed decreases, or that of a gradient step where no Hessian is released."""
         by_gradient, by_curvature = self.decreases(facts)
         decrease = min(by_gradient, by_curvature) if self.asks(facts) else by_gradient
         return theory.iterations(facts.gap, decrease)
