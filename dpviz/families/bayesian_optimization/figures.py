@@ -323,9 +323,8 @@ def epsilon_by_step(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], d
         line_figure(held_lines(lines), axes),
         "ε after each step",
         "ε at δ of what a run has released after each step, one line per method",
-        "What the steps so far have told, all of them together, exactly: costs of Gaussian steps add up as "
-        "squares of μ, so half of the steps tell more than half of ε. Random search tells all at once, and its ε "
-        f"is smaller: a choice among few settings tells less than Gaussian noise of the same μ could. {PLANNED}",
+        "What the steps so far have told, all of them together: costs of Gaussian steps add up as squares of μ, so "
+        f"half of the steps tell more than half of ε. Random search tells all at once. {PLANNED}",
     )
 
 
