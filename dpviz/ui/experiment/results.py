@@ -258,9 +258,10 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if unfinished:
         st.caption(texts.UNFINISHED.format(methods=", ".join(map(plain, unfinished))))
     notes = [f"**Not private**, because read off the raw data: {', '.join(raw_labels)}."] * bool(raw_labels)
+    repeats = run.experiment.replicates
     notes += [explain.REFERENCES] * any(not arm_trace.private for arm_trace in trace.lanes.values())
     if notes:
-        st.caption(" ".join([f"Medians of {run.experiment.replicates} runs.", *notes]))
+        st.caption(" ".join(["Of one run." if repeats == 1 else f"Medians of {repeats} runs.", *notes]))
 
 
 def publishing_line(run: Run, trace: Trace, delta: float) -> None:
