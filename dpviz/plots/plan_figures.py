@@ -195,7 +195,7 @@ def _spent(
     stopping = [line.name for line in lines if plans[line.name].stops]
     stop_note = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
     notes = [f"at most; {stop_note}"] if stopping else []
-    if lines and all(len(line.y) > 2 and line.y[1] == line.y[-1] > 0 for line in lines):
+    if lines and all(len(line.y) > 2 and line.y[0] == 0 < line.y[1] == line.y[-1] for line in lines):
         notes.append("all of it is charged at the first step")
     drawing = line_drawing(held_lines(lines), axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
     return Chart(drawing, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")

@@ -101,7 +101,7 @@ def test_a_bound_that_rests_on_a_typed_starting_error_is_said_to_wherever_it_is_
         assert "thin lines: bound" in legends and (f"thin lines: bound{condition}" in legends) == rests
         assert f"The bound is on the mean{condition * rests}." in text(app)
         assert ("rror bound if E₀ holds: yours" in text(app)) == rests
-        assert ("Upper bound on the mean for every data set;" in text(app)) != rests
+        assert ("Upper bound on the mean for every data set." in text(app)) != rests
 
 
 def test_a_run_that_needs_too_much_memory_is_refused_with_what_would_fit(

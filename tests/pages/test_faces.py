@@ -102,6 +102,9 @@ def test_a_sweep_that_nobody_sees_stops(load: Load) -> None:
     choose(app, "face", BUDGET)
     again = swept(app, family)
     assert again.state == "done" and len(along(app)["DP-GD"]) == len(again.task.values) + 1
+    app.session_state["accel_job"].job.state = "stopped"  # as if before its end
+    app.run()
+    assert not app.exception and len(along(app)["DP-GD"]) == len(again.task.values), "its last values are no final ones"
 
 
 def test_a_file_has_no_sweep_that_it_has_not_been_asked_for(load: Load) -> None:

@@ -56,6 +56,17 @@ def test_every_problem_plans_in_every_currency_and_says_what_is_left_out(load: L
         assert ("never gives pure ε-DP" in said(app)) == (currency == "pure")
 
 
+def test_the_assumptions_are_those_of_every_method(load: Load) -> None:
+    app = load("mirror_descent", mirror_methods_game=["Vertex sampling", "Single pass", "As in the paper"])
+    box = next(element.value for element in app.markdown if element.value.startswith("- **Who is protected."))
+    _, batches, composition, *_ = box.splitlines()
+    assert "Single pass and As in the paper: each round" in batches and "The others use all rows" in batches
+    assert "As in the paper: counted as the paper does" in composition and "η²/8" in composition
+    app = load("mirror_descent", mirror_methods_game=["As in the paper"], mirror_references="true")
+    box = next(element.value for element in app.markdown if element.value.startswith("- **Who is protected."))
+    assert "The others" not in box and "counted as the paper does" in box and "η²/8" not in box
+
+
 def test_a_number_that_does_not_move_with_a_slider_says_what_does(load: Load) -> None:
     app = run(load("mirror_descent", preset="find-the-needle-two-draws"))
     label, value = app.metric[0].label, app.metric[0].value

@@ -11,8 +11,10 @@ from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments.experiment import Arm
 from dpviz.families.mirror_descent import GaussianMirrorDescent, NoisyPayoffs, VertexSampling, figures, planning, theory
 from dpviz.families.mirror_descent.sampling_bias import measure
+from dpviz.plots import plan_figures
 from dpviz.plots.elements import style
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP
+from dpviz.privacy.events import Laplace
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.ui import charts
 
@@ -90,11 +92,22 @@ def test_later_blocks_pay_less(output: str, times: int) -> None:
     (line,) = figure.data
     assert (np.diff(line.y) < 0).all() and line.y[-1] == 0 and "guarantee is that of block 1" in notes(figure)
     assert line.y[0] == pytest.approx(plan.spent("rho")[-1]) == pytest.approx(0.01, rel=1e-5)
+    bought = method.plan(replace(FACTS, released=(Laplace(0.1),)), ZeroConcentratedDP(rho=0.01))  # every row pays that
+    (after,) = figures.rho_by_position(bought).figure.data
+    assert after.y[[0, -1]] == pytest.approx(bought.spent("rho")[[-1, 0]]) and after.y[-1] > 0
     steps, weight = (plan.resolved["step_size_x"], plan.resolved["step_size_y"]), 1 / (FACTS.n // 20)
     one_round = sum(
         times * k * theory.rho_of_draws(2 * 2 * step * weight) for k, step in zip((2, 3), steps, strict=True)
     )
     assert line.y[:-1] == pytest.approx(np.arange(19, 0, -1) * one_round, rel=1e-4)
+
+
+def test_what_was_bought_before_is_not_charged_at_the_first_step() -> None:
+    method = GaussianMirrorDescent(gradient_rounds=20, batching="single")
+    for released in ((), (Laplace(0.1),)):
+        plan = method.plan(replace(FACTS, released=released), ZeroConcentratedDP(rho=0.01))
+        drawn = plan_figures.privacy_spent({"a": plan}, {"a": STYLES["Gaussian"]}, "rho", None).figure
+        assert ("all of it is charged at the first step" in notes(drawn)) == (not released)
 
 
 @pytest.mark.parametrize(("d", "top", "areas"), [(5, 10, 5), (10_000, 10, 11), (12, 11, 12)])

@@ -10,11 +10,13 @@ from streamlit.testing.v1 import AppTest
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Privacy
 from dpviz.families.accelerated import Nesterov
+from dpviz.families.second_order import presets
 from dpviz.numbers import short_up
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.conversions import convert
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.nonconvex.nonconvex import RobustComponent
 from dpviz.ui.experiment import guarantee
 from tests.bounds import after, number
 from tests.experiments.adaptive import RHO, careful
@@ -41,6 +43,14 @@ def test_a_method_under_a_filter_has_a_guarantee_line() -> None:
 def test_the_readings_are_those_of_the_ceiling() -> None:
     read = guarantee.readings(careful().plans()["A"], 1e-6)
     assert read.rho == pytest.approx(RHO) and read.pure == read.mu == np.inf
+
+
+@pytest.mark.parametrize(("label", "varies"), [("OPT", False), ("2OPT", True)])
+def test_noise_that_a_run_may_have_less_of_is_called_at_most(label: str, varies: bool) -> None:
+    """The second phase has what the first one did not ask for."""
+    plan = presets.METHODS[label].plan(RobustComponent().facts(), ZeroConcentratedDP(rho=0.1))
+    title, *_ = guarantee.noise_card(label, plan)
+    assert plan.noise_varies == ("at most" in title) == varies
 
 
 def test_what_was_bought_before_the_run_counts_in_every_reading() -> None:

@@ -83,7 +83,7 @@ def ended(metric: Metric, end: float, start: float, other: float, floor: float, 
     [
         (0.1, 1.0, 0.25, 0.02, "**10 %** of where it started. 2.5 times closer than B. Without privacy, at best: 0.02"),
         (0.1, 1.0, 0.1001, 0.1, "**10 %** of where it started. About as close as B. As low as without privacy, 0.1."),
-        (0.2, 0.1, 0.3, 0.1, "**No lower than where it started**"),
+        (0.2, 0.1, 0.3, 0.2, "**No lower than where it started**. 1.5 times closer than B. As low as without privacy"),
         (0.0, 1.0, 0.5, 0.0, "**0 %** of where it started. B ends far above"),
     ],
 )

@@ -52,7 +52,7 @@ def bound(assumed: Sequence[str], released: bool = False) -> str:
     """
     chance = f", but for the chance of {short(UNDERESTIMATE)} that the released L is too small" if released else ""
     if not assumed:
-        return f"Upper bound on the mean for every data set{chance}; real runs are usually far better."
+        return f"Upper bound on the mean for every data set{chance}."
     return (
         f"Upper bound on the mean **{condition(assumed).strip()}**, which is assumed: less than what follows from "
         f"the ranges{chance}. Runs may end above it."

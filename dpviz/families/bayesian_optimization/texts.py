@@ -26,8 +26,8 @@ def beaten(label: str, better: bool, chance: bool) -> str:
     label : of the search. better : True if it ends lower. chance : True if the difference may be chance.
     """
     if chance:
-        return f"**{label} does as well here**, as far as these repeats can tell, and is simpler."
-    return f"**{label} {'wins here' if better else 'does as well here'}**, and is simpler."
+        return f"**{label} does as well here**, as far as these repeats can tell."
+    return f"**{label} {'wins here' if better else 'does as well here'}.**"
 
 
 def clipped(share: float, label: str) -> str:

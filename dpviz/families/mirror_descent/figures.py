@@ -94,11 +94,11 @@ def bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Samplin
     √3 T*, near its minimum; T*/4, which does better in matrix games, because the bound is loose there.
     """
     figure = _bound_by_rounds(facts, budget, sampling)
-    loose = " In practice a quarter of T* does better, because the bound is loose there." if figure.data else ""
+    loose = " In matrix games a quarter of T* did better, because the bound is loose there." if figure.data else ""
     return chart(
         figure,
         "How many rounds?",
-        "Bound on the duality gap against the number of rounds, or the noise of the other methods",
+        f"{bound_title(facts.d_y == 1)} against the number of rounds",
         f"The bound if the whole budget is spread over T rounds.{loose}",
     )
 
@@ -194,8 +194,8 @@ def rho_by_position(plan: Plan, label: str = "") -> Chart:
 
     Round t reads block t after its draws, so a row only pays for the draws of later rounds. label : of the method.
     """
-    spent = plan.spent("rho")  # (T+1,) by the draws of the first 0, 1, …, T rounds
-    paid, rounds = spent[-1] - spent[1:], plan.iterations
+    spent = plan.spent("rho")  # (T+1,) by what was bought before, and the draws of the first 0, 1, …, T rounds
+    paid, rounds = spent[0] + spent[-1] - spent[1:], plan.iterations
     line = Line(np.arange(1, rounds + 1), paid, "ρ paid", ArmStyle(style.PALETTE["spent"], "solid"))
     figure = line_figure(
         [line],

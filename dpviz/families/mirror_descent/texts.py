@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dpviz import resources
-from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.advice import SMALLEST, Expectation
 from dpviz.families.mirror_descent.methods.algorithms import CONFIDENCE
 from dpviz.numbers import short, short_up
@@ -29,29 +28,33 @@ DECLARED: dict[str, str] = TEXTS["DECLARED"]  # names of the constants that a us
 OWN = "Vertex sampling"  # label of the paper's method
 
 
-def batches(single_pass: bool, batch: int, n: int) -> str:
-    """Return sentences on the rows that a round reads. batch : rows of a round in a single pass. n : all rows."""
-    if not single_pass:
-        return f"None: every round uses all n = {n:,} rows, and a row's weight in the sums grows with the rounds."
+def batches(blocks: Sequence[str], others: bool, n: int) -> str:
+    """Return sentences on the rows that a round reads. blocks : labels of the methods whose rounds have rows of their
+    own. others : True if there are other methods. n : all rows."""
+    if not blocks:
+        return f"None: every round uses all n = {n:,} rows."
+    subject, rest = "Each round", ""
+    if others:
+        subject, rest = f"{_list(blocks, 'and')}: each round", " The others use all rows in every round."
     return (
-        f"Each round has its own block of {batch:,} of n = {n:,} rows, in a fixed public order. A row is read "
-        "once, so it pays only in the draws after its block; there is no amplification by sampling, and none is "
-        "claimed."
+        f"{subject} has its own block of the n = {n:,} rows, in a fixed public order. A row is read once; there is no "
+        f"amplification by sampling, and none is claimed.{rest}"
     )
 
 
-def composition(accounting: planning.Accounting) -> str:
-    """Return sentences on the theorems by which the costs of all draws add up to the guarantee of the run."""
-    if accounting == "paper":
-        return (
-            "Every draw is the exponential mechanism, counted as 4 L₀ τ/B-DP; advanced composition over 2KT "
-            "draws (Dwork, Roth 2014, Corollary 3.21), as in Proposition 4.1. The accountants show what it "
-            "really costs."
-        )
+def composition(as_in_paper: Sequence[str], others: bool) -> str:
+    """Return sentences on the theorems by which the costs of all draws add up to the guarantee of the run.
+
+    as_in_paper : labels of the methods whose draws are counted as the paper does. others : True if there are others.
+    """
+    paper = "counted as the paper does, by advanced composition (Dwork, Roth 2014)"
+    if not others:
+        return f"Every draw is the exponential mechanism, {paper}. Step sizes are fixed before the run."
+    exceptions = f" {_list(as_in_paper, 'and')}: {paper}." if as_in_paper else ""
     return (
         "Every draw is the exponential mechanism with bounded range η, which is η-DP and costs at most η²/8 in "
         "ρ; costs add up over draws, each given all earlier ones (adaptive composition). Gaussian noise: μ² adds "
-        "up. Number of rounds and step sizes are fixed before the run."
+        f"up. Step sizes are fixed before the run; so are the rounds, or they are drawn without the data.{exceptions}"
     )
 
 
@@ -136,13 +139,8 @@ def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float
     if best in useless:
         return f"No method does better than not playing here ({uniform_play}). {phrase('tuning')}"
     idle = f" No better than not playing ({uniform_play}): {', '.join(useless)}." if useless else ""
-    if best_sampling == best:
-        return f"{best} has the smallest error here, {short(gaps[best])}.{idle} {phrase('tuning')}"
-    smallest, other = short(gaps[best]), short(gaps[best_sampling])
-    return (
-        f"{best} beats {best_sampling} here, {smallest} against {other}: at this size the simpler method wins.{idle} "
-        "On private data, choosing by such results is tuning, which the budget does not cover."
-    )
+    beside = "" if best_sampling == best else f"; {best_sampling}: {short(gaps[best_sampling])}"
+    return f"{best} has the smallest error here, {short(gaps[best])}{beside}.{idle} {phrase('tuning')}"
 
 
 def certified(label: str, bound: float, added: float) -> str:

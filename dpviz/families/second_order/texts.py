@@ -139,8 +139,8 @@ def targets(gradient: np.ndarray, curvature: np.ndarray) -> str:
 # The forecast whether a run stops, a traffic light: a symbol and words.
 LIGHTS: Mapping[theory.Light, tuple[str, str]] = {
     "green": ("✓", "stops soon"),
-    "amber": ("~", "stops late, by luck of the noise"),
-    "red": ("✗", "will hardly stop"),
+    "amber": ("~", "stops late where it is just flat"),
+    "red": ("✗", "hardly stops where it is just flat"),
 }
 
 

@@ -120,7 +120,8 @@ def _certificate(panel: Panel, view: PlanView) -> None:
     if certified is None:
         st.warning(
             f"At κ = {short(smoothness / strong_convexity)} and β = {short(momentum)} the matrix inequality has no "
-            f"solution at any rate below 1. It needs about β ≤ {short_down(max(0.0, 1 - step * smoothness / 2))}.",
+            f"solution at any rate below 1. For a large κ it needs about β ≤ "
+            f"{short_down(max(0.0, 1 - step * smoothness / 2))}.",
             title="No worst-case certificate",
         )
     else:

@@ -114,7 +114,9 @@ def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Expe
             st.caption(texts.UNSET)
             return None
         job = None if sweep_run is None else sweep_run.job
-        chart = _chart(panel, page, task, job, None if pale else present_run, experiment)
+        # One that was stopped has no final values.
+        complete_run = present_run if present_run is not None and present_run.job.state == "done" else None
+        chart = _chart(panel, page, task, job, None if pale else complete_run, experiment)
         charts.picture(chart, panel.key("hero_budget"), pale, panel.page)
         return sweep_run.look() if sweep_run is not None and sweep_run.job.active else None
 

@@ -390,7 +390,7 @@ def _against_start(result: Outcome) -> str:
     """Return a sentence that compares the lowest final value with the value at the start."""
     can_be_lower = result.start > 0 or not result.metric.gap  # the smallest gap is 0, up to rounding
     if result.end >= result.start and can_be_lower:
-        return "**No lower than where it started**: at this budget the noise wins."
+        return "**No lower than where it started**."
     if not result.metric.gap:
         return f"Down from {short(result.start)}, where it started."
     if result.start <= 0:

@@ -261,7 +261,8 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     notes = [f"**Not private**, because read off the raw data: {', '.join(raw_headings)}."] * bool(raw_headings)
     notes += [explain.REFERENCES] * any(not arm_trace.private for arm_trace in trace.lanes.values())
     if notes:  # without any, no caption: that values are medians stands under the charts, too
-        st.caption(" ".join([f"Medians of {run.experiment.replicates} runs.", *notes]))
+        repeats = run.experiment.replicates
+        st.caption(" ".join(["Of one run." if repeats == 1 else f"Medians of {repeats} runs.", *notes]))
 
 
 def publishing_line(run: Run, trace: Trace, delta: float) -> None:

@@ -170,10 +170,14 @@ class GamesPage(FamilyPage):
 
     def draw_assumptions(self, view: PlanView) -> None:
         """Draw the box of the assumptions on which guarantee and theory rest; some method must be private."""
-        plan, *_ = guarantee.private(view.plans).values()
-        batch, n = int(plan.rows[0]), plan.facts.n  # rows of the first round of the first private method, and all
-        methods = [arm.algorithm for arm in view.experiment.arms]
-        as_in_paper = all(isinstance(method, planning.GameAlgorithm) and method.as_in_the_paper for method in methods)
+        private, n = guarantee.private(view.plans), facts_of(view).n
+        blocks = [label for label, plan in private.items() if plan.rows[0] < n]
+        methods = {arm.label: arm.algorithm for arm in view.experiment.arms if arm.label in private}
+        as_in_paper = [
+            label
+            for label, method in methods.items()
+            if isinstance(method, planning.GameAlgorithm) and method.as_in_the_paper
+        ]
         problem = view.experiment.problem
         released: tuple[str, ...] = ()  # declarations that were released from the data, for a part of the budget
         if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs:
@@ -187,8 +191,8 @@ class GamesPage(FamilyPage):
         from_rows = [name for name in declarations if file_kinds.get(name, name) in kinds_from_rows]
         explain.assumptions(
             explain.protects(problem),
-            texts.batches(batch < n, batch, n),
-            texts.composition("paper" if as_in_paper else "tight"),
+            texts.batches(blocks, len(blocks) < len(private), n),
+            texts.composition(as_in_paper, len(as_in_paper) < len(private)),
             texts.constants(declarations, missing_rule(problem.dataset), released, from_rows),
             texts.SCREEN,
             problem.from_data,

@@ -200,7 +200,7 @@ class SecondOrderPage(FamilyPage):
         return hero.Headline(
             f"Runs stopped: {first_label}",
             f"{first.finished} of {first.runs}",
-            "By themselves: where the noisy gradient is small and the noisy curvature is not negative."
+            "By themselves, by what they released."
             + " Whether exact gradient and curvature meet the targets α and ε_H reads the raw data: **not private**."
             * reads_data,
             " ".join(sentences),

@@ -74,7 +74,7 @@ class ZerothOrderPage(FamilyPage):
         from its start."""
         first_plan, *_ = view.plans.values()
         facts, farthest = ValueFacts.of(first_plan.facts), reach(view.plans)
-        note = f" A run ends within {short_up(farthest)} of its start." if farthest else ""
+        note = f" A run with epochs ends within {short_up(farthest)} of its start." if farthest else ""
         return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
@@ -95,7 +95,7 @@ class ZerothOrderPage(FamilyPage):
         noise, *_ = plan.noise.values()  # (T,)
         value = short(float(np.sqrt((noise**2).mean())))
         help = (
-            "Standard deviation on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean "
+            "Scale of the noise on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean "
             "square over the steps."
         )
         return "Noise of a step", value, f"{label}, {plan.iterations:,} steps", help

@@ -1,5 +1,7 @@
 """Figures of private tuning, and the curve that the process sees."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,8 @@ from dpviz.families.bayesian_optimization.batches import Placing
 from dpviz.families.bayesian_optimization.posterior import Surrogate
 from dpviz.families.bayesian_optimization.posterior_slice import along
 from dpviz.plots.elements.style import arm_styles
-from dpviz.privacy.budgets import GaussianDP
+from dpviz.privacy.budgets import GaussianDP, PureDP
+from dpviz.privacy.events import Laplace
 from dpviz.problems.tuning.model_tuning import NormalLocation
 
 SMALL = NormalLocation(start=None)
@@ -67,3 +70,17 @@ def test_readings_and_attacks_of_every_method(experiment: Experiment) -> None:
         for label in (presets.GIBO, presets.RANDOM)
     )
     assert (np.array(random) >= np.array(gibo) - 1e-6).all()
+
+
+def test_what_was_bought_before_counts_in_readings_and_attacks(experiment: Experiment) -> None:
+    arm, styles = experiment.arms[1], arm_styles(experiment.arms)
+    epsilons, misses = [], []
+    for released in ((), (Laplace(0.2),)):
+        plans = {arm.label: arm.algorithm.plan(replace(SMALL.facts(), released=released), PureDP(epsilon=1.0))}
+        epsilons.append(figures.epsilon_by_step(plans, styles, 1e-9).figure.data[0].y)
+        lines = figures.attacks(plans, styles).figure.data
+        misses.append(np.array(next(line.y for line in lines if line.name == arm.label)))
+    assert epsilons[1][0] == pytest.approx(0.2) and [each[-1] for each in epsilons] == pytest.approx(
+        [1.0, 1.0], rel=0.01
+    )
+    assert (misses[1] <= misses[0] + 1e-6).all()
