@@ -148,7 +148,8 @@ def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_s
     app.session_state["accel_pins"] = (Pinned(Pin("Mine", mine), summary=kept, raw=True, key="mine"),)
     app.run()
     assert not app.exception
-    assert "Not drawn" in text(app) and "Private" not in text(app), "of a chart without curves nothing is private"
+    said = text(app)
+    assert "Not drawn" in said and "Private" not in said and "lock:" not in said, "nothing of no curve is private"
     choose(app, "metric", "noisy_gradient_norm")
     assert status in text(app)
     assert not any("Excess loss" in option for option in app.selectbox(key="compare_metric").options)

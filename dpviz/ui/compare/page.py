@@ -288,7 +288,7 @@ def _show_chart(
         title,
         f"{title} along {along}, one line for each method of each run",
         f"Medians over the repeats.{converted}{left_out} {privacy}",
-        provenance(statuses),
+        provenance(statuses) if statuses else "settings",  # without curves there is no value
     )
     key = panel.key("chart")
     with st.container(key=panel.key("number"), horizontal=True, vertical_alignment="center"):
