@@ -140,7 +140,7 @@ class Threshold(Question):
 
 @dataclass(frozen=True)
 class OwnRun(Question):
-    """A run for each phone, with noise of its own; its answer says that the phone has opened it.
+    """A run for each phone; its answer says that the phone has opened it.
 
     ends : the value at which each run ends, in the unit that `label` names; the phone with seat s has run s. The class
         is told when there are fewer runs than phones: seats begin again with the first run then.

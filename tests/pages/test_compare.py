@@ -131,7 +131,7 @@ def test_a_pin_with_a_method_of_another_name_says_that_its_page_cannot_set_it(lo
 @pytest.mark.parametrize(
     ("seed", "status"),
     [
-        (None, "Private, each run at its own budget."),
+        (None, "Private, each repeat of each method at its own budget. Publishing all of them would compose."),
         (3, "**Private only if the seed stays secret**: Mine if nobody learns the seed."),
     ],
     ids=["fresh", "seeded"],
@@ -147,13 +147,17 @@ def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_s
     kept = summary(mine.run({"0" * 32: table}))
     app.session_state["accel_pins"] = (Pinned(Pin("Mine", mine), summary=kept, raw=True, key="mine"),)
     app.run()
-    said = text(app)
     assert not app.exception
-    assert status in said
+    said = text(app)
+    assert "Not drawn" in said and "Private" not in said and "lock:" not in said, "nothing of no curve is private"
+    choose(app, "metric", "noisy_gradient_norm")
+    assert status in text(app)
     assert not any("Excess loss" in option for option in app.selectbox(key="compare_metric").options)
     assert linked(app) == [] and "stays in this session" in text(app) and "income" not in text(app)
     assert not any(button.label == "Pins (JSON)" for button in app.get("download_button"))
+    choose(app, "section", "What they cost together")
+    assert "All settings were fixed" not in text(app), "nobody has said so"
     app.session_state["accel_diagnostics"] = True
-    app.run()
-    assert not app.exception and "some of it reads your raw data" in text(app)
+    choose(app, "metric", "share")
+    assert "some of it reads your raw data" in text(app)
     assert any("Excess loss" in option for option in app.selectbox(key="compare_metric").options)

@@ -91,7 +91,7 @@ def _every_step(epsilon: float) -> None:
     animation, ends = _walked(epsilon)
     cloud.draw("home_walk", clouds.packed(animation, style.NOT_PRIVATE[theme()], presenting.scale()))
     st.caption(
-        f"Half of the runs end within {short(ends[story.PRIVATE])} of the lowest value; without privacy, "
+        f"Half of the runs end within {short_up(ends[story.PRIVATE])} of the lowest value; without privacy, "
         f"{short(ends[story.REFERENCE])}. **Not private**: it reads the raw data, which are made up."
     )
 

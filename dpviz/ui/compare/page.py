@@ -240,7 +240,7 @@ def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | N
     """
     common = comparison.currencies(sides)
     options: dict[str, str] = {currency: UNITS[currency].label for currency in common}
-    options |= {"at_delta": f"ε at δ = {short(delta)}"}
+    options |= {"at_delta": f"ε at δ = {short_up(delta)}"}
     default, *_ = options
     selected = panel.choice("currency", "Privacy is counted in", options, default, texts.CURRENCY_HELP)
     return next((currency for currency in common if currency == selected), None)  # None for "at_delta"
@@ -265,7 +265,7 @@ def _show_chart(
     curves = comparison.curves(sides, metric, axis, all_methods, currency, delta)
     along, converted = comparison.axes(sides)[axis], ""
     if axis == PRIVACY:  # with its currency, and a sentence on what is counted in it
-        along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short(delta)}'}"
+        along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short_up(delta)}'}"
         converted = f" {texts.CONVERTED[currency or 'at_delta']}"
     missing = "; ".join(map(plain, _missing(sides, metric, all_methods, curves)))
     left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
@@ -274,19 +274,21 @@ def _show_chart(
     conditions = {side.name: side.experiment.condition for side in sides if side.experiment.condition}
     rests_on = "; ".join(f"{name}{condition}" for name, condition in conditions.items())  # "Pin 1 if nobody learns …"
     status = worst(side.experiment.privacy for side in sides)
-    privacy = f"{explain.only_if(status)}: {plain(rests_on)}." if rests_on else "Private, each run at its own budget."
-    if statuses == {"not private"}:
+    privacy = f"{explain.only_if(status)}: {plain(rests_on)}." if rests_on else texts.PRIVATE
+    if comparison.publishable(sides)[1] > 1:
+        privacy = f"{privacy} {texts.COMPOSE}"
+    if statuses <= {"not private"}:
         public = all(side.experiment.problem.public for side in sides)
         reads = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
-        privacy = f"**Not private**: {reads}."
+        privacy = f"**Not private**: {reads}." if statuses else ""
     elif "not private" in statuses:
-        privacy = f"{privacy} {explain.REFERENCES}"
+        privacy = f"{privacy} {texts.SOME_READ}"
     chart = Chart(
         figure,
         title,
         f"{title} along {along}, one line for each method of each run",
         f"Medians over the repeats.{converted}{left_out} {privacy}",
-        provenance(statuses),
+        provenance(statuses) if statuses else "settings",  # without curves there is no value
     )
     key = panel.key("chart")
     with st.container(key=panel.key("number"), horizontal=True, vertical_alignment="center"):
@@ -363,14 +365,17 @@ def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
     methods, runs = comparison.publishable(sides)
     if not methods:
         return
-    # With a single run no settings could follow from another run.
-    is_fixed = len(sides) < 2 or panel.switch("fixed", texts.FIXED, False, texts.FIXED_HELP)
+    # The settings of a single run, beside runs without privacy at most, follow from no other release that is listed.
+    is_single = sum(comparison.publishable([side])[0] > 0 for side in sides) < 2
+    is_fixed = is_single or panel.switch("fixed", texts.FIXED, False, texts.FIXED_HELP)
     totals = _costs(tuple(side.experiment.to_json() for side in sides), delta, is_fixed, sides)
-    costs = [f"one run of each of {methods} methods: {totals[0].describe()}"]
+    each = f" of each of {methods} methods" if methods > 1 else ""
+    costs = [f"one run{each}: {totals[0].describe()}"]
     costs += [f"all {runs:,} runs: {totals[1].describe()}"] if runs > methods else []
     units = dict.fromkeys(side.experiment.problem.unit for side in sides)
     published = sentence("; publishing ".join(costs))
-    counted = texts.COUNTED_FIXED if is_fixed else texts.COUNTED_ONE_BY_ONE
+    several = texts.COUNTED_FIXED if is_fixed else texts.COUNTED_ONE_BY_ONE
+    counted = texts.UNLISTED if is_single else several
     st.markdown(f"Publishing {published}. {counted} {texts.AS_IF} Protected: {'; '.join(units)}.")
 
 

@@ -55,8 +55,8 @@ NEW, HALL, COINS, ODDS = "new", "open", "coins", "odds"  # its values
 EVERY = 1.0  # seconds between two looks at what phones have sent
 MAX_POINTS = 40  # of a curve that phones draw
 PROMISE = (
-    "No name, no account. A phone is known by a random number, answers are only in this server's memory, and they are "
-    "forgotten when the class ends."
+    "No name, no account. A phone is known by a random number. Answers are in this server's memory until the class "
+    "ends; the lecturer may save what was answered, but not by whom."
 )
 
 
@@ -120,7 +120,7 @@ def bar(
         if st.button("Class", key="class_hall", icon=":material/groups:"):
             st.switch_page("pages/learn.py", query_params={KEY: HALL})
         with st.popover("End class", key="class_ending", icon=":material/stop_circle:"):
-            st.markdown("Phones are told that the class is over, and their answers are forgotten.")
+            st.markdown("Phones are told that the class is over, and this server forgets their answers.")
             _download(current)
             st.button("End class", key="class_end", type="primary", on_click=_end, args=(current,))
 
@@ -374,14 +374,14 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
     ends = {arm: after.ends(arm, metric) for arm in (first, second)}
     ratios = tuple(float(ratio) for ratio in (ends[second] / ends[first]).round(4))  # phones show three digits
     label = f"{without_markup(axes.y)}: {second} over {first}"
-    question = OwnRun("The noise of your run is your own. Press, and see how it ends.", label, ratios)
+    question = OwnRun("Your phone has one of the runs. Press, and see how it ends.", label, ratios)
     ballot = next((ballot for ballot in reversed(current.questions) if ballot.question == question), None)
     if ballot is None:
         st.button(
             "A run for each phone",
             key="class_runs",
             icon=":material/casino:",
-            help="Every phone opens a run with noise of its own.",
+            help="Every phone opens one of the runs.",
             on_click=_ask,
             args=(current, question),
         )
@@ -422,8 +422,8 @@ def _coins(current: Room) -> None:
         bar(current)
         st.title("Randomised response", anchor=False)
         st.markdown(
-            "Ask what nobody would like to answer. Each phone tosses coins: now and then it reports an answer that it "
-            "drew, not the true one. So every report leaves a doubt, the more, the smaller ε; and the share can be "
+            "Ask what nobody would like to answer. Each phone tosses coins, and reports the true answer or one that it "
+            "drew. So every report leaves a doubt, the more, the smaller ε; and the share can be "
             "estimated, as the coins are known. The true answer does not leave the phone."
         )
         _ask_coins(current)
@@ -534,8 +534,8 @@ def _show_estimates(question: Coins, ballot: Ballot) -> float:
         st.caption(
             f"From {people} reports, with 95 % intervals{' for each answer by itself' if len(counts) > 2 else ''}. "
             "A share below 0 or above 100 % is drawn at that end. A trusted server, which would see every true answer "
-            f"and add Laplace noise to the counts, would err by at most {short(100 * min(error, 1))} points in 95 % of "
-            "the cases, at the same ε; it is not asked here."
+            f"and add Laplace noise to the counts, would err by at most {short_up(100 * min(error, 1))} points in 95 % "
+            "of the cases, at the same ε; it is not asked here."
         )
     else:
         st.markdown("No reports yet.")
