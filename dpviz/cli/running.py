@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from dpviz.cli import INTERRUPTED, files
-from dpviz.cli.files import Command, delta_option, print_refusals, rescued, table_as_text, write
+from dpviz.cli.files import Command, delta_option, print_refusals, rescued, table_as_text, write, write_page
 from dpviz.errors import UserError
 from dpviz.execution import backend, cluster
 from dpviz.execution.backend import Backend
@@ -243,7 +243,7 @@ def _print_results(
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
     if experiment.condition:
-        click.echo(f"Guarantee of each method: {experiment.promise}.")
+        click.echo(f"Guarantee: {experiment.promise}.")
 
 
 def _as_on_the_page(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
@@ -257,10 +257,7 @@ def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -
     """Write the picture of the run and of its plan's noise as an HTML page."""
     displayed = import_module("dpviz.plots.displayed")  # imports plotly, which no other command needs
     settings = f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}."
-    try:
-        path.write_text(displayed.page((trace, experiment), settings, diagnostics), "utf-8")
-    except OSError as error:
-        raise click.ClickException(f"{path} could not be written: {error.strerror or error}.") from None
+    write_page(displayed.page((trace, experiment), settings, diagnostics), path)
 
 
 @click.command()
@@ -419,11 +416,11 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
                 label = result.metric.label if result.metric else result.metric_name
                 click.echo(f"{label}, median over all runs and data sets")
                 click.echo(table_as_text(_medians(frame, settings)))
-        condition = sweep.experiment.condition
+        condition = sweep.condition
         if condition:
             click.echo(f"What private methods release is private at the budget of its point{condition}.")
         if result.price:
-            click.echo(f"Publishing all of it: {result.price}.")
+            click.echo(f"Publishing all of it: {result.price}{condition}.")
     for reason, methods in by_reason(result.left_out, sweep.places).items():
         click.echo(f"Left out: {methods}. {reason}", err=True)
 

@@ -31,6 +31,7 @@ from dpviz.privacy.events import described
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.analyses import CONFIDENCE, Analyses, Planned
 from dpviz.privacy.statistics.noisy_means import protected_change
+from dpviz.problems.base import Condition
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
 
@@ -198,11 +199,12 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     if sweep.second is not None:
         yield f"second_setting: {', '.join(sweep.second.fields)}"
     yield f"unit of protection: {sweep.experiment.problem.unit}"
-    yield from _condition(sweep.experiment)
-    yield "every row is the last number of one run, and every run a release at the budget of its point"
+    condition = sweep.condition
+    yield from _condition(condition)
+    yield "every run of a private method is a release at the budget of its point"
     if result.price:
-        yield f"publishing all of it: {result.price}{sweep.experiment.condition}"
-    yield f"metrics ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
+        yield f"publishing all of it: {result.price}{condition}"
+    yield f"metrics ending in {NOT_PRIVATE} are not private: do not publish them"
 
 
 def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
@@ -246,9 +248,9 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     yield f"dpviz {dpviz.__version__}"
     yield f"settings: {spreadsheets.settings(experiment.to_json())}"
     yield f"unit of protection: {experiment.problem.unit}"
-    yield f"guarantee of one run of each method: {experiment.guarantee}"
-    yield from _condition(experiment)
-    yield f"columns ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
+    yield f"guarantee of one run of each private method: {experiment.guarantee}"
+    yield from _condition(experiment.condition)
+    yield f"columns ending in {NOT_PRIVATE} are not private: do not publish them"
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.sentences(costs):
         yield f"publishing {sentence}"
@@ -273,13 +275,12 @@ def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
         )
 
 
-def _condition(experiment: Experiment) -> Iterator[str]:
+def _condition(condition: Condition) -> Iterator[str]:
     """Yield warnings as header lines if the settings hold a seed of private noise, or were read from the data."""
-    from_data = experiment.problem.from_data
-    if not experiment.public and experiment.seed is not None:
+    if condition.seeded:
         yield "not private: the settings above hold the seed of the noise, and who knows it can subtract the noise"
-    if from_data:
-        facts = "; ".join(from_data)
+    if condition.read:
+        facts = "; ".join(condition.read)
         yield f"read from the data, and paid for by no budget: {facts}; the settings above state them as read"
         yield "not private: whatever follows from them, all values below included, unless they were known beforehand"
 

@@ -289,7 +289,7 @@ def test_a_mistake_of_ours_is_a_sentence_too_unless_somebody_looks_for_it(shell,
 
 def test_a_plan_says_what_the_plans_hold(shell) -> None:
     code, out, _ = shell("plan experiment.json")
-    assert code == 0 and "Guarantee of each method: ε = 2, one row replaced." in out
+    assert code == 0 and "Guarantee: ε = 2, one row replaced." in out
     Path("partly.json").write_text(EXPERIMENT.replaced(arms=(*EXPERIMENT.arms, STRANGE)).to_json())
     code, same, err = shell("plan partly.json")
     assert (code, same) == (0, out) and err.startswith("Left out: games only. games only does not work on the problem")
@@ -301,7 +301,8 @@ def test_a_plan_says_what_the_plans_hold(shell) -> None:
     noise = plans["NAG"].noise["gradient"]
     assert nag["noise"]["gradient"] == {"first": noise[0], "last": noise[-1]} and nag["steps"] == 6
     assert nag["delta"] == 1e-5 and 0 < nag["epsilon"] <= 2 and floor["epsilon"] is None
-    assert found["guarantee"] == {"kind": "privacy.budgets.pure", "epsilon": 2.0}
+    budgets = [(arm.budget or EXPERIMENT.budget) for arm in EXPERIMENT.arms]
+    assert [method["guarantee"] for method in found["methods"]] == [json.loads(budget.to_json()) for budget in budgets]
 
 
 def test_presets_are_listed_and_are_the_settings_of_the_pages(shell) -> None:
@@ -567,6 +568,8 @@ def test_statistics_are_those_of_the_planner_and_their_mistakes_are_sentences(sh
         assert row["rows_needed"] == p.rows_needed(0.05) and row["unit"] == (p.statistic.unit or "column")
     assert "smokers" in Path("plan.html").read_text("utf-8")
     assert dpviz.statistics(budget, statistics, rows=5000).to_frame()["error"].tolist() == [p.error for p in planned]
+    code, _, err = shell("statistics age=count --rows 9 --budget mu=1 --report absent/plan.html")
+    assert code == 1 and "absent/plan.html" in err
     code, out, _ = shell("statistics age=count --rows 5000 --rows-per-person 3 --budget epsilon=1 --json")
     assert code == 0 and json.loads(out)[0]["scale"] == pytest.approx(3)
     code, out, _ = shell("statistics bins=histogram:9 --rows 5000 --secret-rows --budget epsilon=1")

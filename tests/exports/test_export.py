@@ -48,7 +48,7 @@ def experiment() -> Experiment:
 def printed(experiment: Experiment, tables: dict[str, np.ndarray]) -> str:
     trace = experiment.run(tables).visible(experiment.public)
     table = final_table(trace, experiment.plans()).drop(columns="seconds", errors="ignore").to_string(index=False)
-    return table + f"\nGuarantee of each method: {experiment.promise}." * bool(experiment.condition)
+    return table + f"\nGuarantee: {experiment.promise}." * bool(experiment.condition)
 
 
 def ran(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -298,6 +298,16 @@ def test_the_script_contains_the_settings_and_nothing_that_they_could_inject(exp
     literal = to_script(experiment).partition("SETTINGS = ")[2].partition("\n\nexperiment = ")[0]
     exec(f"settings = {literal}", {"__builtins__": {}}, found)
     assert json.loads(experiment.to_json()) == found["settings"]
+
+
+def test_seeds_that_a_sweep_sets_are_a_condition_of_all_that_it_says() -> None:
+    problem, algorithm, rows = uploads(TABLE)["plain"]
+    own = Experiment(problem, (Arm(label="A", algorithm=algorithm),), epsilon=1)
+    sweep = Sweep(experiment=own, fields=("seed",), values=(1.0, 2.0))
+    assert not own.condition and sweep.condition.seeded
+    text = sweep_to_csv(sweep.run({"a1" * 16: rows}), sweep)
+    assert f"ε = 2 by adding up{sweep.condition}" in text and "not private: the settings above hold the seed" in text
+    assert "no privacy" in own.replaced(arms=(Arm(label="A", algorithm=algorithm, budget=NoPrivacy()),)).promise
 
 
 def test_file_names_follow_the_settings(experiment: Experiment) -> None:
