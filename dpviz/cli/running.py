@@ -318,7 +318,7 @@ def sweep(
         Progress(quiet, experiment.public) as progress,
     ):
         result = _run_sweep(grid_sweep, tables, backend, stopping, progress)
-        is_kept = backend.keeps(Cell(experiment, tables).repeatable)
+        is_kept = backend.keeps(Cell(experiment, tables))
     result = result.visible(everything)
     _print_sweep(grid_sweep, [text.partition("=")[0].strip() for text in grid], result, out)
     if result.cut:

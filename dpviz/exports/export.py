@@ -84,8 +84,8 @@ def _noise_and_error(p: Planned) -> str:
         )
     elif p.standard_deviation is None:
         noise = (
-            "One of its values is drawn at random, by far more often one near the wanted rank. How far off it is in "
-            "ranks is how many rows lie in between."
+            "One of its values is drawn at random, the more often the nearer it is to the wanted rank. How far off it "
+            "is in ranks is how many rows lie in between."
         )
     else:
         target = f"each of its {values:,} numbers" if values > 1 else "it"
