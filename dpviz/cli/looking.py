@@ -65,7 +65,8 @@ def _numbers(label: str, plan: Plan, delta: float) -> dict[str, Any]:
         if len(nonzero):
             noise[name] = {"first": float(nonzero[0]), "last": float(nonzero[-1])}
     result: dict[str, Any] = {"method": label, "guarantee": json.loads(plan.statement.budget.to_json())}
-    result |= {"steps": plan.iterations, "stops_by_itself": plan.stops, "noise": noise, "notes": list(plan.notes)}
+    result |= {"steps": plan.iterations, "stops_by_itself": plan.stops}
+    result |= {"noise": noise, "noise_is_bound": plan.noise_varies, "notes": list(plan.notes)}
     if not plan.private:
         return result | {"epsilon": None, "delta": None, "accountant": None}
     reading = results.reading(plan, plan.iterations, delta)
@@ -83,7 +84,7 @@ def _row(method: dict[str, Any]) -> dict[str, str]:
     for name, ends in method["noise"].items():
         until = f" to {short(ends['last'])}" if ends["last"] != ends["first"] else ""
         phrases.append(f"{name} {short(ends['first'])}{until}")
-    noise = "; ".join(phrases)
+    noise = "at most " * method["noise_is_bound"] + "; ".join(phrases)
     at_most = "at most " if method["stops_by_itself"] else ""
     reading = "none"
     if method["epsilon"] is not None:

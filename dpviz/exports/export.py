@@ -149,6 +149,8 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     that are not public follows from a seed that was set, the names of all columns end so, and the header gives the
     reason.
 
+    noise_scale is the noise of an iteration; where that depends on earlier releases, noise_scale_at_most is a bound.
+
     The column spent_epsilon, spent_mu or spent_rho, by the budget, is the privacy that each replicate was charged; of
     methods that stop by themselves, the column ceiling_… is the guarantee. status is running, converged, budget,
     exhausted or diverged for each replicate, and stopped_at the iteration after which it stopped by itself. A label
@@ -230,9 +232,10 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     table |= {name + ("" if arm_trace.private else NOT_PRIVATE): values for name, values in outcome.items()}
     if plan.passes is not None:
         table[results.PASSES] = plan.passes[iterations]
+    bound = "_at_most" * plan.noise_varies
     for name, scale in plan.noise.items():
         column = f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"
-        table[column] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise
+        table[column + bound] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise
     for metric, (_, numbers) in series.items():
         table[metric.name + ("" if arm_trace.released(metric) else NOT_PRIVATE)] = numbers[:count].ravel()
     if arm_trace.condition:  # facts were read from the data, and noise and schedule follow from them, too

@@ -15,9 +15,10 @@ from dpviz.datasets.uploads.parsing import Bins
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import final_table
-from dpviz.exports.export import file_name, sweep_to_csv, to_csv, to_script
+from dpviz.exports.export import file_name, sweep_to_csv, to_csv, to_script, to_table
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent.methods.algorithms import SyntheticData, VertexSampling
+from dpviz.families.second_order import ShortStep
 from dpviz.privacy.accounting.accountants import tightest
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP
 from dpviz.problems.base import ProblemSpecification
@@ -25,6 +26,7 @@ from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.linear.linear_models import HuberRegression, LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey
 from dpviz.sweeps.sweep import Axis, Sweep
 
 ROOT = Path(dpviz.__file__).parents[1]
@@ -130,6 +132,13 @@ def test_the_csv_header_states_each_guarantee_on_the_finer_grid() -> None:
         assert line.endswith("at delta = 1e-05 (privacy loss distribution, fine grid)")
         assert epsilon == pytest.approx(tightest(plan.events, 1e-5, precision="fine").epsilon, rel=1e-8)
         assert epsilon < tightest(plan.events, 1e-5).epsilon <= 1
+
+
+def test_noise_that_follows_releases_is_a_bound_in_the_table() -> None:
+    arms = (Arm(label="A", algorithm=ShortStep(at_state=True)),)
+    own = Experiment(LogisticTukey(), arms, rho=1, replicates=2)
+    table = to_table(own.run(), own.plans()).query("iteration > 0")
+    assert "noise_scale" not in table and (table["gradient_noise"] < table["noise_scale_at_most"]).all()
 
 
 def test_a_stopped_run_is_exported_as_far_as_it_went(experiment: Experiment) -> None:

@@ -155,7 +155,7 @@ def noise_card(label: str, plan: Plan) -> Card:
         added = scale[scale > 0]
         if added.size:
             help = f"Scale of the noise that is added to each coordinate of the {name}."
-            return "Noise, first → last step", first_to_last(added), steps, help
+            return "Noise, first → last step", "≤ " * plan.noise_varies + first_to_last(added), steps, help
     return "Noise", "none", steps, "This method adds no noise: what is random is which answers it selects."
 
 
