@@ -150,6 +150,7 @@ def stopped_by_ctrl_c() -> Iterator[threading.Event]:
 
 # --------------------------------------------------------------------------------------------------------- the commands
 
+NO_SERIES = "These methods release no series. --diagnostics shows what reads your raw data."
 LARGE = 1e9  # bytes of memory above which a run prints its estimate
 PROCESS = 0.25e9  # bytes of a process and its libraries, before it runs anything
 
@@ -257,7 +258,10 @@ def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -
     """Write the picture of the run and of its plan's noise as an HTML page."""
     displayed = import_module("dpviz.plots.displayed")  # imports plotly, which no other command needs
     settings = f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}."
-    write_page(displayed.page((trace, experiment), settings, diagnostics), path)
+    subjects = (trace, experiment) if trace.metrics else (experiment,)
+    if not trace.metrics:
+        click.echo(f"{NO_SERIES} {path} has the plan alone.", err=True)
+    write_page(displayed.page(subjects, settings, diagnostics), path)
 
 
 @click.command()
@@ -370,7 +374,7 @@ def _metric(experiment: Experiment, name: str, everything: bool) -> str:
     name = next((key for key, metric in recorded.items() if name in (key, metric.label)), name)
     visible = [key for key, metric in recorded.items() if everything or metric.released]
     if not visible:
-        raise UserError("These methods release no series. --diagnostics shows what reads your raw data.")
+        raise UserError(NO_SERIES)
     if name and name not in visible:
         hidden = " It reads your raw data; --diagnostics shows it." if name in recorded else ""
         raise UserError(f"No method records '{name}' for you to see.{hidden} There are: {', '.join(visible)}.")

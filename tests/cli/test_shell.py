@@ -351,6 +351,17 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     assert "Every run is private" not in out and "What private methods release is private" in out  # not what is printed
 
 
+def test_a_run_that_releases_no_series_leaves_the_picture_of_its_plan(shell) -> None:
+    pd.DataFrame({"a": ["x", "y"] * 20, "b": ["u"] * 40}).to_csv("mine.csv", index=False)
+    data = dpviz.table("mine.csv", categories={"a": ["x", "y"], "b": ["u", "v"]})
+    own = Experiment(dpviz.MarginalQueries(data=data), dpviz.SyntheticData(iterations=2), epsilon=1, delta=1e-3)
+    Path("own.json").write_text(to_settings(own))
+    for diagnostics, pictures in (("", 1), (" --diagnostics", 2)):
+        code, _, err = shell(f"run own.json --table mine.csv --figure out.html{diagnostics}")
+        assert code == 0 and ("release no series" in err) == (pictures == 1)
+        assert Path("out.html").read_text("utf-8").count("<figure>") == pictures
+
+
 def test_a_file_that_cannot_be_written_in_the_end_is_a_sentence_and_leaves_the_old_one(shell, monkeypatch) -> None:
     Path("trace.csv").write_text("old")
 
