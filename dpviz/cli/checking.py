@@ -9,7 +9,7 @@ import click
 
 from dpviz import families
 from dpviz.audits.audit import Audit
-from dpviz.cli.files import budget_of, delta_option, in_folder, numbers, read_settings, rows_as_text
+from dpviz.cli.files import budget_of, delta_option, in_folder, numbers, read_settings, rows_as_text, write_page
 from dpviz.errors import UserError, did_you_mean
 from dpviz.execution.auditing import Auditing
 from dpviz.numbers import short, short_up
@@ -60,7 +60,7 @@ def statistics(
     )
     table = plan.to_frame(error)
     if report is not None:
-        report.write_text(plan.report(error, delta), encoding="utf-8")
+        write_page(plan.report(error, delta), report)
     if as_json:
         click.echo(table.to_json(orient="records", indent=2, force_ascii=False))
         return 0

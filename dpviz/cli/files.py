@@ -259,6 +259,12 @@ def write(frame: "pd.DataFrame", about: Iterable[str], path: Path) -> None:
             frame.to_parquet(part, index=False)
 
 
+def write_page(page: str, path: Path) -> None:
+    """Write a page of HTML to `path`. Raises click's error if it could not be written."""
+    with _in_one_piece(path) as part:
+        part.write_text(page, encoding="utf-8")
+
+
 def rows_as_text(rows: Sequence[Mapping[str, str]]) -> str:
     """Return rows of texts, each by the name of its column, as lines in aligned columns below these names."""
     if not rows:

@@ -33,7 +33,6 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     costs = results.costs(planned.plans, labels, experiment.budget, experiment.replicates, delta)
     if as_json:
         document = {
-            "guarantee": json.loads(experiment.budget.to_json()),
             "unit": experiment.problem.unit,
             "read_from_the_data": list(experiment.problem.from_data),
             "seeded": experiment.seeded,
@@ -44,7 +43,7 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
         click.echo(json.dumps(document, indent=2))
         return 0
     print_refusals(planned.refused)
-    click.echo(f"Guarantee of each method: {experiment.promise}.\n")
+    click.echo(f"Guarantee: {experiment.promise}.\n")
     click.echo(rows_as_text([_row(method) for method in methods]))
     click.echo("")
     for method in methods:
@@ -65,8 +64,9 @@ def _numbers(label: str, plan: Plan, delta: float) -> dict[str, Any]:
         nonzero = scale[scale > 0]
         if len(nonzero):
             noise[name] = {"first": float(nonzero[0]), "last": float(nonzero[-1])}
-    result: dict[str, Any] = {"method": label, "steps": plan.iterations, "stops_by_itself": plan.stops, "noise": noise}
-    result["notes"] = list(plan.notes)
+    result: dict[str, Any] = {"method": label, "guarantee": json.loads(plan.statement.budget.to_json())}
+    result |= {"steps": plan.iterations, "stops_by_itself": plan.stops}
+    result |= {"noise": noise, "noise_is_bound": plan.noise_varies, "notes": list(plan.notes)}
     if not plan.private:
         return result | {"epsilon": None, "delta": None, "accountant": None}
     reading = results.reading(plan, plan.iterations, delta)
@@ -84,7 +84,7 @@ def _row(method: dict[str, Any]) -> dict[str, str]:
     for name, ends in method["noise"].items():
         until = f" to {short(ends['last'])}" if ends["last"] != ends["first"] else ""
         phrases.append(f"{name} {short(ends['first'])}{until}")
-    noise = "; ".join(phrases)
+    noise = "at most " * method["noise_is_bound"] + "; ".join(phrases)
     at_most = "at most " if method["stops_by_itself"] else ""
     reading = "none"
     if method["epsilon"] is not None:

@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from dpviz.cli import INTERRUPTED, files
-from dpviz.cli.files import Command, delta_option, print_refusals, rescued, table_as_text, write
+from dpviz.cli.files import Command, delta_option, print_refusals, rescued, table_as_text, write, write_page
 from dpviz.errors import UserError
 from dpviz.execution import backend, cluster
 from dpviz.execution.backend import Backend
@@ -150,6 +150,7 @@ def stopped_by_ctrl_c() -> Iterator[threading.Event]:
 
 # --------------------------------------------------------------------------------------------------------- the commands
 
+NO_SERIES = "These methods release no series. --diagnostics shows what reads your raw data."
 LARGE = 1e9  # bytes of memory above which a run prints its estimate
 PROCESS = 0.25e9  # bytes of a process and its libraries, before it runs anything
 
@@ -248,7 +249,7 @@ def _print_results(
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
     if experiment.condition or not experiment.public:
-        click.echo(f"Guarantee of each method: {experiment.promise}.")
+        click.echo(f"Guarantee: {experiment.promise}.")
 
 
 def _as_on_the_page(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
@@ -262,10 +263,10 @@ def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -
     """Write the picture of the run and of its plan's noise as an HTML page."""
     displayed = import_module("dpviz.plots.displayed")  # imports plotly, which no other command needs
     settings = f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}."
-    try:
-        path.write_text(displayed.page((trace, experiment), settings, diagnostics), "utf-8")
-    except OSError as error:
-        raise click.ClickException(f"{path} could not be written: {error.strerror or error}.") from None
+    subjects = (trace, experiment) if trace.metrics else (experiment,)
+    if not trace.metrics:
+        click.echo(f"{NO_SERIES} {path} has the plan alone.", err=True)
+    write_page(displayed.page(subjects, settings, diagnostics), path)
 
 
 @click.command()
@@ -326,7 +327,7 @@ def sweep(
         Progress(quiet, experiment.public) as progress,
     ):
         result = _run_sweep(grid_sweep, tables, backend, stopping, progress)
-        is_kept = backend.keeps(Cell(experiment, tables).repeatable)
+        is_kept = backend.keeps(Cell(experiment, tables))
     result = result.visible(everything)
     _print_sweep(grid_sweep, [text.partition("=")[0].strip() for text in grid], result, out)
     if result.cut:
@@ -378,7 +379,7 @@ def _metric(experiment: Experiment, name: str, everything: bool) -> str:
     name = next((key for key, metric in recorded.items() if name in (key, metric.label)), name)
     visible = [key for key, metric in recorded.items() if everything or metric.released]
     if not visible:
-        raise UserError("These methods release no series. --diagnostics shows what reads your raw data.")
+        raise UserError(NO_SERIES)
     if name and name not in visible:
         hidden = " It reads your raw data; --diagnostics shows it." if name in recorded else ""
         raise UserError(f"No method records '{name}' for you to see.{hidden} There are: {', '.join(visible)}.")
@@ -424,12 +425,12 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
                 label = result.metric.label if result.metric else result.metric_name
                 click.echo(f"{label}, median over all runs and data sets")
                 click.echo(table_as_text(_medians(frame, settings)))
-        condition, problem = sweep.experiment.condition, sweep.experiment.problem
+        condition, problem = sweep.condition, sweep.experiment.problem
         if condition or not problem.public:
             unit = f"{';' if problem.from_data else ','} {problem.unit}"
             click.echo(f"What private methods release is private at the budget of its point{condition}{unit}.")
         if result.price:
-            click.echo(f"Publishing all of it: {result.price}.")
+            click.echo(f"Publishing all of it: {result.price}{condition}.")
     for reason, methods in by_reason(result.left_out, sweep.places).items():
         click.echo(f"Left out: {methods}. {reason}", err=True)
 

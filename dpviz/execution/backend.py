@@ -9,7 +9,7 @@ from dpviz.errors import UserError
 from dpviz.execution.cluster import Cluster
 from dpviz.execution.executors import Slots
 from dpviz.execution.store import Store, Stored, usual
-from dpviz.experiments.task import Executor, InThread
+from dpviz.experiments.task import Cell, Executor, InThread
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Backend:
     executor: Executor
     store: Store | None
 
-    def keeps(self, repeatable: bool) -> bool:
-        """Return true if finished cells stay in the store. repeatable : true if a new run would repeat them exactly."""
-        return repeatable and self.store is not None and not self.store.note
+    def keeps(self, cell: Cell) -> bool:
+        """Return true if a cell like this one stays in the store when it is finished."""
+        return cell.storable and self.store is not None and not self.store.note
 
 
 @contextmanager

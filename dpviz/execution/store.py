@@ -52,9 +52,9 @@ class Store:
     def get(self, cell: Cell) -> Outcome | None:
         """Return the stored outcome of an earlier run of this cell, marked as `restored`.
 
-        None if there is none, or for a cell that is never stored, as one with a visitor's table.
+        None if there is none, or for a cell that is never stored, as one with a visitor's table or a user's method.
         """
-        if not cell.repeatable:
+        if not cell.storable:
             return None
         try:
             content = self._file(cell).read_bytes()
@@ -69,8 +69,8 @@ class Store:
             return None
 
     def put(self, cell: Cell, outcome: Outcome) -> None:
-        """Store the outcome of a cell that was run to its end, unless another run would not repeat it exactly."""
-        if outcome.state != "done" or not cell.repeatable:
+        """Store the outcome of a cell that was run to its end, unless another run might not repeat it exactly."""
+        if outcome.state != "done" or not cell.storable:
             return
         body = outcome_to_bytes(outcome)
         try:

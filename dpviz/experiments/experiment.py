@@ -21,7 +21,7 @@ from dpviz.numbers import short, short_up
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import grouped
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
@@ -228,12 +228,14 @@ class Experiment(Displayed, Specification):
 
     @property
     def guarantee(self) -> str:
-        """Guarantee of one run of one method, in words: the budget, and the condition that it rests on.
+        """Guarantee of one run of one private method, in words: the budget, and the condition that it rests on.
 
         Where methods have different budgets, each is named with its method.
         """
         budgets = {arm.label: (arm.budget or self.budget).describe() for arm in self.arms if not arm.reference}
-        different = set(budgets.values()) or {self.budget.describe()}
+        if not budgets:
+            return NoPrivacy().describe()
+        different = set(budgets.values())
         by_method = ", ".join(f"{budget} ({label})" for label, budget in budgets.items())
         return f"{by_method if len(different) > 1 else different.pop()}{self.condition}"
 

@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -14,6 +14,7 @@ import numpy as np
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment, Heartbeat, Step
 from dpviz.experiments.trace import Trace
+from dpviz.specification import Specification
 
 Keep = Literal["all", "last"]
 Ending = Literal["done", "stopped", "timeout", "failed"]
@@ -67,6 +68,22 @@ class Cell:
     def repeatable(self) -> bool:
         """True if the cell may be run again and gives the same numbers: its data are public, and no visitor's table."""
         return self.experiment.public and not self.tables
+
+    @property
+    def storable(self) -> bool:
+        """True if it is repeatable, and only dpviz computes its numbers: code of the user's may change from run to run,
+        and a store cannot tell."""
+        return self.repeatable and all(cls.__module__.startswith("dpviz.") for cls in _classes(self.experiment))
+
+
+def _classes(part: object) -> Iterator[type]:
+    """Yield the classes of a specification and of all that it holds."""
+    inner: Iterable[object] = part if isinstance(part, tuple) else ()
+    if isinstance(part, Specification):
+        yield type(part)
+        inner = vars(part).values()
+    for value in inner:
+        yield from _classes(value)
 
 
 @dataclass(frozen=True)

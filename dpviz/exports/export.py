@@ -31,6 +31,7 @@ from dpviz.privacy.events import described
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.analyses import CONFIDENCE, Analyses, Planned
 from dpviz.privacy.statistics.noisy_means import protected_change
+from dpviz.problems.base import Condition
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
 
@@ -83,8 +84,8 @@ def _noise_and_error(p: Planned) -> str:
         )
     elif p.standard_deviation is None:
         noise = (
-            "One of its values is drawn at random, by far more often one near the wanted rank. How far off it is in "
-            "ranks is how many rows lie in between."
+            "One of its values is drawn at random, the more often the nearer it is to the wanted rank. How far off it "
+            "is in ranks is how many rows lie in between."
         )
     else:
         target = f"each of its {values:,} numbers" if values > 1 else "it"
@@ -148,6 +149,8 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     that are not public follows from a seed that was set, the names of all columns end so, and the header gives the
     reason.
 
+    noise_scale is the noise of an iteration; where that depends on earlier releases, noise_scale_at_most is a bound.
+
     The column spent_epsilon, spent_mu or spent_rho, by the budget, is the privacy that each replicate was charged; of
     methods that stop by themselves, the column ceiling_… is the guarantee. status is running, converged, budget,
     exhausted or diverged for each replicate, and stopped_at the iteration after which it stopped by itself. A label
@@ -198,11 +201,12 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     if sweep.second is not None:
         yield f"second_setting: {', '.join(sweep.second.fields)}"
     yield f"unit of protection: {sweep.experiment.problem.unit}"
-    yield from _condition(sweep.experiment)
-    yield "every row is the last number of one run, and every run a release at the budget of its point"
+    condition = sweep.condition
+    yield from _condition(condition)
+    yield "every run of a private method is a release at the budget of its point"
     if result.price:
-        yield f"publishing all of it: {result.price}{sweep.experiment.condition}"
-    yield f"metrics ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
+        yield f"publishing all of it: {result.price}{condition}"
+    yield f"metrics ending in {NOT_PRIVATE} are not private: do not publish them"
 
 
 def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
@@ -228,9 +232,10 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     table |= {name + ("" if arm_trace.private else NOT_PRIVATE): values for name, values in outcome.items()}
     if plan.passes is not None:
         table[results.PASSES] = plan.passes[iterations]
+    bound = "_at_most" * plan.noise_varies
     for name, scale in plan.noise.items():
         column = f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"
-        table[column] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise
+        table[column + bound] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise
     for metric, (_, numbers) in series.items():
         table[metric.name + ("" if arm_trace.released(metric) else NOT_PRIVATE)] = numbers[:count].ravel()
     if arm_trace.condition:  # facts were read from the data, and noise and schedule follow from them, too
@@ -246,9 +251,9 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     yield f"dpviz {dpviz.__version__}"
     yield f"settings: {spreadsheets.settings(experiment.to_json())}"
     yield f"unit of protection: {experiment.problem.unit}"
-    yield f"guarantee of one run of each method: {experiment.guarantee}"
-    yield from _condition(experiment)
-    yield f"columns ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
+    yield f"guarantee of one run of each private method: {experiment.guarantee}"
+    yield from _condition(experiment.condition)
+    yield f"columns ending in {NOT_PRIVATE} are not private: do not publish them"
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.sentences(costs):
         yield f"publishing {sentence}"
@@ -273,13 +278,12 @@ def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
         )
 
 
-def _condition(experiment: Experiment) -> Iterator[str]:
+def _condition(condition: Condition) -> Iterator[str]:
     """Yield warnings as header lines if the settings hold a seed of private noise, or were read from the data."""
-    from_data = experiment.problem.from_data
-    if not experiment.public and experiment.seed is not None:
+    if condition.seeded:
         yield "not private: the settings above hold the seed of the noise, and who knows it can subtract the noise"
-    if from_data:
-        facts = "; ".join(from_data)
+    if condition.read:
+        facts = "; ".join(condition.read)
         yield f"read from the data, and paid for by no budget: {facts}; the settings above state them as read"
         yield "not private: whatever follows from them, all values below included, unless they were known beforehand"
 

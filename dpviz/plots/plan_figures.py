@@ -46,7 +46,7 @@ METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
 def noise_schedule(
     plans: Mapping[str, Plan],
     styles: Mapping[str, ArmStyle],
-    words: str = "Scale of the noise in each step.",
+    words: str = "",
     height: int = style.SMALL,
     *,
     noise: Mapping[str, Mapping[str, np.ndarray]] | None = None,
@@ -59,7 +59,7 @@ def noise_schedule(
     Hessians. Steps without noise are left out, and a method that adds noise once is a point. Arms without privacy are
     left out. A note names the private methods that add no noise, but randomise by selection.
 
-    words : text of the caption.
+    words : text of the caption; "" for that of plain scales, which are bounds where `Plan.noise_varies`.
     noise : by label and name, (T,) scales to draw instead of those of the plans.
     title : title of the vertical axis, if it is not "Noise scale" with the symbols of the noise.
     limits : horizontal lines at values to point out.
@@ -79,6 +79,8 @@ def noise_schedule(
         height=height,
     )
     alt = "Scale of the noise in each step, one line per method"
+    if not words:
+        words = f"Scale of the noise in each step{', at most' * any(plan.noise_varies for plan in private.values())}."
     return Chart(drawing, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
 
 

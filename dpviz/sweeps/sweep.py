@@ -22,6 +22,7 @@ from dpviz.experiments.results import releases
 from dpviz.experiments.task import Cell, Executor, InThread, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
+from dpviz.problems.base import Condition
 from dpviz.specification import Control, Specification
 from dpviz.sweeps.sweep_result import LeftOut, Place, SweepResult
 
@@ -286,6 +287,11 @@ class Sweep(Specification):
     def places(self) -> int:
         """Number of points on every data set."""
         return len(self.values) * (len(self.second.values) if self.second else 1)
+
+    @property
+    def condition(self) -> Condition:
+        """Condition that the guarantees of all points rest on, such as seeds that the sweep sets."""
+        return Condition.joined(experiment.condition for _, experiment in self._on_own_data())
 
     def points(self) -> tuple[Experiment, ...]:
         """Return the experiment of every point.

@@ -1,6 +1,6 @@
 """Buttons that download data, figures and programs. A file is made when its button is pressed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import streamlit as st
@@ -129,15 +129,15 @@ def sweep(page: str, sweep: Sweep, result: SweepResult) -> None:
     )
 
 
-def figures(panel: Panel, charts: Callable[[], Sequence[Chart]]) -> None:
+def figures(panel: Panel, charts: Callable[[], Sequence[Chart]], facts_read: Collection[str] = ()) -> None:
     """Draw a button for the charts of a page without runs, with the address that restores the page's settings.
 
-    charts : returns the charts that the page shows.
+    charts : returns the charts that the page shows. facts_read : names of the settings that were read from the data.
     """
-    link = address(panel)
+    settings = address(panel) + f"\n\nNot private: read from the data: {'; '.join(facts_read)}." * bool(facts_read)
     _button(
         "Figures (HTML)",
-        lambda: to_html(charts(), link, title="dpviz"),
+        lambda: to_html(charts(), settings, title="dpviz"),
         f"dpviz_{panel.page}.html",
         panel.key("html"),
         "The charts that are open now, in one file. For a PNG, use the camera in a chart's own menu.",

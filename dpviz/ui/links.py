@@ -67,7 +67,7 @@ def show(panel: Panel, preset: Named | None = None, facts_read: Collection[str] 
     """
     with st.popover("Copy link", icon=":material/link:", key=panel.key("link"), type="tertiary"):
         contents = (
-            f"**Not private**: read from the data was {'; '.join(facts_read)}." if facts_read else "It holds no data."
+            f"**Not private**: read from the data: {'; '.join(facts_read)}." if facts_read else "It holds no data."
         )
         st.markdown(f"This link restores every control of this page. It holds settings only. {contents}")
         selected = st.segmented_control(

@@ -296,7 +296,7 @@ def test_a_mistake_of_ours_is_a_sentence_too_unless_somebody_looks_for_it(shell,
 
 def test_a_plan_says_what_the_plans_hold(shell) -> None:
     code, out, _ = shell("plan experiment.json")
-    assert code == 0 and "Guarantee of each method: ε = 2, one row replaced." in out
+    assert code == 0 and "Guarantee: ε = 2, one row replaced." in out
     Path("partly.json").write_text(EXPERIMENT.replaced(arms=(*EXPERIMENT.arms, STRANGE)).to_json())
     code, same, err = shell("plan partly.json")
     assert (code, same) == (0, out) and err.startswith("Left out: games only. games only does not work on the problem")
@@ -308,7 +308,8 @@ def test_a_plan_says_what_the_plans_hold(shell) -> None:
     noise = plans["NAG"].noise["gradient"]
     assert nag["noise"]["gradient"] == {"first": noise[0], "last": noise[-1]} and nag["steps"] == 6
     assert nag["delta"] == 1e-5 and 0 < nag["epsilon"] <= 2 and floor["epsilon"] is None
-    assert found["guarantee"] == {"kind": "privacy.budgets.pure", "epsilon": 2.0}
+    budgets = [(arm.budget or EXPERIMENT.budget) for arm in EXPERIMENT.arms]
+    assert [method["guarantee"] for method in found["methods"]] == [json.loads(budget.to_json()) for budget in budgets]
 
 
 def test_presets_are_listed_and_are_the_settings_of_the_pages(shell) -> None:
@@ -356,6 +357,17 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     code, out, _ = shell(asked)
     assert code == 0 and "these were known beforehand: the range of “a”; one row replaced." in out
     assert "Every run is private" not in out and "What private methods release is private" in out  # not what is printed
+
+
+def test_a_run_that_releases_no_series_leaves_the_picture_of_its_plan(shell) -> None:
+    pd.DataFrame({"a": ["x", "y"] * 20, "b": ["u"] * 40}).to_csv("mine.csv", index=False)
+    data = dpviz.table("mine.csv", categories={"a": ["x", "y"], "b": ["u", "v"]})
+    own = Experiment(dpviz.MarginalQueries(data=data), dpviz.SyntheticData(iterations=2), epsilon=1, delta=1e-3)
+    Path("own.json").write_text(to_settings(own))
+    for diagnostics, pictures in (("", 1), (" --diagnostics", 2)):
+        code, _, err = shell(f"run own.json --table mine.csv --figure out.html{diagnostics}")
+        assert code == 0 and ("release no series" in err) == (pictures == 1)
+        assert Path("out.html").read_text("utf-8").count("<figure>") == pictures
 
 
 def test_a_file_that_cannot_be_written_in_the_end_is_a_sentence_and_leaves_the_old_one(shell, monkeypatch) -> None:
@@ -575,6 +587,8 @@ def test_statistics_are_those_of_the_planner_and_their_mistakes_are_sentences(sh
         assert row["rows_needed"] == p.rows_needed(0.05) and row["unit"] == (p.statistic.unit or "column")
     assert "smokers" in Path("plan.html").read_text("utf-8")
     assert dpviz.statistics(budget, statistics, rows=5000).to_frame()["error"].tolist() == [p.error for p in planned]
+    code, _, err = shell("statistics age=count --rows 9 --budget mu=1 --report absent/plan.html")
+    assert code == 1 and "absent/plan.html" in err
     code, out, _ = shell("statistics age=count --rows 5000 --rows-per-person 3 --budget epsilon=1 --json")
     assert code == 0 and json.loads(out)[0]["scale"] == pytest.approx(3)
     code, out, _ = shell("statistics bins=histogram:9 --rows 5000 --secret-rows --budget epsilon=1")

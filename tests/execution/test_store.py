@@ -125,6 +125,18 @@ def test_nothing_of_a_users_own_table_is_kept_or_found(store: Store) -> None:
     assert store.get(brought) is None and store.get(public) is not None
 
 
+def test_nothing_that_code_of_the_users_computes_is_kept(store: Store) -> None:
+    class Changed(Nesterov):
+        """Has the name under which a file has the method that it changes."""
+
+    cell, foreign = (Cell(EXPERIMENT.replaced(arms=(Arm("A", cls(iterations=5)),))) for cls in (Nesterov, Changed))
+    assert cell.text == foreign.text and cell.storable and foreign.repeatable
+    store.put(foreign, run(foreign))
+    assert kept(store) == []
+    store.put(cell, run(cell))
+    assert store.get(cell) is not None and store.get(foreign) is None
+
+
 @pytest.mark.parametrize("state", ["stopped", "timeout", "failed"])
 def test_only_what_was_run_to_its_end_is_kept(store: Store, state: str) -> None:
     (cell,) = cells(1)

@@ -62,6 +62,16 @@ def test_the_report_has_the_numbers_of_the_plan_and_takes_all_names_literally(bu
     assert "What is not covered" in found.text and plan.to_json() in found.text
 
 
+def test_only_a_plan_without_anything_read_from_data_says_that_none_were_read() -> None:
+    for from_data in (False, True):
+        plan = Analyses(statistics=(Count(from_data=from_data),))
+        found = Read(to_report(plan, PureDP(epsilon=1.0), 1e-6, 0.05, "2031-02-03")).text
+        assert ("no data were read" in found, "some of which were read from the data" in found) == (
+            not from_data,
+            from_data,
+        )
+
+
 def test_no_name_turns_the_text_around() -> None:
     """After a right-to-left override a browser shows "off by at most 21" as "12 tsom ta yb ffo"."""
     plan = Analyses(statistics=(Count(name="\u202eevil\u2066"),))

@@ -15,9 +15,10 @@ from dpviz.datasets.uploads.parsing import Bins
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import final_table
-from dpviz.exports.export import file_name, sweep_to_csv, to_csv, to_script
+from dpviz.exports.export import file_name, sweep_to_csv, to_csv, to_script, to_table
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent.methods.algorithms import SyntheticData, VertexSampling
+from dpviz.families.second_order import ShortStep
 from dpviz.privacy.accounting.accountants import tightest
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP
 from dpviz.problems.base import ProblemSpecification
@@ -25,6 +26,7 @@ from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.linear.linear_models import HuberRegression, LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey
 from dpviz.sweeps.sweep import Axis, Sweep
 
 ROOT = Path(dpviz.__file__).parents[1]
@@ -48,7 +50,7 @@ def experiment() -> Experiment:
 def printed(experiment: Experiment, tables: dict[str, np.ndarray]) -> str:
     trace = experiment.run(tables).visible(experiment.public)
     table = final_table(trace, experiment.plans()).drop(columns="seconds", errors="ignore").to_string(index=False)
-    return table + f"\nGuarantee of each method: {experiment.promise}." * bool(experiment.condition)
+    return table + f"\nGuarantee: {experiment.promise}." * bool(experiment.condition)
 
 
 def ran(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -130,6 +132,13 @@ def test_the_csv_header_states_each_guarantee_on_the_finer_grid() -> None:
         assert line.endswith("at delta = 1e-05 (privacy loss distribution, fine grid)")
         assert epsilon == pytest.approx(tightest(plan.events, 1e-5, precision="fine").epsilon, rel=1e-8)
         assert epsilon < tightest(plan.events, 1e-5).epsilon <= 1
+
+
+def test_noise_that_follows_releases_is_a_bound_in_the_table() -> None:
+    arms = (Arm(label="A", algorithm=ShortStep(at_state=True)),)
+    own = Experiment(LogisticTukey(), arms, rho=1, replicates=2)
+    table = to_table(own.run(), own.plans()).query("iteration > 0")
+    assert "noise_scale" not in table and (table["gradient_noise"] < table["noise_scale_at_most"]).all()
 
 
 def test_a_stopped_run_is_exported_as_far_as_it_went(experiment: Experiment) -> None:
@@ -298,6 +307,16 @@ def test_the_script_contains_the_settings_and_nothing_that_they_could_inject(exp
     literal = to_script(experiment).partition("SETTINGS = ")[2].partition("\n\nexperiment = ")[0]
     exec(f"settings = {literal}", {"__builtins__": {}}, found)
     assert json.loads(experiment.to_json()) == found["settings"]
+
+
+def test_seeds_that_a_sweep_sets_are_a_condition_of_all_that_it_says() -> None:
+    problem, algorithm, rows = uploads(TABLE)["plain"]
+    own = Experiment(problem, (Arm(label="A", algorithm=algorithm),), epsilon=1)
+    sweep = Sweep(experiment=own, fields=("seed",), values=(1.0, 2.0))
+    assert not own.condition and sweep.condition.seeded
+    text = sweep_to_csv(sweep.run({"a1" * 16: rows}), sweep)
+    assert f"ε = 2 by adding up{sweep.condition}" in text and "not private: the settings above hold the seed" in text
+    assert "no privacy" in own.replaced(arms=(Arm(label="A", algorithm=algorithm, budget=NoPrivacy()),)).promise
 
 
 def test_file_names_follow_the_settings(experiment: Experiment) -> None:

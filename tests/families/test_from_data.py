@@ -261,7 +261,7 @@ def test_program_and_notebook_of_a_file_mark_all_that_is_not_released(
         monkeypatch.setattr(sys, "argv", ["script.py", "your_file.csv", *["--diagnostics"] * diagnostics])
         names: dict[str, Any] = {}
         exec(to_script(experiment), names)
-        said = f"Guarantee of each method: {experiment.promise}."
+        said = f"Guarantee: {experiment.promise}."
         printed, _, _ = capsys.readouterr().out.partition("The picture: ")
         assert printed == f"{names['table'].to_string(index=False)}\n{said}\n"
         cells = [cell["source"] for cell in json.loads(to_notebook(experiment))["cells"] if cell["cell_type"] == "code"]

@@ -209,8 +209,9 @@ def test_what_is_proposed_from_a_file_is_marked_everywhere_until_the_visitor_kne
     monkeypatch.setattr(st, "download_button", lambda label, data, *, key, **_: files.update({key: data}))
 
     def is_marked() -> set[bool]:
-        taken_away = [files[f"planner_{name}"]() for name in ("report", "notebook", "opendp")]
-        texts = [words(app), " ".join(results(app)["Asked"]), *map(str, taken_away)]
+        taken_away = [files[f"planner_{name}"]() for name in ("report", "notebook", "opendp", "html")]
+        (link,) = (markdown.value for markdown in app.markdown if "This link" in markdown.value)
+        texts = [words(app), link, " ".join(results(app)["Asked"]), *map(str, taken_away)]
         return {"read from the data" in text for text in texts}
 
     app = analyses(load, [row("Old")])

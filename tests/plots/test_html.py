@@ -27,6 +27,8 @@ def test_one_page_with_everything_in_it(experiment, trace) -> None:
 
 
 def test_the_page_loads_nothing_from_elsewhere(experiment) -> None:
-    page = to_html([noise_schedule(experiment.plans(), arm_styles(experiment.arms))], "")
+    noise = noise_schedule(experiment.plans(), arm_styles(experiment.arms))
+    page = to_html([noise, Chart(noise.figure, "Loss", "", "", "partly private")], "")
+    assert "<h2>Loss (partly private)</h2>" in page and f"<h2>{noise.heading}</h2>" in page
     assert "default-src 'none'" in page
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", page)

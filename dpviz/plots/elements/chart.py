@@ -100,7 +100,11 @@ def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> 
         )
         for number, chart in enumerate(charts)
     ]
-    sections = [(chart.heading, figure, bold(chart.caption)) for chart, figure in zip(charts, figures, strict=True)]
+    marks = ["" if chart.provenance == "settings" else f" ({chart.provenance})" for chart in charts]  # the page's badge
+    sections = [
+        (chart.heading + mark, figure, bold(chart.caption))
+        for chart, mark, figure in zip(charts, marks, figures, strict=True)
+    ]
     return templates.document(
         "plots/elements/figures.html.j2", literal=html.escape, title=title, sections=sections, settings=settings
     )

@@ -11,7 +11,7 @@ from dpviz import privacy
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
 from dpviz.ui import downloads, explain, glossary, links
-from dpviz.ui.budget_planner import accuracy, analyses, tabs, texts, view
+from dpviz.ui.budget_planner import accuracy, analyses, declared, tabs, texts, view
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import controls, guarantee
@@ -122,9 +122,15 @@ class _Planner(Part):
             self.panel.say_unread()
         with foot:
             links.back_to_lesson()
-            links.show(self.panel)
+            facts_read = self._read()
+            links.show(self.panel, facts_read=facts_read)
             if self.figures:
-                downloads.figures(self.panel, lambda: self.figures)
+                downloads.figures(self.panel, lambda: self.figures, facts_read)
+
+    def _read(self) -> list[str]:
+        """Return names of the settings in the link that were read from the values of a file, as its texts say."""
+        marks = {"part of the analyses": f'"{declared.FROM_DATA}', "numbers of rows": f'"{tabs.FROM_DATA}"'}
+        return [name for name, mark in marks.items() if any(mark in str(text) for text in self.panel.query.values())]
 
     def _sections(self, means: NoisyMeans, budget: Budget, answer: DeltaGenerator) -> Releases | None:
         """Draw the open section, and the answer in the container `answer`.

@@ -237,7 +237,7 @@ def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
         return provenance(statuses), explain.diagnostic(replicates, problem.public)
     adds_up = f"all of it: {result.price}" if result.price else "several adds up"
     text = f"Each run is private at the budget of its point for {problem.unit}; publishing {adds_up}."
-    condition = sentence(str(sweep.experiment.condition))
+    condition = sentence(str(sweep.condition))
     text += f" **All of this holds {condition}.**" if condition else ""
     return provenance(statuses), f"{text} {explain.REFERENCES}" if "not private" in statuses else text
 
