@@ -74,7 +74,7 @@ class ZerothOrderPage(FamilyPage):
         from its start."""
         first_plan, *_ = view.plans.values()
         facts, farthest = ValueFacts.of(first_plan.facts), reach(view.plans)
-        note = f" A run with epochs ends within {short_up(farthest)} of its start." if farthest else ""
+        note = f" Epochs move at most {short_up(farthest)} in all." if farthest else ""
         return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
