@@ -1,11 +1,11 @@
 """Texts that pages share: privacy status, assumptions, derivations, and sentences for the captions of charts."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
 from numbers import Real
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
@@ -63,9 +63,13 @@ KNEW_HELP = (
 )
 
 
-def taken_badge(subject: str) -> None:
-    """Draw the badge of a declaration that was taken from the data. subject : names the declaration, as "ranges"."""
+def mark_taken(subject: str, key: str, on_known: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """Draw the badge of a declaration that was taken from the data, and the button of a visitor who knew it before.
+
+    subject : names the declaration, as "ranges". key : of the button, which calls `on_known(*args)`.
+    """
     st.badge(f"{subject} taken from the data: not private", icon=":material/visibility:", color="orange")
+    st.button(KNEW, key=key, on_click=on_known, args=args, help=KNEW_HELP)
 
 
 def spread(replicates: int) -> str:

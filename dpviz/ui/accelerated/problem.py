@@ -120,9 +120,7 @@ def _by_origin(panel: Panel, purchase: Purchase, fields: dict[str, Any], value: 
     """
     cost, source = purchase.cost_of(value), fields["smoothness_source"]
     if purchase.computed(value):
-        explain.taken_badge("this L")
-        knew = panel.key("knew_smoothness")
-        st.button(explain.KNEW, key=knew, on_click=purchase.known, args=(value,), help=explain.KNEW_HELP)
+        explain.mark_taken("this L", panel.key("knew_smoothness"), purchase.known, (value,))
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
     if cost is not None:
         if source == "declared":

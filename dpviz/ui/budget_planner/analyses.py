@@ -349,12 +349,16 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
         lines = [_line(kind, name) for name in names]
         if is_proposing:
             values = {name: file.frame[column] for name, column in columns_by_name.items()}
-            groups = None
+            by: str | None = None
+            groups: tuple[str, pd.Series] | None = None
             if issubclass(KINDS[kind], ByGroup):
                 by_names = [name for name in values if not is_numeric_dtype(values[name])]
                 by = right.selectbox("By the groups of", by_names, index=None, key=panel.key("columns_by"))
                 groups = None if by is None else (by, values[by])
-            lines = [declared.proposal(KINDS[kind], name, values[name], groups) for name in names]
+            lines = [
+                file.count((kind, name, by), partial(declared.proposal, KINDS[kind], name, values[name], groups))
+                for name in names
+            ]
         rows = len(file.frame) if relation(panel) == "replace-one" else None
         st.button(
             "Add to the table" + (f", with n = {rows:,}" if rows is not None else ""),
@@ -394,8 +398,7 @@ def _show_sources_of_keys(table: EditedTable, plan: Analyses) -> None:
     if not plan.from_data:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        explain.taken_badge("Proposals")
-        st.button(explain.KNEW, key=f"{table.key}_knew", on_click=_know, args=(table,), help=explain.KNEW_HELP)
+        explain.mark_taken("Proposals", f"{table.key}_knew", _know, (table,))
 
 
 def _know(table: EditedTable) -> None:

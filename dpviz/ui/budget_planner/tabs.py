@@ -395,8 +395,7 @@ def _show_source_of_people(table: EditedTable, rows: Sequence[Row]) -> None:
         return
     known = [("People" if group == FROM_DATA else group, *numbers) for group, *numbers in rows]
     with st.container(horizontal=True, vertical_alignment="center"):
-        explain.taken_badge("Numbers of rows")
-        st.button(explain.KNEW, key=f"{table.key}_knew", on_click=table.replace, args=(known,), help=explain.KNEW_HELP)
+        explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (known,))
 
 
 def _count_people(panel: Panel, table: EditedTable) -> None:

@@ -89,7 +89,7 @@ class File:
     starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # these tables before the visitor edits them, by key
     result: tuple[Hashable, Any] | None = None  # the last choice of the panel, and its data set
     identities: dict[Hashable, str] = field(default_factory=dict)  # identities of the data sets so far, by choice
-    counts: dict[Hashable, Any] = field(default_factory=dict)  # numbers counted in the rows, by what they count
+    counts: dict[Hashable, Any] = field(default_factory=dict)  # what was read off the rows, by `quantity` of `count`
     contents: str = ""  # description of the data set in a line; empty until there is one
     lacks: list[str] = field(default_factory=list)  # texts that name what is still missing for a data set
 
@@ -129,9 +129,9 @@ class File:
         return self.once(choice, make)
 
     def count(self, quantity: Hashable, compute: Callable[[], Result]) -> Result:
-        """Return `compute()`, a number counted in the rows; call it once, because a page is drawn often.
+        """Return `compute()`, which is read off the rows; call it once, because a page is drawn often.
 
-        quantity : identifies the number.
+        quantity : identifies the result.
         """
         if quantity not in self.counts:
             self.counts[quantity] = compute()
@@ -546,9 +546,8 @@ def mark_from_data(upload: File, declared: Mapping[Mark, Collection[Any]], nouns
     if not kinds:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        explain.taken_badge(" and ".join(kinds))
         key = f"{upload.page}_upload_knew_{'_'.join(kinds)}"
-        st.button(explain.KNEW, key=key, on_click=_declare_known, args=(upload, from_file), help=explain.KNEW_HELP)
+        explain.mark_taken(" and ".join(kinds), key, _declare_known, (upload, from_file))
 
 
 def range_parts(low: float, high: float) -> set[tuple[str, float]]:
