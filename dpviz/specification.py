@@ -368,9 +368,10 @@ class _errors_as_sentences:
     def __exit__(self, exc_type: object, error: BaseException | None, traceback: object) -> None:
         if not isinstance(error, ValidationError):
             return
-        errors = [item.get("ctx", {}).get("error") for item in error.errors(include_url=False)]
-        if len(errors) == 1 and isinstance(errors[0], UserError):
-            raise errors[0] from None  # it has a title of its own
+        # By mistake: the exception that a validator of ours raised; None for one that pydantic reports itself.
+        raised = [item.get("ctx", {}).get("error") for item in error.errors(include_url=False)]
+        if len(raised) == 1 and isinstance(raised[0], UserError):
+            raise raised[0] from None  # it has a title of its own
         raise UserError(" ".join(dict.fromkeys(_explained(error, self.cls)))) from None
 
 

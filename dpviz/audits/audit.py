@@ -250,7 +250,7 @@ class Verdict(Displayed):
 
     symbol, claim : symbol of the claimed number, and the number.
     bound, confidence : lower bound on that number, and the probability with which it holds.
-    runs : number of runs on each data set, including those on which the attack was chosen.
+    runs : planned number of runs on each data set, including those on which the attack was chosen.
     flagged_at : number of these runs up to the first look whose bound exceeds the claim; None if none does.
     implementation : results of the tests that the releases of all runs are as declared; None if the audit was stopped.
     """
@@ -368,8 +368,8 @@ class Audit:
             self.runs,
             progress.attack,
             progress.looks,
-            progress.tuning + flagged[0].runs if flagged else None,
-            progress.implementation,
+            flagged_at=progress.tuning + flagged[0].runs if flagged else None,
+            implementation=progress.implementation,
         )
 
     @steps_on_one_thread

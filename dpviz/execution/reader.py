@@ -170,7 +170,7 @@ def _answer(header: Mapping[str, Any], data: bytes) -> "tuple[dict[str, Any], py
     return {"columns": columns}, table
 
 
-class _Pieces:
+class _Collector:
     """A file object that collects the pieces written to it without copying them.
 
     So the columns of a table are sent straight from their memory.
@@ -192,11 +192,11 @@ class _Pieces:
 
 def _stream(table: "pyarrow.Table | None") -> list[memoryview]:
     """Return a table as the pieces of an Arrow stream; no pieces if there is no table."""
-    pieces = _Pieces()
+    collector = _Collector()
     if table is not None:
-        with pyarrow.ipc.new_stream(pyarrow.PythonFile(pieces, "w"), table.schema) as stream:
+        with pyarrow.ipc.new_stream(pyarrow.PythonFile(collector, "w"), table.schema) as stream:
             stream.write_table(table)
-    return pieces.written
+    return collector.written
 
 
 def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
@@ -210,7 +210,7 @@ def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
 def main() -> None:
     """Read the files that the server sends, until the server is gone."""
     later.now()  # imports the libraries, so that no file has to wait for them
-    parent = Parent(lambda _: False)  # no message is for another thread
+    parent = Parent(aside=lambda _: False)  # no message is dealt with on arrival: all wait in `messages`
     for message in parent.messages():
         header, arrays = unpack(message)
         try:

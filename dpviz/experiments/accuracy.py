@@ -216,7 +216,8 @@ def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -
         return bound.model_copy(update={control.name: value}).best(budget).bound
 
     max_growth = MOST_ROWS if must_grow else present / control.low
-    # No floor for a value that falls: the error without privacy may fall with it, while more rows leave it as it is.
+    # `_growth` may subtract the error without privacy only if no growth changes it: more rows leave it as it is, while
+    # it may fall with a value that falls.
     floor_of = bound if must_grow else None
     growth = _growth(lambda growth: error(value_after(growth)), target, max_growth, floor_of)
     if growth is None:

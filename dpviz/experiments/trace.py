@@ -455,9 +455,11 @@ def drawable(points: np.ndarray) -> np.ndarray:
 
 
 def last_numbers(values: np.ndarray) -> np.ndarray:
-    """Return (R,) the last entry of each column of a series (k, R) that is a number; nan for a column without one."""
+    """Return (R,) the last entry of each column of a series (k, R) that is a number; nan for a column without one,
+    and nothing for a series without entries."""
     if not len(values):
         return np.empty(0)
-    # In reversed order the first entry that is not nan is the last number; `argmin` finds the first False.
+    # In reversed order the first entry that is not nan is the last number. `argmin` finds the first False; if there is
+    # none it is 0, so that the last entry is taken, which is nan.
     rows = len(values) - 1 - np.argmin(np.isnan(values[::-1]), axis=0)
     return values[rows, np.arange(values.shape[1])]

@@ -320,7 +320,7 @@ def bound_by_horizon(
     start : largest possible error of the starting point; a bound above it says nothing, and its best T is no advice.
     condition : text on a condition of the bounds and of `start`, which is appended to the axis title and the limit.
     """
-    lines, marks = [], []
+    lines, marks = [], []  # value=False: the bound at the end of the axis is not written at the line
     for label, (horizons, bound) in curves.items():
         if not np.isfinite(bound).any():
             continue

@@ -244,5 +244,5 @@ def times_of(rows: Iterable[int] | None, replicates: int, draws: int | np.ndarra
     if not np.issubdtype(np.asarray(draws).dtype, np.integer) or np.shape(draws) not in ((), indices.shape):
         raise LedgerError(f"draws must be a whole number, or one for each of {len(indices)} rows, not {draws}")
     times = np.zeros(replicates, dtype=int)
-    times[indices.astype(int)] = draws
+    times[indices.astype(int)] = draws  # an empty list of rows is an array of floats
     return times

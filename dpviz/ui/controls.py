@@ -651,7 +651,8 @@ class Part(ABC):
 def in_place(container: DeltaGenerator | None = None, go_on: bool = True) -> Iterator[None]:
     """Draw a UserError that is raised in the block as a message; then go on after the block.
 
-    Its text may quote names of a link or a file, so all of it is drawn as plain text.
+    Its text may quote names of a link or a file, so `sentence` escapes all that Markdown would read. A NotYet waits for
+    a choice of the visitor, so it is drawn as information.
 
     container : of the message; None for the present place. go_on : false to raise the error again.
     """

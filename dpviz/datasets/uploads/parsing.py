@@ -239,7 +239,7 @@ def numbers_in(texts: "pyarrow.Array") -> np.ndarray:
 
 
 def _times(values: Any) -> list[str]:
-    """Return points in time as texts without a fraction of a second that is 0.
+    """Return points in time or durations as texts, without a fraction of a second that is 0 before their end or zone.
 
     Arrow writes them, since pandas cannot for years beyond its range.
     """

@@ -246,7 +246,8 @@ def published_log_bound(
     """Return (T,) the curve of the paper's figure 1, for comparison only: it is not a bound (errata E2, E10).
 
     It is ln(V T^2 rho^(2T) + L m) for T = 1..iterations on the quadratic with the Hessian diag(mu, 1), so L = 1, with
-    the noise variance s^2 = (T noise_per_step)^2 per coordinate. V = 10 + s^2 step_size^2 / (1 - rho^2), where 10 is
+    the noise variance s^2 = (T noise_per_step)^2 per coordinate, where noise_per_step is the standard deviation of a
+    step that gets the whole budget, and T steps share it equally. V = 10 + s^2 step_size^2 / (1 - rho^2), where 10 is
     the squared norm of (x_0, x_{-1}); m is the stationary variance of both coordinates of heavy ball together. rho is
     the rate of Nesterov's method, although the figure is about heavy ball, and mu = 0.1, where the text says 0.5.
     """

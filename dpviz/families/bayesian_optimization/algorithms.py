@@ -38,7 +38,8 @@ UNCERTAINTY = Metric(
 )
 RULES = {"adagrad": "AdaGrad: each coordinate at its own pace", "sgd": "Plain steps"}
 BY_NAME = ("share", "noise_factor")  # settings whose value follows from a method's label, unless it is set
-# Hue and dash of DP-GIBO with a part of the budget, with far too little noise assumed, too little, and too much.
+# Hue and dash of DP-GIBO with a part of the budget, and where it assumes far too little noise (a factor of at most
+# 0.03 of what it has), too little, and too much.
 OTHER_LOOKS = (2, 3), (2, 2), (2, 1), (3, 2)
 UNCLIPPED = DIVERGED  # a clip that no gradient reaches; not infinite, because sensitivities must be finite
 
@@ -100,7 +101,7 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         """Return the plan with equal Gaussian noise in all T steps."""
         ones = np.ones(self.iterations)  # all steps get equal parts of the budget
         batch = facts.n  # every step uses all users
-        rho = calibration.calibrate_gaussian(budget, ones, batch, facts.n, facts.released)
+        rho = calibration.calibrate_gaussian(budget, ones, m=batch, n=facts.n, prior=facts.released)
         events = calibration.gaussian_events(self.share**2 * rho, batch, facts.n)  # the share is of μ, and ρ = μ²/2
         scales = [noise_scale(event, facts.gradient_sensitivity(self.clip)) for event in events]
         return Plan.fixed(
@@ -288,7 +289,6 @@ class Gibo(Descent):
     @property
     def look(self) -> tuple[int, int]:
         """Hue and dash of its lines, as indices; settings that change the label change these, too."""
-        # The labels have noise factors of 0.01 and 0.1; 0.03 is between them.
         conditions = (self.share < 1, self.noise_factor <= 0.03, self.noise_factor < 1, self.noise_factor > 1)
         for style, applies in zip(OTHER_LOOKS, conditions, strict=True):
             if applies:

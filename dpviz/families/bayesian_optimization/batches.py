@@ -222,7 +222,8 @@ def unexplained(local: Local, points: np.ndarray) -> tuple[float, np.ndarray]:
     K is the covariance of the losses at all points, old and new, D (N, d) that of these losses with the gradient at
     theta, and W (N, d) the weights of the losses in the estimate of the gradient. α = tr(prior) - 2 tr(WᵀD) + tr(WᵀK W)
     is smallest at these weights, over all weights whose columns sum to 0 (over all weights if the process has mean
-    zero). So a change of W does not matter, and dα = -2 tr(Wᵀ dD) + tr(Wᵀ dK W) (THEORY.md, section 4).
+    zero). So a change of W does not matter, and dα = -2 tr(Wᵀ dD) + tr(Wᵀ dK W) (THEORY.md, section 4). A new point is
+    in one row and one column of K, so that the second term is twice that of its row.
     """
     trial, n_old = local.trial(points), len(local.known.points)
     kernel, weights = local.known.kernel, trial.weights
@@ -230,6 +231,6 @@ def unexplained(local: Local, points: np.ndarray) -> tuple[float, np.ndarray]:
     products = weights @ weights[n_old:].T  # W Wᵀ, the columns of the new points
     slope = np.zeros_like(points)  # remains 0 for a point that adds no information, and is left out of the trial
     for i, index in enumerate(trial.kept.tolist()):
-        slope[index] = products[:, i] @ kernel.slopes(points[index], all_points)
-        slope[index] -= kernel.mixed(local.theta, points[index]).T @ weights[n_old + i]
+        slope[index] = products[:, i] @ kernel.slopes(points[index], all_points)  # of its row of K
+        slope[index] -= kernel.mixed(local.theta, points[index]).T @ weights[n_old + i]  # of its row of D
     return trial.unexplained, 2 * slope.ravel() / local.prior

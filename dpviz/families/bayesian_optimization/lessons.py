@@ -8,7 +8,7 @@ from dpviz.numbers import short
 
 def _trainings(before: Side, after: Side) -> Numbers:
     """Return the numbers that the lesson's texts name, by field: how many settings random search tries on both sides,
-    their ratio, and ε of its selection."""
+    their ratio, and ε of its selection, which both sides share."""
     few, many = (side.method(RandomSearch).trainings for side in (before, after))
     return {
         "few": few,

@@ -36,8 +36,8 @@ class Expectation:
     """Median errors that are expected of a run with given size, budget and number of rounds.
 
     medians : median error of each method, by label. uniform : error of uniform play, which needs no data.
-    inside : True if size, settings and kind of data are within the measured range; else the medians are those of the
-    nearest measurement.
+    inside : True if size, settings and kind of data are in or near the measured range; else the medians are those of
+    the nearest measurement.
     """
 
     medians: Mapping[str, float]
@@ -210,9 +210,9 @@ def _interpolated(x: float, xs: Sequence[float], values: Sequence[float]) -> flo
 def _inside(vertices: int, signal: float, rounds: int, sizes: Sequence[Mapping[str, Any]]) -> bool:
     """Return True if size, signal and rounds are near what was measured: up to a factor 2 beyond its range, and up to
     a factor 4 beyond the largest number of rounds."""
-    signals = [signal for size in sizes for signal in size["signals"]]
+    measured_signals = [number for size in sizes for number in size["signals"]]
     return (
-        min(signals) / 2 <= signal <= 2 * max(signals)
+        min(measured_signals) / 2 <= signal <= 2 * max(measured_signals)
         and sizes[0]["size"] / 2 <= vertices <= 2 * sizes[-1]["size"]
         and ROUNDS[0] / 2 <= rounds <= 4 * ROUNDS[-1]
     )

@@ -92,10 +92,10 @@ def _integrals(d: int, top: float) -> np.ndarray:
     for j in range(1, d):
         second_term = math.sqrt((j - 1) / j) * values[j - 2] if j > 1 else 0.0
         values[j] = math.sqrt(2 / j) * x * values[j - 1] - second_term
-    # A matrix that turns values at the nodes of [-1, 1] into integrals from -1 up to each node: by way of Legendre
-    # coefficients, and the antiderivatives of the Legendre polynomials, one in each column.
-    antiderivatives = legendre.legint(np.eye(_NODES), lbnd=-1)
+    # A matrix that turns values at the nodes of [-1, 1] into integrals from -1 up to each node, read from the right:
+    # values to Legendre coefficients, to those of the antiderivative, to its values at the nodes.
     coefficients = np.linalg.inv(legendre.legvander(nodes, _NODES - 1))
+    antiderivatives = legendre.legint(np.eye(_NODES), lbnd=-1)  # of each Legendre polynomial, one in each column
     up_to_node = legendre.legvander(nodes, _NODES) @ antiderivatives @ coefficients
     by_panel = values.reshape(d, panels, _NODES)
     panel_integrals = half * (by_panel @ weights)

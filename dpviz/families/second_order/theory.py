@@ -113,10 +113,11 @@ class Ladder(Specification):
     def refused_with(self, constants: Constants) -> str:
         """Return a sentence that names the condition that these settings and `constants` violate; "" if there is
         none."""
+        # So that `Search.gradient_fallback` is positive, and the root in `Search.accepted_curvature_steps` is real.
         if constants.c_1 + self.c_g >= 1:
             return "c₁ + c_g must be below 1, or the line search has no gradient step that it is sure to accept"
         if (1 - constants.c - self.c_h) ** 2 / 4 <= 2 * constants.c_2 / 3:
-            return "(1 - c - c_H)²/4 must be above 2c₂/3, or it has no curvature step that it is sure to accept"
+            return "(1 - c - c_H)²/4 must be above 2c₂/3, or the line search has no such curvature step"
         return ""
 
 

@@ -329,7 +329,8 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def _directions(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
         """Return a function from a step t and the numbers of the replicates that take part (R',) to the directions
         along which their step compares values. They do not depend on the data."""
-        # In [0, 1), by step: where its rows begin in the bank, from which all sets of directions are taken.
+        # All sets of directions are taken from one fixed store, the bank. By step: the place in it, as a share of its
+        # length, at which the directions of the batch begin.
         starts = mechanisms.shared.random(layout.steps)
 
         def of_step(t: int, replicates: np.ndarray) -> Directions:

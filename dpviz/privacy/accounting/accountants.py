@@ -387,9 +387,7 @@ def _is_integrated(event: Event) -> bool:
 def _pld_curve(events: tuple[Event, ...], delta: float, counts: np.ndarray) -> Floats:
     """Return ε at δ after the first t events, for each t in `counts`, by loss distributions; infinite if these do not
     apply or take too much time or memory."""
-    if not counts.any():
-        return np.zeros(len(counts))
-    runs, ends = runs_of(events)
+    runs, ends = runs_of(events)  # ends[t] releases are in the first t events
     try:
         return pld.curve(runs, ends[counts], delta)
     except pld.AccountingLimit:

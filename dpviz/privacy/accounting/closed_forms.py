@@ -200,7 +200,8 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
         return 0.0
     if delta >= 1 or epsilon == math.inf:
         return math.inf
-    # The search begins at the ρ of the classic formula ε = ρ + 2√(ρ ln(1/δ)), which is never too large.
+    # The search begins at the ρ of the classic formula ε = ρ + 2√(ρ ln(1/δ)), which is never too large. With the root
+    # r = √ln(1/δ), √ρ = √(r² + ε) - r = ε/(√(r² + ε) + r).
     root = math.sqrt(-math.log(delta))
     low = high = max((epsilon / (math.sqrt(root**2 + epsilon) + root)) ** 2, 1e-300)
     while zcdp_epsilon(low, delta) > epsilon:  # by rounding, which `zcdp_epsilon` does upwards
@@ -210,7 +211,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     if high <= low:
         return low
     largest = float(brentq(lambda rho: zcdp_epsilon(rho, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13))
-    while zcdp_epsilon(largest, delta) > epsilon and largest > low:
+    while zcdp_epsilon(largest, delta) > epsilon and largest > low:  # beyond the root by the accuracy of the search
         largest = max(largest * (1 - 1e-12), low)
     return largest
 

@@ -154,12 +154,12 @@ class HuberProblem(RegressionProblem):
 
 
 def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[Rows, np.ndarray]:
-    """Load the data of a regression: return the rows, and the targets (n,), mapped from their declared range to
-    [-1, 1]."""
-    rows, labels = model.loaded(tables)
-    low, high = model.data.facts().target or (-1.0, 1.0)  # two classes have the labels ±1
+    """Load the data of a regression: return the rows with their caps, as `loaded` does, and the targets (n,), mapped
+    from their declared range to [-1, 1]."""
+    loaded, labels = model.loaded(tables)
+    low, high = model.data.facts().target or (-1.0, 1.0)  # the declared range; two classes have the labels ±1
     targets = (labels - (low + high) / 2) / ((high - low) / 2)
-    return rows, np.clip(targets, -1.0, 1.0)
+    return loaded, np.clip(targets, -1.0, 1.0)
 
 
 def _median_error(targets: np.ndarray) -> float:

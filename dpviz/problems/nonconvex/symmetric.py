@@ -132,8 +132,8 @@ def _bound_below(values: np.ndarray, lengths: np.ndarray, component: float) -> n
     with np.errstate(divide="ignore"):
         log_limit = np.where(is_exact, 0.0, np.log(lengths).sum(axis=1)) - math.log(component)  # of Π |t - θᵢ|
     # At this distance from θ₁, |p| is at least 1/component, because each of the k factors |t - θᵢ| is at least the k-th
-    # root of the limit. The root alone would do; the range of the θᵢ only makes the interval longer.
-    width = np.maximum(values[:, -1] - values[:, 0], np.exp(log_limit / values.shape[1]))
+    # root of the limit.
+    width = np.exp(log_limit / values.shape[1])
     low, high = np.zeros_like(width), width
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

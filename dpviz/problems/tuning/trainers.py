@@ -378,7 +378,7 @@ def _end(helpers: list[_Helper]) -> None:
 
 def main() -> None:
     """Run a further process: receive a learner, then points, and send back losses, until the parent ends."""
-    parent = Parent(lambda _: False)  # all messages wait in `messages`
+    parent = Parent(aside=lambda _: False)  # no message is dealt with on arrival: all wait in `messages`
     messages = parent.messages()
     parent.send(pack({"ready": True}, {}))
     header, arrays = unpack(next(messages))

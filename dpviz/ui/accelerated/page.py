@@ -162,10 +162,11 @@ class AcceleratedPage(FamilyPage):
             # What follows is the same for all methods, which share problem, budget, noise and batches.
             comparison = next(comparison for comparison in view.theory.own.values() if comparison is not None)
             source = "Exact for this quadratic." if comparison.exact else _bound_caption(view)
-            best = "No schedule is known to be optimal with this noise and budget; the recommended one is a good one."
+            # The sentences call the third schedule "optimal" if that is proven, else "recommended".
+            remark = "No schedule is known to be optimal with this noise and budget; the recommended one is a good one."
             if comparison.proven:
-                best = "Optimal means: after the last step. On the way it may be far worse."
-            st.caption(f"{source} {best}")
+                remark = "Optimal means: after the last step. On the way it may be far worse."
+            st.caption(f"{source} {remark}")
         unknown = [label for label, comparison in view.theory.own.items() if comparison is None]
         if unknown:
             st.caption(f"Nothing is known of {', '.join(unknown)} before a run.")

@@ -14,7 +14,7 @@ from dpviz.audits.one_run import OneRunVerdict
 from dpviz.execution.auditing import BROKEN, Auditing, mistake_named
 from dpviz.execution.runner import Job
 from dpviz.families.accelerated.audits import ONE_RUN
-from dpviz.lessons.classroom import Ballot
+from dpviz.lessons.classroom import Ballot, Room
 from dpviz.numbers import short_down, short_up
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.verification.broken import Quieter
@@ -210,47 +210,60 @@ class _Screen(Part):
     auditing: Auditing | None = None
 
     def draw(self) -> None:
-        """Draw Run and Stop, the case, the verdict, the visitor's guess if there is to be one, and the sections."""
-        panel, self.auditing = self.panel, None
-        head = st.container()  # of the bar of a class, which needs the run and is drawn last
+        """Draw Run and Stop, the case with its verdict, the question for a threshold if there is one, and the sections.
+
+        Containers hold the places of what is drawn later, since it depends on the run.
+        """
+        panel, page = self.panel, self.panel.page
+        class_bar = st.container()
         self.draw_leads()
+        self.auditing = None
         with in_place():
             panel.check()
             self.auditing = self.choices.build()
         ready = None if self.auditing is None else Ready(self.auditing)
-        run_panel.settled(panel.page, ready)  # before `state`, which compares it with the run
+        run_panel.settled(page, ready)  # before `state`, which compares it with the run
         verdict, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
             active = run_panel.bar(panel, texts.TITLE, ready, foot.container(width="content"))
-        run = self.run
         with verdict:
-            _, is_outdated = run_panel.state(panel.page)
+            _, is_outdated = run_panel.state(page)
             # A verdict on the present settings, where it is shown, describes the case itself.
-            if self.auditing is not None and (run is None or is_outdated or not self.shows(run)):
+            if self.auditing is not None and (self.run is None or is_outdated or not self.shows(self.run)):
                 st.markdown(describe(self.auditing))
-            run_panel.live(panel.page, active, self._show_verdict, texts.NONE, panel.key("whole"))
+            run_panel.live(page, active, self._show_verdict, texts.NONE, panel.key("whole"))
         with foot:
             link = st.container(width="content")
-        is_hidden = run is not None and not self.shows(run)  # as the visitor has not placed a threshold yet
-        room, ballot = classroom.room(), self.ballot
-        if run is not None and run.progress is not None and is_hidden and not active:
-            if room is None:
-                results.ask_threshold(panel, run.auditing, run.progress)
-            elif len(run.progress.present) >= run.progress.tuning:  # all practice runs are done
-                ballot = room.ask(results.class_question(run.progress))
-                st.markdown(texts.GUESS)
-                results.show(panel, "scores", results.scores(run.auditing, run.progress, None, practice=True))
+        if not active:
+            self._ask_threshold()
+        room = classroom.room()
         if room is not None:
-            reveal = None
-            if run is not None and run.progress is not None and ballot is not None:
-                reveal = partial(results.reveal_class, panel, room, run.auditing, run.progress, ballot)
-            with head:
-                classroom.bar(room, ballot, reveal)
+            with class_bar:
+                classroom.bar(room, self.ballot, self._reveal(room))
         if not self.again:
             panel.say_unread()
         self._sections()
         with link:
             links.show(panel)
+
+    def _ask_threshold(self) -> None:
+        """Ask for a threshold, if results wait for one: the class once all practice runs are done, else the visitor."""
+        run, room = self.run, classroom.room()
+        if run is None or run.progress is None or self.shows(run):
+            return
+        if room is None:
+            results.ask_threshold(self.panel, run.auditing, run.progress)
+        elif len(run.progress.present) >= run.progress.tuning:
+            room.ask(results.class_question(run.progress))
+            st.markdown(texts.GUESS)
+            results.show(self.panel, "scores", results.scores(run.auditing, run.progress, None, practice=True))
+
+    def _reveal(self, room: Room) -> Callable[[], None] | None:
+        """Return a callback that reveals the thresholds of a class; None if it was not asked about this audit."""
+        run, ballot = self.run, self.ballot
+        if run is None or run.progress is None or ballot is None:
+            return None
+        return partial(results.reveal_class, self.panel, room, run.auditing, run.progress, ballot)
 
     @property
     def run(self) -> AuditRun | None:

@@ -333,7 +333,7 @@ def _drawn(auditing: Auditing) -> tuple[str, str, int]:
 def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
     """Draw the scores of the practice runs, the control of a threshold, and the button that fixes it.
 
-    After that the results are drawn, and what the threshold proves on the runs that count.
+    Once it is fixed, the page draws the results instead, and what the threshold proves on the runs that count.
     """
     st.markdown(texts.GUESS)
     has_practised = len(progress.present) >= progress.tuning

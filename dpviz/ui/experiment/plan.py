@@ -66,6 +66,8 @@ class PlanView:
 class Views:
     """A cache of the plans that were used last, by the JSON text of their experiment, for several threads.
 
+    The text also decides the family, hence the forecast, which is no part of the key.
+
     max_size : the largest sum of the sizes of its plans.
     """
 

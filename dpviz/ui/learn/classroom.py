@@ -137,10 +137,11 @@ def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
     """Draw a part of the page that is drawn again and again, until the class is over.
 
     It is in a container of its own: without, what follows it was sometimes lost in the browser when a page came soon
-    after one with fewer parts. key, draw : as in `watch`.
+    after one with fewer parts. key : of the part. draw : draws it; returns the seconds until it is drawn again.
     """
 
     def leave() -> None:
+        """Draw the whole page anew if the class is over; called at each drawing of the part."""
         if current.is_over:
             st.rerun()
 

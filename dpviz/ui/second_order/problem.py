@@ -40,8 +40,8 @@ EXPANDER = "Loss and constants"
 def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
     """Return the menu of losses for the selected data.
 
-    There are three: for a target that is a number, for the demonstration with a saddle, and for all other data. The
-    last two have different names and defaults, so that each remembers its own choice.
+    There are three: for a target that is a number, which only an upload can have, for the demonstration with a saddle,
+    and for all other data. The last two have different names and defaults, so that each remembers its own choice.
     """
     if isinstance(selection.upload, datasets.DatasetSpecification) and selection.upload.facts().target is not None:
         help = "The target is a number, so only the robust component can be learned: it looks at no target."

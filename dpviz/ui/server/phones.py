@@ -146,7 +146,7 @@ class Phones:
             return _refusal(400)
         try:
             client = request.client.host if request.client else ""
-            room = self._rooms.enter(request.path_params["code"], phone, client)
+            room = self._rooms.enter(request.path_params["code"], phone, client)  # no seat yet
             if room is None:
                 return _refusal(404)
             room.join(phone)

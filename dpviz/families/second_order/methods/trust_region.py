@@ -126,8 +126,12 @@ class LineSearch(WholeTable):
         epsilon = float(plan.schedule["search_epsilon"].min())
         search, asks = self.search(facts), self.asks(facts)
         candidates = max(len(search.gradient_steps), len(search.curvature_steps) if asks else 0)
-        sensitivity = facts.gradient_sensitivity / facts.n
-        return theory.Searching(epsilon, sensitivity, candidates, search.admissible_noise(asks))
+        return theory.Searching(
+            epsilon,
+            sensitivity=facts.gradient_sensitivity / facts.n,  # of a change of f, per unit of length of the step
+            candidates=candidates,
+            allowed=search.admissible_noise(asks),
+        )
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
         """Return the rule for the length of a step: the line search."""
