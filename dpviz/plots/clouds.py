@@ -77,7 +77,12 @@ def landscape(
     }
     if not clouds:
         return None
-    figure = contours(background(), clouds, styles, directions)
+    ground = background()
+    ends = np.array([ground.x[[0, -1]], ground.y[[0, -1]]])
+    positions = np.concatenate([xy for cloud in clouds.values() for xy in (cloud.path, cloud.points)])
+    if ((positions < ends[:, 0]) | (positions > ends[:, 1])).any():
+        caption = f"{caption} What is off the map is drawn at its edge."
+    figure = contours(ground, clouds, styles, directions)
     return Chart(figure, heading, f"Contours of the {what}, with a dot for every run", caption, "not private")
 
 

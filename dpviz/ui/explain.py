@@ -90,15 +90,17 @@ def diagnostic(replicates: int, public: bool) -> str:
     return f"**Not private**: it reads your raw data{suffix}."
 
 
-def released(experiment: Experiment, replicates: int) -> str:
-    """Return a sentence on the privacy of a curve that follows from the releases of a number of runs, `replicates`."""
-    unit = experiment.problem.unit
+def released(experiment: Experiment, replicates: int, methods: int = 1) -> str:
+    """Return a sentence on the privacy of curves that follow from the releases of a number of runs, `replicates`, of
+    each of a number of private methods."""
+    unit, runs = experiment.problem.unit, replicates * methods
     if experiment.condition:
-        several = f" Publishing all {replicates} runs would compose." if replicates > 1 else ""
+        several = f" Publishing all {runs} runs would compose." if runs > 1 else ""
         return f"{only_if(experiment.privacy)}: {sentence(experiment.promise)}.{several}"
-    if replicates == 1:
+    if runs <= 1:
         return f"Private at {experiment.guarantee} for {unit}."
-    return f"Each run is private at {experiment.guarantee} for {unit}; publishing all {replicates} would compose."
+    each = "Each method" if replicates == 1 else f"Each run{' of each method' * (methods > 1)}"
+    return f"{each} is private at {experiment.guarantee} for {unit}; publishing all {runs} would compose."
 
 
 def only_if(status: Privacy) -> str:

@@ -33,7 +33,7 @@ READ = {
 }
 # Claims that hold on no condition, in words as the pages have them.
 UNCONDITIONAL = re.compile(
-    r"\b(Private at|Each run is private|are private at) |:green-badge\[:material/lock|As far as the guarantee"
+    r"\b(Private at|(run|method) is private at|are private at) |:green-badge\[:material/lock|As far as the guarantee"
 )
 
 

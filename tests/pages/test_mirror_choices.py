@@ -102,7 +102,7 @@ def test_rows_for_a_target_gap_follow_the_target(load: Load, currency: type[Budg
 def test_the_papers_bound_stands_beside_ours(load: Load) -> None:
     app = open_tab(load(PAGE), "The paper's bound")
     assert {"direct, single pass", "of which Lemma 4.2"} <= lines(app, "Bound on the gap against the rounds")
-    assert "Lowest: direct, all rows" in text(app)
+    assert "direct, all rows (gap on the data)" in text(app)
     app = open_tab(load(PAGE, mirror_currency=PureDP.name), "The paper's bound")
     assert not app.error and "The paper states its bound for (ε, δ)-DP" in text(app)
     assert "both read data" in text(open_tab(open_problem(load, "synthetic"), "The paper's bound"))

@@ -28,10 +28,10 @@ def test_after_a_run_it_is_said_who_might_as_well_not_have_played(load: Load) ->
     app = open_problem(load, "losses", mirror_methods_game=["Vertex sampling", "Bias-reduced"])
     (verdict,) = (info.value for info in run(app).info if "On private data" in info.value)
     assert verdict.startswith("Vertex sampling has the smallest error here")
-    assert "No better than not playing (uniform play: 0.155): Bias-reduced." in verdict
+    assert "Not shown to be better than not playing (uniform play: 0.155): Bias-reduced." in verdict
     app.pills(key="mirror_methods_game").set_value(["Bias-reduced"]).run()
     (verdict,) = (info.value for info in run(app).info if "On private data" in info.value)
-    assert verdict.startswith("No method does better than not playing here (uniform play: 0.155)")
+    assert verdict.startswith("No method is shown to do better than not playing here (uniform play: 0.155)")
 
 
 # ------------------------------------------------------------------------------------------------------------- the tabs

@@ -203,7 +203,7 @@ def test_the_worst_group_is_the_one_with_the_highest_mean_and_wrong_shares_are_n
     app = run(app)
     app.toggle(key="mirror_diagnostics").set_value(True).run()
     assert not app.exception
-    assert "**few** is worst off with Vertex sampling" in text(app) and "mean loss, 0.6 (20 rows)" in text(app)
+    assert "**few** is worst off with Vertex sampling" in text(app) and "mean loss, 0.6 as median" in text(app)
     assert "The game sees **many** as the worst instead" in text(app) and "0.4 × 0.95 / 0.4 = 0.95" in text(app)
     assert "many 0.5 against 0.95" in said(app) and "few 0.5 against 0.05" in said(app)
 

@@ -144,7 +144,7 @@ def test_the_caption_of_each_chart_says_what_its_curves_are(load: Load) -> None:
     assert {chart.provenance for chart in made.values()} == {"private", "not private"}
     for chart in made.values():
         assert ("**Not private**: it reads your raw data" in chart.caption) == (chart.provenance == "not private")
-        assert ("Each run is private at ε = 2" in chart.caption) == (chart.provenance == "private")
+        assert (" is private at ε = 2" in chart.caption) == (chart.provenance == "private")
 
 
 def test_a_fixed_seed_is_a_condition_of_all_that_the_page_says(load: Load, files: Files) -> None:

@@ -56,6 +56,11 @@ def test_shares_that_cost_more_are_better_and_leave_less(budget) -> None:
         assert np.interp(0.2, found["more noise in the run"][0], growth) == pytest.approx(0.25, rel=0.02)
 
 
+def test_shares_are_priced_as_far_as_the_budget_goes() -> None:
+    found = lines(choice_figures.group_shares(20_000, 0.02, ZeroConcentratedDP(rho=1e-4)).figure)
+    assert {costs[-1] < np.sqrt(2e-4) for costs, _ in found.values()} == {True} and len(found) == 2
+
+
 def test_rows_for_a_gap_cross_the_target_where_it_is_said() -> None:
     problem = QuadraticGame()
     chart, needed = choice_figures.rows_for_gap(problem, problem.facts(), BUDGET, 0.02, 64, {"Vertex sampling": LOOK})
@@ -67,6 +72,9 @@ def test_rows_for_a_gap_cross_the_target_where_it_is_said() -> None:
     matrix = MatrixGame()
     _, needed = choice_figures.rows_for_gap(matrix, matrix.facts(), BUDGET, 0.2, 64, {})
     assert needed == {"bound, best T": bounds.rows_for_gap(matrix.facts(), BUDGET, 0.2)}
+    # A bound says that fewer rows suffice than the fewest that were measured.
+    chart, needed = choice_figures.rows_for_gap(matrix, matrix.facts(), BUDGET, 2.0, 64, {"Vertex sampling": LOOK})
+    assert needed["bound, best T"] < needed["Vertex sampling"] and chart.caption.count("or fewer") == 1
 
 
 def test_bias_of_gradients_has_its_bounds_and_the_cheaper_oracle() -> None:

@@ -68,6 +68,16 @@ def test_a_picture_that_stands_still_gives_way_to_another_run() -> None:
     assert app.session_state["p_picture"][1] is not first[1]
 
 
+def test_a_run_that_was_stopped_has_no_end() -> None:
+    run = uploaded_run()
+    labels = []
+    for state in ("done", "stopped"):
+        run.job.state = state
+        headline = hero.lowest(run, run.job.trace)
+        labels.append("" if headline is None else headline.label)
+    assert labels == ["DP-GD ends at", "DP-GD is at"]
+
+
 GAP, LOSS = Metric("gap", "Gap", scale="log"), Metric("loss", "Loss")
 AROUND = np.linspace(-1, 1, 8)
 

@@ -67,6 +67,8 @@ def test_the_page_says_whom_the_problem_protects(page: AppTest) -> None:
     arms = (Arm(label="it", algorithm=GradientDescent(iterations=3)),)
     said = released_caption(Experiment(problem=Quadratic(rows=100), arms=arms), 3)
     assert "for one row replaced; publishing all 3 would" in said and "from the data" not in said
+    experiment = Experiment(problem=Quadratic(rows=100), arms=arms)
+    assert "Each method is private" in released_caption(experiment, 1, 2), "a chart of two methods is two releases"
 
 
 def test_curves_are_drawn_over_passes_where_a_run_has_them(page: AppTest) -> None:

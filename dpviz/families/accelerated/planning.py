@@ -11,7 +11,7 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import quadratic, theory
-from dpviz.numbers import short, short_up
+from dpviz.numbers import short_up
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Laplace
@@ -240,10 +240,13 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         # The smallest k with by_privacy / k² + by_batches / k = margin.
         times = (by_batches + math.sqrt(by_batches**2 + 4 * margin * by_privacy)) / (2 * margin)
         return (
-            f"Noise may hide everything: the error bound ends at {short(bound)}, and that of {about_start} is "
-            f"{short(start)}. With {short_up(times, 2)} times as many rows it would be below; fewer features help.",
+            f"Noise may hide everything: the error bound ends at {short_up(bound)}, and that of {about_start} is "
+            f"{short_up(start)}. With {short_up(times, 2)} times as many rows it would be below; fewer features help.",
         )
     if method.horizon != "bound" or bound < HARDLY_BELOW * start:
+        return ()
+    noiseless = float(theory.bound(recursion, 0.0)[-1])
+    if plan.iterations == method.iterations and noiseless > HARDLY_BELOW * bound:  # too few steps, and not the noise
         return ()
     rows = ""
     for times in (4, 16, 64, 256):
@@ -253,7 +256,7 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
             break
     return (
         "Noise may hide everything: even after the best number of steps the error bound is "
-        f"{short(bound)}, and that of {about_start} is {short(start)}.{rows}",
+        f"{short_up(bound)}, and that of {about_start} is {short_up(start)}.{rows}",
     )
 
 

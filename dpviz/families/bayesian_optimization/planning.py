@@ -218,14 +218,16 @@ def stopped_epsilon(stopping: Stopping, tries: float, mu: float, delta: float) -
 
 
 def stopped_mu(stopping: Stopping, tries: float, mu: float, delta: float) -> float:
-    """Return μ₀, the budget of each try with which the best of K tries has the same ε at δ as one μ-GDP release."""
+    """Return μ₀, the budget of each try with which the best of K tries has the same ε at δ as one μ-GDP release; nan
+    where that is below μ/10,000, or proven for no budget, as where the ε of the one release is 0."""
     target = closed_forms.gdp_epsilon(mu, delta)
 
     def excess(mu_of_try: float) -> float:
         return stopped_epsilon(stopping, tries, mu_of_try, delta) - target
 
-    # Several tries at μ cost more than one release, and at μ/10,000, far below the solution, less.
-    return float(brentq(excess, mu * 1e-4, mu, xtol=1e-10))
+    least = mu * 1e-4
+    # Several tries at μ cost more than one release.
+    return math.nan if excess(least) > 0 else float(brentq(excess, least, mu, xtol=1e-10))
 
 
 # ------------------------------------------------------------------------------------------------ points and trainings

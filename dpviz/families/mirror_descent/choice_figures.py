@@ -122,21 +122,23 @@ def group_shares(
     """
     width = 2 * rows_per_person  # by so much a person may change the numbers of rows, in ℓ1
     is_in_epsilon = budget.total_epsilon is not None  # pure ε or (ε, δ), whose amount is ε
-    # Of a budget in ε the run keeps a twentieth at least.
-    costs = SHARES_COSTS[0.95 * budget.amount > SHARES_COSTS] if is_in_epsilon else SHARES_COSTS
     total_rho = budget.about_rho(budget.amount)
+    # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP. Of a budget in ε the
+    # run keeps a twentieth at least.
+    largest_cost = 0.95 * budget.amount if is_in_epsilon else math.sqrt(2 * total_rho)
+    costs = SHARES_COSTS[largest_cost > SHARES_COSTS]
     relative_error = width / (costs * n * smallest)  # the mean size of Laplace noise is its scale, width/ε
     growth = []  # of the noise, which is in proportion to 1/√ρ
     for cost in costs.tolist():
-        # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP.
         remaining_rho = budget.about_rho(budget.amount - cost) if is_in_epsilon else total_rho - cost**2 / 2
-        growth.append(math.sqrt(total_rho / remaining_rho) - 1 if remaining_rho > 0 else math.nan)
+        growth.append(math.sqrt(total_rho / remaining_rho) - 1)
     figure = line_figure(
         [
             Line(costs, relative_error, "error of the smallest share", OURS),
             Line(costs, np.array(growth), "more noise in the run", PAPER),
         ],
         Axes("ε that buys the shares", "Relative to the share; to the noise", log_x=True, log_y=True),
+        if_empty=f"From ε = {short(SHARES_COSTS[0])} on shares would cost the whole budget, or nearly.",
         height=style.ALONE,
     )
     paid = f"Spent on them: ε = {' + '.join(map(short, costs_paid))}. " if costs_paid else ""
@@ -172,10 +174,12 @@ def rows_for_gap(
     bound = bounds.bound_over_rows(facts, budget, rows.tolist(), draws)
     lines = [Line(rows, bounds.where_useful(bound, facts), "bound, best T", ArmStyle(style.PALETTE["theory"], "dash"))]
     needed: dict[str, float | None] = {"bound, best T": rows_by_bound}
+    fewest: dict[str, float] = {}  # by measured method, the smallest number of rows that was measured
     for label, medians in advice.over_rows(problem, budget, rounds, rows.tolist()).items():
         if label in labels and np.isfinite(medians).any():
             lines.append(Line(rows, medians, label, labels[label]))
             needed[label] = advice.rows_for(medians, rows, target)
+            fewest[label] = float(rows[np.isfinite(medians)][0])
     figure = line_figure(
         lines,
         Axes("Rows n", "Expected gap", log_x=True, log_y=True, bound="upper"),
@@ -183,7 +187,7 @@ def rows_for_gap(
         marks=[
             Mark(count, target, f"{name}: n = {math.ceil(count):,}", style.PALETTE["second"])
             for name, count in needed.items()
-            if count is not None
+            if count is not None and count != fewest.get(name)  # which is below the target, and so no crossing
         ],
         if_empty=f"Nothing is known of this game: {facts.cannot_exceed}.",
         height=style.ALONE,
@@ -192,7 +196,10 @@ def rows_for_gap(
     obstacle = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
     counts = []
     for name, count in needed.items():
-        counts.append(f"{name}: not in reach" if count is None else f"{name}: {math.ceil(count):,}")
+        text = "more than are drawn" if name in fewest else "not in reach"
+        if count is not None:
+            text = f"{math.ceil(count):,}{' or fewer' * (count == fewest.get(name))}"
+        counts.append(f"{name}: {text}")
     rows_chart = chart(
         figure,
         f"Rows for a gap of {short(target)}",
@@ -232,8 +239,8 @@ def paper_beside(facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, sha
         figure,
         "The paper's bound and ours",
         "Bound on the gap against the rounds: direct with all rows, direct in a single pass, the paper's, Lemma 4.2",
-        f"Lowest: {minima}. K = {draws}. The paper's step is min(√(ℓ/T)/L₀, its privacy cap); its other terms are "
-        "regret and the bias of gradients.",
+        f"Lowest up to T = {counts[-1]:,}: {minima}. K = {draws}. The paper's step is min(√(ℓ/T)/L₀, its privacy cap); "
+        "its other terms are regret and the bias of gradients.",
     )
 
 

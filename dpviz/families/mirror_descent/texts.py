@@ -128,17 +128,17 @@ def _list(items: Sequence[str], conjunction: str) -> str:
 
 def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float, useless: Collection[str] = ()) -> str:
     """Return sentences on the result of a run: the best method; vertex sampling, if another method is better; and the
-    methods that were no better than uniform play.
+    methods of which the run does not show that they are better than uniform play.
 
     gaps : median error of each private method, by label; at least one. sampling : labels of the variants of vertex
-    sampling. uniform : error of uniform play, which needs no data. useless : labels that did no better than that.
+    sampling. uniform : error of uniform play, which needs no data. useless : labels of the last.
     """
     best = min(gaps, key=lambda label: gaps[label])
     best_sampling = min((label for label in gaps if label in sampling), key=lambda label: gaps[label], default=best)
     uniform_play = f"uniform play: {short(uniform)}"
-    if best in useless:
-        return f"No method does better than not playing here ({uniform_play}). {phrase('tuning')}"
-    idle = f" No better than not playing ({uniform_play}): {', '.join(useless)}." if useless else ""
+    if set(gaps) <= set(useless):
+        return f"No method is shown to do better than not playing here ({uniform_play}). {phrase('tuning')}"
+    idle = f" Not shown to be better than not playing ({uniform_play}): {', '.join(useless)}." if useless else ""
     beside = "" if best_sampling == best else f"; {best_sampling}: {short(gaps[best_sampling])}"
     return f"{best} has the smallest error here, {short(gaps[best])}{beside}.{idle} {phrase('tuning')}"
 
@@ -183,7 +183,7 @@ def worst(
     highest, in_game = int(np.nanargmax(means)), int(np.argmax(weighed))  # indices of groups
     text = (
         f"**{groups[highest]}** is worst off with {label}: of all groups it has the highest mean loss, "
-        f"{short(means[highest])} ({_rows(int(counts[highest]))})."
+        f"{short(means[highest])} as median over the runs ({_rows(int(counts[highest]))})."
     )
     if in_game == highest:
         return text
@@ -242,7 +242,7 @@ def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None,
         )
         reference = in_game
     lines.append(
-        f"**Price of privacy**, with {label}: the highest mean loss of a group is {short(private.highest)}, "
+        f"**Price of privacy**, with {label}: a run's highest mean loss of a group is {short(private.highest)}, "
         f"{_change(private.highest - reference.highest)}; the mean over all rows is {short(private.average)}, "
         f"{_change(private.average - reference.average)}."
     )

@@ -119,7 +119,9 @@ def _finished(end: Ended | None) -> str | None:
     """Return in words how many runs met the targets, and at which step in the median; None without runs."""
     if end is None or end.endings is None:
         return None
-    median_stop = f", step {short(end.endings.median_stop, 4)}" if _converged(end) else ""
+    # The median is over all runs that ended early, so it is theirs only if no other did.
+    is_theirs = 0 < _converged(end) == end.endings.finished
+    median_stop = f", step {short(end.endings.median_stop, 4)}" if is_theirs else ""
     return f"{_converged(end)} of {end.endings.replicates}{median_stop}"
 
 

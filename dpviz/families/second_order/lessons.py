@@ -38,8 +38,10 @@ class Valleys(Ends):
         if side.trace is not None:
             gradients = Ends(self.arm, "gradient_norm")
             numbers |= {"gradient": gradients.value(side), "loss": Ends(self.arm, "objective").value(side)}
-            steps = np.median(side.trace.lanes[self.arm].stopped_at)
-            numbers |= {"valleys": round(self.value(side) * side.experiment.replicates), "taken": int(steps)}
+            arm_trace = side.trace.lanes[self.arm]
+            steps = np.where(arm_trace.stopped_at < 0, arm_trace.iterations[-1], arm_trace.stopped_at)  # (R,)
+            taken = int(np.median(steps))
+            numbers |= {"valleys": round(self.value(side) * side.experiment.replicates), "taken": taken}
         return numbers
 
     def outcome(self, before: Side, after: Side) -> str:

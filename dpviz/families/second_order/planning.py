@@ -194,16 +194,14 @@ def noise(budget_split: BudgetSplit, phases: Sequence[Phase], facts: NonconvexFa
     return scales
 
 
-def cut_short(by_theory: int, iterations: int) -> tuple[str, ...]:
+def cut_short(by_theory: int, iterations: int, budget: Budget) -> tuple[str, ...]:
     """Return a note if a plan has fewer iterations than the analysis needs, else nothing."""
     if iterations >= by_theory:
         return ()
     ratio = math.sqrt(by_theory / iterations)
-    note = (
-        f"The analysis asks for {short(by_theory)} iterations. With {short(iterations)} its promise to finish is given "
-        f"up, for {short(ratio)} times less noise; the privacy is the same."
-    )
-    return (note,)
+    gain = f", for {short(ratio)} times less noise; the privacy is the same" if budget.private else ""
+    start = f"The analysis asks for {short(by_theory)} iterations. With {short(iterations)}"
+    return (f"{start} its promise to finish is given up{gain}.",)
 
 
 def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:

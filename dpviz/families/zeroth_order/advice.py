@@ -491,6 +491,11 @@ def reduced_of(experiment: Experiment) -> VarianceReduced:
     return VarianceReduced().adopting(shared)
 
 
+def has_sums(experiment: Experiment) -> bool:
+    """Return True if a private method of the experiment has running sums: then `reduced_of` returns it."""
+    return any(isinstance(arm.algorithm, VarianceReduced) and not arm.reference for arm in experiment.arms)
+
+
 def distance(problem: ProblemSpecification) -> float | None:
     """Return the distance from the start to the nearest minimum of a simulated function; None for a function whose
     minima are not known."""

@@ -567,11 +567,11 @@ _LONG = 32  # number of steps of an epoch from which on t is on a log axis
 _OWN = 4.0  # width of the line of the method's own sums, in pixels
 
 
-def running_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: Budget) -> Chart:
+def running_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: Budget, own: bool = True) -> Chart:
     """Draw the noise in the running sums of an epoch, for every kind of sums, or write the reason why the method has no
-    plan: with the facts of the problem and the budget."""
+    plan: with the facts of the problem and the budget. own : False if no method of the user has running sums."""
     try:
-        figure = _noise_of_sums(method, facts, budget)
+        figure = _noise_of_sums(method, facts, budget, own)
     except UserError as error:
         figure = nothing(str(error))
     return chart(
@@ -584,11 +584,11 @@ def running_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: 
     )
 
 
-def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: Budget) -> go.Figure:
+def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: Budget, own: bool) -> go.Figure:
     """Draw the standard deviation of the noise in the gradient of step t of an epoch, per coordinate, against t.
 
     There is a line for every kind of running sums, with the rows, directions and clips of this method; its own is drawn
-    wide. One more line is for estimating the gradient afresh in each step, from the same rows.
+    wide, if `own`. One more line is for estimating the gradient afresh in each step, from the same rows.
 
     Raises UserError where the method has no plan. It takes about 3 ms for T = 16; the factorisations are cached.
     """
@@ -599,7 +599,7 @@ def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget
     for sums, (name, line_style) in SUMS.items():
         factors = method.epoch_sums(facts, layout, sums)
         deviations = theory.charged(sums, factors, changes) * factors.row_norms / mu
-        lines.append(Line(steps, deviations, name, line_style, width=_OWN if sums == method.sums else 1.5))
+        lines.append(Line(steps, deviations, name, line_style, width=_OWN if own and sums == method.sums else 1.5))
     naive = method.afresh()
     naive_noise, _ = naive.epoch_noise(facts, naive.layout(facts))  # at μ = 1
     naive_name, naive_style = NAIVE
@@ -607,7 +607,7 @@ def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget
     return line_figure(
         lines if mu < math.inf else [],
         Axes("Step t of an epoch", "Noise in the estimate, std", log_x=layout.length >= _LONG, log_y=True),
-        notes=["wide: yours"],
+        notes=["wide: yours"] if own else [],
         if_empty="Without privacy there is no noise.",
     )
 

@@ -111,7 +111,9 @@ class AcceleratedPage(FamilyPage):
         plan = max(guarantee.private(view.plans).values(), key=lambda plan: plan.iterations)
         m, n = int(plan.rows[0]), plan.facts.n  # every step reads as many rows as the first
         rows = f"All n = {n:,} rows" if m == n else f"m = {m:,} of n = {n:,} rows"
-        return f"{rows} in each step: {short(plan.iterations * m / n)} epochs in {plan.iterations:,} steps."
+        epochs = short(plan.iterations * m / n)
+        steps = f"{plan.iterations:,} step{'s' * (plan.iterations > 1)}"
+        return f"{rows} in each step: {epochs} epoch{'s' * (epochs != '1')} in {steps}."
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
         """Yield charts of the noise in each step, of the privacy spent, of the error bounds along the steps, and of the
@@ -128,8 +130,8 @@ class AcceleratedPage(FamilyPage):
             no_quick_bound = f" Without a quick one: {', '.join(predictions.without_horizon)}."
         caption_by_step = f"{_bound_caption(view)} Above the error of the start it says nothing.{no_bound}"
         caption_by_horizon = (
-            f"Error bound{condition}, where the whole budget is spread over T steps. -opt and -T* take the best T up "
-            f"to yours.{no_bound}{no_quick_bound}"
+            f"Error bound{condition}, where the whole budget is spread over T steps. T*: the best that is drawn; -opt "
+            f"and -T* take the best up to your T.{no_bound}{no_quick_bound}"
         )
         start = predictions.start
         yield plan_figures.error_bounds(

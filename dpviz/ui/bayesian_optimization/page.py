@@ -164,7 +164,7 @@ class TuningPage(FamilyPage):
         if LOSS not in trace.metrics:
             return hero.curves(run, diagnostics, most=len(presets.METHODS))
         metric, axis_name = trace.metrics[LOSS], "trainings"
-        draw = partial(figures.by_trainings, ended=not run.job.active, height=hero.HEIGHT)
+        draw = partial(figures.by_trainings, ended=run.job.state == "done", height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)
         if by_spent:
             currency: Currency = run.experiment.budget.currency or "rho"  # None for (ε, δ), whose costs do not add up
@@ -198,7 +198,7 @@ class TuningPage(FamilyPage):
         trainings = {label: trace.lanes[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
         means = [f"{label} {short(float(counts.mean()))}" for label, counts in trainings.items() if len(counts)]
         sentences = [headline.sentence, f"Trainings of a run: {', '.join(means)}."]
-        gibo_end = ends.get(presets.GIBO)
+        gibo_end = ends.get(presets.GIBO) if run.job.state == "done" else None  # a stopped run has no ends to compare
         for label in (presets.RANDOM, presets.GLOBAL):
             if gibo_end is not None and label in ends and ends[label] < ALIKE * gibo_end:
                 may_be_chance = result.chance(label, presets.GIBO)
@@ -344,8 +344,9 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
     row = st.container(horizontal=True)
     across = _setting(row, panel, facts, "path_0", 0, "Across")
     up = _setting(row, panel, facts, "path_1", 1, "Up")
-    privacy = explain.released(experiment, experiment.replicates)
-    if not all(arm_trace.private for arm_trace in arm_traces.values()):
+    is_private = [arm_trace.private for arm_trace in arm_traces.values()]
+    privacy = explain.released(experiment, experiment.replicates, sum(is_private))
+    if not all(is_private):
         privacy = f"{privacy} {explain.REFERENCES}"
     chart = figures.paths(arm_traces, arm_styles(experiment.arms), facts, (across, up), privacy)
     charts.picture(chart, panel.key("chart_paths"))

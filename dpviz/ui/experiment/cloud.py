@@ -209,7 +209,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
         in_panels = trace.only([walk.label for walk in animation.walks])
         if "not private" in in_panels.statuses(metric).values():
             raw.append(f"the {animation.metric}")
-    released = explain.released(experiment, experiment.replicates)
+    released = explain.released(experiment, experiment.replicates, len(animation.walks))
     if not raw:
         return released
     *first_parts, last_part = raw

@@ -150,7 +150,7 @@ def noise_card(label: str, plan: Plan) -> Card:
 
     A method may add noise to several quantities, such as gradients and function values; the first that has any counts.
     """
-    steps = f"{label}, {plan.iterations:,} steps"
+    steps = f"{label}, {plan.iterations:,} step{'s' * (plan.iterations > 1)}"
     for name, scale in plan.noise.items():
         added = scale[scale > 0]
         if added.size:
@@ -272,9 +272,9 @@ def _equal(value: float, largest: float) -> bool:
 
 def _range(reading: Worst, text: Callable[[float], str]) -> str:
     """Return a sentence with the range of a reading over the methods. text : formats one value."""
-    if reading.same:
-        return f"{reading.who[0].upper()}{reading.who[1:]}."
     low, high = text(reading.least), text(reading.value)
+    if reading.same or low == high:
+        return f"{reading.who[0].upper()}{reading.who[1:]}."
     return f"From {low} to {high} over the methods; shown is the largest, of {reading.who}."
 
 

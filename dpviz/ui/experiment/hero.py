@@ -219,7 +219,9 @@ def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_n
     if headline is None:
         text_column.markdown(first + texts.ENDED)
     else:
-        moved = _computed_once(panel.key("moved"), run, partial(_moved, panel, run, headline))
+        moved = ""
+        if run.job.state == "done":  # one that was stopped has no final number to compare with
+            moved = _computed_once(panel.key("moved"), run, partial(_moved, panel, run, headline))
         text_column.markdown(f"{first}{headline.sentence} {moved}")
 
 
@@ -363,7 +365,7 @@ def lowest(run: Run, trace: Trace) -> Headline | None:
     if result is None:
         return None
     help = f"{result.metric.label}: median over the repeats."
-    verb = "is" if run.job.active else "ends"
+    verb = "ends" if run.job.state == "done" else "is"  # also of one that was stopped
     return Headline(f"{result.best} {verb} at", _value(result, result.end), help, sentence(result))
 
 

@@ -201,10 +201,11 @@ def _horizontal_axis(
 
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Return a sentence on which curves of a metric's chart may be published, and under which guarantee."""
-    statuses = set(trace.statuses(metric).values())
-    if statuses == {"not private"}:
+    statuses = list(trace.statuses(metric).values())
+    methods = sum(status != "not private" for status in statuses)
+    if statuses and not methods:
         return explain.diagnostic(experiment.replicates, experiment.problem.public)
-    released = explain.released(experiment, experiment.replicates)
+    released = explain.released(experiment, experiment.replicates, methods)
     return f"{released} {explain.REFERENCES}" if "not private" in statuses else released
 
 
@@ -244,7 +245,8 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
     if run.experiment.condition:
-        st.caption(explain.released(run.experiment, run.experiment.replicates))
+        methods = sum(arm_trace.private for arm_trace in trace.lanes.values())
+        st.caption(explain.released(run.experiment, run.experiment.replicates, methods))
     stopping = []
     unfinished = []
     for label, arm_trace in trace.lanes.items():

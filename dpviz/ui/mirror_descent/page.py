@@ -249,10 +249,10 @@ class GamesPage(FamilyPage):
     def draw_verdict(self, run: Run, trace: Trace, diagnostics: bool) -> None:
         """Say which method has the smallest gap, and which are no better than uniform play.
 
-        Gaps read the raw data, so it is drawn with diagnostics only. For synthetic data the gap is the worst error of a
-        query.
+        Gaps read the raw data, so it is drawn with diagnostics only; and not of a run that was stopped, whose methods
+        had taken different shares of their steps. For synthetic data the gap is the worst error of a query.
         """
-        if not diagnostics:
+        if not diagnostics or run.job.state != "done":
             return
         metric = "worst_query_error" if "worst_query_error" in trace.metrics else "duality_gap"
         private = [arm for arm in run.experiment.arms if run.plans[arm.label].private]
@@ -342,8 +342,9 @@ def _mixtures(run: Run, diagnostics: bool) -> Chart | None:
     if run.job.trace is None:
         return None
     trace, experiment = run.job.trace.visible(diagnostics), run.experiment
-    privacy = explain.released(experiment, experiment.replicates)
-    if any(not arm_trace.private for arm_trace in trace.lanes.values()):
+    is_private = [arm_trace.private for arm_trace in trace.lanes.values()]
+    privacy = explain.released(experiment, experiment.replicates, sum(is_private))
+    if not all(is_private):
         privacy = f"{privacy} {explain.REFERENCES}"
     return figures.mixtures(trace, arm_styles(experiment.arms), hero.HEIGHT, privacy)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from dpviz.families.zeroth_order import figures, texts, theory
-from dpviz.families.zeroth_order.advice import Forecast, reduced_of, setting_of
+from dpviz.families.zeroth_order.advice import Forecast, has_sums, reduced_of, setting_of
 from dpviz.numbers import short
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
@@ -76,7 +76,8 @@ def _sums(panel: Panel, view: PlanView) -> None:
         layout = method.layout(forecast.facts)
         st.markdown(texts.TREE)
         _tree(panel, view, layout.length)
-        settings = layout.length, method.sums, method.follow_moves  # of the epochs in both charts
+        sums = method.sums if has_sums(view.experiment) else None
+        settings = layout.length, sums, method.follow_moves  # of the epochs in both charts
         charts.beside(
             (figures.noise_ratio(*settings), panel.key("chart_noise_ratio")),
             (figures.crossover(*settings), panel.key("chart_crossover")),

@@ -15,7 +15,7 @@ from dpviz.experiments.summary import outcome
 from dpviz.experiments.trace import Trace
 from dpviz.families import zeroth_order
 from dpviz.families.zeroth_order import figures, presets, texts
-from dpviz.families.zeroth_order.advice import Forecast, Option, forecast, reach, reduced_of
+from dpviz.families.zeroth_order.advice import Forecast, Option, forecast, has_sums, reach, reduced_of
 from dpviz.families.zeroth_order.conversion import EVALUATIONS
 from dpviz.numbers import short, short_up
 from dpviz.plots import clouds
@@ -83,7 +83,8 @@ class ZerothOrderPage(FamilyPage):
         yield figures.noise_of_an_epoch(view.plans, view.styles)
         yield figures.noise_by_dimension(view.experiment.arms, view.plans, view.styles)
         forecast: Forecast = view.theory
-        yield figures.running_sums(reduced_of(view.experiment), forecast.facts, view.experiment.row_budget)
+        reduced, budget, own = reduced_of(view.experiment), view.experiment.row_budget, has_sums(view.experiment)
+        yield figures.running_sums(reduced, forecast.facts, budget, own)
         yield figures.bound_parts(forecast.bounds, forecast.facts, forecast.without)
         k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
         watched = {label: k * mu for label, mu in forecast.watched.items()}
@@ -356,7 +357,9 @@ def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
     """Draw the length of the released gradients next to that of the noise in them; return the chart, or an empty list
     if no method has such gradients."""
     experiment = run.experiment
-    privacy = explain.released(experiment, experiment.replicates)
+    private = [arm_trace for arm_trace in trace.lanes.values() if arm_trace.private]
+    methods = sum(len(arm_trace.last("noisy_gradient_norm")) > 0 for arm_trace in private)
+    privacy = explain.released(experiment, experiment.replicates, methods)
     chart = figures.norms(trace, run.plans, arm_styles(experiment.arms), privacy)
     return [charts.show(chart, panel.key("chart_norms"))] if chart.figure.data else []
 

@@ -92,6 +92,7 @@ def test_random_stopping() -> None:
         k = np.arange(1.0, 20_000)
         weights = (1 - gamma) ** k / (k if stopping == "logarithmic" else 1.0)
         assert (k * weights).sum() / weights.sum() == pytest.approx(30.0, rel=1e-6)
+    assert np.isnan(planning.stopped_mu("geometric", 1000, 0.002, 1e-3)), "one release has ε = 0 at this δ"
 
 
 def test_what_is_shown_of_global_search() -> None:

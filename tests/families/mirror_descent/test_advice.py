@@ -8,7 +8,7 @@ import pytest
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses
 from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments.experiment import Experiment
-from dpviz.families.mirror_descent import advice, presets
+from dpviz.families.mirror_descent import advice, presets, texts
 from dpviz.families.mirror_descent.advice import Expectation, expectation
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.problems.base import ProblemSpecification
@@ -162,6 +162,7 @@ def test_no_better_than_uniform_play_is_a_statement_about_the_median() -> None:
     assert advice.no_better(around, 0.3) and advice.no_better(around, 0.29)
     assert not advice.no_better(around, 0.32) and not advice.no_better(0.1 * around, 0.3)
     assert advice.no_better(np.array([0.1, 0.4]), 0.3), "two runs tell little"
+    assert "No method" not in texts.verdict({"A": 0.25, "B": 0.26}, (), 0.3, ["A"]), "B is shown to be better"
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=advice.key)

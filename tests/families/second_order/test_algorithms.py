@@ -317,6 +317,7 @@ def test_a_line_search_that_sees_nothing_but_noise_is_announced() -> None:
     plan = method.replaced(phases="two").plan(facts, ZeroConcentratedDP(rho=0.031354))
     assert plan.resolved["search_blindness"] == pytest.approx(0.3, abs=0.05) and not plan.notes
     assert not LineSearch().plan(SADDLE.facts, NoPrivacy()).notes
+    assert "noise" not in ShortStep(iterations=1).plan(SADDLE.facts, NoPrivacy()).notes[0]
 
 
 PAPER_N, PAPER_M = 495_141, 4951

@@ -176,8 +176,6 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
             rows = state.begin()
             releases.begin(t, rows)
             iteration(state, rows)
-            if t == plan.iterations:
-                state.end(state.running, "exhausted")
             yield state.snapshot(t, self.metrics, releases.charged())
             if not len(state.running):
                 return
@@ -254,10 +252,10 @@ class Descent(NonconvexMethod):
             "curvature_decrease": by_curvature,
         }
 
-    def _notes(self, facts: NonconvexFacts) -> tuple[str, ...]:
+    def _notes(self, facts: NonconvexFacts, budget: Budget) -> tuple[str, ...]:
         """Return notes for the plan, in sentences: if it has fewer iterations than the analysis asks for, and if the
         curvature test is left out because it cannot fail."""
-        notes = [*planning.cut_short(self.by_theory(facts), max(self.lengths(facts)))]
+        notes = [*planning.cut_short(self.by_theory(facts), max(self.lengths(facts)), budget)]
         if self.curvature != "never" and not self.asks(facts):
             notes.append(
                 f"No data set has a curvature below {short(facts.curvature_floor)} here, so the curvature test "
@@ -353,7 +351,7 @@ class ShortStep(WholeTable):
         """Return the plan for a problem with these facts, in which every release is paid for by itself."""
         budget_split = BudgetSplit.gaussian(budget, facts)
         phases = self._phases(budget_split, facts)
-        plan = planning.filtered(budget_split, phases, facts, budget, self._resolved(facts), self._notes(facts))
+        plan = planning.filtered(budget_split, phases, facts, budget, self._resolved(facts), self._notes(facts, budget))
         return replace(plan, noise_varies=plan.noise_varies or self.at_state)
 
     def _certifies(self, facts: NonconvexFacts) -> bool:
@@ -425,7 +423,7 @@ class MiniBatch(Descent):
         weights = np.repeat(self.shares(facts) / lengths, lengths)  # (T,): a phase's share over its iterations
         share = self.hessian_share if self.asks(facts) else 0.0
         return planning.fixed(
-            self.batch_fraction, weights, share, facts, budget, self._resolved(facts), self._notes(facts)
+            self.batch_fraction, weights, share, facts, budget, self._resolved(facts), self._notes(facts, budget)
         )
 
 
@@ -494,7 +492,7 @@ class PerturbedDescent(NonconvexMethod):
             "patience": patience,
         }
         phases = planning.split_into_phases(budget_split, (iterations,), np.ones(1), {"gradient": 1.0}, False)
-        notes = planning.cut_short(by_theory, iterations)
+        notes = planning.cut_short(by_theory, iterations, budget)
         return planning.filtered(budget_split, phases, facts, budget, resolved, notes)
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:

@@ -109,7 +109,7 @@ class LineSearch(WholeTable):
         # The ε of a search in each phase, if nothing is carried over. Blindness is that of the first phase.
         epsilons = [stated_pure(budget_split.currency, phase.costs["search"]).eps for phase in phases]
         blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
-        notes = self._notes(facts)
+        notes = self._notes(facts, budget)
         if blindness > 1:
             note = (
                 f"Where the gradient is nearly small, the noise of the line search is {short(blindness)} times what it "
@@ -194,7 +194,7 @@ class TrustRegion(NonconvexMethod):
             "target": target,
             "radius": math.sqrt(published_radius) if self.trust_radius == "derived" else published_radius,
         }
-        weights, notes = np.ones(iterations), planning.cut_short(by_theory, iterations)
+        weights, notes = np.ones(iterations), planning.cut_short(by_theory, iterations, budget)
         return planning.fixed(self._batch(), weights, self.hessian_share, facts, budget, resolved, notes)
 
     def _batch(self) -> float:
