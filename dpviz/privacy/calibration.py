@@ -224,7 +224,7 @@ def calibrate_selections(
     """Return the largest s with which selections of η = s · ranges[i], times[i] of each, cost at most the budget.
 
     A selection is a release of the exponential mechanism, and η its bounded range (`ExpMech`). Under (ε, δ) the cost is
-    the smaller one of basic composition and of composition of Rényi divergences. Raises UserError if `prior`, the
+    the smallest one of basic composition, zCDP and composition of Rényi divergences. Raises UserError if `prior`, the
     releases that were charged before, leaves nothing, and if the budget is an attack bound.
     """
     if not budget.private:

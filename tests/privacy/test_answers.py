@@ -231,6 +231,15 @@ def test_the_answers_are_as_far_off_as_planned_and_cost_it(
     assert analyses.released(planned, columns)[1] != analyses.released(planned, columns)[1]
 
 
+@pytest.mark.parametrize("kind", [Sum, Mean])
+def test_the_noise_has_digits_far_from_0(kind: type[Sum | Mean]) -> None:
+    """As for the times of one day, in seconds since 1970."""
+    statistic = kind(name="time", lowest=1e12 - 1, highest=1e12)
+    (planned,) = Analyses(rows=1000, statistics=(statistic,)).planned(PureDP(epsilon=50.0))
+    (answer,) = analyses.released([planned], [np.full(1000, 1e12)], 3)
+    assert answer == pytest.approx(1e12 * (1000 if kind is Sum else 1), rel=0, abs=1.0)
+
+
 def test_a_column_that_does_not_fit_is_a_sentence_that_quotes_nothing_of_it() -> None:
     planned = Analyses(rows=20, statistics=(Mean(name="age"), Sum())).planned(PureDP(epsilon=1.0))
     for column in (np.zeros(19), ["secret"] * 20, np.zeros((20, 2)), None):

@@ -15,7 +15,7 @@ from dpviz.errors import UserError
 from dpviz.privacy import calibration, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, pld
 from dpviz.privacy.budgets import ApproximateDP, Budget, TradeOff
-from dpviz.privacy.events import Event, Gaussian, Sub
+from dpviz.privacy.events import Event, ExpMech, Gaussian, Sub
 
 STEEP = np.exp(np.linspace(-6, 0, 1000))  # as the optimal schedules of short runs from far away
 MILD = np.exp(np.linspace(-1, 0, 300))
@@ -136,6 +136,13 @@ def test_few_selections_stand_for_many(largest: float):
     assert len(few) <= closed_forms.MOST_RANGES
     assert ratio.min() >= 1 - 1e-12 and ratio.max() <= 1 + 2e-4
     assert weights @ few == pytest.approx(counts @ eta, rel=1e-12) and weights.sum() == pytest.approx(counts.sum())
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 1e-100), (500.0, 0.999)])
+def test_selections_cost_no_more_than_planned_where_the_best_order_is_extreme(epsilon: float, delta: float):
+    budget, ranges = ApproximateDP(epsilon=epsilon, delta=delta), np.linspace(0.1, 1.0, 400)
+    multiple = calibration.calibrate_selections(budget, ranges)
+    assert budget.spent(tuple(map(ExpMech, (multiple * ranges).tolist()))) <= epsilon * (1 + 1e-6)
 
 
 def test_a_selection_is_charged_by_its_own_range():

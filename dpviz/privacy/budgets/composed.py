@@ -144,17 +144,20 @@ class ApproximateDP(Budget):
         return ExpMech(brentq(excess, self.epsilon, high))
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
-        """Return the smaller ε of basic composition and of Rényi divergences."""
+        """Return the smallest ε of basic composition, zCDP and Rényi divergences."""
         # Every order α gives a valid ε (`closed_forms.rdp_epsilon`). The best one is near that of zCDP, for which
         # (α-1)² ρ = ln(1/δ) roughly, so the orders tried have α - 1 within a factor of 3 of that.
         rho = float(counts @ closed_forms.exponential_rho(ranges))
         zcdp_order_less_1 = math.sqrt(math.log(1 / self.delta) / max(rho, 1e-12))
         orders = 1 + zcdp_order_less_1 * np.geomspace(0.3, 3.0, 24)
+        # Accountants try no orders beyond these, and would count a larger ε than was planned.
+        orders = np.clip(orders, closed_forms.ORDERS[0], closed_forms.ORDERS[-1])
         representatives, weights = closed_forms.few_ranges(ranges, counts)
         divergence = weights @ closed_forms.exponential_rdp(representatives[:, None], orders)
         log_delta = math.log(self.delta)
         epsilons = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
-        return min(float(counts @ ranges), max(float(epsilons.min()), 0.0))
+        by_divergences = min(closed_forms.zcdp_epsilon(rho, self.delta), max(float(epsilons.min()), 0.0))
+        return min(float(counts @ ranges), by_divergences)
 
     def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_epsilon(rate, false_rate, self.delta)

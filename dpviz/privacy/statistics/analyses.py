@@ -896,6 +896,13 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: in
 def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
     """Release one planned statistic of a column, (n,) or (n, 2): a number, or the numbers of all bins or groups."""
     statistic, event = planned.statistic, planned.event
+    offset = 0.0
+    if planned.relation == "replace-one" and isinstance(statistic, Sum | Mean) and not statistic.groups:
+        # Values count from the middle of their range: far from 0 rounding would leave no digits for the noise.
+        middle, half = (statistic.lowest + statistic.highest) / 2, statistic.width / 2
+        column = _clipped(statistic, column) - middle
+        offset = middle * (len(column) if isinstance(statistic, Sum) else 1)
+        statistic = statistic.replaced(lowest=-half, highest=half)
     exact = computed(statistic, column, planned.relation)[None]  # of one replicate, and so is `noisy` below
     query = Query(exact, planned.sensitivity, NORMS[planned.noise], relation=planned.relation)
     if isinstance(statistic, Quantile):
@@ -909,7 +916,7 @@ def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any
         ratio = np.where(count > 0, np.clip(total / np.where(count > 0, count, 1.0), -1, 1), 0.0)
         means = (statistic.lowest + statistic.highest) / 2 + statistic.width / 2 * ratio
         return means if statistic.values > 1 else means.item()
-    answer = np.round(noisy).astype(int) if statistic.whole else noisy
+    answer = np.round(noisy).astype(int) if statistic.whole else noisy + offset
     return answer if statistic.values > 1 else answer.item()
 
 
