@@ -12,22 +12,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import rmtree
 from tempfile import NamedTemporaryFile
-
-import numpy as np
 
 import dpviz
 from dpviz.execution.increments import outcome_from_bytes, outcome_to_bytes
 from dpviz.experiments.task import Cell, Executor, OnProgress, Outcome, Stopping
 from dpviz.experiments.trace import Trace
+from dpviz.resources import data_file
 
 VARIABLE, OFF = "DPVIZ_STORE", "off"  # the variable with the path of the store, and its value for none
 MAX_BYTES = 1_000_000_000
 _VERSION = "dpviz-"  # prefix of the folders of versions
 _WITHOUT_RESULTS = ("ui", "cli", "plots")  # packages on which no result depends
-_SUFFIXES = (".py", ".toml", ".npy")  # endings of the files that results may depend on
+_SUFFIXES = (".py", ".toml", ".npy", ".parquet")  # endings of the files that results may depend on
 
 
 class Store:
@@ -162,16 +162,22 @@ def usual(setting: str = "") -> Store | None:
 
 @cache
 def versions() -> str:
-    """Return the versions of dpviz and NumPy, and a hash of the code and data of dpviz that numbers depend on.
+    """Return the versions of dpviz and the libraries that numbers depend on, and a hash of its own code and data.
 
     The hash tells apart two states of a checkout with the same version.
     """
-    root, code = Path(dpviz.__file__).parent, sha256()
-    for path in sorted(path for path in root.rglob("*") if path.suffix in _SUFFIXES):
-        name = path.relative_to(root)
-        if name.parts[0] not in _WITHOUT_RESULTS:
-            code.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"{_VERSION}{dpviz.__version__}-{code.hexdigest()[:16]}-numpy-{np.__version__}"
+    package, data = Path(dpviz.__file__).parent, data_file("digits.parquet").parent
+    hashed = sha256()
+    for folder in (package, data):
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES):
+            name = path.relative_to(folder)
+            if name.parts[0] not in _WITHOUT_RESULTS:
+                hashed.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    libraries = []
+    for library in ("numpy", "scipy", "scikit-learn"):
+        with suppress(PackageNotFoundError):  # without the extra `app` there is no scikit-learn
+            libraries.append(f"-{library}-{version(library)}")
+    return f"{_VERSION}{dpviz.__version__}-{hashed.hexdigest()[:16]}{''.join(libraries)}"
 
 
 def _cache_folder() -> Path:
