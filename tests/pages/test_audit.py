@@ -81,7 +81,7 @@ def test_every_family_has_methods_to_attack(load: Load, family: str) -> None:
 def test_the_saddle_is_a_canary_of_the_same_method(load: Load) -> None:
     app = load("audit", audit_follow="false", audit_family="Second-order solutions")
     methods = next(box for box in app.selectbox if box.label == "Method")
-    assert len(methods.options) == len(set(methods.options)) == 8
+    assert len(methods.options) == len(set(methods.options)) == 9
     choose(app, "second_order_short_step_canary", "short_step_curvature")
     assert not app.error and "their Hessians are as far apart as any" in words(app)
 

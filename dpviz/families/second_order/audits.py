@@ -4,10 +4,12 @@ An audit runs a method many times on two data sets D and D', which differ in one
 its releases tell them apart. The tables here have 20 rows v of two features, for the robust component loss, a function
 of the product ⟨v, x⟩ of a row with the parameters x. All rows but the canary are 0.
 
-There are three canaries. One has gradients that differ most: runs start far out along the first axis, where the loss is
+There are four canaries. One has gradients that differ most: runs start far out along the first axis, where the loss is
 steepest for a row with the product 1/√3; two such rows that are mirror images have gradients as far apart as any two.
 One has Hessians that differ most: runs start at 0, where no row has a gradient, and the Hessians of the unit vectors e₁
-and e₂ are as far apart as any two. The ordinary canary has the steepest loss on D, and is 0 on D', as all other rows.
+and e₂ are as far apart as any two. Their smallest eigenvalues are equal, so for a method that releases that number
+alone the canary is e₁ on D and 0 on D'. The ordinary canary has the steepest loss on D, and is 0 on D', as all other
+rows.
 """
 
 from dataclasses import replace
@@ -29,6 +31,9 @@ FAR = RobustComponent(data=DATA, start="random", start_seed=1950)  # x₀ is nea
 ZERO = RobustComponent(data=DATA)
 GRADIENTS = (
     "One row is mirrored; on D and on D' it lies where the loss is steepest: its gradients are as far apart as any."
+)
+EIGENVALUES = (
+    "One row is (1, 0) on D, and 0 on D', as all others: at the saddle where runs begin, the smallest eigenvalue moves."
 )
 HESSIANS = (
     "One row is (1, 0) on D and (0, 1) on D': at the saddle where runs begin their Hessians are as far apart as any."
@@ -69,6 +74,11 @@ def hessians() -> Neighbours:
     return _pair(ZERO, (1.0, 0.0), (0.0, 1.0))
 
 
+def eigenvalues() -> Neighbours:
+    """Return D and D' whose canary, e₁ on D and 0 on D', moves the smallest eigenvalue of the Hessian at the saddle."""
+    return _pair(ZERO, (1.0, 0.0), (0.0, 0.0))
+
+
 # A target of 0.01 is below the length of most noisy gradients, so that runs step; with 0.3 they often pass the test of
 # the gradient, and release Hessians.
 METHODS: dict[str, NonconvexMethod] = {
@@ -85,10 +95,20 @@ WORST: tuple[Case, ...] = tuple(
     for name, method in METHODS.items()
 )
 PRODUCTS = ShortStep(iterations=2, gradient_target=0.3, hessian_products=4)
+CERTIFIED = ShortStep(iterations=2, gradient_target=0.3, certificate=True)
 SMALL = MiniBatch(iterations=2, gradient_target=0.3, batch_fraction=0.1)  # some runs release Hessians, some do not
 CASES: tuple[Case, ...] = (
     *WORST,
     Case("products", f"{ShortStep.title}, by products", PRODUCTS, HESSIANS, BUDGETS, hessians, canary_name=KNOWN),
+    Case(
+        "certificate",
+        f"{ShortStep.title}, with certificates",
+        CERTIFIED,
+        EIGENVALUES,
+        BUDGETS,
+        eigenvalues,
+        canary_name=KNOWN,
+    ),
     Case("small", f"{MiniBatch.title}, small batches", SMALL, HESSIANS, SAMPLED, hessians, canary_name=KNOWN),
     *(
         replace(
