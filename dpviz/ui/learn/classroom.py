@@ -164,7 +164,7 @@ def _address(current: Room) -> str:
 
 def _ask(current: Room, question: Question) -> None:
     """Have phones ask a question; for a callback, which returns nothing."""
-    current.ask(question)
+    current.ask(question, anew=True)
 
 
 def _short(url: str) -> str:
@@ -272,6 +272,7 @@ class Poll:
     def reveal(self) -> None:
         """Close the question, and have phones and the projector show the class's answers, but not the right one."""
         if self.ballot is not None:
+            self.room.close(self.ballot)
             self.room.reveal(self.ballot, self._result())
 
     def tell(self) -> None:
@@ -279,6 +280,7 @@ class Poll:
         ballot, right = self.ballot, self.right
         if ballot is None or "right" in (ballot.result or {}):  # phones have no such question, or know the answer
             return
+        self.room.close(ballot)
         answers = self.answers
         result = {"right": right, "text": f"It was “{self.lesson.answers[right].words}”: {self.outcome}."}
         if self.sheet is not None:
@@ -587,6 +589,7 @@ def _close_coins(current: Room, ballot: Ballot) -> None:
     """Close a question of randomised response, and have phones show the estimates; for a callback."""
     question = ballot.question
     assert isinstance(question, Coins)
+    current.close(ballot)
     counts, response = _counts(question, ballot), _response(question)
     people = sum(counts)
     shares = [min(max(response.estimate(count, people), 0.0), 1.0) for count in counts] if people else []
