@@ -479,12 +479,15 @@ def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest
         raise SystemExit(0)
 
     monkeypatch.setattr(os, "execve", replaced)
-    with pytest.raises(SystemExit):
-        shell("serve --port 8600 --workers 0 --store mine --no-browser")
-    ((folder, program, environment),) = started
+    for store in ("mine", "'~/mine'", "OFF"):
+        with pytest.raises(SystemExit):
+            shell(f"serve --port 8600 --workers 0 --store {store} --no-browser")
+        os.chdir(tmp_path)
+    ((folder, program, environment), *others) = started
     assert program[1:] == ["-m", "streamlit", "run", "app.py", "--server.port=8600", "--server.headless=true"]
     assert (folder / "app.py").exists() and environment["DPVIZ_WORKERS"] == "0"
     assert environment["DPVIZ_STORE"] == str(tmp_path / "mine")
+    assert [other["DPVIZ_STORE"] for _, _, other in others] == [str(Path.home() / "mine"), "OFF"]
     monkeypatch.setattr(resources, "__file__", "/nowhere/dpviz/resources.py")
     code, _, err = shell("serve --no-browser")
     assert code == 2 and "The pages of the dashboard are missing" in err
