@@ -15,7 +15,7 @@ import streamlit as st
 from dpviz.compare.pins import pack, together, unpack
 from dpviz.errors import UserError
 from dpviz.ui import components, presenting
-from dpviz.ui.controls import Panel
+from dpviz.ui.controls import UNREAD, Panel
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -118,19 +118,21 @@ def expand(page: "StreamlitPage") -> None:
     if packed is None:
         return
     try:
-        settings = _settings(unpack(packed))
+        settings = unpacked(packed)
     except UserError:
         del st.query_params[PACKED]
-        st.warning("This link could not be read. Copy all of it, or set what you need.", icon=":material/link_off:")
+        st.warning("This link could not be read. Copy all of it, or set what you need.", icon=UNREAD)
         return
     others = {name: st.query_params.get_all(name) for name in st.query_params if name in _OTHERS - {PACKED}}
     st.switch_page(page, query_params={**settings, **others})
 
 
-def _settings(text: str) -> dict[str, list[str]]:
-    """Return the values of the settings in the text of a packed link, by name. Raises UserError for any other text."""
+def unpacked(packed: str) -> dict[str, list[str]]:
+    """Return the values of the settings in a packed link, by name. Raises UserError for any other text."""
     try:
-        settings = parse_qs(text, keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_SETTINGS)
+        settings = parse_qs(unpack(packed), keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_SETTINGS)
+    except UserError:  # a ValueError, too
+        raise
     except ValueError:
         raise UserError("This is no list of settings.") from None
     if not all(_NAME.fullmatch(name) and name not in _OTHERS for name in settings):
