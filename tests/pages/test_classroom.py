@@ -211,6 +211,10 @@ def test_a_number_is_asked_in_bins_that_hold_every_number(lecture: tuple[AppTest
     app.text_input(key="class_title").set_value("How many hours?").run()
     app.number_input(key="class_high").set_value(1.0).run()
     assert app.button(key="class_ask").disabled  # the last edge is below the first
+    app.number_input(key="class_low").set_value(1995.0)
+    app.number_input(key="class_high").set_value(2005.0).run()
+    assert "below 1,995 · 1,995 to below 2,000 · 2,000 to below 2,005 · 2,005 or more" in words(app)
+    app.number_input(key="class_low").set_value(2.0)
     app.number_input(key="class_high").set_value(8.0).run()
     press(app, "class_ask")
     ballot = answer(room, [0, 1, 2, 3])

@@ -492,11 +492,11 @@ def _ask_coins(current: Room) -> None:
     is_ordered = True
     if kind == NUMBER:
         columns = st.columns(3)
-        low = columns[0].number_input("First edge", value=2.0, key="class_low")
-        high = columns[1].number_input("Last edge", value=8.0, key="class_high")
+        low = columns[0].number_input("First edge", -1e9, 1e9, 2.0, key="class_low")
+        high = columns[1].number_input("Last edge", -1e9, 1e9, 8.0, key="class_high")
         bins = int(columns[2].number_input("Bins", 3, 12, 5, key="class_bins"))
         is_ordered = low < high
-        edges = [short(edge) for edge in np.linspace(low, high, bins - 1)]  # the first and the last bin are open
+        edges = _edges(low, high, bins - 1)  # the first and the last bin are open
         between = [f"{left} to below {right}" for left, right in pairwise(edges)]
         options = (f"below {edges[0]}", *between, f"{edges[-1]} or more")
         st.caption(" · ".join(options) if is_ordered else "The first edge must be below the last one.")
@@ -514,6 +514,17 @@ def _ask_coins(current: Room) -> None:
         on_click=_ask,
         args=(current, question),
     )
+
+
+def _edges(low: float, high: float, count: int) -> list[str]:
+    """Return evenly spaced edges as texts, with as many digits as tell both ends exactly, and each edge from others."""
+    edges = np.linspace(low, high, count).tolist()
+    texts: list[str] = []
+    for digits in range(3, 18):
+        texts = [short(edge, digits) for edge in edges]
+        if len({*texts}) == count and all(float(f"{end:.{digits}g}") == end for end in (low, high)):
+            break
+    return texts
 
 
 def _show_needs(response: RandomisedResponse) -> None:
