@@ -185,8 +185,6 @@ def audit(
     if not cases:
         raise UserError(f"There is no audit of {name}. `dpviz.families.audits()` has those that there are.")
     claimed = cases[0].budgets[0] if budget is None else budget
-    if not claimed.private:
-        raise UserError("Without a guarantee there is no claim. Give a budget, such as PureDP(epsilon=1).")
     in_this_currency = [case for case in cases if type(claimed) in map(type, case.budgets)]
     return Audit((in_this_currency or cases)[0], claimed, runs=runs, seed=seed).run()
 
