@@ -206,7 +206,7 @@ def open(source: str | Path) -> Settings:
     Raises
     ------
     UserError
-        If it is none of these, or the address makes no experiment.
+        If it is none of these, a part of the address cannot be read, or it makes no experiment.
 
     Examples
     --------
