@@ -297,6 +297,7 @@ def test_the_rows_of_a_person_are_in_every_number_and_sentence(load: Load, capsy
     app = planner(load, "People", rows_per_person="2", people=table)
     assert "53.3 % of the rows are dropped, of 40 % of the people" in words(app)
     assert "The noise is 2 times that of one row" in words(app)
+    assert "A number is too large" in said(planner(load, "People", people='[["all", 1e400, 5]]'))
     on_batches = planner(load, "People", rows_per_person="2", people=table, batch_fraction="0.01")  # there 2.67 times
     assert "The noise is at least 2 times" in words(on_batches)
     kept, dropped = curve(app, "Share of the rows that are dropped", "rows that are dropped")

@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz import resources
+from dpviz.datasets.uploads.limits import MOST_ROWS
 from dpviz.errors import UserError
 from dpviz.exports import dpsgd
 from dpviz.numbers import short, short_down, short_up
@@ -365,6 +366,8 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
     rows_of_table = table.rows(is_open=True)
     _show_source_of_people(table, rows_of_table)
     _count_people(panel, table)
+    if any(number is not None and number > MOST_ROWS for _, *numbers in rows_of_table for number in numbers):
+        raise UserError(f"There are at most {MOST_ROWS:,} rows or people.", title="A number is too large")
     declared: dict[float, float] = {}
     for _, rows, count in rows_of_table:
         if rows is not None and count is not None and rows >= 1 and count > 0:
