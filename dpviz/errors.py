@@ -46,7 +46,7 @@ def with_article(name: str) -> str:
 def value_in_words(value: Any) -> str:
     """Return a wrong value in words: itself if it is short, as (0, 1) is, else its type: "a DataFrame"."""
     items = value if type(value) in (list, tuple) and 0 < len(value) <= 3 else [value]
-    if all(item is None or (isinstance(item, str | float | int) and not _large(item)) for item in items):
+    if all(item is None or (isinstance(item, str | float | int) and not is_large(item)) for item in items):
         return repr(value)
     if isinstance(value, type):
         return f"the class {value.__name__}"
@@ -56,7 +56,7 @@ def value_in_words(value: Any) -> str:
     return f"an empty {name}" if isinstance(value, list | tuple | dict) and not value else with_article(name)
 
 
-def _large(value: str | float | int) -> bool:
+def is_large(value: str | float | int) -> bool:
     """Return whether a value is too long to be written out in an error: more than about 18 digits, or 40 characters."""
     if isinstance(value, int):
         return value.bit_length() > 60  # to write a very large number takes long

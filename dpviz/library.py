@@ -185,8 +185,6 @@ def audit(
     if not cases:
         raise UserError(f"There is no audit of {name}. `dpviz.families.audits()` has those that there are.")
     claimed = cases[0].budgets[0] if budget is None else budget
-    if not claimed.private:
-        raise UserError("Without a guarantee there is no claim. Give a budget, such as PureDP(epsilon=1).")
     in_this_currency = [case for case in cases if type(claimed) in map(type, case.budgets)]
     return Audit((in_this_currency or cases)[0], claimed, runs=runs, seed=seed).run()
 
@@ -208,7 +206,7 @@ def open(source: str | Path) -> Settings:
     Raises
     ------
     UserError
-        If it is none of these, or the address makes no experiment.
+        If it is none of these, a part of the address cannot be read, or it makes no experiment.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal, Self, Union, cast, get_args, get_orig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from dpviz.errors import UserError, did_you_mean, value_in_words, with_article
+from dpviz.errors import UserError, did_you_mean, is_large, value_in_words, with_article
 from dpviz.numbers import short
 
 Scale = Literal["linear", "log"]
@@ -240,7 +240,9 @@ class Specification(BaseModel):
     def from_json(cls, text: str) -> Self:
         """Rebuild a specification from `to_json`. Raises UserError if the text is not such a specification."""
         try:
-            value = json.loads(text)
+            value = json.loads(text, object_pairs_hook=each_once)
+        except UserError:
+            raise
         except (TypeError, ValueError, RecursionError):
             raise UserError("These settings are not valid JSON. Export them again and paste all of the text.") from None
         return cls.model_validate(value)
@@ -406,7 +408,7 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
             continue
         explained.add(name)
         value, context, control = item.get("input"), item.get("ctx", {}), controls.get(name)
-        got = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
+        got = f" (got {value!r})" if isinstance(value, (int, float, str)) and not is_large(value) else ""
         if isinstance(context.get("error"), UserError):
             yield str(context["error"])  # of a specification inside this one
         elif item["type"] in ("extra_forbidden", "missing"):
@@ -465,6 +467,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return value
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON as a dictionary, for `json.loads`. Raises UserError for a name that it has twice."""
+    result: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in result:
+            raise UserError(
+                f"{name!r} is there twice. Keep one of the two.", title="These settings contradict themselves"
+            )
+        result[name] = value
+    return result
 
 
 def address_text(value: Any) -> str:

@@ -104,7 +104,7 @@ def test_settings_of_every_kind_are_opened_again(tmp_path: Any) -> None:
         path = tmp_path / "settings.json"
         path.write_text(saved.to_json())
         assert dpviz.open(path) == saved and dpviz.open(str(path)) == saved and dpviz.open(saved.to_json()) == saved
-    for wrong in (tmp_path / "none.json", "a\0b", "{", "[1]", "http://localhost:8501/audit"):
+    for wrong in (tmp_path / "none.json", "a\0b", "{", "[1]", "http://localhost:8501/audit", "http://[::1"):
         with pytest.raises(UserError):
             dpviz.open(wrong)
 
@@ -119,6 +119,9 @@ def test_a_link_opens_the_experiment_of_its_page(family: str) -> None:
     assert Experiment.from_json(opened) == first
     with pytest.raises(UserError, match="Seed must be"):
         dpviz.open(f"{address}?{named(family).page().prefix}_seed=-1")
+    for damaged in (f"{named(family).page().prefix}_seed=x\0", "s=eJx", "preset=none"):  # no other settings instead
+        with pytest.raises(UserError, match=r"could not be read|is missing|no preset"):
+            dpviz.open(f"{address}?{damaged}")
 
 
 def test_a_bar_shows_the_progress_and_an_interrupt_keeps_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -306,7 +306,7 @@ def test_a_base_class_is_no_value(base: type[Specification]) -> None:
     [
         "", "{", "null", "5", '"text"', "[]", "[" * 100_000, '{"epsilon": ' + "9" * 5_000 + "}", '{"epsilon": NaN}',
         '{"epsilon": Infinity}', '{"epsilon": 1e999}', '{"epsilon": null}', '{"epsilon": {}}', '{"epsilon": [1]}',
-        '{"epsilon": "\\ud800"}', '{"\\ud800": 1}', '{"epsilon": 1, "extra": 2}',
+        '{"epsilon": "\\ud800"}', '{"\\ud800": 1}', '{"epsilon": 1, "extra": 2}', '{"epsilon": 1, "epsilon": 2}',
     ],
     ids=lambda text: text[:20],
 )  # fmt: skip
@@ -349,6 +349,8 @@ def test_a_value_out_of_range_is_explained_with_label_range_and_value() -> None:
         Nesterov.from_json('{"iterations": 20000000, "noise": "cauchy"}')
     assert "Steps must be a whole number between 1 and 10,000,000 (got 20000000)." in str(caught.value)
     assert "Noise must be one of laplace, gaussian (got 'cauchy')." in str(caught.value)
+    with pytest.raises(UserError, match=r"500\.$"):
+        PureDP(epsilon=10**5000)  # longer than Python writes a number
 
 
 @pytest.mark.parametrize(

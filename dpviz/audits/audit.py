@@ -25,6 +25,7 @@ from dpviz import resources
 from dpviz.arguments import Between, check_fields
 from dpviz.checkpoints import checkpoint
 from dpviz.displays import Displayed
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short_down, short_up
@@ -328,6 +329,8 @@ class Audit:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if not self.budget.private:
+            raise UserError("Without a guarantee there is no claim. Give a budget, such as PureDP(epsilon=1).")
 
     @cached_property
     def plan(self) -> Plan:

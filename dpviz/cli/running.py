@@ -45,6 +45,7 @@ def common_options(command: Command) -> Command:
         click.option(
             "--max-seconds",
             type=click.FloatRange(0, min_open=True),
+            callback=files.not_nan,
             default=math.inf,
             metavar="SECONDS",
             help="Stop after so much computing time, and keep what was computed. Default: no limit.",

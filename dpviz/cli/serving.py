@@ -47,7 +47,8 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool, is_c
     if workers is not None:
         environment["DPVIZ_WORKERS"] = str(workers)
     if store is not None:
-        environment["DPVIZ_STORE"] = store if store == "off" else os.path.abspath(store)
+        is_off = store.lower() == "off"
+        environment["DPVIZ_STORE"] = store if is_off else os.path.abspath(os.path.expanduser(store))
     options = [f"--server.port={port}", "--server.headless=true"]
     page = f"http://localhost:{port}/{'learn?class=new' if is_class else ''}"
     if is_class:

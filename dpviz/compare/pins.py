@@ -11,6 +11,7 @@ from typing import Any
 import dpviz
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
+from dpviz.specification import each_once
 
 MOST_PACKED, MOST_TEXT = 16_000, 64_000  # largest link that is unpacked, in characters; largest text in it, in bytes
 MOST = 3  # largest number of pins of a page
@@ -43,7 +44,7 @@ class Pin:
 
 def clean(name: str) -> str:
     """Return a name as charts and texts may show it: one line without markup, of at most MOST_NAME characters."""
-    return _without_markup(name)[:MOST_NAME]
+    return _without_markup(name)[:MOST_NAME].rstrip()
 
 
 def _without_markup(name: str) -> str:
@@ -104,7 +105,9 @@ def _pins(parts: Any, error: str) -> tuple[Pin, ...]:
 def _parsed(text: str) -> Any:
     """Parse a text as JSON. Raises UserError if it is not valid."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=each_once)
+    except UserError:
+        raise
     except (ValueError, RecursionError):
         raise UserError("What it holds is not valid JSON.", title="Pin not read") from None
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz import families
+from dpviz.arguments import one_of  # UserError for unknown names
 from dpviz.audits.audit import BLOCK, Attack, Audit, Broken, Case, Look, Progress
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
@@ -65,7 +66,7 @@ class Auditing(Specification):
 
     @cached_property
     def audit(self) -> Audit:
-        """The audit that these settings describe. Raises ValueError where there is no such case."""
+        """The audit that these settings describe. Raises UserError where there is no such case."""
         if self.mistake is not None:
             case = self.mistake.case
         elif self.family == BROKEN:
@@ -120,19 +121,17 @@ class Auditing(Specification):
 
 
 def case_named(family: str, name: str) -> Case:
-    """Return the audit case of a family by its name. Raises ValueError where there is none."""
-    for case in families.audits().get(family, ()):
-        if case.name == name:
-            return case
-    raise ValueError(f"there is no audit {name!r} of {family!r}")
+    """Return the audit case of a family by its name. Raises UserError where there is none."""
+    cases = {case.name: case for case in families.audits().get(family, ())}
+    one_of(name, cases, f"audit of {family!r} called")
+    return cases[name]
 
 
 def mistake_named(name: str) -> Broken:
-    """Return the implementation with the mistake of this name. Raises ValueError where there is none."""
-    for mistake in families.broken():
-        if mistake.name == name:
-            return mistake
-    raise ValueError(f"there is no mistake {name!r}")
+    """Return the implementation with the mistake of this name. Raises UserError where there is none."""
+    mistakes = {mistake.name: mistake for mistake in families.broken()}
+    one_of(name, mistakes, "mistake")
+    return mistakes[name]
 
 
 def _joined(arm_trace: ArmTrace, name: str, rows: int) -> Floats:

@@ -379,15 +379,17 @@ class Room:
                 self._text, self._is_asking = text, False
                 self._change()
 
-    def ask(self, question: Question) -> Ballot:
+    def ask(self, question: Question, anew: bool = False) -> Ballot:
         """Have phones ask a question; one that equals the last one goes on, with its answers.
 
-        Raises ValueError, as `reveal` does, for numbers that phones cannot read: those that are not finite.
+        anew : true to ask it once more if the last one is closed. Raises ValueError, as `reveal` does, for numbers that
+        phones cannot read: those that are not finite.
         """
         # Raises the error. The numbers of one seat stand for all, but for own runs, which check theirs.
         json.dumps(question.facts(0), allow_nan=False)
         with self._lock:
-            if not self.questions or self.questions[-1].question != question:
+            last = self.questions[-1] if self.questions else None
+            if last is None or last.question != question or (anew and not last.is_open):
                 self.questions.append(Ballot(len(self.questions) + 1, question))
                 self._note("asked", len(self.questions))
             elif self._is_asking:  # phones show it already
@@ -395,6 +397,11 @@ class Room:
             self._is_asking = True
             self._change()
             return self.questions[-1]
+
+    def close(self, ballot: Ballot) -> None:
+        """Take no more answers to a question, so that its result has all; `reveal` follows."""
+        with self._lock:
+            ballot.is_open = False
 
     def reveal(
         self, ballot: Ballot, result: Mapping[str, Any], by_seat: Callable[[int], Mapping[str, Any]] | None = None
@@ -408,7 +415,7 @@ class Room:
         """
         json.dumps(result, allow_nan=False)  # raises ValueError, as `ask` does
         with self._lock:
-            if ballot.is_open:
+            if ballot.result is None:
                 self._note("revealed", ballot.number)
             ballot.is_open, ballot.result, ballot.by_seat = False, result, by_seat
             self._change()

@@ -9,14 +9,16 @@ import logging
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 from dpviz import resources
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 
 MAX_SECONDS = 60  # to draw a page
+_OF_ADDRESSES = "%/:?#[]@!$&'()*+,;="  # signs that addresses hold as they are
 
 
 def experiment(address: str) -> Experiment:
@@ -26,13 +28,17 @@ def experiment(address: str) -> Experiment:
     or its settings make no experiment.
     """
     names = [family["name"] for family in resources.data(__package__, "families.toml")["family"]]
-    if _page(urlsplit(address)) not in names:
+    page = ""
+    with suppress(ValueError):  # a host in brackets that is none
+        page = _page(urlsplit(address))
+    if page not in names:
         raise UserError(
             f"Give the address of one of these pages: {', '.join(names)}.", title="This is no algorithm's page"
         )
     folder = str(Path(__file__).parents[2])  # from where this process has imported dpviz
     path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
-    program = [sys.executable, "-m", __name__, address]
+    # Percent signs in place of what no argument of a program may hold.
+    program = [sys.executable, "-m", __name__, quote(address, _OF_ADDRESSES, errors="replace")]
     try:
         process = subprocess.run(
             program, capture_output=True, check=True, env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"}
@@ -51,16 +57,25 @@ def _page(address: SplitResult) -> str:
 
 
 def _drawn(address: str) -> dict[str, str]:
-    """Draw the page of an address; return the JSON of its experiment, or a message why there is none."""
+    """Draw the page of an address; return the JSON of its experiment, or a message why there is none.
+
+    There is none if a part of the address cannot be read: the page would have the default there. Raises UserError for a
+    packed link that cannot be read.
+    """
     from streamlit.testing.v1 import AppTest
 
-    from dpviz.ui import families
+    from dpviz.ui import families, links
+    from dpviz.ui.controls import UNREAD
 
     parts = urlsplit(address)
     family = families.named(_page(parts))
     prefix = family.page().prefix
     app = AppTest.from_file(str(resources.dashboard() / "app.py"), default_timeout=MAX_SECONDS)
     parameters = parse_qs(parts.query, keep_blank_values=True)
+    for packed in parameters.pop(links.PACKED, [])[-1:]:
+        parameters |= links.unpacked(packed)
+    for pins in (links.PIN, links.PINS):  # other experiments
+        parameters.pop(pins, None)
     parameters[f"{prefix}_follow"] = ["false"]  # "Run at every change" is off, so that no run begins
     for name, values in parameters.items():
         app.query_params[name] = values
@@ -68,11 +83,16 @@ def _drawn(address: str) -> dict[str, str]:
     app.switch_page(f"pages/{family.name}.py").run()
     key = f"{prefix}_settled"  # under which the page notes its settings, ready to run
     ready = app.session_state[key] if key in app.session_state else None  # noqa: SIM401 (it has no `get`)
-    if ready is None:
-        messages = " ".join(dict.fromkeys(box.value for box in [*app.error, *app.info]))
+    unread = [box for box in [*app.toast, *app.warning] if box.icon == UNREAD]
+    if ready is None or unread:
+        messages = " ".join(dict.fromkeys(box.value for box in unread or [*app.error, *app.info]))
         return {"message": messages or "Its data are a file, which no link holds."}
     return {"experiment": ready.experiment.to_json()}
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n" + json.dumps(_drawn(sys.argv[1])))
+    try:
+        answer = _drawn(sys.argv[1])
+    except UserError as error:
+        answer = {"message": str(error)}
+    sys.stdout.write("\n" + json.dumps(answer))

@@ -41,6 +41,7 @@ MANTISSAS = (
 )
 # Session key: the whole page has to be drawn, as controls were set from code, also outside the part that was asked for.
 WHOLE = "draw_the_whole_page"
+UNREAD = ":material/link_off:"  # icon of each message that a part of an address could not be used
 SECTIONS = "What stands below. The link of the page remembers it."
 SEGMENTS = 5  # largest number of options in a segmented control
 SEGMENTS_LENGTH = 30  # largest number of characters of all their labels, which fit side by side in the sidebar
@@ -139,7 +140,8 @@ class Panel:
             value = control.default if mistake(control, value) else value
         elif key not in st.session_state and key in st.query_params:
             with suppress(ValueError):
-                value = float(st.query_params[key])
+                number = float(st.query_params[key])
+                value = number if math.isfinite(number) else value  # as Streamlit takes the default for these
         into[control.name] = _whole(value) if control.type is int else value
         self.leads.append(Lead(position, control, prefix + control.name, into, empty))
 
@@ -531,7 +533,7 @@ class Panel:
         if self.unread:
             *first, last = self.unread
             sentence = f"Part of this link could not be read. Check {', '.join(first)}{' and ' * bool(first)}{last}."
-            st.toast(sentence, icon=":material/link_off:", duration="long")
+            st.toast(sentence, icon=UNREAD, duration="long")
 
     def _bound(
         self,

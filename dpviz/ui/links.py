@@ -15,7 +15,7 @@ import streamlit as st
 from dpviz.compare.pins import pack, together, unpack
 from dpviz.errors import UserError
 from dpviz.ui import components, presenting
-from dpviz.ui.controls import Panel
+from dpviz.ui.controls import UNREAD, Panel
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -35,6 +35,7 @@ USE_HELP = (
     "For a lecture hall: larger type, no sidebar. In another web page: without menus, for an iframe; the picture with "
     "its number fits into 700 × 500."
 )
+_IS_DAMAGED = "link_is_damaged"  # session key: the packed link with which the visitor came could not be read
 MAX_SETTINGS = 300  # largest number of settings in a packed link
 WORTH = 0.9  # a short link is offered if it is shorter than this share of the full one
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")  # of a setting
@@ -114,23 +115,27 @@ def expand(page: "StreamlitPage") -> None:
 
     Does nothing for other addresses.
     """
+    if st.session_state.pop(_IS_DAMAGED, False):
+        st.warning("This link could not be read. Copy all of it, or set what you need.", icon=UNREAD)
     packed = st.query_params.get(PACKED)
     if packed is None:
         return
     try:
-        settings = _settings(unpack(packed))
+        settings = unpacked(packed)
     except UserError:
         del st.query_params[PACKED]
-        st.warning("This link could not be read. Copy all of it, or set what you need.", icon=":material/link_off:")
-        return
+        st.session_state[_IS_DAMAGED] = True
+        st.rerun()  # for a fresh server's first visitor the present drawing is not the last one
     others = {name: st.query_params.get_all(name) for name in st.query_params if name in _OTHERS - {PACKED}}
     st.switch_page(page, query_params={**settings, **others})
 
 
-def _settings(text: str) -> dict[str, list[str]]:
-    """Return the values of the settings in the text of a packed link, by name. Raises UserError for any other text."""
+def unpacked(packed: str) -> dict[str, list[str]]:
+    """Return the values of the settings in a packed link, by name. Raises UserError for any other text."""
     try:
-        settings = parse_qs(text, keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_SETTINGS)
+        settings = parse_qs(unpack(packed), keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_SETTINGS)
+    except UserError:  # a ValueError, too
+        raise
     except ValueError:
         raise UserError("This is no list of settings.") from None
     if not all(_NAME.fullmatch(name) and name not in _OTHERS for name in settings):

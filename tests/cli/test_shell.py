@@ -245,6 +245,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("statistics a=count --rows 9 --budget mu=1 --report absent/a.html", 2, "'absent' is no folder"),
         ("run experiment.json --delta 2", 2, "--delta"),
         ("run experiment.json --delta nan", 2, "nan is not a number."),
+        ("run experiment.json --max-seconds nan", 2, "nan is not a number."),
         ("run experiment.json --table experiment.json", 2, "These settings bring their own data."),
         ("run impossible.json", 2, "does not work on the problem"),
         ("run late.json", 1, "Error: "),
@@ -479,12 +480,15 @@ def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest
         raise SystemExit(0)
 
     monkeypatch.setattr(os, "execve", replaced)
-    with pytest.raises(SystemExit):
-        shell("serve --port 8600 --workers 0 --store mine --no-browser")
-    ((folder, program, environment),) = started
+    for store in ("mine", "'~/mine'", "OFF"):
+        with pytest.raises(SystemExit):
+            shell(f"serve --port 8600 --workers 0 --store {store} --no-browser")
+        os.chdir(tmp_path)
+    ((folder, program, environment), *others) = started
     assert program[1:] == ["-m", "streamlit", "run", "app.py", "--server.port=8600", "--server.headless=true"]
     assert (folder / "app.py").exists() and environment["DPVIZ_WORKERS"] == "0"
     assert environment["DPVIZ_STORE"] == str(tmp_path / "mine")
+    assert [other["DPVIZ_STORE"] for _, _, other in others] == [str(Path.home() / "mine"), "OFF"]
     monkeypatch.setattr(resources, "__file__", "/nowhere/dpviz/resources.py")
     code, _, err = shell("serve --no-browser")
     assert code == 2 and "The pages of the dashboard are missing" in err

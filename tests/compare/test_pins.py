@@ -186,6 +186,7 @@ def test_methods_have_no_names_with_markup_however_long(label: str) -> None:
 
 def test_names_hold_no_markup() -> None:
     assert pins.clean("  a <b>\n[x](y) :red[c] \u202e`$x$` " + "z" * 99) == "a bx(y) :redc x zzzzzzzzzzzzzz"
+    assert pins.clean("z" * 29 + " z") == "z" * 29  # else a link would bring another pin than this one
     linked = Pin("<a href='x'>", EXPERIMENT.replaced(arms=(ARMS[0].replaced(label="<i>x</i>"), ARMS[1])))
     with pytest.raises(UserError, match="cannot be shown"):
         pins.from_link(linked.to_link())

@@ -8,11 +8,12 @@ from scipy.special import ndtr, ndtri
 
 from dpviz import families
 from dpviz.audits.audit import Audit
+from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing, case_named, mistake_named, rates
 from dpviz.execution.increments import Sender, extend
 from dpviz.experiments.task import Cell, execute
 from dpviz.experiments.trace import Trace
-from dpviz.privacy.budgets import PureDP
+from dpviz.privacy.budgets import NoPrivacy, PureDP
 from dpviz.specification import Specification
 
 AUDITING = Auditing(family="accelerated", case="nesterov", budget=PureDP(epsilon=1.0), runs=3000, seed=4)
@@ -70,10 +71,12 @@ def test_a_stop_keeps_the_blocks_that_have_ended() -> None:
 
 @pytest.mark.parametrize(("family", "case"), [("accelerated", "nothing"), ("nobody", "nesterov"), ("..os", "path")])
 def test_there_is_no_other_case(family: str, case: str) -> None:
-    with pytest.raises(ValueError, match="no"):
+    with pytest.raises(UserError, match="no"):
         case_named(family, case)
-    with pytest.raises(ValueError, match="no mistake"):
+    with pytest.raises(UserError, match="no mistake"):
         mistake_named(case)
+    with pytest.raises(UserError, match="no claim"):
+        _ = Auditing(family="accelerated", case="nesterov", budget=NoPrivacy()).audit
 
 
 def test_a_mistake_travels_by_its_name_and_can_be_mended() -> None:

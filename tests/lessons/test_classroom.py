@@ -84,8 +84,11 @@ def test_a_phone_has_one_seat_and_one_answer_whose_removal_it_cannot_tell() -> N
     for phone, number in (("three", 1), ("two", 2)):
         with pytest.raises(ValueError):
             room.answer(phone, number, 0)
+    room.close(ballot)  # before the result is computed
+    with pytest.raises(ValueError, match="not open"):
+        room.answer("one", 1, 0)
     room.reveal(ballot, {"right": 2}, lambda seat: {"seat": seat})
-    assert room.state("one")["result"] == {"right": 2, "seat": 0}
+    assert room.state("one")["result"] == {"right": 2, "seat": 0} and room.log[-1][1] == "revealed"
     with pytest.raises(ValueError, match="not open"):
         room.answer("one", 1, 0)
 

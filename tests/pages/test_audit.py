@@ -175,6 +175,11 @@ def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Loa
     again.number_input(key="audit_threshold").set_value(0.2).run()
     again.button(key="audit_count").click().run()
     assert "Your threshold 0.2 would prove ε ≥" in words(again) and "it proves nothing" in words(again)
+    loaded_again = attacked(load, audit_guess="true", audit_seed="1")
+    loaded_again.session_state[visitors.KEY].notes |= again.session_state[visitors.KEY].notes  # as a reload does
+    loaded_again.number_input(key="audit_threshold").set_value(0.2).run()
+    loaded_again.button(key="audit_count").click().run()
+    assert "it proves nothing" in words(loaded_again)
 
 
 def test_a_class_guesses_before_anything_is_shown(load: Load) -> None:

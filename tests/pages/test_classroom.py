@@ -5,6 +5,7 @@ Phones answer through the room itself, without a browser.
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
@@ -77,7 +78,9 @@ def test_a_class_shows_how_phones_join_and_counts_them(lecture: tuple[AppTest, R
     assert "serve" in warning.value
 
 
-def test_a_class_predicts_sees_and_learns_who_was_right(lecture: tuple[AppTest, Room]) -> None:
+def test_a_class_predicts_sees_and_learns_who_was_right(
+    lecture: tuple[AppTest, Room], monkeypatch: pytest.MonkeyPatch
+) -> None:
     app, room = lecture
     step(app, "steps", 1)
     assert states(room, 1)[0]["text"]
@@ -86,6 +89,14 @@ def test_a_class_predicts_sees_and_learns_who_was_right(lecture: tuple[AppTest, 
     ballot = answer(room, [3, 3, 3, 0, 2])
     app.run()
     assert "5 of 8 phones answered" in words(app) and shares(app) == [] and "result" not in states(room, 1)[0]
+    reveal = Room.reveal
+
+    def after_a_late_answer(room: Room, *result: Any) -> None:
+        with suppress(ValueError):
+            room.answer("phone 7", ballot.number, 1)
+        reveal(room, *result)
+
+    monkeypatch.setattr(Room, "reveal", after_a_late_answer)
     press(app, "class_reveal")
     assert shares(app) == [20, 0, 20, 60] and not ballot.is_open
     told = states(room, 1)[0]["result"]
@@ -187,6 +198,8 @@ def test_randomised_response_estimates_as_the_mathematics_does(lecture: tuple[Ap
     ]
     press(app, "class_again")
     assert app.text_input(key="class_title").value in ("", None)
+    open_question(app, question.title, 1.5)  # once more, of the same people: it costs ε again
+    assert len(room.questions) == 2 and states(room, 1)[0]["answer"] is None and states(room, 1)[0]["open"]
 
 
 def test_a_number_is_asked_in_bins_that_hold_every_number(lecture: tuple[AppTest, Room]) -> None:
@@ -198,6 +211,10 @@ def test_a_number_is_asked_in_bins_that_hold_every_number(lecture: tuple[AppTest
     app.text_input(key="class_title").set_value("How many hours?").run()
     app.number_input(key="class_high").set_value(1.0).run()
     assert app.button(key="class_ask").disabled  # the last edge is below the first
+    app.number_input(key="class_low").set_value(1995.0)
+    app.number_input(key="class_high").set_value(2005.0).run()
+    assert "below 1,995 · 1,995 to below 2,000 · 2,000 to below 2,005 · 2,005 or more" in words(app)
+    app.number_input(key="class_low").set_value(2.0)
     app.number_input(key="class_high").set_value(8.0).run()
     press(app, "class_ask")
     ballot = answer(room, [0, 1, 2, 3])

@@ -65,6 +65,11 @@ def told(app: AppTest) -> Sequence[str]:
     return [toast.value for toast in app.toast]
 
 
+def test_a_leading_number_that_is_not_finite_is_the_usual_one(load: Load) -> None:
+    app = load("accelerated", accel_epsilon="inf", accel_iterations="nan")
+    assert not app.error and not app.button(key="accel_run").disabled and "Privacy budget ε" in told(app)[0]
+
+
 @pytest.mark.parametrize("empty", ["accel_currency", "accel_noise", "accel_loss", "accel_epsilon", "accel_iterations"])
 def test_a_setting_without_a_value_has_its_usual_one(load: Load, keys: dict[str, str], empty: str) -> None:
     app = load("accelerated", **{empty: ""})

@@ -115,6 +115,13 @@ def test_there_are_at_most_three_with_names_of_ones_own(load: Load) -> None:
         field.set_value(typed).run()
         field = next(one for one in app.text_input if one.key == field.key)
         assert not app.exception and field.value == name == pins.from_link(linked(app)[1]).name
+    for number in (0, 1):  # both the same, with a blank where the name is cut to make room for a number
+        [one for one in app.text_input if (one.key or "").startswith("accel_pin_")][number].set_value(
+            "y" * 27 + " yy"
+        ).run()
+    assert app.session_state["accel_pins"][1].pin.name == "y" * 27 + " 2" == pins.from_link(linked(app)[1]).name
+    for number, name in enumerate(("Pin 1", "Six bsteps")):
+        [one for one in app.text_input if (one.key or "").startswith("accel_pin_")][number].set_value(name).run()
     assert "room for 3 pins" in text(app)
     remove = [button.key for button in app.button if (button.key or "").endswith("_remove")]
     press(press(app, remove[0]), "accel_pin")

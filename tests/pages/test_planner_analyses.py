@@ -278,6 +278,12 @@ def test_rows_are_duplicated_and_removed_and_every_change_can_be_undone(load: Lo
         app.button(key="planner_analyses_remove").click().run()
     assert "Add a row" in hinted(app) and app.button(key="planner_analyses_remove").disabled
     assert press("undo") == ["Hours"]
+    added = [{"kind": "Count"}]  # without a name
+    app.session_state[app.data_editor[0].key] = {"edited_rows": {}, "added_rows": added, "deleted_rows": []}
+    app.run()
+    app.selectbox(key="planner_analyses_row").set_value(1).run()
+    app.button(key="planner_analyses_duplicate").click().run()
+    assert not app.exception and results(app).index.tolist() == ["Hours", "Analysis", "(copy)"]
 
 
 def test_the_notebook_and_the_report_have_the_numbers_of_the_page(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

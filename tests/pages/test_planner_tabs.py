@@ -297,6 +297,7 @@ def test_the_rows_of_a_person_are_in_every_number_and_sentence(load: Load, capsy
     app = planner(load, "People", rows_per_person="2", people=table)
     assert "53.3 % of the rows are dropped, of 40 % of the people" in words(app)
     assert "The noise is 2 times that of one row" in words(app)
+    assert "A number is too large" in said(planner(load, "People", people='[["all", 1e400, 5]]'))
     on_batches = planner(load, "People", rows_per_person="2", people=table, batch_fraction="0.01")  # there 2.67 times
     assert "The noise is at least 2 times" in words(on_batches)
     kept, dropped = curve(app, "Share of the rows that are dropped", "rows that are dropped")
@@ -318,9 +319,15 @@ def test_the_rows_of_people_are_counted_in_a_file_and_marked_until_the_visitor_k
     filled = json.loads(settings_of(app)["planner_people"])
     # The fifteen rows without a name are those of one person.
     assert filled == [["From the data", 1.0, 29.0], ["From the data", 7.0, 28.0], ["From the data", 15.0, 1.0]]
+    app.button(key="planner_people_duplicate").click().run()
+    for row in (0, 1, 1):  # all but the copy, which is of the file, too
+        app.selectbox(key="planner_people_row").set_value(row).run()
+        app.button(key="planner_people_remove").click().run()
+    assert json.loads(settings_of(app)["planner_people"]) == [["From the data (copy)", 1.0, 29.0]]
     assert any("taken from the data" in badge.value for badge in app.markdown)
+    assert "read from the data: numbers of rows" in words(app)
     app.button(key="planner_people_knew").click().run()
-    assert [name for name, *_ in json.loads(settings_of(app)["planner_people"])] == ["People"] * 3
+    assert [name for name, *_ in json.loads(settings_of(app)["planner_people"])] == ["People"]
 
 
 def test_what_each_training_of_a_search_may_cost(load: Load, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.compare.pins import pack
-from dpviz.ui import presenting
+from dpviz.ui import navigation, presenting
+from tests.pages.conftest import APP
 from tests.pages.reading import Load, charts, link, said
 
 MANY = {
@@ -64,6 +65,14 @@ def test_hostile_pins_of_a_short_link_get_a_sentence(load: Load, packed: str) ->
 def test_a_hostile_packed_link_gets_a_sentence(load: Load, packed: str) -> None:
     app = load("home", s=packed)
     assert "This link could not be read." in said(app) and "s" not in app.query_params
+
+
+def test_the_first_visitor_of_a_server_is_told_of_a_damaged_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(navigation, "_built", False)
+    app = AppTest.from_file(str(APP), default_timeout=300)
+    app.query_params["s"], app.query_params["accel_follow"] = "eJx", "false"
+    app.switch_page("pages/accelerated.py").run()
+    assert not app.exception and "This link could not be read." in said(app) and "s" not in app.query_params
 
 
 def test_a_lecture_hall_has_large_charts_on_every_page_until_it_is_ended(load: Load) -> None:

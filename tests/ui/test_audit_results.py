@@ -39,6 +39,9 @@ def test_every_case_can_be_drawn_at_every_moment(family: str, case: str, budget)
         found = verdict(auditing, moment)
         assert found is not None and 0 <= found.bound < math.inf
         assert 0 <= proven_at(auditing, moment, 0.1) < math.inf
+    last = early.tuning + early.looks[0].runs
+    then = Progress(early.present[:last], early.absent[:last], early.tuning, early.attack, early.looks)
+    assert proven_at(auditing, early, 0.1) == proven_at(auditing, then, 0.1)  # not by the runs since the look
     drawn = results.bound(auditing, progress)
     (proven,) = [trace for trace in drawn.data if trace.name == "proven"]
     bounds = np.array([look.bound for look in progress.looks])

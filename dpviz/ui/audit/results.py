@@ -20,7 +20,7 @@ from dpviz.privacy import audit, tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.audit import clopper_pearson
 from dpviz.specification import Control
-from dpviz.ui import charts
+from dpviz.ui import charts, visitors
 from dpviz.ui.audit import texts
 from dpviz.ui.controls import Panel
 
@@ -165,11 +165,12 @@ def _claim_help(auditing: Auditing) -> str:
 
 
 def proven_at(auditing: Auditing, progress: Progress, threshold: float) -> float:
-    """Return the lower bound on the claim's number that a threshold proves on the runs that count, at one look.
+    """Return the lower bound on the claim's number that a threshold proves on the runs that count, at the last look.
 
     The bound holds only if the threshold was placed before these runs were seen.
     """
-    present, absent = progress.present[progress.tuning :], progress.absent[progress.tuning :]
+    last = progress.tuning + progress.looks[-1].runs  # a stop may come at any time, but bounds hold at looks alone
+    present, absent = progress.present[progress.tuning : last], progress.absent[progress.tuning : last]
     hits, false_hits = Attack(threshold).counts(present, absent)
     level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
     # A lower bound on the true positive rate, and an upper bound on the false positive rate.
@@ -309,25 +310,34 @@ def _practice_bins(progress: Progress) -> Floats:
     return bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
 
 
-# Session keys: of the last threshold that was fixed, as (JSON text of its audit, threshold, whether it is blind: fixed
-# before any results with its noise were seen); and of the audits whose results were seen, as `_drawn`.
+# Names of the visitor's notes, which a reload keeps: of the last threshold that was fixed, as (JSON text of its audit,
+# threshold, whether it is blind: fixed before any results with its noise were seen); and the beginning of that of each
+# audit whose results were seen, which `_shown` returns.
 _SEEN, _SHOWN = "_seen", "_shown"
 
 
 def fixed_threshold(panel: Panel, auditing: Auditing) -> float | None:
     """Return the threshold that the visitor has fixed for this audit; None if that was for another one, or never."""
-    text, threshold, _ = st.session_state.get(panel.key(_SEEN), ("", None, False))
+    text, threshold, _ = _seen(panel)
     return threshold if text == auditing.to_json() else None
 
 
 def note_shown(panel: Panel, auditing: Auditing) -> None:
     """Remember that the visitor has seen this audit's results: a threshold placed after that proves nothing."""
-    st.session_state.setdefault(panel.key(_SHOWN), set()).add(_drawn(auditing))
+    visitors.here().notes[_shown(panel, auditing)] = True
 
 
-def _drawn(auditing: Auditing) -> tuple[str, str, int]:
-    """Return what decides on the noise of an audit: with other numbers of runs or another budget it is not fresh."""
-    return auditing.family, auditing.case, auditing.seed
+def _seen(panel: Panel) -> tuple[str, float | None, bool]:
+    """Return the note of the last threshold that was fixed, as described at `_SEEN`."""
+    note: Any = visitors.here().notes.get(panel.key(_SEEN), ("", None, False))
+    text, threshold, is_blind = note
+    return text, threshold, is_blind
+
+
+def _shown(panel: Panel, auditing: Auditing) -> str:
+    """Return the name of the note that an audit was seen. It has what decides on the noise: with other numbers of runs
+    or another budget that is not fresh."""
+    return f"{panel.key(_SHOWN)}_{auditing.family}_{auditing.case}_{auditing.seed}"
 
 
 def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
@@ -362,7 +372,9 @@ def class_question(progress: Progress) -> Threshold:
     heights = (np.array(counts) / np.max(counts)).round(4)  # (2, BINS), as shares of the highest bar
     bars = {name: tuple(row) for name, row in zip(WORLDS, heights.tolist(), strict=True)}
     ticks = Ruler("", float(edges[0]), float(edges[-1]), log=False).ticks
-    return Threshold("Where is your threshold? You say D for every run that scores more.", bars, "Score", tuple(ticks))
+    return Threshold(
+        "Where is your threshold? You say D for every run that scores at least as much.", bars, "Score", tuple(ticks)
+    )
 
 
 def class_thresholds(progress: Progress, ballot: Ballot) -> np.ndarray:
@@ -378,6 +390,7 @@ def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progres
     Nothing happens before a phone has placed one.
     """
     if ballot.answers:
+        room.close(ballot)
         _fix_threshold(panel, auditing, float(np.median(class_thresholds(progress, ballot))))
         best = {}
         if progress.attack is not None:
@@ -401,8 +414,8 @@ def _fix_threshold(panel: Panel, auditing: Auditing, threshold: float) -> None:
 
     It is stored as described at `_SEEN`.
     """
-    is_blind = _drawn(auditing) not in st.session_state.get(panel.key(_SHOWN), ())
-    st.session_state[panel.key(_SEEN)] = auditing.to_json(), threshold, is_blind
+    notes = visitors.here().notes
+    notes[panel.key(_SEEN)] = auditing.to_json(), threshold, _shown(panel, auditing) not in notes
 
 
 def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, threshold: float) -> None:
@@ -412,7 +425,7 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
         return
     mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound
     relation = "as much as" if mine == best else "more than" if mine > best else "less than"
-    _, _, is_blind = st.session_state[panel.key(_SEEN)]
+    _, _, is_blind = _seen(panel)
     proves, fixed = "proves", "Both were fixed before these runs were seen."
     if not is_blind:
         proves = "would prove"

@@ -90,7 +90,7 @@ class EditedTable:
             row = st.selectbox(
                 "Row",
                 range(len(rows)),
-                format_func=lambda index: f"{index + 1}. {rows[index][0]}",
+                format_func=lambda index: f"{index + 1}. {rows[index][0] or ''}",
                 key=self._row,
                 disabled=not rows,
                 width=220,
@@ -113,7 +113,7 @@ class EditedTable:
         """Put a copy of the row with this index below it; for callbacks. Its name fits into the 60 characters of a
         name."""
         rows = st.session_state[self._last]
-        copies = [(f"{name[:53]} (copy)", *rest) for name, *rest in rows[row : row + 1]]
+        copies = [(f"{name or '':.53} (copy)".strip(), *rest) for name, *rest in rows[row : row + 1]]
         self.replace([*rows[: row + 1], *copies, *rows[row + 1 :]])
 
     def _remove(self, row: int) -> None:

@@ -129,7 +129,7 @@ class _Planner(Part):
 
     def _read(self) -> list[str]:
         """Return names of the settings in the link that were read from the values of a file, as its texts say."""
-        marks = {"part of the analyses": f'"{declared.FROM_DATA}', "numbers of rows": f'"{tabs.FROM_DATA}"'}
+        marks = {"part of the analyses": f'"{declared.FROM_DATA}', "numbers of rows": f'"{tabs.FROM_DATA}'}
         return [name for name, mark in marks.items() if any(mark in str(text) for text in self.panel.query.values())]
 
     def _sections(self, means: NoisyMeans, budget: Budget, answer: DeltaGenerator) -> Releases | None:

@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz import resources
+from dpviz.datasets.uploads.limits import MOST_ROWS
 from dpviz.errors import UserError
 from dpviz.exports import dpsgd
 from dpviz.numbers import short, short_down, short_up
@@ -49,7 +50,7 @@ DEFAULT: tuple[tuple[Any, ...], ...] = (
     ("Survey by a partner", MECHANISMS["any"], 1.0, 1.0, "", "Pure ε", 0.2, None),
 )
 PEOPLE: tuple[tuple[Any, ...], ...] = (("Once", 1.0, 70.0), ("Now and then", 4.0, 25.0), ("Often", 30.0, 5.0))
-FROM_DATA = "From the data"  # in place of the name of people who were counted in a file
+FROM_DATA = "From the data"  # begins the name of people who were counted in a file; a copy of the row has more
 RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 
 
@@ -365,6 +366,8 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
     rows_of_table = table.rows(is_open=True)
     _show_source_of_people(table, rows_of_table)
     _count_people(panel, table)
+    if any(number is not None and number > MOST_ROWS for _, *numbers in rows_of_table for number in numbers):
+        raise UserError(f"There are at most {MOST_ROWS:,} rows or people.", title="A number is too large")
     declared: dict[float, float] = {}
     for _, rows, count in rows_of_table:
         if rows is not None and count is not None and rows >= 1 and count > 0:
@@ -391,9 +394,10 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
 
 def _show_source_of_people(table: EditedTable, rows: Sequence[Row]) -> None:
     """Draw a badge if rows of the table were counted in a file, and a button by which the visitor knew them before."""
-    if not any(group == FROM_DATA for group, *_ in rows):
+    are_counted = [str(group).startswith(FROM_DATA) for group, *_ in rows]
+    if not any(are_counted):
         return
-    known = [("People" if group == FROM_DATA else group, *numbers) for group, *numbers in rows]
+    known = [("People" if counted else row[0], *row[1:]) for row, counted in zip(rows, are_counted, strict=True)]
     with st.container(horizontal=True, vertical_alignment="center"):
         explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (known,))
 

@@ -176,7 +176,9 @@ def by_name(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
     result: dict[str, float] = {}
     for number, (name, value) in enumerate(values, 1):
         if value is not None:
-            result[f"{name} ({number})" if name in result else name] = value
+            while name in result:
+                name = f"{name} ({number})"
+            result[name] = value
     return result
 
 

@@ -343,7 +343,7 @@ def _rename(page: str, key: str, widget: str) -> None:
     name = pins.clean(st.session_state[widget]) or old_name
     if any(pinned.pin.name == name for pinned in page_pins if pinned.key != key):
         # Cut to leave room for " 2" or another digit: a page has fewer than ten pins.
-        name = _free(name[: MOST_NAME - 2], 2, {pinned.pin.name for pinned in page_pins})
+        name = _free(name[: MOST_NAME - 2].rstrip(), 2, {pinned.pin.name for pinned in page_pins})
     st.session_state[widget] = name
     _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
 

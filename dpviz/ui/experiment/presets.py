@@ -12,7 +12,7 @@ import streamlit as st
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.ui import links, streamlit_patches
-from dpviz.ui.controls import WHOLE, Panel
+from dpviz.ui.controls import UNREAD, WHOLE, Panel
 from dpviz.ui.experiment import sections, texts
 
 SettingsOf = Callable[[Preset], Mapping[str, Any]]  # from a preset to the values of the page's controls, by name
@@ -26,7 +26,7 @@ def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
     del st.query_params[links.PRESET]
     preset = next((preset for preset in presets if preset.slug == slug), None)
     if preset is None:
-        st.toast(texts.UNKNOWN_PRESET, icon=":material/link_off:", duration="long")
+        st.toast(texts.UNKNOWN_PRESET, icon=UNREAD, duration="long")
     else:
         _open(panel, preset)
 

@@ -165,7 +165,7 @@ def _address(current: Room) -> str:
 
 def _ask(current: Room, question: Question) -> None:
     """Have phones ask a question; for a callback, which returns nothing."""
-    current.ask(question)
+    current.ask(question, anew=True)
 
 
 def _short(url: str) -> str:
@@ -273,6 +273,7 @@ class Poll:
     def reveal(self) -> None:
         """Close the question, and have phones and the projector show the class's answers, but not the right one."""
         if self.ballot is not None:
+            self.room.close(self.ballot)
             self.room.reveal(self.ballot, self._result())
 
     def tell(self) -> None:
@@ -280,6 +281,7 @@ class Poll:
         ballot, right = self.ballot, self.right
         if ballot is None or "right" in (ballot.result or {}):  # phones have no such question, or know the answer
             return
+        self.room.close(ballot)
         answers = self.answers
         result = {"right": right, "text": f"It was “{self.lesson.answers[right].words}”: {self.outcome}."}
         if self.sheet is not None:
@@ -491,11 +493,11 @@ def _ask_coins(current: Room) -> None:
     is_ordered = True
     if kind == NUMBER:
         columns = st.columns(3)
-        low = columns[0].number_input("First edge", value=2.0, key="class_low")
-        high = columns[1].number_input("Last edge", value=8.0, key="class_high")
+        low = columns[0].number_input("First edge", -1e9, 1e9, 2.0, key="class_low")
+        high = columns[1].number_input("Last edge", -1e9, 1e9, 8.0, key="class_high")
         bins = int(columns[2].number_input("Bins", 3, 12, 5, key="class_bins"))
         is_ordered = low < high
-        edges = [short(edge) for edge in np.linspace(low, high, bins - 1)]  # the first and the last bin are open
+        edges = _edges(low, high, bins - 1)  # the first and the last bin are open
         between = [f"{left} to below {right}" for left, right in pairwise(edges)]
         options = (f"below {edges[0]}", *between, f"{edges[-1]} or more")
         st.caption(" · ".join(options) if is_ordered else "The first edge must be below the last one.")
@@ -513,6 +515,17 @@ def _ask_coins(current: Room) -> None:
         on_click=_ask,
         args=(current, question),
     )
+
+
+def _edges(low: float, high: float, count: int) -> list[str]:
+    """Return evenly spaced edges as texts, with as many digits as tell both ends exactly, and each edge from others."""
+    edges = np.linspace(low, high, count).tolist()
+    texts: list[str] = []
+    for digits in range(3, 18):
+        texts = [short(edge, digits) for edge in edges]
+        if len({*texts}) == count and all(float(f"{end:.{digits}g}") == end for end in (low, high)):
+            break
+    return texts
 
 
 def _show_needs(response: RandomisedResponse) -> None:
@@ -588,6 +601,7 @@ def _close_coins(current: Room, ballot: Ballot) -> None:
     """Close a question of randomised response, and have phones show the estimates; for a callback."""
     question = ballot.question
     assert isinstance(question, Coins)
+    current.close(ballot)
     counts, response = _counts(question, ballot), _response(question)
     people = sum(counts)
     shares = [min(max(response.estimate(count, people), 0.0), 1.0) for count in counts] if people else []
