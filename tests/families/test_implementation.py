@@ -32,6 +32,7 @@ from dpviz.privacy.verification.implementation import KINDS
 from dpviz.privacy.verification.transcripts import Transcript
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexRisk
 from tests.experiments.adaptive import Careful
 
 CASES = {f"{family}.{case.name}": case for family, cases in families.audits().items() for case in cases}
@@ -235,6 +236,17 @@ def few_bits(
     return [np.random.default_rng(int(one)) for one in seeds]
 
 
+def half_the_change(patch: pytest.MonkeyPatch) -> None:
+    """A mistake in the sensitivity of a number that certificates alone release."""
+    true = NonconvexRisk.smallest_eigenvalue
+
+    def changed(self: NonconvexRisk, x: np.ndarray) -> Query:
+        query = true(self, x)
+        return Query(query.value, query.sensitivity / 2, query.norm)
+
+    patch.setattr(NonconvexRisk, "smallest_eigenvalue", changed)
+
+
 # The case, the mistake, and the runs in which it is seen.
 PLANTED: dict[str, tuple[str, Plant, int]] = {
     "no noise": (LAPLACE, in_drawn(lambda _, drawn: 0 * drawn), 100),
@@ -267,6 +279,7 @@ PLANTED: dict[str, tuple[str, Plant, int]] = {
     "selections that ignore utilities": ("bayesian_optimization.random_search", in_selections(np.zeros_like), 2000),
     "a release of two hundred bare": (LAPLACE, some(0.005, np.zeros_like), 2000),
     "a running sum of two hundred bare": (SUMS, some(0.005, np.zeros_like), 2000),
+    "half the sensitivity of an eigenvalue": ("second_order.certificate", half_the_change, 200),
     "noise of seven digits": (LAPLACE, in_drawn(lambda _, drawn: drawn.astype(np.float32).astype(float)), 10_000),
     "noise of seven digits, Gaussian": (
         NORMAL,
