@@ -383,6 +383,8 @@ MISTAKES: Mapping[str, str] = {
     "dpviz.statistics(dpviz.PureDP(1), 'count', rows=10)": "asked count",
     "dpviz.statistics(dpviz.PureDP(1), [dpviz.Count], rows=10)": "asked",
     "dpviz.statistics(dpviz.PureDP(1), [], rows=10)": "statistics 1",
+    "dpviz.Statistics(dpviz.statistics(dpviz.PureDP(1), dpviz.Count('a'), rows=10)"
+    ".analyses.replaced(statistics=(dpviz.Count('a'), dpviz.Sum('a'))), dpviz.PureDP(1))": "'a'",
     "dpviz.statistics(dpviz.PureDP(1), [dpviz.Count()])": "rows",
     "dpviz.statistics(dpviz.PureDP(1), [dpviz.Count()], rows=0)": "Rows 0",
     "dpviz.statistics(dpviz.PureDP(1), [dpviz.Count('a'), dpviz.Sum('a')], rows=10)": "'a'",

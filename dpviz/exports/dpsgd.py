@@ -11,7 +11,8 @@ from dpviz.errors import UserError
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 
-_NUMBER = r"([0-9][0-9_,]*\.?[0-9_]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+)"
+# With commas between thousands alone; no part of a number with a decimal comma, of a product or of a quotient.
+_NUMBER = r"((?:[0-9]+(?:[_,][0-9]{3})*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?!\w|[.,][0-9]|\s*[*/^%])"
 # Names of each setting, as regular expressions, in Opacus, JAX-Privacy, dp_accounting, TensorFlow Privacy and papers.
 _NAMES = {
     "noise_multiplier": r"noise_multiplier|noise multiplier|GaussianDpEvent|sigma|σ",

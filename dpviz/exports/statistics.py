@@ -35,6 +35,10 @@ class Statistics:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        names = [statistic.name for statistic in self.analyses.statistics]
+        for name in names:
+            if names.count(name) > 1:
+                raise UserError(f"Several statistics are called {name!r}. Give each a name of its own.")
 
     @property
     def planned(self) -> Mapping[str, Planned]:
@@ -185,10 +189,6 @@ def statistics(
     [['age', 0.06, 'column', 120], ['smokers', 6.0, 'rows', 120]]
     """
     several = (asked,) if isinstance(asked, Statistic) else tuple(asked)
-    names = [statistic.name for statistic in several]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"Several statistics are called {name!r}. Give each a name of its own.")
     plan = Analyses(rows=rows, rows_per_person=rows_per_person, relation=relation, noise=noise, statistics=several)
     result = Statistics(plan, budget)
     result.analyses.planned(budget)  # raises what is wrong now

@@ -262,15 +262,15 @@ def of_hundred(right: Mapping[str, float]) -> go.Figure:
 def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | None, title: str) -> go.Figure:
     """Return a figure of marks on a logarithmic axis, one row for each group, without any order among groups.
 
-    groups : for each group the values with their texts. here : a value that a line through all rows marks; None for no
-        line.
+    groups : for each group the values with their texts. here : a value that a line through all rows marks; no line for
+        None, and for 0, which is not on the axis.
     """
     frame = style.layout(Axes(title, title, log_x=True), legend_entries=0, height=45 * len(groups) + 110)
     ticks = {"tickmode": "array", "tickvals": list(range(len(groups))), "ticktext": list(groups)}
     # The first group is on top.
     frame["yaxis"] |= {"range": [len(groups) - 0.5, -0.5], "automargin": True, "zeroline": False} | ticks
     frame["hovermode"] = "closest"
-    if here is not None:
+    if here:
         line = {"color": style.PALETTE["spent"], "width": 2, "dash": "dash"}
         frame["shapes"] = [{"type": "line", "x0": here, "x1": here, "y0": 0, "y1": 1, "yref": "paper", "line": line}]
         # Plotly takes logarithms for texts, but plain numbers for shapes.

@@ -40,9 +40,9 @@ class Deployment:
     def stated(self) -> str:
         """The guarantee as published."""
         if self.rho is not None:
-            return f"ρ = {short(self.rho)}"
+            return f"ρ = {short(self.rho, 6)}"
         assert self.epsilon is not None
-        return f"ε = {short(self.epsilon)}" + (f", δ = {short(self.delta)}" if self.delta else "")
+        return f"ε = {short(self.epsilon, 6)}" + (f", δ = {short(self.delta)}" if self.delta else "")
 
     def epsilon_at(self, delta: float) -> float:
         """Return ε at `delta`: a ρ is converted; of an (ε, δ) it is the published ε, at the published δ."""

@@ -468,6 +468,7 @@ def test_the_errors_that_are_accepted_give_the_budget_and_its_shares(load: Load)
     needed = math.log(20) / 3.5 + math.log(20) * 0.05 / 0.025
     assert f"The least for it is ε = {rounded_up(needed):g}, in the best shares." in text(app)
     app.button(key="planner_smallest").click().run()
+    assert "for an error of" not in text(analyses(load, [asked[0], row("Age", "Mean", 0.0, 50.0)], epsilon="6.85"))
     assert "**Yes**: at ε = 6.85, 1,000 rows are enough for these errors" in text(app)
     errors = results(app)["95 % error"]
     assert errors["Old"] == 3 and errors["Age"] == pytest.approx(0.025, rel=2e-3)

@@ -272,6 +272,7 @@ def test_of_each_person_so_many_rows_count_as_the_plan_says() -> None:
     for wrong in (None, people, people[:-1]):
         with pytest.raises(UserError, match=r"rows_kept|`people`"):
             analyses.released(planned, [np.ones(24)], people=wrong)
+    assert analyses.released(planned, [np.ones(24)], people=np.array([None, math.nan, *map(str, range(22))], object))
     kept_plan = Analyses(rows=20, rows_per_person=10, statistics=(Count(),)).planned(PureDP(epsilon=1.0))
     rows = rows_kept(people, 10)
     assert analyses.released(kept_plan, [np.ones(24)[rows]], people=people[rows])

@@ -115,3 +115,5 @@ def test_what_a_training_may_cost() -> None:
             search.shortfall(PureDP(), *wrong)
     with pytest.raises(UserError, match="State the total"):
         search.search_budgets(RenyiDP(), 40.0)
+    with pytest.raises(UserError, match="so small an ε"):
+        search.search_budgets(ApproximateDP(epsilon=1e-3, delta=1e-100), 40.0)

@@ -72,7 +72,7 @@ def test_a_line_that_cannot_be_read_is_a_sentence(cls: type[Statistic], line: st
         declared.read(cls, line)
 
 
-HOSTILE = ["12", "3e5", "a by b", "is one of", ";", "a:b", "=x", "'y'", '"z"']
+HOSTILE = ["12", "3e5", "a by b", "is one of", ";", "a:b", "=x", "'y'", '"z"', "a  b", "a;=b"]
 TEXTS = st.lists(st.none() | st.text(max_size=70) | st.sampled_from(HOSTILE))
 
 
@@ -83,14 +83,21 @@ def test_a_proposal_is_read_as_the_texts_of_the_file_whatever_they_are(
     values, others = pd.Series(["in", "out", *texts], dtype=object), pd.Series(["yes", "no", *groups], dtype=object)
     cells = {text.strip() for text in values.dropna()}
     for cls, field in ((Histogram, "keys"), (Count, "operands")):
-        parts = declared.read(cls, declared.proposal(cls, name, values))
+        parts = declared.read(cls, harmless(declared.proposal(cls, name, values)))
         assert parts["from_data"] and parts["column"] == name and set(parts[field]) <= cells and len(parts[field]) >= 2
         assert cls(**parts).source == "read from the data"
     parts = declared.read(Mean, declared.proposal(Mean, name, values, ("g", others)))
     assert parts["column"] == name and parts["by"] == "g" and {"yes", "no"} <= set(parts["groups"])
 
 
-@pytest.mark.parametrize("values", [[], [np.nan], [np.inf, 3.0], [5.0, 5.0], [1e308, -1e308], [1e-300, 2e-300], [0, 1]])
+def test_where_no_value_is_proposed_none_was_read() -> None:
+    for cls in (Count, Mean):
+        assert declared.read(cls, harmless(declared.proposal(cls, "c", pd.Series(["x" * 61])))) == {"column": "c"}
+
+
+@pytest.mark.parametrize(
+    "values", [[], [np.nan], [np.inf, 3.0], [5.0, 5.0], [1e308, -1e308], [1e-300, 2e-300], [0, 1], [1e13, 1e13 + 50]]
+)
 def test_numbers_of_any_size_are_proposed_as_ascending_cut_points(values: list[float]) -> None:
     numbers = pd.Series(np.array(values, dtype=float))
     histogram = Histogram(**declared.read(Histogram, declared.proposal(Histogram, "x", numbers)))

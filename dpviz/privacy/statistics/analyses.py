@@ -884,7 +884,7 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: in
             f"Give `people`: the person of each of the rows. The plan is for people with up to {max_rows:,} rows.",
             title="Whose rows are these?",
         )
-    _, counts = np.unique(np.asarray(people), return_counts=True)
+    _, counts = np.unique(np.asarray(people).astype(str), return_counts=True)  # missing names, too
     if counts.max(initial=0) > max_rows:
         raise UserError(
             f"Somebody has more rows than the {max_rows:,} of the plan. Keep `rows_kept(people, {max_rows})` of the "

@@ -200,7 +200,7 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
     ]
     budget_text, error_text = budget.describe(), f"an error of {percent} % (95 % confidence)"
     verdict = f"**Yes**: at {budget_text}, {plan.rows:,} rows are enough for "
-    verdict += f"{error_text if by_share else 'these errors (95 % confidence)'}."
+    verdict += f"{error_text if len(by_share) == len(planned) else 'these errors (95 % confidence)'}."
     if too_few:
         verdict = f"**No**: at {budget_text}, {error_text} needs more rows: {', '.join(too_few)}."
     elif too_far:
@@ -212,7 +212,7 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
     with suppress(UserError):
         smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
         of_all_rows = " (counts: in % of all rows)" * any(p.statistic.unit == "rows" for p in by_share)
-        least = f"{budget.controls()[0].symbol} = {short(smallest.budget.limit)}"
+        least = _size(smallest)
         verdict += f" The least for it{of_all_rows} is {least}, in the best shares."
     st.markdown(verdict)
     if question == "error":
@@ -274,7 +274,6 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
     except UserError as error:
         st.caption(sentence(str(error)))
         return
-    size = f"{control.symbol} = {short(smallest.budget.limit)}"
     assert control.low is not None and control.high is not None
     half = [statistic.sampling_error(plan.rows) / 2 for statistic in plan.statistics]
     enough = max(rounded_up(least_spent(plan, half, budget)), control.low)
@@ -283,13 +282,21 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
         "sample of so many rows can be off by."
     ) * (enough <= control.high)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"The errors that you accept need **{size}**, in the best shares.{more}", width="stretch")
+        st.markdown(
+            f"The errors that you accept need **{_size(smallest)}**, in the best shares.{more}", width="stretch"
+        )
         st.button(
-            f"Take {size} and its shares",
+            f"Take {control.symbol} = {short(smallest.budget.limit)} and its shares",
             key=panel.key("smallest"),
             on_click=_take,
             args=(panel, table, control.name, smallest),
         )
+
+
+def _size(smallest: Smallest) -> str:
+    """Return the smallest budget as text; where it is the lower end of its range, a smaller one may be enough."""
+    control, limit = smallest.budget.controls()[0], smallest.budget.limit
+    return f"{'at most ' * (limit == control.low)}{control.symbol} = {short(limit)}"
 
 
 def _take(panel: Panel, table: EditedTable, name: str, smallest: Smallest) -> None:

@@ -35,7 +35,7 @@ def read(cls: type[Statistic], text: str) -> dict[str, Any]:
         return read(cls, known(text)) | {"from_data": True}
     if not text:
         return {}
-    if harmless(text) != " ".join(text.split()):
+    if harmless(text) != re.sub(r"\s", " ", text):
         raise UserError(
             "Put a part of “Declared” that begins with =, +, - or @ in quotes; signs that cannot be seen have no place "
             "in it.",
@@ -152,11 +152,11 @@ def proposal(cls: type[Statistic], name: str, values: pd.Series, groups: tuple[s
     line = quoted(name)
     if cls is Histogram:
         line += f": {'; '.join(parts)}"
-    elif cls is Count:
+    elif cls is Count and parts:
         line += f" >= {parts[len(parts) // 2]}" if is_number else f" is one of {'; '.join(parts)}"
     if groups is not None:
         line += f" by {quoted(groups[0])}: {'; '.join(_keys(groups[1]))}"
-    return f"{FROM_DATA} {line}"
+    return line if line == quoted(name) else f"{FROM_DATA} {line}"
 
 
 def _keys(texts: pd.Series) -> list[str]:
@@ -165,7 +165,8 @@ def _keys(texts: pd.Series) -> list[str]:
     Left out are those that no line can declare, and those for which a line with two such lists has no room.
     """
     counts = texts.dropna().astype(str).str.strip().value_counts()
-    keys = [quoted(key) for key in counts.index if 0 < len(key) <= 60 and key.isprintable()][:_MAX_KEYS]
+    all_keys = [quoted(key) for key in counts.index if 0 < len(key) <= 60]
+    keys = [key for key in all_keys if harmless(key) == key][:_MAX_KEYS]
     ends = np.cumsum([len(key) + 2 for key in keys])  # of each key in the list, with what separates them
     return sorted(keys[: int((ends <= MAX_LINE // 3).sum())])
 
@@ -177,4 +178,4 @@ def _cut_points(values: pd.Series) -> list[str]:
     power = 10.0 ** math.floor(math.log10((high - low) / 10 or 1.0))
     step = next(multiple * power for multiple in (1, 2, 5, 10) if multiple * power * 10 >= high - low)
     first = math.floor(low / step)
-    return [f"{index * step:.12g}" for index in range(first, max(math.ceil(high / step), first + 2) + 1)]
+    return [f"{index * step:.15g}" for index in range(first, max(math.ceil(high / step), first + 2) + 1)]

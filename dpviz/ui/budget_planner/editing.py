@@ -215,8 +215,7 @@ def harmless(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
     visible = [sign for sign in cell if sign.isprintable() or sign.isspace() or sign in JOINERS]
-    words = "".join(visible).split()
-    return without_formulas(" ".join(words))
+    return without_formulas("".join(" " if sign.isspace() else sign for sign in visible).strip())
 
 
 def _plain(value: Any) -> Any:

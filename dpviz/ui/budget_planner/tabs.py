@@ -94,7 +94,7 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
             figure,
             "Shares of the budget",
             "Share of the budget of every analysis",
-            f"Of {type(budget).name}. A share of an analysis on rows of its own costs nothing to the others.",
+            f"Of {type(budget).name}. Shares of analyses on disjoint sets of rows do not add up.",
         )
     _split_in_python(budget, analyses, rule)
     return figures, _releases(shares, means)
@@ -152,7 +152,8 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
         raise UserError(f"Choose a mechanism for {name}.", title="A mechanism is missing")
     # The kind of the analysis's own guarantee; None if it gets a share of the total.
     currency = next((cls for cls in CURRENCIES.values() if cls.name == values[CURRENCY]), None)
-    fields = {"name": name, "noise": mechanism, "rows": values[SET] or ""}
+    rows = "".join(filter(str.isprintable, values[SET] or "")).strip()  # names that look alike are those of one set
+    fields = {"name": name, "noise": mechanism, "rows": rows}
     fields |= {"weight": values[WEIGHT], "sensitivity": values[MOVE]}
     try:
         if currency is not None:
@@ -253,7 +254,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
     planner_view.of_events(cost)
     steps = means.affordable_steps(budget, scale)
-    lasts = f"more than {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
+    lasts = f"at least {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
     st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
     longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))  # a little beyond both
     end = steps if steps <= longest else 0  # 0: the end is outside the chart and not marked
