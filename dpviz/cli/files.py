@@ -65,18 +65,18 @@ def delta_option(command: Command) -> Command:
     return click.option(
         "--delta",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        callback=_delta,
+        callback=a_number,
         default=DELTA,
         show_default=True,
         help="At which ε is read, unless the budget has a δ of its own.",
     )(command)
 
 
-def _delta(_: click.Context, __: click.Parameter, delta: float) -> float:
-    """Return the value of --delta, unless it is nan, which click takes to be within every range."""
-    if math.isnan(delta):
+def a_number(_: click.Context, __: click.Parameter, value: float) -> float:
+    """Return the value of an option, unless it is nan, which click takes to be within every range."""
+    if math.isnan(value):
         raise click.BadParameter("nan is not a number.")
-    return delta
+    return value
 
 
 def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] = ()) -> Experiment:

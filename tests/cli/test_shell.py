@@ -245,6 +245,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("statistics a=count --rows 9 --budget mu=1 --report absent/a.html", 2, "'absent' is no folder"),
         ("run experiment.json --delta 2", 2, "--delta"),
         ("run experiment.json --delta nan", 2, "nan is not a number."),
+        ("run experiment.json --max-seconds nan", 2, "nan is not a number."),
         ("run experiment.json --table experiment.json", 2, "These settings bring their own data."),
         ("run impossible.json", 2, "does not work on the problem"),
         ("run late.json", 1, "Error: "),
