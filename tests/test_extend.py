@@ -105,6 +105,14 @@ def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the
         wrong.plans()
 
 
+def test_a_method_that_inherits_its_kind_would_have_the_noise_of_its_parent_and_is_refused() -> None:
+    class Other(dpviz.GradientDescent):
+        title = "Other"
+
+    with pytest.raises(dpviz.UserError, match=r"mine\.other"):
+        dpviz.Experiment(dpviz.Quadratic(), Other(3)).run()  # type: ignore[call-arg]
+
+
 @pytest.mark.slow
 def test_the_shell_and_its_processes_know_a_module_of_one_s_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PROGRAM)
