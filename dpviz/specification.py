@@ -233,7 +233,10 @@ class Specification(BaseModel):
             return handler(value) if target is cls else target.model_validate(value)
 
     def to_json(self) -> str:
-        """Return the canonical text: sorted keys, every field, a "kind" at each level."""
+        """Return the canonical text: sorted keys, every field, a "kind" at each level.
+
+        Raises UserError for a class that inherits its kind.
+        """
         return json.dumps(_plain(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
     @classmethod
@@ -460,6 +463,12 @@ def _paragraph(control: Control) -> str:
 def _plain(value: Any) -> Any:
     """Return a value in the form that JSON can write, with a "kind" in every specification."""
     if isinstance(value, Specification):
+        cls = type(value)
+        if cls.kind and "kind" not in vars(cls):  # with its parent's it would have the noise of its parent, too
+            raise UserError(
+                f'Name it in the class, such as kind = "mine.{cls.__name__.lower()}".',
+                title=f"{cls.__name__} needs a kind of its own",
+            )
         fields = {name: _plain(getattr(value, name)) for name in type(value).model_fields}
         return fields | {"kind": value.kind}
     if isinstance(value, (tuple, list)):

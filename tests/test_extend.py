@@ -11,6 +11,7 @@ import pytest
 
 import dpviz
 from dpviz import extend
+from dpviz.datasets import UploadedTable
 
 PROGRAM = """
 from collections.abc import Iterator
@@ -84,6 +85,32 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
             extend.neighbours(problem, *rows)
     with pytest.raises(dpviz.UserError):
         extend.neighbours(dpviz.LogisticRegression(), (1.0,), (2.0,))
+
+
+def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the_table_cost() -> None:
+    class Mine(extend.ProblemSpecification):
+        data: extend.DatasetSpecification
+        costs: bool
+
+        def facts(self) -> extend.SmoothFacts:
+            return extend.SmoothFacts(n=20, d=1, released=self.released if self.costs else ())
+
+        def build(self, tables: object = None) -> extend.SmoothProblem:
+            raise NotImplementedError
+
+    data = UploadedTable(identity="a" * 32, n=20, bounds=((0.0, 1.0),), names=("a",), ranges_costs=(0.5,))
+    right, wrong = (dpviz.Experiment(Mine(data=data, costs=costs), dpviz.GradientDescent(3)) for costs in (True, False))  # type: ignore[call-arg]
+    assert not right.public and right.seed is None and right.plans()["DP-GD"].spent("epsilon")[0] == 0.5
+    with pytest.raises(dpviz.UserError, match=r"released=self\.released"):
+        wrong.plans()
+
+
+def test_a_method_that_inherits_its_kind_would_have_the_noise_of_its_parent_and_is_refused() -> None:
+    class Other(dpviz.GradientDescent):
+        title = "Other"
+
+    with pytest.raises(dpviz.UserError, match=r"mine\.other"):
+        dpviz.Experiment(dpviz.Quadratic(), Other(3)).run()  # type: ignore[call-arg]
 
 
 @pytest.mark.slow

@@ -429,7 +429,8 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
         condition, problem = sweep.condition, sweep.experiment.problem
         if condition or not problem.public:
             unit = f"{';' if problem.from_data else ','} {problem.unit}"
-            click.echo(f"What private methods release is private at the budget of its point{condition}{unit}.")
+            where = "at the budget of the method at its point"
+            click.echo(f"What private methods release is private {where}{condition}{unit}.")
         if result.price:
             click.echo(f"Publishing all of it: {result.price}{condition}.")
     for reason, methods in by_reason(result.left_out, sweep.places).items():

@@ -15,6 +15,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
+from dpviz.datasets.uploads.files import TableFile
 from dpviz.execution.increments import extend
 from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, Stopping, execute, numbered
 from dpviz.experiments.trace import Trace
@@ -375,12 +376,14 @@ class _Worker:
 
         Raises Ended if the process ends before, or must be killed.
         """
-        request = {"number": self._number, "text": cell.text, "keep": cell.keep}
+        files = {name: str(table.path) for name, table in cell.tables.items() if isinstance(table, TableFile)}
+        arrays = {name: table for name, table in cell.tables.items() if name not in files}
+        request = {"number": self._number, "text": cell.text, "keep": cell.keep, "files": files}
         limits = {"max_bytes": self._max_bytes, "max_seconds": max_seconds}
         while not self._has_started(POLL_INTERVAL):  # sending would block until then, and not notice a stop
             if stopping.is_set():
                 return Outcome("stopped")
-        self._child.send(pack(request | limits, cell.tables))
+        self._child.send(pack(request | limits, arrays))
         stop_sent: float | None = None
         while True:
             message = self._child.receive(POLL_INTERVAL)

@@ -6,18 +6,21 @@ The server starts it as `python -m dpviz.execution.worker`.
 import gc
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpviz import families, later
+from dpviz.datasets.uploads.files import TableFile
+from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
 from dpviz.execution.increments import Sender, ending
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.task import Cell, Outcome, execute
 from dpviz.experiments.trace import Trace
 from dpviz.processes import Parent, limited, pack, resident, unpack
-from dpviz.specification import Specification
+from dpviz.specification import MODULES, Specification
 
 EVERY = 0.1  # seconds between two increments
 
@@ -82,11 +85,17 @@ def _run(parent: Parent, stop: _Stop, header: Mapping[str, Any], tables: Mapping
     """Run the cell of one message of the server, within its limits of memory and time, and send the results."""
     stop.number = header["number"]
     reporter = _Reporter(parent, header["keep"] == "all")
+    files: dict[str, Any] = {identity: TableFile(Path(path)) for identity, path in header["files"].items()}
     with limited(header["max_bytes"], header["max_seconds"]):  # ends the process if `execute` does not stop in time
-        task = Specification.from_json(header["text"])
-        assert isinstance(task, Experiment | Auditing)
-        cell = Cell(task, tables, header["keep"])
-        outcome = execute(cell, stop, reporter.step, header["max_seconds"])
+        try:
+            task = Specification.from_json(header["text"])
+        except UserError as error:  # it holds a kind of the user's own code
+            hint = f"Further processes import the modules that the variable {MODULES} names."
+            outcome = Outcome("failed", f"{error} {hint}")
+        else:
+            assert isinstance(task, Experiment | Auditing)
+            cell = Cell(task, {**tables, **files}, header["keep"])
+            outcome = execute(cell, stop, reporter.step, header["max_seconds"])
     reporter.end(outcome)
 
 

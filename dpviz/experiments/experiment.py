@@ -227,12 +227,18 @@ class Experiment(Displayed, Specification):
         return privacy_of(True, self.condition)
 
     @property
+    def _budgets(self) -> dict[str, Budget]:
+        """The budget of each method that has one, its own or that of the experiment, by label."""
+        budgets = {arm.label: arm.budget or self.budget for arm in self.arms}
+        return {label: budget for label, budget in budgets.items() if budget.private}
+
+    @property
     def guarantee(self) -> str:
         """Guarantee of one run of one private method, in words: the budget, and the condition that it rests on.
 
         Where methods have different budgets, each is named with its method.
         """
-        budgets = {arm.label: (arm.budget or self.budget).describe() for arm in self.arms if not arm.reference}
+        budgets = {label: budget.describe() for label, budget in self._budgets.items()}
         if not budgets:
             return NoPrivacy().describe()
         different = set(budgets.values())
@@ -252,7 +258,7 @@ class Experiment(Displayed, Specification):
         """The guarantee with the unit of protection, and what it includes besides the run."""
         # As a person pays for them, all of whose rows count.
         released = [grouped(event, self.problem.rows_per_person) for event in self.problem.facts().released]
-        earlier = accountants.total(released, "epsilon") if self.budget.private else 0.0
+        earlier = accountants.total(released, "epsilon") if self._budgets else 0.0
         included = f"; this includes ε = {short_up(earlier)} of releases before the run" if earlier else ""
         separator = ";" if self.problem.from_data else ","  # the guarantee then ends in a list
         return f"{self.guarantee}{separator} {self.problem.unit}{included}"
@@ -265,6 +271,11 @@ class Experiment(Displayed, Specification):
             raise UserError(
                 f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
                 title="Algorithm and problem do not fit",
+            )
+        if (facts.released, facts.from_data) != (self.problem.released, self.problem.from_data):  # of a user's problem
+            raise UserError(
+                "Give them released=self.released and from_data=self.from_data, which every plan and guarantee counts.",
+                title=f"The facts of the problem '{self.problem.title}' leave out what its data cost",
             )
         budget, k = arm.budget or self.budget, self.problem.rows_per_person
         with one_thread:  # as in `stream`: so that a run computes the same plan to the last digit

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
@@ -138,6 +138,14 @@ class Plan(Displayed):
             object.__setattr__(
                 self, name, MappingProxyType(ByName(getattr(self, name), name))
             )  # frozen, but not yet finished
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields with plain mappings: a `MappingProxyType` can be neither pickled nor copied in depth."""
+        return vars(self) | {name: dict(getattr(self, name)) for name in ("noise", "schedule", "resolved")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        self.__post_init__()
 
     def _check_worst_case(self, spent: np.ndarray) -> None:
         """Raise ValueError unless `spent`, the field `worst_case`, ascends to a filter's cap, but for rounding."""

@@ -244,7 +244,7 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
-        proof = reading(plan, guaranteed, delta)
+        proof = reading(plan, guaranteed if plan.private else plan.iterations, delta)  # without privacy none, ever
         # Before the end of the plan, only adding up ("basic") proves an ε of the releases so far.
         is_of_whole_plan = steps < plan.iterations and (plan.stops or proof.method != "basic")
         suffix = WHOLE_PLAN if is_of_whole_plan else ""

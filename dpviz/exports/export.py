@@ -203,7 +203,7 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     yield f"unit of protection: {sweep.experiment.problem.unit}"
     condition = sweep.condition
     yield from _condition(condition)
-    yield "every run of a private method is a release at the budget of its point"
+    yield "every run of a private method is a release at the budget of the method at its point"
     if result.price:
         yield f"publishing all of it: {result.price}{condition}"
     yield f"metrics ending in {NOT_PRIVATE} are not private: do not publish them"

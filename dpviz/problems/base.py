@@ -275,7 +275,7 @@ class ProblemSpecification(Specification, ABC):
     @property
     def public(self) -> bool:
         """True if the data are synthetic or published, so that diagnostics may be shown by default."""
-        return True
+        return bool(getattr(self.dataset, "public", True))
 
     @property
     def plane(self) -> Plane | None:

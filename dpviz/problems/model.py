@@ -12,7 +12,7 @@ from dpviz.datasets.groups import GroupedFacts, GroupedSpecification, GroupedUpl
 from dpviz.datasets.own_table import blocks_of
 from dpviz.datasets.uploads.columns import encode_target
 from dpviz.datasets.uploads.limits import check_columns, shown
-from dpviz.datasets.uploads.parsing import class_label, numbers
+from dpviz.datasets.uploads.parsing import class_label, is_empty, numbers
 from dpviz.datasets.uploads.upload import UploadedTable
 from dpviz.errors import UserError
 from dpviz.later import pd
@@ -162,6 +162,8 @@ class Model:
                 title="There is nothing to score" if not len(predicted) else "Rows and y do not fit",
             )
         labels = pd.Series(right)
+        if getattr(self.data, "missing", "fill") == "drop" and is_empty(labels).any():
+            raise UserError("Leave these rows out, as the run did.", title="Some rows of y have no target")
         if not self._predicts_numbers:
             if not isinstance(self.data, UploadedTable | GroupedUpload):  # labels ±1, or True and False
                 is_positive = numbers(labels) > 0
@@ -176,6 +178,8 @@ class Model:
         if not np.isfinite(values).all():
             raise UserError("Leave these rows out.", title="Some rows of y have no finite number")
         unexplained, total = ((values - predicted) ** 2).sum(), ((values - values.mean()) ** 2).sum()
+        if not total:
+            raise UserError("R² compares with the spread of y, and y has none.", title="There is nothing to score")
         return float(1 - unexplained / total)
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpviz.arguments import Between, checked
 from dpviz.datasets.own_table import BoughtRanges, blocks_of
-from dpviz.datasets.uploads.limits import check_columns
+from dpviz.datasets.uploads.limits import check_columns, too_few_rows
 from dpviz.datasets.uploads.parsing import numbers
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.users import user_numbers
@@ -78,6 +78,8 @@ def private_bounds(
     # The largest of m numbers of Laplace noise of scale b exceeds b ln(m / (2 β)) with probability at most β.
     threshold = noise_scale(event, sensitivity) * math.log(len(columns) * BINS / (2 * _FAILURE))
     counts, units = _counts(data, columns, user, reading)
+    if not units:
+        raise too_few_rows(0)
     if threshold > units / 2:
         needed = short_up(2 * threshold * event.eps / units)
         raise UserError(

@@ -291,7 +291,8 @@ class Sweep(Specification):
     @property
     def condition(self) -> Condition:
         """Condition that the guarantees of all points rest on, such as seeds that the sweep sets."""
-        return Condition.joined(experiment.condition for _, experiment in self._on_own_data())
+        first_seed = next(iter(self.data_seeds), None)  # of all data sets the condition is the same
+        return Condition.joined(self._on(first_seed, experiment).condition for _, experiment in self._on_own_data())
 
     def points(self) -> tuple[Experiment, ...]:
         """Return the experiment of every point.

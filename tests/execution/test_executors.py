@@ -4,11 +4,14 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpviz.datasets import UniformLogistic, UploadedTable
+from dpviz.datasets.uploads.files import TableFile
 from dpviz.execution.executors import CRASHED, CUT_OFF, Slots
 from dpviz.execution.runner import Job, Runner
 from dpviz.experiments.experiment import Arm, Experiment
@@ -17,6 +20,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.specification import MODULES
 from tests.execution.test_increments import EXPERIMENTS, same
 from tests.waiting import until
 
@@ -61,9 +65,11 @@ def steps(job: Job) -> int:
     return len(job.trace.lanes["GD"].iterations)
 
 
-def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner) -> None:
+def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner, tmp_path: Path) -> None:
     data = UploadedTable(identity="b" * 32, n=30, bounds=((0.0, 1.0),), names=("a",))
     table = {"b" * 32: np.column_stack([np.linspace(0, 1, 30), np.tile([-1.0, 1.0], 15)])}
+    stored = tmp_path / "table.parquet"
+    pd.DataFrame({"a": np.linspace(0, 1, 30), "target": np.tile([0, 1], 15)}).to_parquet(stored)
     arm = Arm(label="A", algorithm=Nesterov(iterations=3))
     upload = Experiment(problem=LogisticRegression(data=data), arms=(arm,), replicates=1, seed=5)
     cells = [
@@ -71,6 +77,7 @@ def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner) -> None:
         *(Cell(experiment, keep="last") for experiment in EXPERIMENTS.values()),
         Cell(upload, table),
         Cell(upload),  # without its table: a sentence
+        Cell(upload, {"b" * 32: TableFile(stored)}),  # type: ignore[dict-item]
     ]
     seen: dict[int, Trace] = {}
 
@@ -80,7 +87,7 @@ def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner) -> None:
 
     here = dict(InThread().run(cells, threading.Event()))
     there = dict(runner.slots.executor("somebody").run(cells, threading.Event(), on_progress))
-    assert sorted(there) == list(range(6))
+    assert sorted(there) == list(range(len(cells)))
     for number, outcome in here.items():
         assert (outcome.state, outcome.message) == (there[number].state, there[number].message)
         if outcome.trace is not None:
@@ -88,7 +95,16 @@ def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner) -> None:
             without_clocks(outcome)
             without_clocks(there[number])
             same(outcome.trace, there[number].trace)
-    assert here[5].state == "failed" and {0, 1} <= set(seen) and seen[0] is there[0].trace
+    assert (here[5].state, here[6].state) == ("failed", "done") and {0, 1} <= set(seen) and seen[0] is there[0].trace
+
+
+def test_a_method_that_a_worker_has_not_imported_is_a_sentence(runner: Runner) -> None:
+    class Mine(GradientDescent):
+        kind = "mine.of_this_process"
+
+    experiment = Experiment(Quadratic(), Mine(iterations=2))
+    ((_, outcome),) = runner.slots.executor("somebody").run([Cell(experiment)], threading.Event())
+    assert outcome.state == "failed" and "mine.of_this_process" in outcome.message and MODULES in outcome.message
 
 
 def without_clocks(outcome: Outcome) -> None:

@@ -123,6 +123,10 @@ def test_a_run_s_model_is_that_of_its_release_with_its_guarantee() -> None:
     several = dpviz.Experiment(problem, arms, epsilon=1, replicates=1)
     assert several.guarantee == "ε = 3 (own), ε = 1 (ours)"
     assert several.run().model("own").guarantee == "ε = 3, one row replaced"
+    bought = dpviz.LogisticRegression(data=problem.data.replaced(ranges_costs=(0.5,)))
+    own_alone = several.replaced(problem=bought, budget=dpviz.NoPrivacy())
+    assert own_alone.guarantee == "ε = 3" and "includes ε = 0.5" in own_alone.promise
+    assert own_alone.replaced(arms=arms[1:], seed=1).promise == "no privacy, one row replaced"
 
 
 def test_a_run_of_every_family_has_a_model_whose_json_text_alone_predicts_the_same() -> None:
@@ -187,6 +191,7 @@ def test_what_has_no_model_and_what_does_not_fit_one_is_said() -> None:
         lambda: regression.score(FRAME, [1.0, 2.0]),
         lambda: regression.score(FRAME, FRAME[["cost"]]),
         lambda: regression.score(FRAME, FRAME.cost.where(FRAME.age > 30)),
+        lambda: regression.score(FRAME, np.ones(N)),  # R² of equal targets
     ]
     for call in wrong:
         with pytest.raises(dpviz.UserError):

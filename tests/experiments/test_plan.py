@@ -1,7 +1,9 @@
 """Plans: which events are charged when, what was spent after each iteration, and schedules that cannot change."""
 
+import copy
 import dataclasses
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -174,6 +176,10 @@ def test_a_plan_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="read-only"):
         plan.batch_size[0] = 7  # type: ignore[index]
     assert dict(plan.schedule).keys() == {"step_size"} and plan.notes == () and not plan.resolved
+    for twin in (copy.deepcopy(plan), pickle.loads(pickle.dumps(plan))):  # of the same kind
+        assert twin.events == plan.events and twin.schedule["step_size"].tolist() == [1, 1]
+        with pytest.raises(TypeError):
+            twin.schedule["step_size"] = np.zeros(2)  # type: ignore[index]
 
 
 def test_notes_and_resolved_settings_are_kept() -> None:

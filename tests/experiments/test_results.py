@@ -111,7 +111,8 @@ def test_a_stopped_run_has_spent_what_its_plan_had_spent_by_then(experiment: Exp
 def test_before_the_first_step_nothing_is_spent_and_nothing_is_known(experiment: Experiment) -> None:
     finished = experiment.run()
     empty = Trace({label: lane.metrics for label, lane in finished.lanes.items()})
-    table = final_table(empty, experiment.plans())
+    table = final_table(empty, experiment.plans(), delta=1e-6)
+    assert table["epsilon_at_delta"].tolist() == [0, 0, math.inf], "without privacy there is no ε at any step"
     assert table["steps"].tolist() == [0, 0, 0] and table["spent"].tolist()[:2] == [0, 0]
     assert table["objective_gap"].isna().all() and table["best_step"].isna().all()
 

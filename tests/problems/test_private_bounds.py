@@ -94,6 +94,7 @@ def test_too_few_rows_and_other_units_are_refused_before_anything_is_released(mo
     wrong = [
         lambda: dpviz.private_bounds(FRAME[:100], COLUMNS, epsilon=0.5),
         lambda: dpviz.private_bounds(FRAME, [], epsilon=1),
+        lambda: dpviz.private_bounds(FRAME[:0], ["age"], epsilon=1),
         lambda: dpviz.private_bounds(FRAME, ["age", "age"], epsilon=1),
         lambda: dpviz.private_bounds(FRAME, ["wage"], epsilon=1),
         lambda: dpviz.table(FRAME, **declared, bounds=own_table.BoughtRanges({"age": (0, 99)}, (1.0,), ()), user="who"),

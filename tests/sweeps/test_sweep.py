@@ -398,6 +398,7 @@ def test_the_price_of_a_sweep_on_a_file_is_of_all_runs_that_it_makes(replicates:
     result = sweep.run(tables)
     releases = len(result.to_frame())  # a row for each run of each method at each value
     assert sweep.price() == result.price == price and price.startswith(f"{releases} releases")
+    assert not sweep.condition and sweep.replaced(data_seed="seed", data_seeds=(0, 1)).condition.seeded
     for view in (result, result.visible(False)):
         assert view.price == price
     assert price in displayed.chart(result, False).caption and price in sweep_to_csv(result, sweep)

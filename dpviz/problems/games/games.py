@@ -349,11 +349,6 @@ class GameFacts(Facts):
 class GameSpecification(ProblemSpecification):
     """The settings of a game, with the names of its vertices."""
 
-    @property
-    def public(self) -> bool:
-        """True if the data are public; rows that the problem generates itself are."""
-        return bool(getattr(self.dataset, "public", True))
-
     def memory(self, facts: Facts) -> Memory:
         return Memory(GameFacts.of(facts).table_bytes, _ARRAYS * 8.0 * facts.d)
 

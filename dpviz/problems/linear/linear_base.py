@@ -290,10 +290,6 @@ class LinearModel(base.ProblemSpecification):
         """Return the largest norm of one row's clipped gradient, without the regulariser."""
 
     @property
-    def public(self) -> bool:
-        return self.data.public
-
-    @property
     def read_by_itself(self) -> tuple[str, ...]:
         """The smoothness L, in words, if it was estimated from the data without paying for it."""
         return ("the smoothness L",) if self.smoothness_source == "estimated" else ()

@@ -296,10 +296,6 @@ class NonconvexModel(base.ProblemSpecification):
         """The term r of f, which does not depend on data."""
 
     @property
-    def public(self) -> bool:
-        return self.data.public
-
-    @property
     def released_by_itself(self) -> tuple[Event, ...]:
         return () if self.gap_cost is None else (Laplace(self.gap_cost / self.rows_per_person),)
 

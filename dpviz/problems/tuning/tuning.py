@@ -231,10 +231,6 @@ class TuningSpecification(ProblemSpecification):
         return self
 
     @property
-    def public(self) -> bool:
-        return self.data.public
-
-    @property
     def chosen(self) -> np.ndarray:
         """Indices of the features in use, of those of the data."""
         return chosen_features(self.data.facts().d, self.most_features)

@@ -173,10 +173,6 @@ class TableModel(BlackBox):
         options={"symmetric": "[-1, 1]", "unit": "[0, 1]"},
     )
 
-    @property
-    def public(self) -> bool:
-        return self.data.public
-
     def _plane(self) -> Plane | None:
         names = (*self.data.facts().names, *["the intercept"] * self.intercept)
         return base.first_two([f"Weight of {name}" for name in names[:2]])
