@@ -391,7 +391,9 @@ class Audit:
                 block = scores(self.case, self.plan, world, seed, release, end - done, watch)
                 by_world[world] = np.concatenate([by_world[world], block])
             # Besides, the mechanisms make choices of known probabilities, whose frequencies are tested.
-            for choices in known_choices(self.case.source, _events(self.plan), seed, f"from {done}", end - done):
+            for choices in known_choices(
+                self.case.source, _events(self.plan), seed=seed, release=f"from {done}", runs=end - done
+            ):
                 watch.add_choices(*choices)
             done = end
             if end == self.tuning:
@@ -414,7 +416,8 @@ class Audit:
         """Return the bound that follows from an attack on counted runs, given by their scores on D and on D'."""
         hits, false_hits = attack.counts(present, absent)
         level = 1 - (1 - self.confidence) / self.looks  # each look has its part of the allowed error
-        rates = audit.separated(hits, len(present), false_hits, len(absent), level)  # bounds on both probabilities
+        # Bounds on both probabilities.
+        rates = audit.separated(hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level)
         return Look(len(present), hits, false_hits, float(self.claim.least(*rates)))
 
     def _tuned(self, present: Floats, absent: Floats) -> Attack:
@@ -425,7 +428,9 @@ class Audit:
         thresholds = distinct[np.unique(np.linspace(0, len(distinct) - 1, _THRESHOLDS).round().astype(int))]
         attacks = [Attack(float(value), reverse) for reverse in (False, True) for value in thresholds]
         counts = np.array([attack.counts(present, absent) for attack in attacks])  # (attacks, 2) hits and false hits
-        rates = audit.separated(counts[:, 0], len(present), counts[:, 1], len(absent), level)
+        rates = audit.separated(
+            counts[:, 0], len(present), false_hits=counts[:, 1], false_runs=len(absent), confidence=level
+        )
         return attacks[int(np.argmax(self.claim.least(*rates)))]
 
 

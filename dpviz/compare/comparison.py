@@ -183,7 +183,7 @@ def curves(
             guess_metric, level = guess
             x_ends = np.array([min(curve.x[0] for curve in side_curves), max(curve.x[-1] for curve in side_curves)])
             method = guess_metric.label.lower()
-            result.append(Curve(side.name, method, x_ends, np.full((2, 3), level), "not private", False))
+            result.append(Curve(side.name, method, x_ends, np.full((2, 3), level), "not private", private=False))
     return result
 
 
@@ -309,7 +309,7 @@ def together(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = F
     if currency == "epsilon" and total is not None:
         epsilon = total
     else:
-        by_side = [composed(runs, (), None, delta / MOST).epsilon for runs in runs_by_side]
+        by_side = [composed(runs, (), currency=None, delta=delta / MOST).epsilon for runs in runs_by_side]
         epsilon = accountants.total(earlier, "epsilon") + math.fsum(by_side)
     return Cost(
         methods=len(all_runs),

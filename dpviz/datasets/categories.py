@@ -265,7 +265,7 @@ def prepare_categories(
     check_rows(len(frame), len(frame))  # no row is left out
     listed, edges = parsing.declared_lists(columns)
     check_columns(frame, list(columns))
-    check_named(frame, "person", person, None, list(columns))
+    check_named(frame, "person", person, target=None, features=list(columns))
     check_domain({name: len(categories) for name, categories in listed})
     people: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
     upload = prepared(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading, **people)

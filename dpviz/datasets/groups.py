@@ -346,9 +346,9 @@ def prepare_groups(
 
     Raises UserError as `upload.prepare` does, and for groups and shares that cannot be used.
     """
-    limits.check_named(frame, "group", group, target, features)
-    limits.check_named(frame, "person", person, target, [*features, group])
-    limits.check_choice(frame, target, features, features, bounds)
+    limits.check_named(frame, "group", column=group, target=target, features=features)
+    limits.check_named(frame, "person", column=person, target=target, features=[*features, group])
+    limits.check_choice(frame, target, columns=features, numeric=features, bounds=bounds)
     names, declared = with_other(groups, shares)
     if target is not None:
         limits.check_positive(positive)

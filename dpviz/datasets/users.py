@@ -115,7 +115,7 @@ def prepare_users(
     All other parameters are those of `prepare`. Raises UserError as `prepare` does, for a `user` column that is also
     the target or a feature, and for fewer than MIN_USERS users.
     """
-    check_named(frame, "user", user, target, [*features, *named.get("categories", ())])
+    check_named(frame, "user", column=user, target=target, features=[*features, *named.get("categories", ())])
     # `prepare` checks and completes the declarations; the rows that it reads have no column of users yet.
     declared = dict(prepare(frame, target, positive, features, bounds, **named).specification)
     del declared["n"]  # `prepared` counts the rows again

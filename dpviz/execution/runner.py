@@ -180,7 +180,7 @@ class Job:
         with self._lock:  # a point may run on for a moment after its sweep has failed
             if self.active:
                 self.result, self._restored = step.result, step.restored
-                self._on_progress(0, None, step.progress)
+                self._on_progress(0, trace=None, progress=step.progress)
 
     def _on_progress(self, _: int, trace: Trace | None, progress: float) -> None:
         """Store the trace so far and the progress; the first call is the beginning of the run."""

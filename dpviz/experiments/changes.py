@@ -65,7 +65,7 @@ class Change:
 def changes(old: Specification, new: Specification, path: str = "") -> Iterator[Change]:
     """Yield the differences of two specifications, in the order of their fields; their paths begin with `path`."""
     if type(old) is not type(new):
-        yield Change(path, None, old, new)
+        yield Change(path, control=None, old=old, new=new)
         return
     declared = {control.name: control for control in type(old).controls()}
     for name in type(old).model_fields:
@@ -195,7 +195,7 @@ def _text(value: Any, control: Control | None, digits: int) -> str:
     if isinstance(value, (int, float)):
         return short(value, digits)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(_text(item, None, digits) for item in value)
+        return ", ".join(_text(item, control=None, digits=digits) for item in value)
     return str(value)
 
 

@@ -224,7 +224,7 @@ class Experiment(Displayed, Specification):
     @property
     def privacy(self) -> Privacy:
         """Privacy of the releases of the methods that have a budget."""
-        return privacy_of(True, self.condition)
+        return privacy_of(private=True, condition=self.condition)
 
     @property
     def _budgets(self) -> dict[str, Budget]:

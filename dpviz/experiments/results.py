@@ -528,7 +528,7 @@ def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
         delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
         return f"ε = {short_up(epsilon, 4)} and δ = {short_up(delta, 4)}"
     delta = budget.own_delta(ApproximateDP().delta)  # the usual δ if the budget has none of its own
-    return composed(runs, earlier, None, delta).numbers()
+    return composed(runs, earlier, currency=None, delta=delta).numbers()
 
 
 def spent(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: Currency) -> float:

@@ -110,7 +110,7 @@ class Statistics:
         delta : float
             The δ at which ε is read.
         """
-        return to_report(self.analyses, self.budget, delta, error, date.today().isoformat())
+        return to_report(self.analyses, self.budget, delta=delta, relative=error, day=date.today().isoformat())
 
 
 def _row(planned: Planned, error: float) -> dict[str, Any]:

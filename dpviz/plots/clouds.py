@@ -121,8 +121,8 @@ def contours(
     above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame, inside which the text would be on the contours
     layout["annotations"] = [note | above for note in layout["annotations"]]
     layout["margin"] |= {"t": style.top_margin([""], directions[1])}
-    layout["xaxis"] = axis(directions[0], False) | {"range": ends[0].tolist(), "zeroline": False}
-    layout["yaxis"] = axis(directions[1], False) | {"range": ends[1].tolist(), "zeroline": False}
+    layout["xaxis"] = axis(directions[0], log=False) | {"range": ends[0].tolist(), "zeroline": False}
+    layout["yaxis"] = axis(directions[1], log=False) | {"range": ends[1].tolist(), "zeroline": False}
     return go.Figure({"data": traces, "layout": layout | {"hovermode": "closest"}})
 
 
@@ -242,14 +242,14 @@ def frame(
     for title, values in zip(titles, points.T, strict=True):
         low, high = np.quantile(values.astype(float), [(1 - _VISIBLE) / 2, (1 + _VISIBLE) / 2])
         width = (high - low) or abs(high) or 1.0  # where all are equal: their size, or 1 if that is 0
-        rulers.append(Ruler(title, float(low - _ROOM * width), float(high + _ROOM * width), False))
+        rulers.append(Ruler(title, float(low - _ROOM * width), float(high + _ROOM * width), log=False))
     return rulers[0], rulers[1]
 
 
 def on_ground(titles: tuple[str, str], ground: Background) -> tuple[Ruler, Ruler]:
     """Return both axes of an animation over a ground, all of which they show."""
     x, y = (
-        Ruler(title, float(grid[0]), float(grid[-1]), False)
+        Ruler(title, float(grid[0]), float(grid[-1]), log=False)
         for title, grid in zip(titles, (ground.x, ground.y), strict=True)
     )
     return x, y
@@ -261,8 +261,8 @@ def _undistorted(titles: tuple[str, str], corners: np.ndarray) -> tuple[Ruler, R
     centre, half = (low + high) / 2, (high - low) / 2
     half_width = (1 + 2 * _ROOM) * max(half[0], half[1] / SHAPE)
     half_height = SHAPE * half_width
-    x = Ruler(titles[0], float(centre[0] - half_width), float(centre[0] + half_width), False)
-    y = Ruler(titles[1], float(centre[1] - half_height), float(centre[1] + half_height), False)
+    x = Ruler(titles[0], float(centre[0] - half_width), float(centre[0] + half_width), log=False)
+    y = Ruler(titles[1], float(centre[1] - half_height), float(centre[1] + half_height), log=False)
     return x, y
 
 

@@ -60,7 +60,7 @@ def taken(figure: go.Figure, references: Collection[str]) -> Drawn:
         if not set(names) <= set(references):
             color = trace.line.color or trace.marker.color
             pinned_lines.append(PinnedLine(np.array(trace.x), np.array(trace.y), names, color, trace.mode == "markers"))
-    reads_data = any(note.text == style.in_frame(True) for note in figure.layout.annotations)
+    reads_data = any(note.text == style.in_frame(curves=True) for note in figure.layout.annotations)
     return Drawn(_axes(figure), tuple(pinned_lines), reads_data)
 
 

@@ -230,7 +230,7 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
 def _style(curve: Curve, run: int, used: Collection[ArmStyle]) -> ArmStyle:
     """Return a style for a curve that is not among the `used` ones: that of the method's page if possible, else the
     same hue with another dash, beginning with the dash of this run's number, else another hue."""
-    usual = ArmStyle(GREY, DOTS[0], True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
+    usual = ArmStyle(GREY, DOTS[0], reference=True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
     dashes = DASHES if curve.private else DOTS
     dashed = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
     others = [replace(candidate, color=hue) for hue in HUES for candidate in dashed]
@@ -350,7 +350,7 @@ def along_budget(
     )
     if drawing["data"]:
         low, high = math.log10(ends[0]) - _MARGIN, math.log10(ends[1]) + _MARGIN
-        drawing["layout"]["xaxis"] |= {"range": [low, high]} | log_ticks(Range(low, high, True), across=True)
+        drawing["layout"]["xaxis"] |= {"range": [low, high]} | log_ticks(Range(low, high, log=True), across=True)
     for trace in drawing["data"]:
         names = trace.get("meta") or [trace.get("name")]  # several where lines coincide
         if dotted_names.intersection(names) and trace["mode"] == "lines":
@@ -467,7 +467,7 @@ def _guesses(result: SweepResult) -> list[Line]:
         return []
     values = sorted(guesses_at)
     heights = np.array([np.median(guesses_at[value]) for value in values])
-    return [Line(np.array(values), heights, result.guess.label, ArmStyle(style.GREY, "dot", True), width=1.0)]
+    return [Line(np.array(values), heights, result.guess.label, ArmStyle(style.GREY, "dot", reference=True), width=1.0)]
 
 
 def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log_y: bool) -> Line:

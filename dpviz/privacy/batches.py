@@ -200,7 +200,13 @@ class Batch(Sample):
             if assigned[part].any():
                 raise LedgerError("a replicate is in two parts, which would be two releases for one")
             assigned[part] = True
-            batch = Batch(None, self.replicates[part], self._source, self.relation, size=self._size)
+            batch = Batch(
+                event=None,
+                replicates=self.replicates[part],
+                source=self._source,
+                relation=self.relation,
+                size=self._size,
+            )
             batch._declared = list(declared)
             yield part, batch
 
@@ -218,7 +224,15 @@ class Batch(Sample):
             name: array[positions] for name, array in row_arrays.items() if array is not None
         }
         numbers = self.replicates[positions]
-        part = Batch(None, numbers, self._source, self.relation, rows=self.rows, size=self._size, **rows_of_part)
+        part = Batch(
+            event=None,
+            replicates=numbers,
+            source=self._source,
+            relation=self.relation,
+            rows=self.rows,
+            size=self._size,
+            **rows_of_part,
+        )
         if len(np.unique(part.replicates)) < len(part.replicates):
             raise LedgerError("a replicate that is named twice would get two releases for one")
         part._declared = declared

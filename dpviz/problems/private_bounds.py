@@ -87,7 +87,9 @@ def private_bounds(
             f"{'rows' if user is None else 'users'}. Declare the ranges, or buy fewer.",
             title="The noise would hide the ranges",
         )
-    mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(None), Purpose.FACTS, "ranges")
+    mechanisms = Mechanisms(
+        ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed=None), Purpose.FACTS, "ranges"
+    )
     (noisy,) = mechanisms.laplace(releases.Query(counts[None], sensitivity, "l1"), event)
     ranges = {}
     for name, column in zip(columns, noisy, strict=True):

@@ -520,8 +520,8 @@ def prepare(
 
     Raises UserError that names the column, for choices that cannot be used with any rows.
     """
-    limits.check_choice(frame, target, [*features, *categories], features, bounds)
-    limits.check_named(frame, "person", person, target, [*features, *categories])
+    limits.check_choice(frame, target, columns=[*features, *categories], numeric=features, bounds=bounds)
+    limits.check_named(frame, "person", column=person, target=target, features=[*features, *categories])
     if target_range is None:
         limits.check_positive(positive)
     if target_range is not None and not is_range(*target_range):

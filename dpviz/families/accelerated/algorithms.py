@@ -224,7 +224,9 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         spectrum = np.array(facts.eigenvalues) if eigenvalues is None else eigenvalues
         start = np.full(len(spectrum), facts.start)
         steps = self.steps(facts, plan.iterations)
-        return quadratic.expected_gap(steps, self.dynamics, spectrum, start, self.noise_variance(plan)).total
+        return quadratic.expected_gap(
+            steps, self.dynamics, eigenvalues=spectrum, start=start, noise_variance=self.noise_variance(plan)
+        ).total
 
     def noise_variance(self, plan: Plan) -> np.ndarray:
         """Return (T,) the variance of the noise in a coordinate of each step's gradient: 2 b² for Laplace noise of

@@ -109,7 +109,12 @@ def heavy_ball_on_quadratic(
         steps = theory.heavy_ball(iterations, step_size, momentum)
         # The noise scale is in proportion to T as with Laplace noise, whose steps share ε.
         gap = quadratic.expected_gap_by_iterations(
-            steps, "heavy_ball", [strong_convexity, 1.0], START, noise_per_step**2, "laplace"
+            steps,
+            "heavy_ball",
+            eigenvalues=[strong_convexity, 1.0],
+            start=START,
+            unit=noise_per_step**2,
+            noise="laplace",
         ).total
         best = int(np.argmin(gap))
         label = f"{name}: T* = {best}"
@@ -226,7 +231,9 @@ def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
         """Return (T+1,) the exact error from x_0, a coordinate of the start, with noise of this half variance (T,)."""
         # Shared by the coordinates of the quadratic, which need not be as many as the problem has.
         variance_per_coordinate = 2 * half_variance / len(spectrum)
-        return quadratic.expected_gap(steps, method.dynamics, spectrum, x_0, variance_per_coordinate).total
+        return quadratic.expected_gap(
+            steps, method.dynamics, eigenvalues=spectrum, start=x_0, noise_variance=variance_per_coordinate
+        ).total
 
     return np.array([error(start, 0 * batch), error(0.0, privacy), error(0.0, batch)])
 
@@ -298,7 +305,9 @@ def ellipse(method: GradientMethod, plan: Plan) -> tuple[np.ndarray, np.ndarray]
     if not facts.eigenvalues:
         return None
     steps, extremes = method.steps(facts, plan.iterations), [facts.eigenvalues[0], facts.eigenvalues[-1]]
-    mean, variance = quadratic.moments(steps, method.dynamics, extremes, facts.start, method.noise_variance(plan))
+    mean, variance = quadratic.moments(
+        steps, method.dynamics, eigenvalues=extremes, start=facts.start, noise_variance=method.noise_variance(plan)
+    )
     deviation = np.sqrt(np.maximum(variance, 0.0))  # rounding may give a negative variance
     centres = np.nan_to_num(mean.T, nan=np.inf, neginf=-np.inf, posinf=np.inf)
     half_axes = REACH * deviation.T

@@ -308,7 +308,7 @@ def _half_variance_of_whole_budget(method: Method, facts: SmoothFacts, budget: B
     """
     if method.noise == "laplace":
         return facts.d * (facts.gradient_sensitivity("l1", facts.n) / budget.left(facts.released)) ** 2
-    (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+    (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
     return facts.d * facts.gradient_sensitivity("l2", facts.n) ** 2 / (4 * rho)
 
 
@@ -383,5 +383,6 @@ def _affordable_multiple(facts: SmoothFacts, budget: Budget) -> Callable[[np.nda
         return lambda weights: max(epsilon / weights.sum(), math.sqrt(2 * rho / (weights**2).sum()))
     # One calibration against the budget's own accountant fixes Σ ε_t², as small steps cost in proportion to ε².
     steps = 100  # equal ones: so many that each is small
-    epsilon_of_step = calibration.calibrate_laplace(budget, np.ones(steps), facts.n, facts.n, facts.released)[0]
+    epsilons = calibration.calibrate_laplace(budget, np.ones(steps), m=facts.n, n=facts.n, prior=facts.released)
+    epsilon_of_step = epsilons[0]
     return lambda weights: epsilon_of_step * math.sqrt(steps / (weights**2).sum())

@@ -253,7 +253,7 @@ def published_log_bound(
     """
     count = np.arange(1, iterations + 1)
     variance = (count * noise_per_step) ** 2
-    contraction = rate("nesterov", step_size, momentum, strong_convexity, 1.0)
+    contraction = rate("nesterov", step_size, momentum=momentum, strong_convexity=strong_convexity, smoothness=1.0)
     start = 10 + variance * step_size**2 / (1 - contraction**2)
     eigenvalues = np.array([strong_convexity, 1.0])
     # Stationary variance of heavy ball in each coordinate, for noise of variance 1.

@@ -450,7 +450,9 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         """Return the plan with one noisy mean loss per training."""
         steps = np.ones(self.trainings)
-        events = calibration.calibrated_events("gaussian", budget, steps, facts.n, facts.n, prior=facts.released)
+        events = calibration.calibrated_events(
+            "gaussian", budget, weights=steps, m=facts.n, n=facts.n, prior=facts.released
+        )
         noise = np.array([noise_scale(event, facts.loss_sensitivity) for event in events])
         return Plan.fixed(facts, budget, events, noise={"loss": noise}, assumed_noise=noise)
 

@@ -191,7 +191,7 @@ def _first_size(
 ) -> int:
     """Return `Batches.first_size` for a kernel without a closed form, and without a given size: that of the smallest
     batch in the middle of the box. The arguments are those of `Batches`, in a form that the cache can hash."""
-    batches = Batches(surrogate, placing, np.array(low), np.array(high), level, None)
+    batches = Batches(surrogate, placing, np.array(low), np.array(high), level, size=None)
     no_history = Evaluated(surrogate, np.empty((0, len(low))))
     middle = no_history.at((batches.low + batches.high) / 2)
     return len(batches._smallest(middle, np.eye(len(low))).points)

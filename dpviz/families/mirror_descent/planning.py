@@ -214,7 +214,7 @@ def private_steps(
     # budget decides the multiple s. As η = 2 osc τ w, too, the step size is τ = s √(φ/K)/osc.
     unit_ranges = np.concatenate([2 * math.sqrt(share / times) * paid_weights for share, times in paying])  # at s = 1
     repetitions = np.repeat([float(times) for _, times in paying], len(paid_weights))
-    multiple = calibration.calibrate_selections(budget, unit_ranges, repetitions, facts.released)
+    multiple = calibration.calibrate_selections(budget, unit_ranges, times=repetitions, prior=facts.released)
     step_x = multiple * math.sqrt(share_x / draws_x) / facts.oscillation_x if share_x else 0.0
     step_y = multiple * math.sqrt(share_y / draws_y) / facts.oscillation_y if share_y else 0.0
     return step_x, step_y

@@ -81,7 +81,7 @@ def measure_game(
     bound = theory.maurey_gradient_bias(
         facts.smoothness, facts.second_smoothness, sizes, simplices=(facts.d_x > 1) + (facts.d_y > 1)
     )
-    return SamplingBias(sizes, np.array(means), np.array(errors), None, bound)
+    return SamplingBias(sizes, np.array(means), np.array(errors), exact=None, bound=bound)
 
 
 def measure_spread(
@@ -107,7 +107,7 @@ def measure_spread(
     sizes = np.array(draws, dtype=int)
     curvature = facts.second_smoothness if facts.smoothness_x else 0.0  # 0: x's gradient does not depend on x
     bound = theory.maurey_second_moment(facts.smoothness_x, curvature, sizes, facts.d_x)
-    return SamplingBias(sizes, np.array(means), np.array(errors), None, bound)
+    return SamplingBias(sizes, np.array(means), np.array(errors), exact=None, bound=bound)
 
 
 def tail(draws: int, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

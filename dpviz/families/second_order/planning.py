@@ -51,7 +51,7 @@ class BudgetSplit:
         Raises UserError under pure ε, which Gaussian noise never gives.
         """
         # The ρ of one release on all rows that spends all; its μ² is 2ρ.
-        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
         return cls("rho", float(rho)) if budget.currency == "rho" else cls("mu", 2 * float(rho))
 
     @classmethod

@@ -197,8 +197,8 @@ WAYS: tuple[Way, ...] = (
     Way("Published, square-root sums", "iid", "square_root"),
     Way("Improved", "orthonormal", "optimal"),
     Way("Improved, batches follow the moves", "orthonormal", "optimal", follows=True),
-    Way("Naive", "iid", None, full=False),
-    Way("Naive, orthonormal", "orthonormal", None),
+    Way("Naive", "iid", sums=None, full=False),
+    Way("Naive, orthonormal", "orthonormal", sums=None),
 )
 
 

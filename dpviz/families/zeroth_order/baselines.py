@@ -166,7 +166,7 @@ class DirectionalDescent(SinglePass):
         if self.noise == "gaussian":
             return Gaussian(planning.total_mu(budget, facts))
         # Of a single step on n of n rows: nothing is sampled.
-        (epsilon,) = calibration.calibrate_laplace(budget, np.ones(1), facts.n, facts.n, facts.released)
+        (epsilon,) = calibration.calibrate_laplace(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
         return Laplace(float(epsilon))
 
     def _change(self, facts: ValueFacts) -> float:

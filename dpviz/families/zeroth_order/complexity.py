@@ -42,8 +42,8 @@ class Way:
 WAYS: tuple[Way, ...] = (
     Way("as published", "iid", "published"),
     Way("orthonormal, square root", "orthonormal", "square_root"),
-    Way("naive, one direction", "iid", None, full=False),
-    Way("naive, orthonormal", "orthonormal", None),
+    Way("naive, one direction", "iid", sums=None, full=False),
+    Way("naive, orthonormal", "orthonormal", sums=None),
 )
 
 

@@ -154,7 +154,7 @@ def total_mu(budget: Budget, facts: ValueFacts) -> float:
     Raises UserError under pure ε, which Gaussian noise never gives.
     """
     # Of a single step on n of n rows: nothing is sampled.
-    (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+    (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
     return math.sqrt(2 * rho)  # ρ = μ²/2
 
 

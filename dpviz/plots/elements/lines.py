@@ -166,7 +166,7 @@ def line_drawing(
     if ranges is not None:  # else plotly opens it with all that is drawn
         frame["xaxis"] |= axis(axes.x, axes.log_x, ranges[0])
     if axes.log_x:
-        frame["xaxis"] |= log_ticks(Range(math.log10(x_span[0]), math.log10(x_span[1]), True), across=True)
+        frame["xaxis"] |= log_ticks(Range(math.log10(x_span[0]), math.log10(x_span[1]), log=True), across=True)
     if is_labelled:
         frame["margin"] |= {"r": margin(ends)}
     label_parts = draw(ends if is_labelled else [], frame_height, axes.log_x, axes.log_y)

@@ -39,7 +39,7 @@ def small_multiples(
     panels = [line for line in visible if not line.style.reference] or visible
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    scale, view = Scale(False, axes.log_y), first_view(visible) if axes.log_y else {}
+    scale, view = Scale(log_x=False, log_y=axes.log_y), first_view(visible) if axes.log_y else {}
     opening = opening_range([replace(line, band=True) for line in visible], (), scale, view, from_zero=False)
     all_notes = [*notes, *([style.in_frame(not_private)] if not_private else [])]
     frame = style.layout(axes, notes=all_notes, opening=opening)

@@ -123,7 +123,9 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
         total, remaining = budget.amount, _remaining(budget.amount, budget.currency, stated)
         shares = _split_added(sharing, budget.currency, rule, remaining, total)
     remaining_shares = iter(shares)  # in the order of `sharing`
-    return tuple(next(remaining_shares) if a.budget is None else Share(a, None, stated_event(a)) for a in analyses)
+    return tuple(
+        next(remaining_shares) if a.budget is None else Share(a, fraction=None, event=stated_event(a)) for a in analyses
+    )
 
 
 def _split_added(

@@ -159,11 +159,13 @@ class NoisyMeans(PeoplesRows):
         """
         if self.sampling == "blocks":  # a pass costs as much as one release on all rows
             equal_passes = np.ones(self._passes(self.iterations))
-            inner = calibration.calibrated_events(self.noise, budget, equal_passes, self.rows, self.rows)[0]
+            inner = calibration.calibrated_events(self.noise, budget, weights=equal_passes, m=self.rows, n=self.rows)[0]
             return self._charged(inner, self.iterations)
         sampling: calibration.Sampling = "poisson" if self.sampling == "poisson" else "wor"
         steps = np.ones(self.iterations)
-        return calibration.calibrated_events(self.noise, budget, steps, self.touched_rows, self.rows, sampling=sampling)
+        return calibration.calibrated_events(
+            self.noise, budget, weights=steps, m=self.touched_rows, n=self.rows, sampling=sampling
+        )
 
     @checked
     def events_of_noise(self, scale: Positive) -> tuple[Event, ...]:

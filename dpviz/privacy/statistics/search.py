@@ -95,7 +95,7 @@ def noise_factors(budget: Budget, mean: float) -> dict[str, float]:
     """
     whole = budget
     if isinstance(budget, ApproximateDP):  # the ρ of a single training, as shares are of ρ
-        whole = ZeroConcentratedDP.of(_largest_rho(budget, 1.0, None))
+        whole = ZeroConcentratedDP.of(_largest_rho(budget, 1.0, shape=None))
     power = 1.0 if budget.pure else 0.5  # amounts are ε, ρ and μ²
     costs = search_budgets(budget, mean)
     return {way: (whole.amount / cost.amount) ** power for way, cost in costs.items() if cost is not None}

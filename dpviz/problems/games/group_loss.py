@@ -166,7 +166,7 @@ class GroupLossGame(GroupedGame):
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
         """Compute the losses L_h (R, G) at x (R, 2d); diagnostics."""
-        losses, _ = self._losses_and_slopes(self.weights(x), None, None)
+        losses, _ = self._losses_and_slopes(self.weights(x), y=None, rows=None)
         return losses
 
     def rates(self, x: np.ndarray) -> Rates | None:

@@ -256,7 +256,7 @@ class MeanProducts:
         if rows is None and (weights == weights[0]).all():
             common_weights, product = self._common
             if not np.array_equal(common_weights, weights[0]):
-                product = self._product(weights[:1], None)
+                product = self._product(weights[:1], rows=None)
                 self._common = (weights[0].copy(), product)
             return np.repeat(product, len(weights), axis=0)
         return self._product(weights, rows)

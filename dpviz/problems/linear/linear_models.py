@@ -315,7 +315,7 @@ def _losses(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
     if caps is None:
         return np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0)
     clipped = np.maximum(margins, _knee(caps))
-    return _losses(clipped, None) + caps * (clipped - margins)
+    return _losses(clipped, caps=None) + caps * (clipped - margins)
 
 
 def _knee(caps: np.ndarray) -> np.ndarray:

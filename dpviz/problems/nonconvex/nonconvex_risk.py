@@ -371,7 +371,7 @@ class NonconvexRisk(LinearSums, Problem):
 
     def _smallest_eigenvalues(self, x: np.ndarray) -> np.ndarray:
         """Compute the smallest eigenvalues (R,) of the Hessians of f at x (R, d), which are formed."""
-        matrices = self._hessian_sum(x, None)
+        matrices = self._hessian_sum(x, batch=None)
         matrices /= self.facts.n
         diagonal = np.arange(self.facts.d)
         matrices[:, diagonal, diagonal] += self.penalty.hessian(bounded(x))
@@ -407,7 +407,7 @@ class NonconvexRisk(LinearSums, Problem):
             indices = batch.indices
             if indices is None:
                 raise ValueError("a block of the table is no batch of single rows")
-            self._check_rows(indices, None)
+            self._check_rows(indices, marked=None)
             is_halved = d >= HALVED and not lower
             blocks = self._batch_blocks(x, indices)
         else:

@@ -256,7 +256,7 @@ class _Screen(Part):
         elif len(run.progress.present) >= run.progress.tuning:
             room.ask(results.class_question(run.progress))
             st.markdown(texts.GUESS)
-            results.show(self.panel, "scores", results.scores(run.auditing, run.progress, None, practice=True))
+            results.show(self.panel, "scores", results.scores(run.auditing, run.progress, guess=None, practice=True))
 
     def _reveal(self, room: Room) -> Callable[[], None] | None:
         """Return a callback that reveals the thresholds of a class; None if it was not asked about this audit."""

@@ -174,7 +174,9 @@ def proven_at(auditing: Auditing, progress: Progress, threshold: float) -> float
     hits, false_hits = Attack(threshold).counts(present, absent)
     level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
     # A lower bound on the true positive rate, and an upper bound on the false positive rate.
-    hit_rate, false_hit_rate = audit.separated(hits, len(present), false_hits, len(absent), level)
+    hit_rate, false_hit_rate = audit.separated(
+        hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level
+    )
     return float(auditing.audit.claim.least(hit_rate, false_hit_rate))
 
 

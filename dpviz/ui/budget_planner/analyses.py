@@ -120,7 +120,7 @@ def view(
         panel.page,
         plan,
         partial(export.of_analyses, plan, budget, delta, wanted),
-        lambda: to_report(plan, budget, delta, wanted, date.today().isoformat()),
+        lambda: to_report(plan, budget, delta, relative=wanted, day=date.today().isoformat()),
         lambda: program,
     )
     return figures, _releases(plan, budget)

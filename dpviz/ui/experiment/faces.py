@@ -172,7 +172,9 @@ def _chart(
     """
     metric, control, arms = sweep.experiment.metrics()[sweep.metric], _size(sweep.experiment), sweep.experiment.arms
     result = SweepResult(arms, sweep.metric, sweep.places) if job is None or job.result is None else job.result
-    drawn_result = result.visible(True)  # all of it, as the data are public; a copy: the present run is added to it
+    drawn_result = result.visible(
+        diagnostics=True
+    )  # all of it, as the data are public; a copy: the present run is added to it
     drawn_result.metric = metric  # a result has none before its first point
     present_size: float | None = None  # size of the present budget, if it has the currency of the sweep
     if experiment is not None and type(experiment.budget) is type(sweep.experiment.budget):

@@ -347,7 +347,7 @@ def accuracy(run: Run) -> Headline | None:
         comparison += f" Without privacy: {_percent(max(references))}."
     help = "Share of your rows whose class its model predicts: median over the repeats, of the method best at it."
     return Headline(
-        f"Accuracy of {best}", _percent(private[best]), help, f"{comparison} {explain.diagnostic(1, False)}"
+        f"Accuracy of {best}", _percent(private[best]), help, f"{comparison} {explain.diagnostic(1, public=False)}"
     )
 
 

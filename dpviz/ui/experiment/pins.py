@@ -31,7 +31,9 @@ from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.markdown import plain
 
 ADDRESS = links.PIN  # name of the query parameter of a pin, which an address has once for each pin
-NOTHING = Drawn(("", ""), (), False)  # no lines, without titles of axes: of a run without a picture that may be seen
+NOTHING = Drawn(
+    ("", ""), (), not_private=False
+)  # no lines, without titles of axes: of a run without a picture that may be seen
 _PINS, _REFUSED = "pins", "pins_refused"  # after a page's prefix: keys of its pins, and of the errors of refused ones
 _BESIDE = "_beside"  # after a page's prefix: the prefix of the lines that its preset is compared with
 

@@ -194,7 +194,7 @@ def privacy_spent(plan_view: PlanView, after: str = "step") -> Chart:
     if isinstance(budget, ApproximateDP):
         return plan_figures.epsilon_spent(plan_view.plans, plan_view.styles, budget.delta, budget.epsilon, **texts)
     if budget.currency is None:  # a guarantee such as Rényi DP: read as ρ, in which it is no limit
-        return plan_figures.privacy_spent(plan_view.plans, plan_view.styles, "rho", None, **texts)
+        return plan_figures.privacy_spent(plan_view.plans, plan_view.styles, "rho", limit=None, **texts)
     return plan_figures.privacy_spent(plan_view.plans, plan_view.styles, budget.currency, budget.limit, **texts)
 
 

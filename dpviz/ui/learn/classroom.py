@@ -694,7 +694,9 @@ def _odds(current: Room) -> None:
 
 def _play(current: Room, epsilon: float, others: int) -> None:
     """Draw the rounds of every seat, and have phones play; for a callback."""
-    present, counts = local.play(epsilon, others, MAX_PHONES * local.ROUNDS, drawn_seed(None))  # a seed nobody knows
+    present, counts = local.play(
+        epsilon, others, MAX_PHONES * local.ROUNDS, drawn_seed(seed=None)
+    )  # a seed nobody knows
     shape = (MAX_PHONES, local.ROUNDS)
     current.ask(
         Odds("Was this person in?", epsilon, others, counts.reshape(shape).tolist(), present.reshape(shape).tolist())

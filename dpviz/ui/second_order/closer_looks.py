@@ -72,7 +72,7 @@ def _tables(panel: Panel) -> None:
             lights[point.value] = {label: advice.best(phases) for label, phases in forecasts.items()}
     run = sweep_panel.current(key)
     if run is None or run.job.result is None or run.job.result.metric is None:
-        _draw_table(tolerances, sweep, None, lights)  # the panel draws it only once there are results
+        _draw_table(tolerances, sweep, result=None, lights=lights)  # the panel draws it only once there are results
     sweep_panel.panel(key, "The paper's table", sweep, lambda result: _draw_table(tolerances, sweep, result, lights))
 
 
@@ -149,8 +149,8 @@ def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
     """Draw a caption on the share and the noise of a line search; nothing for a method without one."""
     if isinstance(method, LineSearch):
         st.caption(
-            f"The line search has {short(100 * method.searching(True), 2)} % of an iteration beforehand. Its noise is "
-            f"{short(plan.resolved['search_blindness'])} times what it tests. Set its share under “Line search”."
+            f"The line search has {short(100 * method.searching(asks=True), 2)} % of an iteration beforehand. Its noise "
+            f"is {short(plan.resolved['search_blindness'])} times what it tests. Set its share under “Line search”."
         )
 
 

@@ -67,7 +67,7 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
 
     Raises UserError while something is missing or inconsistent.
     """
-    group = _choose_group(upload, None)
+    group = _choose_group(upload, target=None)
     people = file.choose_people(upload, (group,))
     help = "Each holds, row by row, the loss of one strategy."
     losses = table.choose_features(upload, {group, people.person}, "Loss columns", help)

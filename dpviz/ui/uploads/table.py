@@ -160,7 +160,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
         )
     if kind == NUMBER:
         right.caption("Declare its range below, with those of the features.")
-        return Target(target, None)
+        return Target(target, positive=None)
     if target not in candidates:
         fitting = f" Columns that fit: {', '.join(map(plain, candidates))}." if candidates else ""
         classes = "one class only" if upload.column(target).constant else f"more than {MAX_CLASSES_SHOWN} classes"

@@ -192,13 +192,14 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             best = optimum.practical_rounds if self.parameters == "practice" else round(optimum.rounds)
             best = min(max(2, best), facts.n)
             rounds = min(best, self.iterations)
-            return rounds, set_draws, planning.cut_short("The bound", "T", best, rounds, ROUNDS_END)
+            notes = planning.cut_short("The bound", "T", wanted=best, allowed=rounds, limit=ROUNDS_END)
+            return rounds, set_draws, notes
 
         setting = self.theorem(facts, planning.stated_for_approximate(budget, "The theorem", facts))
         assert setting.rounds is not None and setting.draws is not None
         rounds, draws = min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
-        notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, ROUNDS_END)
-        notes += planning.cut_short(setting.theorem, "K", setting.draws, draws, "draws end at")
+        notes = planning.cut_short(setting.theorem, "T", wanted=setting.rounds, allowed=rounds, limit=ROUNDS_END)
+        notes += planning.cut_short(setting.theorem, "K", wanted=setting.draws, allowed=draws, limit="draws end at")
         return rounds, (draws, draws), notes
 
     def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:

@@ -54,7 +54,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         count = self.count()
         turns = np.array(self._turns(facts))
         if budget.private:
-            eta = calibration.calibrate_selections(budget, np.ones(1), count, facts.released)
+            eta = calibration.calibrate_selections(budget, np.ones(1), times=count, prior=facts.released)
             event: Event = ExpMech(eta)
         else:
             eta, event = 0.0, Laplace(math.inf)  # no noise
@@ -305,7 +305,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
                 title="Too many entries",
             )
         # The ρ of one release on all rows.
-        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
         event, rounds = Gaussian(math.sqrt(2 * rho)), self.matrix_rounds
         # A row moves each of the d_x d_y entries by up to 2 payoff_bound/n.
         scale = noise_scale(event, 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n)
@@ -395,7 +395,8 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         if budget.pure:
             measure: Event = Laplace(select.eta)  # the same ε as a selection
         else:
-            rho = calibration.calibrate_gaussian(half, np.ones(rounds), facts.n, facts.n)[0]  # all rounds cost the same
+            # All rounds cost the same.
+            rho = calibration.calibrate_gaussian(half, np.ones(rounds), m=facts.n, n=facts.n)[0]
             measure = Gaussian(math.sqrt(2 * rho))
         return Plan.fixed(
             facts,
@@ -456,7 +457,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
         """Return the plan with one release of all tables, in the first round of the fit."""
         _needs_marginals(facts)
         # The ρ of one release on all rows.
-        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
+        (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
         event = Gaussian(math.sqrt(2 * rho))
         scale = noise_scale(event, math.sqrt(2 * facts.tables) / facts.n)  # two cells of each table move by 1/n
         return Plan.fixed(

@@ -96,7 +96,9 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             tau = self.relative_step * min(cap, math.sqrt(facts.log_vertices / rounds) / facts.lipschitz)
         else:  # the largest step that the budget allows, or the part of it that the user sets
             unit_range = np.array([2 * facts.oscillation_x / batch])  # of a draw at step size 1
-            tau = self.relative_step * calibration.calibrate_selections(budget, unit_range, total_draws, facts.released)
+            tau = self.relative_step * calibration.calibrate_selections(
+                budget, unit_range, times=total_draws, prior=facts.released
+            )
         eta = 2 * facts.oscillation_x * tau / batch
         refreshes = tuple(planning.selections(eta, draws) for _ in paid_rounds)
         events = (*refreshes, planning.selections(eta, output_draws))
@@ -132,7 +134,9 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         setting = rates.anytime_setting(planning.sizes(facts, remaining), self.theorem)
         assert setting.rounds and setting.draws and setting.refresh and setting.output_draws
         rounds = min(setting.rounds, self.iterations)
-        notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, "the rounds that are set end at")
+        notes = planning.cut_short(
+            setting.theorem, "T", wanted=setting.rounds, allowed=rounds, limit="the rounds that are set end at"
+        )
         return rounds, setting.draws, setting.refresh, setting.output_draws, notes
 
     def vertices(self, plan: Plan) -> float:
@@ -220,7 +224,7 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
         require_one_player(facts, self.title)
         rounds = self.chosen_vertices
         if budget.private:
-            eta = calibration.calibrate_selections(budget, np.ones(1), rounds, facts.released)
+            eta = calibration.calibrate_selections(budget, np.ones(1), times=rounds, prior=facts.released)
             events = (ExpMech(eta),) * rounds
         else:
             eta, events = 0.0, (Laplace(math.inf),) * rounds  # type: ignore[assignment]
@@ -307,7 +311,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         is_single_pass = self.batching == "single"
         uses = 1 if is_single_pass else rounds  # of every row: in a single pass it is in one block only
         # The ρ of each of so many equal releases on all rows.
-        rho = calibration.calibrate_gaussian(budget, np.ones(uses), facts.n, facts.n, facts.released)[0]
+        rho = calibration.calibrate_gaussian(budget, np.ones(uses), m=facts.n, n=facts.n, prior=facts.released)[0]
         # L2 sensitivities of both gradients: one row moves each of the d coordinates by up to `change` / batch.
         changes = (facts.change_x * math.sqrt(facts.d_x) / batch, facts.change_y * math.sqrt(facts.d_y) / batch)
         share_x, share_y = self._shares(facts, rho, changes)

@@ -374,7 +374,7 @@ class ShortStep(WholeTable):
         """
         lengths, shares = self.lengths(facts), self.shares(facts)
         if not self.asks(facts):
-            return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, False)
+            return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, carry_over=False)
         certificate_share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0
         test_shares: dict[Purpose, float] = {"hessian": 1 - certificate_share}  # parts of what the test may spend
         if certificate_share:
@@ -423,7 +423,13 @@ class MiniBatch(Descent):
         weights = np.repeat(self.shares(facts) / lengths, lengths)  # (T,): a phase's share over its iterations
         share = self.hessian_share if self.asks(facts) else 0.0
         return planning.fixed(
-            self.batch_fraction, weights, share, facts, budget, self._resolved(facts), self._notes(facts, budget)
+            self.batch_fraction,
+            weights,
+            hessian_share=share,
+            facts=facts,
+            budget=budget,
+            resolved=self._resolved(facts),
+            notes=self._notes(facts, budget),
         )
 
 
@@ -491,7 +497,9 @@ class PerturbedDescent(NonconvexMethod):
             "gradient_decrease": decrease,
             "patience": patience,
         }
-        phases = planning.split_into_phases(budget_split, (iterations,), np.ones(1), {"gradient": 1.0}, False)
+        phases = planning.split_into_phases(
+            budget_split, (iterations,), np.ones(1), {"gradient": 1.0}, carry_over=False
+        )
         notes = planning.cut_short(by_theory, iterations, budget)
         return planning.filtered(budget_split, phases, facts, budget, resolved, notes)
 
