@@ -60,7 +60,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             hints_by_name.update(get_type_hints(function, include_extras=True) or {"return": None})
         for name in named:
             if name not in signature.parameters:
-                one_of(name, [other for other in signature.parameters if other != "self"], "argument")
+                check_one_of(name, [other for other in signature.parameters if other != "self"], "argument")
         try:
             bound = signature.bind(*arguments, **named)
         except TypeError as error:
@@ -94,7 +94,7 @@ def _check(name: str, value: Any, hint: Any) -> None:
 class ByName(dict[str, V]):
     """A dictionary of which a missing name is answered with the names that there are, by a UserError.
 
-    noun : what the names are of, as in `one_of`.
+    noun : what the names are of, as in `check_one_of`.
     """
 
     def __init__(self, values: Mapping[str, V], noun: str) -> None:
@@ -102,11 +102,11 @@ class ByName(dict[str, V]):
         self.noun = noun
 
     def __missing__(self, name: str) -> V:
-        one_of(name, self, self.noun)
+        check_one_of(name, self, self.noun)
         raise KeyError(name)  # never reached, as the name is missing; the type checker needs it
 
 
-def one_of(name: str, names: Iterable[str], noun: str) -> None:
+def check_one_of(name: str, names: Iterable[str], noun: str) -> None:
     """Raise UserError, with the list of `names`, unless `name` is one of them.
 
     noun : what the names are of, such as "method" or "metric", for the error's sentence.

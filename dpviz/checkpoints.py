@@ -50,7 +50,7 @@ class at_checkpoints:
             self._outer()
 
 
-def slices(count: int, seconds: float) -> Iterator[slice]:
+def checkpointed_slices(count: int, seconds: float) -> Iterator[slice]:
     """Yield slices of `count` items, each of which takes `seconds`, so that a slice takes at most `LONGEST` seconds, or
     has a single item; between two slices there is a checkpoint.
 
@@ -63,12 +63,12 @@ def slices(count: int, seconds: float) -> Iterator[slice]:
         yield slice(start, min(start + size, count))
 
 
-def sliced(compute: Callable[..., np.ndarray], seconds: float, *values: np.ndarray) -> np.ndarray:
+def compute_in_slices(compute: Callable[..., np.ndarray], seconds: float, *values: np.ndarray) -> np.ndarray:
     """Return `compute(*values)` for arrays (R, ...) of R replicates, computed slice by slice with checkpoints between.
 
     seconds : time that `compute` takes for one replicate.
     """
     if not len(values[0]):  # there is no slice to get the shape of the empty result from
         return compute(*values)
-    results = [compute(*(value[rows] for value in values)) for rows in slices(len(values[0]), seconds)]
+    results = [compute(*(value[rows] for value in values)) for rows in checkpointed_slices(len(values[0]), seconds)]
     return results[0] if len(results) == 1 else np.concatenate(results)

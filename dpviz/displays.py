@@ -39,7 +39,7 @@ class Displayed:
 
 
 @contextmanager
-def bar(title: str, is_shown: bool) -> Iterator[Callable[[float], None]]:
+def show_progress_bar(title: str, is_shown: bool) -> Iterator[Callable[[float], None]]:
     """Show a progress bar by tqdm around the body of a `with`; yield a function that sets the share that is done, in
     [0, 1].
 
@@ -50,7 +50,7 @@ def bar(title: str, is_shown: bool) -> Iterator[Callable[[float], None]]:
     if not is_shown:
         yield lambda _: None
         return
-    later.needs("tqdm")
+    later.require("tqdm")
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
     has_begun = False

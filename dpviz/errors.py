@@ -28,7 +28,7 @@ class UserError(ValueError):
         self.title = title
 
 
-class NotYet(UserError):
+class MissingInput(UserError):
     """An input is still missing: the message is shown as the next thing to do, not as a mistake."""
 
 

@@ -1,5 +1,5 @@
-"""Modules that are imported only when they are first used: packages for tables (`pd`, `pyarrow`), SciPy (`functions`),
-and the module that draws the library's objects (`painter`); and packages that only an extra installs.
+"""Modules that are imported only when they are first used: packages for tables (`pd`, `pyarrow`), SciPy
+(`lazy_functions`), and the module that draws the library's objects (`painter`); and packages of an extra.
 
 A plan needs neither, and in a shell the imports would take longer than the plan. Annotations that name these modules
 are written as text.
@@ -27,14 +27,14 @@ else:
             self._name = name
 
         def __getattr__(self, name: str) -> Any:
-            needs(self._name.partition(".")[0])
+            require(self._name.partition(".")[0])
             if name in ("compute", "parquet"):  # modules inside pyarrow, which its own import leaves out
                 return import_module(f"{self._name}.{name}")
             return getattr(import_module(self._name), name)
 
     pd, pyarrow, types = map(_Later, ("pandas", "pyarrow", "pyarrow.types"))
 
-__all__ = ["backend", "functions", "needs", "now", "painter", "pd", "pyarrow", "types"]
+__all__ = ["backend", "import_tables", "lazy_functions", "painter", "pd", "pyarrow", "require", "types"]
 
 # Returns the module with `figure(subject, diagnostics)` and `html(subject)`. `dpviz/__init__.py` sets it, so that this
 # module does not depend on figures.
@@ -43,7 +43,7 @@ painter: Callable[[], Any]
 backend: Callable[[], Any]
 
 
-def functions(module: str, names: str) -> Iterator[Callable[..., Any]]:
+def lazy_functions(module: str, names: str) -> Iterator[Callable[..., Any]]:
     """Yield a stand-in for each of the functions `names`, words of a text, of a module that the first call imports."""
     yield from (_function(module, name) for name in names.split())
 
@@ -63,14 +63,14 @@ def _function(module: str, name: str) -> Callable[..., Any]:
 _EXTRAS = {"distributed": "cluster", "tqdm": "notebook"}  # by package; the others that are not always there: "app"
 
 
-def needs(package: str) -> None:
+def require(package: str) -> None:
     """Raise UserError, which names the extra of pyproject.toml that installs it, if a package is missing."""
     if find_spec(package) is None:
         extra = _EXTRAS.get(package, "app")
         raise UserError(f"This needs {package}: pip install 'dpviz[{extra}]'.", title="A package is missing")
 
 
-def now() -> None:
+def import_tables() -> None:
     """Import the packages for tables now, as far as they are installed. To be called before a limit of memory or time
     begins, which must not count the imports."""
     import_module("pandas")

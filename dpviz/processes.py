@@ -99,7 +99,7 @@ _WINDOWS_FLAGS = sum(
 )
 
 
-class Ended(Exception):
+class ProcessEnded(Exception):
     """Raised where a child has ended, by itself or by force.
 
     why : the limit that it had reached, or "crash" for any other reason.
@@ -113,7 +113,7 @@ class Ended(Exception):
 class Child:
     """A process that runs one of our modules with a lower priority, and the messages to and from it.
 
-    module : name of the module, which is run as `python -m module` and uses a `Parent` for its messages.
+    module : name of the module, which is run as `python -m module` and uses a `ParentConnection` for its messages.
     """
 
     def __init__(self, module: str) -> None:
@@ -151,7 +151,7 @@ class Child:
         try:
             _write(self._process.stdin, pieces)
         except (OSError, ValueError):  # a ValueError if this side of the pipe is closed
-            raise Ended(self._why()) from None
+            raise ProcessEnded(self._why()) from None
 
     def receive(self, seconds: float) -> bytearray | None:
         """Return the next message; None if none arrives within `seconds`. Raises Ended if the process has ended and all
@@ -162,7 +162,7 @@ class Child:
             return None
         if message is None:
             self._messages.put(None)  # for the next call
-            raise Ended(self._why())
+            raise ProcessEnded(self._why())
         return message
 
     def kill(self) -> None:
@@ -203,7 +203,7 @@ class Child:
             self._process.stdin.close()
 
 
-class Parent:
+class ParentConnection:
     """The connection of a child process to its parent, used inside the child: messages from the parent, and answers.
 
     Anything else that the process prints goes to the standard error. The process ends when its parent does, and ignores
@@ -275,7 +275,7 @@ def _filled(pipe: IO[bytes], size: int) -> bytearray | None:
 
 
 @contextlib.contextmanager
-def limited(max_bytes: float, max_seconds: float) -> Iterator[None]:
+def process_limits(max_bytes: float, max_seconds: float) -> Iterator[None]:
     """Limit, in the body of a `with`, the memory that this process takes in addition, and its further computing time.
 
     At the limit of memory a MemoryError is raised, or the process ends, where a library cannot raise it. `LATE` seconds
@@ -287,7 +287,7 @@ def limited(max_bytes: float, max_seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _by_kernel(max_bytes: float, max_seconds: float) -> Iterator[None]:
-    """Limit the body as `limited` does, by limits of the Linux kernel."""
+    """Limit the body as `process_limits` does, by limits of the Linux kernel."""
     import resource  # not on Windows
 
     seconds = math.ceil(time.process_time() + max_seconds + LATE) if math.isfinite(max_seconds) else -1
@@ -316,7 +316,7 @@ def _private() -> int:
 
 @contextlib.contextmanager
 def watched(max_bytes: float, max_seconds: float) -> Iterator[None]:
-    """Limit the body as `limited` does, by a thread that ends the process at a limit, also at that of memory."""
+    """Limit the body as `process_limits` does, by a thread that ends the process at a limit, also at that of memory."""
     max_resident, max_time = resident() + max_bytes, time.process_time() + max_seconds + LATE
     has_left = threading.Event()  # set when the body has ended
 

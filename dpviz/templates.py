@@ -26,7 +26,7 @@ def _environment() -> Environment:
     )
 
 
-def document(name: str, /, **values: Any) -> str:
+def render(name: str, /, **values: Any) -> str:
     """Return the text of a template with values filled in. Raises jinja2.UndefinedError for a value that is missing.
 
     name : path of the file in the package, such as "exports/templates/x.py.j2".

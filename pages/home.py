@@ -13,14 +13,14 @@ st.markdown(
     "**Differential privacy** limits how well anybody can tell from a result whether your record was used: smaller ε, "
     "less. An algorithm pays for it with noise in every step, and all steps share one budget."
 )
-story.told()
+story.show_pictures()
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.header("Your way in", anchor=False)
-    glossary.words("home_words")
+    glossary.mark_terms("home_words")
 doors = st.container(key="home_doors").columns(3)
 with doors[0]:
-    families.door(
+    families.show_entrance(
         "lessons",
         ":material/school:",
         "Predict",
@@ -29,7 +29,7 @@ with doors[0]:
         page="pages/learn.py",
     )
 with doors[1]:
-    families.door(
+    families.show_entrance(
         "run",
         ":material/play_arrow:",
         "Play",
@@ -38,7 +38,7 @@ with doors[1]:
         page=families.named("accelerated"),
     )
 with doors[2]:
-    families.door(
+    families.show_entrance(
         "plan",
         ":material/tune:",
         "Plan",

@@ -4,13 +4,13 @@ import os
 import sys
 
 from dpviz import processes
-from dpviz.processes import Parent
+from dpviz.processes import ParentConnection
 from tests.waiting import until
 
 
 def main() -> None:
-    watching = processes.limited
-    parent = Parent(lambda message: message == b"aside")
+    watching = processes.process_limits
+    parent = ParentConnection(lambda message: message == b"aside")
     for message in parent.messages():
         word, _, number = bytes(message).partition(b" ")
         if word == b"watched":

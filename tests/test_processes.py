@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dpviz.processes import ROOT, Child, Ended, resident
+from dpviz.processes import ROOT, Child, ProcessEnded, resident
 from tests.waiting import until
 
 MODULE = "tests.child"
@@ -29,9 +29,9 @@ def answer(child: Child, message: bytes) -> bytes:
 
 def why(child: Child, message: bytes) -> str:
     child.send([message])
-    with pytest.raises(Ended) as ended:
+    with pytest.raises(ProcessEnded) as ended:
         child.receive(PATIENCE)
-    with pytest.raises(Ended):
+    with pytest.raises(ProcessEnded):
         child.receive(0.0)
     return ended.value.why
 
@@ -97,12 +97,12 @@ def test_time_ends_a_watched_child(mortal: Child) -> None:
 def test_a_child_that_ends_by_itself_or_is_killed_has_crashed() -> None:
     child = Child(MODULE)
     assert why(child, b"exit 3") == "crash"
-    with pytest.raises(Ended):
+    with pytest.raises(ProcessEnded):
         child.send([b"hello"])
     child = Child(MODULE)
     assert answer(child, b"a") == b"<a>"
     os.kill(child.pid, signal.SIGKILL)
-    with pytest.raises(Ended):
+    with pytest.raises(ProcessEnded):
         child.receive(PATIENCE)
 
 
@@ -115,7 +115,7 @@ def test_a_killed_child_leaves_no_pipe_open() -> None:
 
 def test_a_child_can_be_killed_while_somebody_waits_for_it(mortal: Child) -> None:
     threading.Timer(0.05, mortal.kill).start()
-    with pytest.raises(Ended):
+    with pytest.raises(ProcessEnded):
         mortal.receive(PATIENCE)
 
 
@@ -129,7 +129,7 @@ def test_nobody_waits_for_a_child_that_takes_long_to_go(mortal: Child, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(mortal._process, "wait", wait)
         mortal.kill()
-    with pytest.raises(Ended):
+    with pytest.raises(ProcessEnded):
         mortal.receive(PATIENCE)
 
 

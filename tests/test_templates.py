@@ -6,7 +6,7 @@ import pytest
 from dpviz.exports.export import notebook
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.statistics.analyses import Analyses, Count
-from dpviz.templates import cells, document
+from dpviz.templates import cells, render
 
 VALUES = {"upload": False, "secret_seed": False, "unit": "one row", "condition": "", "settings": "{}"}
 EXPERIMENT = "exports/templates/experiment_notebook.py.j2"
@@ -14,7 +14,7 @@ EXPERIMENT = "exports/templates/experiment_notebook.py.j2"
 
 def test_a_value_that_is_missing_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError, match="'name' is undefined"):
-        document("exports/templates/experiment.py.j2", version="1", **VALUES)
+        render("exports/templates/experiment.py.j2", version="1", **VALUES)
     with pytest.raises(jinja2.UndefinedError, match="'version' is undefined"):
         cells(EXPERIMENT, **VALUES)
 
@@ -30,7 +30,7 @@ def test_no_value_begins_a_cell_and_empty_cells_are_left_out() -> None:
 
 def test_what_is_filled_into_a_page_is_escaped_unless_it_says_safe() -> None:
     values = dict.fromkeys(("text", "noise_and_error", "row"), lambda _: "<i>made</i>")
-    page = document(
+    page = render(
         "exports/templates/analyses_report.html.j2",
         **values,
         **dict.fromkeys(("version", "day", "all_at_once"), ""),

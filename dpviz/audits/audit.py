@@ -36,9 +36,9 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, GaussianDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, draws_batch, inner_events
 from dpviz.privacy.ledger import Filter, Ledger
-from dpviz.privacy.mechanisms import drawn_seed
-from dpviz.privacy.verification.implementation import Implementation, Watch, known_choices
-from dpviz.privacy.verification.transcripts import Departure, Transcript, log_likelihood
+from dpviz.privacy.mechanisms import seed_or_random
+from dpviz.privacy.verification.implementation import ImplementationVerdict, ReleaseTests, choice_counts
+from dpviz.privacy.verification.transcripts import ReplayMismatch, Transcript, log_likelihood
 from dpviz.problems.base import Problem, ProblemSpecification
 
 # --------------------------------------------------------------------------------------------------------------- claims
@@ -242,7 +242,7 @@ class Progress:
     tuning: int
     attack: Attack | None
     looks: tuple[Look, ...]
-    implementation: Implementation | None = None
+    implementation: ImplementationVerdict | None = None
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class Verdict(Displayed):
     attack: Attack
     looks: tuple[Look, ...]
     flagged_at: int | None
-    implementation: Implementation | None = None
+    implementation: ImplementationVerdict | None = None
 
     @property
     def faulty(self) -> bool:
@@ -381,7 +381,7 @@ class Audit:
 
         A world is one of the data sets, 0 for D and 1 for D'.
         """
-        seed, by_world = drawn_seed(self.seed), [np.empty(0), np.empty(0)]  # the scores of both worlds
+        seed, by_world = seed_or_random(self.seed), [np.empty(0), np.empty(0)]  # the scores of both worlds
         attack, looks, done, watch = None, list[Look](), 0, watching(self.case, self.plan, self.budget)
         looks_at = self.ends()
         # A block ends after BLOCK runs, and wherever the attack is chosen or a bound is announced.
@@ -391,7 +391,7 @@ class Audit:
                 block = scores(self.case, self.plan, world, seed, release, end - done, watch)
                 by_world[world] = np.concatenate([by_world[world], block])
             # Besides, the mechanisms make choices of known probabilities, whose frequencies are tested.
-            for choices in known_choices(
+            for choices in choice_counts(
                 self.case.source, _events(self.plan), seed=seed, release=f"from {done}", runs=end - done
             ):
                 watch.add_choices(*choices)
@@ -400,7 +400,7 @@ class Audit:
                 attack = self._tuned(*by_world)
             if attack is not None and end in looks_at:
                 looks.append(self._look(attack, *(values[self.tuning :] for values in by_world)))  # the counted runs
-            implementation = Implementation(watch.findings()) if end == self.runs else None
+            implementation = ImplementationVerdict(watch.findings()) if end == self.runs else None
             yield Progress(by_world[0], by_world[1], self.tuning, attack, tuple(looks), implementation)
 
     def ends(self) -> list[int]:
@@ -417,7 +417,7 @@ class Audit:
         hits, false_hits = attack.counts(present, absent)
         level = 1 - (1 - self.confidence) / self.looks  # each look has its part of the allowed error
         # Bounds on both probabilities.
-        rates = audit.separated(hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level)
+        rates = audit.rate_bounds(hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level)
         return Look(len(present), hits, false_hits, float(self.claim.least(*rates)))
 
     def _tuned(self, present: Floats, absent: Floats) -> Attack:
@@ -428,25 +428,25 @@ class Audit:
         thresholds = distinct[np.unique(np.linspace(0, len(distinct) - 1, _THRESHOLDS).round().astype(int))]
         attacks = [Attack(float(value), reverse) for reverse in (False, True) for value in thresholds]
         counts = np.array([attack.counts(present, absent) for attack in attacks])  # (attacks, 2) hits and false hits
-        rates = audit.separated(
+        rates = audit.rate_bounds(
             counts[:, 0], len(present), false_hits=counts[:, 1], false_runs=len(absent), confidence=level
         )
         return attacks[int(np.argmax(self.claim.least(*rates)))]
 
 
-def watching(case: Case, plan: Plan, budget: Budget) -> Watch:
+def watching(case: Case, plan: Plan, budget: Budget) -> ReleaseTests:
     """Return the tests of the implementation for the runs of an audit, with the declared noise scales.
 
     They begin with the check that the plan's events do not cost more than the budget.
     """
     scales = np.concatenate([np.empty(0), *plan.noise.values()])  # `empty`: a plan may have no noise
-    watch = Watch(scales, plan.noise_varies, case.neighbours.row)
+    watch = ReleaseTests(scales, plan.noise_varies, case.neighbours.row)
     watch.compare_spent(budget.spent(plan.events, plan.facts.released), budget.limit)
     return watch
 
 
 def scores(
-    case: Case, plan: Plan, world: int, seed: int, release: str, runs: int, watch: Watch | None = None
+    case: Case, plan: Plan, world: int, seed: int, release: str, runs: int, watch: ReleaseTests | None = None
 ) -> Floats:
     """Compute (runs,) the scores, rounded, of `runs` runs on D (world 0) or on D' (world 1).
 
@@ -483,8 +483,8 @@ def scores(
                 if replay_world != world:
                     is_distinguished |= _differ(snapshot, replay_snapshot)
         if any(len(replay.released) < len(actual.released) for replay in replays.values()):
-            raise Departure("the run on the other data set releases less")
-    except Departure:  # the algorithm makes other queries on the other data set, which shows in the releases
+            raise ReplayMismatch("the run on the other data set releases less")
+    except ReplayMismatch:  # the algorithm makes other queries on the other data set, which shows in the releases
         is_distinguished[:] = True
         for _ in steps[0]:  # releases that are paid for already may still follow
             pass

@@ -17,8 +17,8 @@ from dpviz.privacy import audit
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, PureDP, require
 from dpviz.privacy.ledger import Ledger
-from dpviz.privacy.mechanisms import Purpose, drawn_seed, streams
-from dpviz.privacy.releases import Noised
+from dpviz.privacy.mechanisms import Purpose, seed_or_random, streams
+from dpviz.privacy.releases import NoisyRelease
 from dpviz.privacy.verification.transcripts import Transcript
 from dpviz.problems.base import Problem
 
@@ -75,7 +75,7 @@ class OneRun:
 
         Raises UserError for a budget that is not pure ε.
         """
-        claim, seed = require(budget, PureDP).epsilon, drawn_seed(seed)
+        claim, seed = require(budget, PureDP).epsilon, seed_or_random(seed)
         coins = streams(seed, Purpose.PUBLIC, 1, "coins")[0].integers(0, 2, self.canaries).astype(bool)
         with one_thread:
             scores = self._scores(coins, budget, seed)
@@ -98,7 +98,7 @@ class OneRun:
             for _ in self.algorithm.run(problem, plan, source):
                 pass
         heads, tails = (
-            sum(release.log_densities()[0] for release in source.releases if isinstance(release, Noised))
+            sum(release.log_densities()[0] for release in source.releases if isinstance(release, NoisyRelease))
             for source in replays
         )
         return np.asarray(heads - tails)

@@ -9,7 +9,15 @@ import click
 
 from dpviz import families
 from dpviz.audits.audit import Audit
-from dpviz.cli.files import budget_of, delta_option, in_folder, numbers, read_settings, rows_as_text, write_page
+from dpviz.cli.files import (
+    budget_of,
+    delta_option,
+    parse_numbers,
+    read_settings,
+    rows_as_text,
+    writable_path,
+    write_page,
+)
 from dpviz.errors import UserError, did_you_mean
 from dpviz.execution.auditing import Auditing
 from dpviz.numbers import short, short_up
@@ -29,7 +37,7 @@ BUDGETS = "Its numbers: epsilon=1; epsilon=1,delta=1e-6; rho=0.1; mu=1."
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=in_folder,
+    callback=writable_path,
     help="The planner's report, as HTML.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
@@ -90,7 +98,7 @@ def _statistic(text: str) -> Any:
     cls = kinds[kind]
     further = (control for control in cls.controls() if control.name not in Statistic.model_fields)  # of this kind
     fields = [control.name for control in further if control.type in (int, float) and not control.optional]
-    given = numbers(values) if values else ()
+    given = parse_numbers(values) if values else ()
     if len(given) > len(fields):
         raise UserError(f"'{text}': {kind} takes {', '.join(fields) or 'no numbers'}.")
     if len(given) < 2 and issubclass(cls, Ranged):

@@ -24,7 +24,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import UPPER
 from dpviz.exports.spreadsheets import as_csv
-from dpviz.later import needs, pd
+from dpviz.later import pd, require
 from dpviz.numbers import rounded_up
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.specification import Specification, registered
@@ -98,7 +98,7 @@ def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] =
     else:
         experiment = preset_named(preset or file or "").experiment
     for text in changes:
-        addresses, values = varied(experiment, text)
+        addresses, values = parse_grid(experiment, text)
         if len(values) > 1:
             raise UserError(f"'{text}' has several values. `dpviz sweep --grid` runs them all.")
         experiment = with_numbers(experiment, [(address.split("."), values[0]) for address in addresses])
@@ -170,7 +170,7 @@ def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = Fals
     return {data.identity: rows}
 
 
-def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
+def parse_grid(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Return the addresses and the values of an option such as "epsilon=0.1,0.3".
 
     The name on the left is one of `sweep.settings`, which may set several numbers, or the address of one number within
@@ -183,9 +183,9 @@ def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[fl
         raise UserError(f"'{text}' needs the form NAME=VALUE,VALUE,… such as epsilon=0.1,0.3,1.")
     by_name = settings(experiment)
     if name in by_name:
-        return by_name[name].fields, numbers(values)
+        return by_name[name].fields, parse_numbers(values)
     if "." in name or name in type(experiment).model_fields:
-        return (name,), numbers(values)
+        return (name,), parse_numbers(values)
     matches = difflib.get_close_matches(name, by_name, n=1, cutoff=0.4)  # of low similarity, since it is only a hint
     hint = f" Did you mean {matches[0]}?" if matches else ""
     raise UserError(f"'{name}' is not a number among these settings.{hint} They have: {', '.join(by_name)}.")
@@ -194,7 +194,7 @@ def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[fl
 def budget_of(text: str) -> Budget:
     """Return the budget of a text such as "epsilon=1,delta=1e-6". Raises UserError if it is that of no currency."""
     parts = [part.partition("=") for part in text.split(",")]
-    values = {name.strip(): numbers(value)[0] for name, separator, value in parts if separator}
+    values = {name.strip(): parse_numbers(value)[0] for name, separator, value in parts if separator}
     budgets: list[Any] = registered(Budget)  # all classes of budgets
     for cls in budgets:
         # As many values as parts: each has the form NAME=VALUE, and no name occurs twice.
@@ -206,7 +206,7 @@ def budget_of(text: str) -> Budget:
     raise UserError(f"'{text}' is no budget. Give one of: {forms}.")
 
 
-def numbers(text: str) -> tuple[float, ...]:
+def parse_numbers(text: str) -> tuple[float, ...]:
     """Return the numbers of a text such as "0.1,0.3". Raises UserError unless all are finite numbers."""
     return tuple(_number(word) for word in text.split(","))
 
@@ -234,11 +234,11 @@ def _writable(context: click.Context, option: click.Parameter, path: Path | None
     if path is not None and path.suffix.lower() not in ENDINGS:
         raise click.BadParameter(f"'{path}' must end in {' or '.join(ENDINGS)}.")
     if path is not None and path.suffix.lower() == ".parquet":
-        needs("pyarrow")
-    return in_folder(context, option, path)
+        require("pyarrow")
+    return writable_path(context, option, path)
 
 
-def in_folder(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+def writable_path(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
     """Return the value of an option for a file to write. Raises click's error if its folder cannot be written to."""
     if path is not None and not os.access(path.parent, os.W_OK):
         raise click.BadParameter(f"'{path.parent}' is no folder that you may write to.")
@@ -294,7 +294,7 @@ def table_as_text(frame: "pd.DataFrame") -> str:
 
 
 @contextmanager
-def rescued(make_table: "Callable[[], pd.DataFrame]") -> Iterator[None]:
+def saved_on_failure(make_table: "Callable[[], pd.DataFrame]") -> Iterator[None]:
     """Run the body, which prints a result, so that no result is lost if that fails.
 
     In that case the table that `make_table` returns is written to a new file, which only this user may read, and the

@@ -38,7 +38,7 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
             "seeded": experiment.seeded,
             "methods": methods,
             "refused": {label: str(error) for label, error in planned.refused.items()},
-            "publishing": list(results.sentences(costs)),
+            "publishing": list(results.cost_sentences(costs)),
         }
         click.echo(json.dumps(document, indent=2))
         return 0
@@ -49,7 +49,7 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     for method in methods:
         for note in method["notes"]:
             click.echo(f"{method['method']}: {note}")
-    for sentence in results.sentences(costs):
+    for sentence in results.cost_sentences(costs):
         click.echo(f"Publishing {sentence}")
     return 0
 
@@ -69,7 +69,7 @@ def _numbers(label: str, plan: Plan, delta: float) -> dict[str, Any]:
     result |= {"noise": noise, "noise_is_bound": plan.noise_varies, "notes": list(plan.notes)}
     if not plan.private:
         return result | {"epsilon": None, "delta": None, "accountant": None}
-    reading = results.reading(plan, plan.iterations, delta)
+    reading = results.epsilon_reading(plan, plan.iterations, delta)
     is_proven = math.isfinite(reading.epsilon)
     return result | {
         "epsilon": reading.epsilon if is_proven else None,

@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from dpviz.cli import INTERRUPTED, files
-from dpviz.cli.files import Command, delta_option, print_refusals, rescued, table_as_text, write, write_page
+from dpviz.cli.files import Command, delta_option, print_refusals, saved_on_failure, table_as_text, write, write_page
 from dpviz.errors import UserError
 from dpviz.execution import backend, cluster
 from dpviz.execution.backend import Backend
@@ -69,8 +69,8 @@ def common_options(command: Command) -> Command:
 
 @contextmanager
 def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Backend]:
-    """Yield what `backend.computing` makes of the options of a command; at the end, print problems of the store."""
-    with backend.computing(store, max_seconds, workers, cluster) as described:
+    """Yield what `backend.open_backend` makes of the options of a command; at the end, print problems of the store."""
+    with backend.open_backend(store, max_seconds, workers, cluster) as described:
         try:
             yield described
         finally:
@@ -162,7 +162,7 @@ PROCESS = 0.25e9  # bytes of a process and its libraries, before it runs anythin
 @click.option(
     "--figure",
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=files.in_folder,
+    callback=files.writable_path,
     help="The picture and the plan, as HTML.",
 )
 @files.table_option
@@ -190,7 +190,7 @@ def run(
     cell = Cell(experiment, files.tables_of(experiment, table, in_blocks=True))
     if not experiment.public and not quiet:
         runs = [(plan, experiment.replicates) for plan in planned.plans.values()]
-        click.echo(f"This run makes {results.releases(runs, experiment.budget)}.", err=True)
+        click.echo(f"This run makes {results.describe_releases(runs, experiment.budget)}.", err=True)
     size = PROCESS + experiment.estimated_bytes(planned.plans)
     if size > LARGE and not quiet:
         click.echo(f"Needs at most about {short_up(size / 1e9, 2)} GB of memory.", err=True)
@@ -237,7 +237,7 @@ def _print_results(
     trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float, out: Path | None
 ) -> None:
     """Write the file `out`, if there is one, and print the final table and the cost of publishing the results."""
-    with rescued(trace.to_frame):
+    with saved_on_failure(trace.to_frame):
         try:
             if out is not None:
                 write(export.to_table(trace, plans), export.header(trace, experiment, plans, delta), out)
@@ -247,7 +247,7 @@ def _print_results(
                 table = marked(table, trace)
             click.echo(table_as_text(_as_on_the_page(table, trace)))
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
-    for sentence in results.sentences(costs):
+    for sentence in results.cost_sentences(costs):
         click.echo(f"Publishing {sentence}")
     if experiment.condition or not experiment.public:
         click.echo(f"Guarantee: {experiment.promise}.")
@@ -321,7 +321,9 @@ def sweep(
     if price and not quiet:
         click.echo(f"This sweep makes {price}.", err=True)
     # A visitor's file is never sent to the operator's cluster; with --dask such a sweep fails, and says so.
-    operators_address = cluster.asked() if cluster.asked() != cluster.ASK and not tables else ""
+    operators_address = (
+        cluster.configured_address() if cluster.configured_address() != cluster.ASK and not tables else ""
+    )
     with (
         computing(store, max_seconds, workers, dask or operators_address) as backend,
         stopped_by_ctrl_c() as stopping,
@@ -350,10 +352,10 @@ def _sweep(experiment: Experiment, grid: Sequence[str], seeds: str | None, metri
     """
     if len(grid) > 2:
         raise click.UsageError("A sweep has one --grid, or two.")
-    (fields, values), *others = (files.varied(experiment, text) for text in grid)
+    (fields, values), *others = (files.parse_grid(experiment, text) for text in grid)
     seed_name, _, seed_numbers = (seeds or "").rpartition("=")
     seed_name = seed_name or data_seed(experiment)
-    seed_values = files.numbers(seed_numbers) if seeds else ()
+    seed_values = files.parse_numbers(seed_numbers) if seeds else ()
     if seeds and not seed_name:
         raise UserError("The data of these settings are not generated, so they have no seed. Leave --seeds out.")
     if not all(number.is_integer() for number in seed_values):
@@ -418,7 +420,7 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
         released = [label for label, curve in result.curves.items() if curve.status != "not private"]
         frame["algorithm"] += np.where(frame["algorithm"].isin(released), "", results.NOT_PRIVATE)
     if len(frame):
-        with rescued(lambda: frame):
+        with saved_on_failure(lambda: frame):
             try:
                 if out is not None:
                     write(export.sweep_to_table(result), export.sweep_header(result, sweep), out)

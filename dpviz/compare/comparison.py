@@ -12,7 +12,7 @@ import numpy as np
 
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan, Privacy
-from dpviz.experiments.results import PASSES, Cost, composed, reading, spent
+from dpviz.experiments.results import PASSES, Cost, composed_cost, epsilon_reading, total_cost
 from dpviz.experiments.summary import Series, Summary
 from dpviz.later import pd
 from dpviz.privacy.accounting import accountants
@@ -238,7 +238,11 @@ def _used(plan: Plan, iterations: np.ndarray, currency: Currency | None, delta: 
 
 def readings(side: Side, delta: float) -> dict[str, float]:
     """Compute ε at δ of one run of every private method of a side by the tightest accountant, by the method's label."""
-    return {label: reading(plan, plan.iterations, delta).epsilon for label, plan in side.plans.items() if plan.private}
+    return {
+        label: epsilon_reading(plan, plan.iterations, delta).epsilon
+        for label, plan in side.plans.items()
+        if plan.private
+    }
 
 
 def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
@@ -276,7 +280,7 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def together(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = False) -> Cost | None:
+def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = False) -> Cost | None:
     """Compute the privacy cost of publishing one run of every private method of all sides; None if there is none.
 
     All tables count as one, about the same people: one unit of protection of each table loses no more than that.
@@ -304,12 +308,12 @@ def together(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = F
     finite = currencies(sides)
     currency = finite[0] if finite else None
     if fixed or len(runs_by_side) == 1:
-        return composed(all_runs, earlier, currency, delta)
-    total = spent(all_runs, earlier, currency) if currency else None
+        return composed_cost(all_runs, earlier, currency, delta)
+    total = total_cost(all_runs, earlier, currency) if currency else None
     if currency == "epsilon" and total is not None:
         epsilon = total
     else:
-        by_side = [composed(runs, (), currency=None, delta=delta / MOST).epsilon for runs in runs_by_side]
+        by_side = [composed_cost(runs, (), currency=None, delta=delta / MOST).epsilon for runs in runs_by_side]
         epsilon = accountants.total(earlier, "epsilon") + math.fsum(by_side)
     return Cost(
         methods=len(all_runs),

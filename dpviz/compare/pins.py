@@ -38,8 +38,8 @@ class Pin:
         return self.experiment.problem.public
 
     def to_link(self) -> str:
-        """Return the pin as a text for an address, which `from_link` reads."""
-        return pack(json.dumps(_to_json_dict(self), separators=(",", ":"), ensure_ascii=False))
+        """Return the pin as a text for an address, which `pin_from_link` reads."""
+        return compress(json.dumps(_to_json_dict(self), separators=(",", ":"), ensure_ascii=False))
 
 
 def clean(name: str) -> str:
@@ -52,22 +52,22 @@ def _without_markup(name: str) -> str:
     return " ".join(printable.split())
 
 
-def from_link(packed: str) -> Pin:
+def pin_from_link(packed: str) -> Pin:
     """Return the pin that `Pin.to_link` wrote. Raises UserError for any other text."""
-    return _pin(_parsed(unpack(packed)))
+    return _pin(_parsed(decompress(packed)))
 
 
-def together(packed: Sequence[str]) -> str:
+def join_links(packed: Sequence[str]) -> str:
     """Return a single text for an address from the texts of several pins, as `Pin.to_link` wrote them.
 
     It is shorter than these together, since the parts that they have in common are compressed.
     """
-    return pack(f"[{','.join(map(unpack, packed))}]")
+    return compress(f"[{','.join(map(decompress, packed))}]")
 
 
-def from_together(packed: str) -> tuple[Pin, ...]:
-    """Return the pins in a text that `together` wrote. Raises UserError for any other text."""
-    return _pins(_parsed(unpack(packed)), "It holds no pins. Copy all of the link.")
+def pins_from_link(packed: str) -> tuple[Pin, ...]:
+    """Return the pins in a text that `join_links` wrote. Raises UserError for any other text."""
+    return _pins(_parsed(decompress(packed)), "It holds no pins. Copy all of the link.")
 
 
 def to_file(pins: Sequence[Pin]) -> str:
@@ -141,13 +141,13 @@ def _kinds(tree: Any) -> Iterator[Any]:
             remaining += part
 
 
-def pack(text: str) -> str:
+def compress(text: str) -> str:
     """Return a text compressed for an address, in letters, digits, "-" and "_"."""
     return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
 
 
-def unpack(packed: str) -> str:
-    """Return the text that `pack` compressed. Raises UserError for any other text, and for one that is too long."""
+def decompress(packed: str) -> str:
+    """Return the text that `compress` compressed. Raises UserError for any other text, and for one that is too long."""
     if len(packed) > MOST_PACKED:
         raise UserError("It is longer than what this page writes. Ask for a new link.", title="Link not read")
     try:

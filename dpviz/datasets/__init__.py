@@ -4,8 +4,8 @@ from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, enf
 from dpviz.datasets.bundled import BundledTable, CovertypeLike, CovertypeUpload, prepare_covertype
 from dpviz.datasets.categories import (
     CategoricalBundled,
-    CategoricalData,
     CategoricalGenerator,
+    CategoricalSpecification,
     CategoricalUpload,
     PreparedCategories,
     prepare_categories,

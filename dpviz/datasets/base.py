@@ -19,7 +19,7 @@ SECONDS_PER_LOADED = 30e-9  # to draw or read, scale and clip one number of a ta
 _BLOCK = 1 << 18  # elements per row block when enforcing bounds: temporaries stay near 2 MB
 
 
-def rows_number(
+def rows_field(
     default: int,
     low: int,
     high: int,
@@ -30,7 +30,7 @@ def rows_number(
     return number(default, low, high, label="Rows", symbol="n", scale="log", help=help, limits=limits)
 
 
-def data_seed(default: int = 0) -> Any:
+def seed_field(default: int = 0) -> Any:
     """Declare the field for the seed that a data set is drawn from."""
     return number(default, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
@@ -51,7 +51,7 @@ F = TypeVar("F", bound=Declared)  # the facts of one kind of data set
 Loaded = TypeVar("Loaded")  # its rows, as `load` returns them
 
 
-class DataSpecification(Specification, Generic[F, Loaded]):
+class RowsSpecification(Specification, Generic[F, Loaded]):
     """A source of rows. `facts` costs nothing and looks at no row; `load` delivers the rows.
 
     A subclass for one kind of rows defines `enforced`; its subclasses are the sources, with `facts` and `raw_rows`.
@@ -167,7 +167,7 @@ class Dataset:
     facts: DatasetFacts
 
 
-class DatasetSpecification(DataSpecification[DatasetFacts, Dataset]):
+class DatasetSpecification(RowsSpecification[DatasetFacts, Dataset]):
     """A source of a table with a target: features, and one of two classes or a number to predict.
 
     scaled : True if features come scaled by declared numbers, so that scaling them by their bounds would undo that.

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz import resources
-from dpviz.datasets.base import DatasetFacts, DatasetSpecification, data_seed, rows_number
+from dpviz.datasets.base import DatasetFacts, DatasetSpecification, rows_field, seed_field
 from dpviz.datasets.uploads.from_data import ROWS
-from dpviz.datasets.uploads.parsing import numbers
+from dpviz.datasets.uploads.parsing import column_numbers
 from dpviz.datasets.uploads.reading import Reading
-from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
+from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepare_upload
 from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow
 from dpviz.specification import choice
@@ -123,8 +123,8 @@ class CovertypeLike(_Covertype):
 
     kind: ClassVar[str] = "datasets.covertype.like"
     title: ClassVar[str] = "Stand-in for Covertype (synthetic)"
-    rows: int = rows_number(20_000, 1000, 200_000, "The paper's table has 495,141.")
-    seed: int = data_seed()
+    rows: int = rows_field(20_000, 1000, 200_000, "The paper's table has 495,141.")
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return self.facts_of(self.rows)
@@ -174,11 +174,11 @@ class CovertypeUpload(Upload, _Covertype):
                 "own.",
                 title=f"This file has {len(frame.columns)} columns",
             )
-        classes = numbers(frame.iloc[:, -1])
+        classes = column_numbers(frame.iloc[:, -1])
         is_used = (classes == SPRUCE) | (classes == PINE)
         table = np.empty((int(is_used.sum()), WIDTH + 1))
         for column in range(WIDTH):
-            table[:, column] = numbers(frame.iloc[:, column])[is_used]
+            table[:, column] = column_numbers(frame.iloc[:, column])[is_used]
         table[:, -1] = np.where(classes[is_used] == SPRUCE, 1.0, -1.0)
         table.flags.writeable = False
         return RowsRead(table, is_used)
@@ -203,4 +203,4 @@ def prepare_covertype(
 
     Raises UserError for a table without exactly 55 columns, and for too few rows of the two classes.
     """
-    return prepared(CovertypeUpload, frame, identity, reading=reading)
+    return prepare_upload(CovertypeUpload, frame, identity, reading=reading)

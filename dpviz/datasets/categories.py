@@ -14,15 +14,15 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dpviz import resources
-from dpviz.datasets.base import MAX_BOUND, DataSpecification, data_seed, rows_number
+from dpviz.datasets.base import MAX_BOUND, RowsSpecification, rows_field, seed_field
 from dpviz.datasets.bundled import DECLARED
 from dpviz.datasets.uploads import parsing
 from dpviz.datasets.uploads.columns import in_order
-from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, check_named, check_rows, shown
-from dpviz.datasets.uploads.parsing import as_number, classes
+from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, check_id_column, check_rows, quote_name
+from dpviz.datasets.uploads.parsing import as_number, encode_classes
 from dpviz.datasets.uploads.reading import Reading
-from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
-from dpviz.errors import NotYet, UserError  # NotYet: an input is still missing
+from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepare_upload
+from dpviz.errors import MissingInput, UserError  # NotYet: an input is still missing
 from dpviz.later import pd, pyarrow
 
 Columns = tuple[tuple[str, tuple[str, ...]], ...]  # (name, categories) of every column
@@ -91,7 +91,7 @@ class CategoricalTable:
         return histogram
 
 
-class CategoricalData(DataSpecification[CategoricalFacts, CategoricalTable]):
+class CategoricalSpecification(RowsSpecification[CategoricalFacts, CategoricalTable]):
     """A source of a table of categories. Its raw rows are integer codes (n, columns): positions in the lists."""
 
     def enforced(self, facts: CategoricalFacts, *rows: np.ndarray) -> CategoricalTable:
@@ -107,7 +107,7 @@ MAX_DOMAIN = 50_000  # combinations of categories: a strategy is a probability f
 _SUGGESTED = 12  # categories in a suggested list, at most
 
 
-class CategoricalGenerator(CategoricalData):
+class CategoricalGenerator(CategoricalSpecification):
     """A made-up survey, |Z| = 480: people of three kinds give five answers, independent given the kind.
 
     Drawn from `default_rng(seed)`: for each column and kind the probabilities of the answers (Dirichlet(0.6)), then
@@ -116,8 +116,8 @@ class CategoricalGenerator(CategoricalData):
 
     kind: ClassVar[str] = "datasets.categories.generator"
     title: ClassVar[str] = "Made-up survey (480 combinations)"
-    rows: int = rows_number(10_000, 200, 1_000_000)
-    seed: int = data_seed()
+    rows: int = rows_field(10_000, 200, 1_000_000)
+    seed: int = seed_field()
 
     def facts(self) -> CategoricalFacts:
         return CategoricalFacts(self.rows, _SURVEY)
@@ -142,7 +142,7 @@ _KINDS = (0.5, 0.3, 0.2)  # shares of the three kinds of people
 _SURVEY: Columns = tuple((name, tuple(categories)) for name, categories in DECLARED["survey"].items())
 
 
-class CategoricalBundled(CategoricalData):
+class CategoricalBundled(CategoricalSpecification):
     """The health insurance table in categories, |Z| = 2000. A row is one person's year, and a year is protected.
 
     The lists follow from the meaning of the columns (data/README.md), not from the rows.
@@ -177,7 +177,7 @@ _INSURANCE: tuple[tuple[str, str, tuple[float, ...], tuple[str, ...]], ...] = tu
 _HEALTH = ("health", ("excellent", "good", "fair", "poor"))
 
 
-class CategoricalUpload(Upload, CategoricalData):
+class CategoricalUpload(Upload, CategoricalSpecification):
     """Some columns of an uploaded table, in declared categories. The array of codes is passed to `load` separately.
 
     identity, n, reading : as in `Upload`.
@@ -206,7 +206,7 @@ class CategoricalUpload(Upload, CategoricalData):
     def read(self, frame: "pd.DataFrame") -> RowsRead:
         """Return the codes (n, columns), int16, of all rows of a table; no row is left out."""
         check_columns(frame, [name for name, _ in self.columns])
-        return RowsRead(parsing.list_codes(frame, self.columns, self.edges), np.ones(len(frame), dtype=bool))
+        return RowsRead(parsing.encode_categories(frame, self.columns, self.edges), np.ones(len(frame), dtype=bool))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         return (self.table(tables, len(self.columns), np.int16),)
@@ -234,7 +234,7 @@ def check_domain(sizes: Mapping[str, int]) -> None:
     for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
         if remaining <= MAX_DOMAIN:
             break
-        drop.append(f"{shown(name)} ({sizes[name]:,} categories)")
+        drop.append(f"{quote_name(name)} ({sizes[name]:,} categories)")
         remaining //= sizes[name]
     if drop:
         raise UserError(
@@ -261,15 +261,15 @@ def prepare_categories(
     Raises UserError for a column that does not exist, a list or edges that cannot be used, and too many combinations.
     """
     if not columns:
-        raise NotYet("Choose at least one column.", title="No column is chosen")
+        raise MissingInput("Choose at least one column.", title="No column is chosen")
     check_rows(len(frame), len(frame))  # no row is left out
-    listed, edges = parsing.declared_lists(columns)
+    listed, edges = parsing.category_lists(columns)
     check_columns(frame, list(columns))
-    check_named(frame, "person", person, target=None, features=list(columns))
+    check_id_column(frame, "person", person, target=None, features=list(columns))
     check_domain({name: len(categories) for name, categories in listed})
     people: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
-    upload = prepared(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading, **people)
-    unlisted = parsing.unlisted(upload.table, listed)
+    upload = prepare_upload(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading, **people)
+    unlisted = parsing.count_unlisted(upload.table, listed)
     return PreparedCategories(upload.table, upload.specification, notes=upload.notes, unlisted=unlisted)
 
 
@@ -284,7 +284,7 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
     """
     suggestions: dict[str, parsing.Declared] = {}
     for name in frame.columns:
-        codes, labels = classes(frame[name])
+        codes, labels = encode_classes(frame[name])
         # The number of rows of each class, by its label.
         counts = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
         counts = counts.sort_index().sort_values(ascending=False, kind="stable")  # the most frequent first

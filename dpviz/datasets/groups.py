@@ -11,10 +11,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from dpviz.datasets.base import DataSpecification, check_features, data_seed, enforce_bounds, rows_number
+from dpviz.datasets.base import RowsSpecification, check_features, enforce_bounds, rows_field, seed_field
 from dpviz.datasets.bundled import BundledTable
 from dpviz.datasets.uploads import limits
-from dpviz.datasets.uploads.parsing import class_label, classes
+from dpviz.datasets.uploads.parsing import class_label, encode_classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import (
     CONSTANT,
@@ -25,8 +25,8 @@ from dpviz.datasets.uploads.upload import (
     Prepared,
     RowsRead,
     Upload,
-    in_ranges,
-    prepared,
+    prepare_upload,
+    range_phrases,
     ranges_of,
     read_rows,
 )
@@ -93,7 +93,7 @@ class GroupedDataset:
     facts: GroupedFacts
 
 
-class GroupedSpecification(DataSpecification[GroupedFacts, GroupedDataset]):
+class GroupedSpecification(RowsSpecification[GroupedFacts, GroupedDataset]):
     """A source of a table whose rows have features, a label and a group.
 
     Its `raw_rows` are features (n, d), labels (n,), and the position of each row's group (n,) as a float.
@@ -146,11 +146,11 @@ class GroupedSigns(GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.signs"
     title: ClassVar[str] = "Three groups that need different models"
-    rows: int = rows_number(20_000, 200, 100_000)
+    rows: int = rows_field(20_000, 200, 100_000)
     dimension: int = number(
         30, 4, 200, label="Features", symbol="d", scale="log", help="Four of them matter; the others are noise."
     )
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> GroupedFacts:
         names = tuple(f"feature_{j}" for j in range(1, self.dimension + 1))
@@ -175,11 +175,11 @@ class GroupedLosses(GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.losses"
     title: ClassVar[str] = "Three specialists among many strategies"
-    rows: int = rows_number(20_000, 200, 100_000)
+    rows: int = rows_field(20_000, 200, 100_000)
     dimension: int = number(
         30, 3, 500, label="Strategies", symbol="d", scale="log", help="Three are specialists; the others fail everyone."
     )
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     @model_validator(mode="after")
     def _fits_into_memory(self) -> Self:
@@ -285,7 +285,7 @@ class GroupedUpload(Upload, GroupedSpecification):
     def _columns(self) -> str:
         groups = ", ".join(f"{name} {share:.3g}" for name, share in zip(self.groups, self.shares, strict=True))
         target = "no target" if self.target is None else f'target {self.target}, positive "{self.positive}"'
-        return f"{', '.join(in_ranges(self.names, self.bounds))}; {target}; groups by {self.group}: {groups}"
+        return f"{', '.join(range_phrases(self.names, self.bounds))}; {target}; groups by {self.group}: {groups}"
 
     def facts(self) -> GroupedFacts:
         bounds, names = self.bounds, self.names
@@ -346,13 +346,13 @@ def prepare_groups(
 
     Raises UserError as `upload.prepare` does, and for groups and shares that cannot be used.
     """
-    limits.check_named(frame, "group", column=group, target=target, features=features)
-    limits.check_named(frame, "person", column=person, target=target, features=[*features, group])
+    limits.check_id_column(frame, "group", column=group, target=target, features=features)
+    limits.check_id_column(frame, "person", column=person, target=target, features=[*features, group])
     limits.check_choice(frame, target, columns=features, numeric=features, bounds=bounds)
     names, declared = with_other(groups, shares)
     if target is not None:
         limits.check_positive(positive)
-    return prepared(
+    return prepare_upload(
         GroupedUpload,
         frame,
         identity,
@@ -404,7 +404,7 @@ def group_positions(column: "pd.Series", groups: Sequence[str]) -> np.ndarray:
 
     A row without a group, or of one that is not declared, gets the position of "other", or the last without "other".
     """
-    codes, labels = classes(column)
+    codes, labels = encode_classes(column)
     positions = {class_label(name): position for position, name in enumerate(groups)}
     other = positions.get(OTHER, len(groups) - 1)
     by_code = [positions.get(label, other) for label in labels]

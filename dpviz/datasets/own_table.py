@@ -13,9 +13,9 @@ from dpviz.datasets.base import is_range
 from dpviz.datasets.categories import prepare_categories
 from dpviz.datasets.groups import prepare_groups
 from dpviz.datasets.uploads import limits
-from dpviz.datasets.uploads.arrow import frame_of, plain
+from dpviz.datasets.uploads.arrow import frame_of, to_plain_array
 from dpviz.datasets.uploads.files import TableFile, large_file, read_table
-from dpviz.datasets.uploads.limits import check_columns, no_range, shown
+from dpviz.datasets.uploads.limits import check_columns, no_range, quote_name
 from dpviz.datasets.uploads.parsing import Declared, class_label
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import (
@@ -24,9 +24,9 @@ from dpviz.datasets.uploads.upload import (
     Prepared,
     U,
     UploadedTable,
-    in_ranges,
     new_identity,
     prepare,
+    range_phrases,
     too_big_for,
 )
 from dpviz.datasets.users import prepare_users
@@ -61,7 +61,7 @@ class BoughtRanges:
 
     def __repr__(self) -> str:
         missing = [name for name in self.columns if name not in self.ranges]
-        ranges = ", ".join(in_ranges(list(self.ranges), list(self.ranges.values())))
+        ranges = ", ".join(range_phrases(list(self.ranges), list(self.ranges.values())))
         without = f"; no range for {', '.join(missing)}" if missing else ""
         unit = "row" if self.user is None else f"user by {self.user}"
         return f"<BoughtRanges for ε = {' + '.join(map(short_up, self.costs))}, one {unit} replaced: {ranges}{without}>"
@@ -230,7 +230,7 @@ def table(
     return _carrying(result, costs) if file is None else _in_blocks(file, result, costs)
 
 
-def blocks_of(data: Any, reading: Reading | None = None) -> Iterator["pd.DataFrame"]:
+def frame_blocks(data: Any, reading: Reading | None = None) -> Iterator["pd.DataFrame"]:
     """Yield a table of any kind that `table` accepts, as DataFrames: the blocks of a large file, else the whole."""
     if isinstance(data, tuple) and len(data) == 2:
         data = _frame_of_arrays(*data)
@@ -263,8 +263,10 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
                 "Give a DataFrame of several columns.", title=f"{value_in_words(data)} is no table"
             ) from None
         names = limits.checked_names(table.column_names, 1, limits.MAX_COLUMNS)
-        # `frame_of` takes only the few Arrow types of `plain`, of arrays in one piece.
-        columns = [plain(column.combine_chunks(), name) for column, name in zip(table.columns, names, strict=True)]
+        # `frame_of` takes only the few Arrow types of `to_plain_array`, of arrays in one piece.
+        columns = [
+            to_plain_array(column.combine_chunks(), name) for column, name in zip(table.columns, names, strict=True)
+        ]
         return frame_of(pyarrow.Table.from_arrays(columns, names=names))
     # Columns of pandas stay as they are, since `parsing` reads cells of every dtype.
     names = limits.checked_names([str(name) for name in data.columns], 1, limits.MAX_COLUMNS)
@@ -292,7 +294,7 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: the name has a null character
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{shown(str(path))}: {reason}.", title="This file cannot be read") from None
+        raise UserError(f"{quote_name(str(path))}: {reason}.", title="This file cannot be read") from None
 
 
 def _in_blocks(file: TableFile, first: Prepared[UploadedTable], costs: tuple[float, ...]) -> UploadedTable:
@@ -318,7 +320,7 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
             raise no_range(name, bounds[name])
     without = [name for name in names if name not in bounds]
     if without:
-        listed = ", ".join(map(shown, without[:_LISTED])) + " and more" * (len(without) > _LISTED)
+        listed = ", ".join(map(quote_name, without[:_LISTED])) + " and more" * (len(without) > _LISTED)
         names_in_call = ", ".join(map(repr, without[:_LISTED])) + ", …" * (len(without) > _LISTED)
         raise UserError(
             f"Declare them: bounds={{{without[0]!r}: (lowest, highest), …}}, known without its rows. "
@@ -329,8 +331,8 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
     unused = [name for name in bounds if name not in names]
     if names and unused:
         raise UserError(
-            f"The columns that need a range are {', '.join(map(shown, names[:_LISTED]))}.",
-            title=f"{shown(unused[0])} has a range and no use",
+            f"The columns that need a range are {', '.join(map(quote_name, names[:_LISTED]))}.",
+            title=f"{quote_name(unused[0])} has a range and no use",
         )
 
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import checkpoint, slices  # points at which a user can stop
-from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecification, data_seed, rows_number
+from dpviz.checkpoints import checkpoint, checkpointed_slices  # points at which a user can stop
+from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecification, rows_field, seed_field
 from dpviz.specification import Specification, choice, number
 
 _WORD = 64  # signs in an element of a packed array
@@ -154,7 +154,7 @@ class LatentGame(Specification):
         help="Needle: each player must find the one good strategy. Hide and seek: both must mix over three classes.",
         options={"needle": "Needle in a haystack", "hide_seek": "Hide and seek"},
     )
-    rows: int = rows_number(5000, 20, 100_000, "Each row is one person.")
+    rows: int = rows_field(5000, 20, 100_000, "Each row is one person.")
     strategies_x: int = number(
         300,
         2,
@@ -175,7 +175,7 @@ class LatentGame(Specification):
         help="Choices of the maximising player.",
         limits=(1, 10**6),
     )
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     @property
     def classes(self) -> int:
@@ -289,7 +289,7 @@ def _facts(n: int, d: int, low: float, high: float) -> DatasetFacts:
 
 def _tuned_rows(default: int, high: int, limit: int = 10**9) -> Any:
     """Declare the field for the number of rows: up to `high` on the slider, up to `limit` otherwise."""
-    return rows_number(default, 100, high, "For training and validation.", (100, limit))
+    return rows_field(default, 100, high, "For training and validation.", (100, limit))
 
 
 def _tuned_dimension(default: int, low: int, high: int) -> Any:
@@ -318,10 +318,10 @@ class UniformLogistic(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.uniform_logistic"
     title: ClassVar[str] = "Uniform features, logistic labels"
-    rows: int = rows_number(10_000, 500, 1_000_000)
+    rows: int = rows_field(10_000, 500, 1_000_000)
     dimension: int = _dimension()
     signal: float = _signal()
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return _facts(self.rows, self.dimension, 0.0, 1.0)
@@ -356,7 +356,7 @@ class PaperLogistic(DatasetSpecification):
         limits=(1, _PAPER_ROWS),
     )
     dimension: int = _dimension(20)
-    seed: int = data_seed(367)
+    seed: int = seed_field(367)
 
     def facts(self) -> DatasetFacts:
         return _facts(self.rows, self.dimension, 0.0, 1.0)
@@ -380,7 +380,7 @@ class CorrelatedLogistic(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.correlated_logistic"
     title: ClassVar[str] = "Correlated features (ill-conditioned)"
-    rows: int = rows_number(10_000, 500, 1_000_000)
+    rows: int = rows_field(10_000, 500, 1_000_000)
     dimension: int = _dimension()
     correlation: float = number(
         0.9,
@@ -392,7 +392,7 @@ class CorrelatedLogistic(DatasetSpecification):
         limits=(0.0, 0.999999),
     )
     signal: float = _signal(1.0)
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return _facts(self.rows, self.dimension, -3.0, 3.0)
@@ -416,7 +416,7 @@ class UniformLinear(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.uniform_linear"
     title: ClassVar[str] = "A number to predict (regression)"
-    rows: int = rows_number(10_000, 500, 1_000_000)
+    rows: int = rows_field(10_000, 500, 1_000_000)
     dimension: int = _dimension()
     noise: float = number(
         0.5, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation, relative to that of the signal."
@@ -424,7 +424,7 @@ class UniformLinear(DatasetSpecification):
     outliers: float = number(
         0.02, 0.0, 0.5, label="Outliers", help="Share of targets with 20 times the noise.", limits=(0, 1)
     )
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return replace(_facts(self.rows, self.dimension, 0.0, 1.0), target=(-4.0, 4.0))
@@ -450,10 +450,10 @@ class SphereLinear(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.sphere_linear"
     title: ClassVar[str] = "A number to predict, with outliers"
-    rows: int = rows_number(60_000, 1000, 200_000)
+    rows: int = rows_field(60_000, 1000, 200_000)
     dimension: int = _dimension(8)
     outliers: float = number(0.2, 0.0, 0.5, label="Outliers", help="Share of targets that say nothing.", limits=(0, 1))
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return replace(_facts(self.rows, self.dimension, -1.0, 1.0), target=(-1.0, 1.0))
@@ -479,7 +479,7 @@ class Saddle(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.saddle"
     title: ClassVar[str] = "Two sides of a line (saddle point)"
-    rows: int = rows_number(20_000, 1000, 200_000)
+    rows: int = rows_field(20_000, 1000, 200_000)
     dimension: int = number(
         10,
         2,
@@ -493,7 +493,7 @@ class Saddle(DatasetSpecification):
     spike: float = number(
         0.85, 0.1, 0.99, label="Spike", help="How far the rows reach along the line: longer = steeper way down."
     )
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return _facts(self.rows, self.dimension, -1.0, 1.0)
@@ -504,7 +504,7 @@ class Saddle(DatasetSpecification):
         sizes = generator.uniform(0.6, 1.0, self.rows)
         features = np.empty((self.rows, self.dimension))
         # Drawn in parts, between which the computation can be stopped; the numbers do not depend on the parts.
-        for part in slices(self.rows, self.dimension * SECONDS_PER_LOADED):
+        for part in checkpointed_slices(self.rows, self.dimension * SECONDS_PER_LOADED):
             block = features[part]
             generator.standard_normal(out=block)
             block *= 0.9 * math.sqrt((1 - self.spike**2) / self.dimension)
@@ -522,7 +522,7 @@ class HeavyTailed(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.heavy_tailed"
     title: ClassVar[str] = "Heavy-tailed features (outliers)"
-    rows: int = rows_number(10_000, 500, 1_000_000)
+    rows: int = rows_field(10_000, 500, 1_000_000)
     dimension: int = _dimension()
     bound: float = number(
         5.0,
@@ -533,7 +533,7 @@ class HeavyTailed(DatasetSpecification):
         help="Values beyond ±bound are clipped; noise grows with it.",
     )
     signal: float = _signal(1.0)
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return _facts(self.rows, self.dimension, -self.bound, self.bound)
@@ -542,7 +542,7 @@ class HeavyTailed(DatasetSpecification):
         generator = np.random.default_rng(self.seed)
         features = np.empty((self.rows, self.dimension))
         # Drawn in parts, between which the computation can be stopped; the numbers do not depend on the parts.
-        for part in slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):
+        for part in checkpointed_slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):
             features[part] = generator.standard_cauchy(features[part].shape)
         weights = self.signal * generator.standard_normal(self.dimension)
         return features, _logistic_labels(generator, features @ weights)
@@ -563,7 +563,7 @@ class NormalDraws(DatasetSpecification):
     mean: float = number(
         1.5, -3.0, 3.0, label="Mean", help="Of every feature; the standard deviation is 1.", limits=(-1e6, 1e6)
     )
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return _tuned_facts(self.rows, self.dimension, 10.0, (-10.0, 10.0))
@@ -586,7 +586,7 @@ class RegressionDraws(DatasetSpecification):
     rows: int = _tuned_rows(1000, 200_000)
     dimension: int = _tuned_dimension(4, 1, 100)
     noise: float = number(1.0, 0.01, 10.0, label="Label noise", scale="log", help="Standard deviation.")
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return _tuned_facts(self.rows, self.dimension, 10.0, (-1000.0, 1000.0))
@@ -616,7 +616,7 @@ class ProcessDraws(DatasetSpecification):
     rows: int = _tuned_rows(700, 3000, 30_000)  # at 30,000 rows the covariance takes 7 GB
     dimension: int = _tuned_dimension(10, 1, 120)
     noise: float = number(0.1, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation; the process: 1.")
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return _tuned_facts(self.rows, self.dimension, math.sqrt(3), (-10.0, 10.0))
@@ -653,7 +653,7 @@ class FactorDraws(DatasetSpecification):
     rows: int = _tuned_rows(1300, 20_000)
     dimension: int = _tuned_dimension(100, 6, 117)
     noise: float = number(0.1, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation.")
-    seed: int = data_seed()
+    seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
         return _tuned_facts(self.rows, self.dimension, 6.0, (-12.0, 12.0))

@@ -13,9 +13,9 @@ from pydantic import Field, model_validator
 
 from dpviz.datasets.base import Dataset, DatasetFacts
 from dpviz.datasets.uploads.from_data import ROWS
-from dpviz.datasets.uploads.limits import MAX_ROWS, check_columns, check_named, shown
-from dpviz.datasets.uploads.parsing import classes
-from dpviz.datasets.uploads.upload import Name, Prepared, RowsRead, UploadedTable, prepare, prepared
+from dpviz.datasets.uploads.limits import MAX_ROWS, check_columns, check_id_column, quote_name
+from dpviz.datasets.uploads.parsing import encode_classes
+from dpviz.datasets.uploads.upload import Name, Prepared, RowsRead, UploadedTable, prepare, prepare_upload
 from dpviz.errors import UserError
 from dpviz.later import pd
 
@@ -112,20 +112,20 @@ def prepare_users(
 ) -> Prepared[UserUpload]:
     """Prepare a table as `upload.prepare` does, where the column `user` names the user of each row.
 
-    All other parameters are those of `prepare`. Raises UserError as `prepare` does, for a `user` column that is also
+    All other parameters are those of `prepare`. Raises UserError as that does, for a `user` column that is also
     the target or a feature, and for fewer than MIN_USERS users.
     """
-    check_named(frame, "user", column=user, target=target, features=[*features, *named.get("categories", ())])
+    check_id_column(frame, "user", column=user, target=target, features=[*features, *named.get("categories", ())])
     # `prepare` checks and completes the declarations; the rows that it reads have no column of users yet.
     declared = dict(prepare(frame, target, positive, features, bounds, **named).specification)
-    del declared["n"]  # `prepared` counts the rows again
+    del declared["n"]  # `prepare_upload` counts the rows again
     # The number of users is known only when the rows are read; until then the smallest valid one takes its place.
-    upload = prepared(UserUpload, frame, declared.pop("identity"), **declared, user=user, users=MIN_USERS)
+    upload = prepare_upload(UserUpload, frame, declared.pop("identity"), **declared, user=user, users=MIN_USERS)
     count = count_users(upload.table)
     if count < MIN_USERS:
         raise UserError(
-            f"Column {shown(user)} names {count:,} of them, and {MIN_USERS} are needed: what one user has would drown "
-            "in noise, or everybody would see it.",
+            f"Column {quote_name(user)} names {count:,} of them, and {MIN_USERS} are needed: what one user has would "
+            "drown in noise, or everybody would see it.",
             title="There are too few users",
         )
     return replace(upload, specification=upload.specification.replaced(users=count))
@@ -141,7 +141,7 @@ def user_numbers(column: "pd.Series") -> np.ndarray:
 
     All rows without a name share one number, the last.
     """
-    codes, names = classes(column)
+    codes, names = encode_classes(column)
     numbers = np.empty(len(names) + 1, dtype=np.int64)
     numbers[np.argsort(names, kind="stable")] = np.arange(len(names))
     numbers[-1] = len(names)  # code -1, a row without a name, takes this last entry

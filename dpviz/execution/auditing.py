@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz import families
-from dpviz.arguments import one_of  # UserError for unknown names
+from dpviz.arguments import check_one_of  # UserError for unknown names
 from dpviz.audits.audit import BLOCK, Attack, Audit, Broken, Case, Look, Progress
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
@@ -22,7 +22,7 @@ from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.audit import CONFIDENCE, clopper_pearson
 from dpviz.privacy.budgets import Budget, PureDP
-from dpviz.privacy.verification.implementation import KINDS, Finding, Implementation
+from dpviz.privacy.verification.implementation import KINDS, Finding, ImplementationVerdict
 from dpviz.problems.base import Metric
 from dpviz.specification import Specification, number, switch
 
@@ -123,14 +123,14 @@ class Auditing(Specification):
 def case_named(family: str, name: str) -> Case:
     """Return the audit case of a family by its name. Raises UserError where there is none."""
     cases = {case.name: case for case in families.audits().get(family, ())}
-    one_of(name, cases, f"audit of {family!r} called")
+    check_one_of(name, cases, f"audit of {family!r} called")
     return cases[name]
 
 
 def mistake_named(name: str) -> Broken:
     """Return the implementation with the mistake of this name. Raises UserError where there is none."""
     mistakes = {mistake.name: mistake for mistake in families.broken()}
-    one_of(name, mistakes, "mistake")
+    check_one_of(name, mistakes, "mistake")
     return mistakes[name]
 
 
@@ -154,7 +154,7 @@ def _look_values(looks: tuple[Look, ...]) -> dict[str, Floats]:
     return {name: np.array([value], dtype=float) for name, value in zip(LOOK_METRICS, values, strict=True)}
 
 
-def _test_values(implementation: Implementation | None) -> dict[str, Floats]:
+def _test_values(implementation: ImplementationVerdict | None) -> dict[str, Floats]:
     """Return the record of the tests of the implementation: four numbers for each kind; nan before the tests."""
     rows = np.full((len(KINDS), 4), np.nan)
     findings = () if implementation is None else implementation.findings
@@ -163,12 +163,12 @@ def _test_values(implementation: Implementation | None) -> dict[str, Floats]:
     return {TESTED: rows.reshape(-1)}
 
 
-def _implementation(numbers: Floats) -> Implementation | None:
+def _implementation(numbers: Floats) -> ImplementationVerdict | None:
     """Return the results of the tests from the numbers that `_test_values` recorded; None while these are nan."""
     if np.isnan(numbers[0]):
         return None
     rows = numbers.reshape(-1, 4).tolist()
-    return Implementation(
+    return ImplementationVerdict(
         tuple(
             Finding(kind, p, int(release), size, int(entry))
             for kind, (p, release, size, entry) in zip(KINDS, rows, strict=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dpviz.errors import UserError
 from dpviz.execution.cluster import Cluster
 from dpviz.execution.executors import Slots
-from dpviz.execution.store import Store, Stored, usual
-from dpviz.experiments.task import Cell, Executor, InThread
+from dpviz.execution.store import Store, StoringExecutor, configured_store
+from dpviz.experiments.task import Cell, Executor, SerialExecutor
 
 
 @dataclass(frozen=True)
@@ -25,24 +25,24 @@ class Backend:
 
 
 @contextmanager
-def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Backend]:
+def open_backend(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Backend]:
     """Yield the executor and the store for the cells of a run or a sweep.
 
-    store : a folder, "" for the usual one, or "off", as `usual` takes it. max_seconds : limit of computing time;
-    infinity for none. workers : number of processes that compute; with 1, this process does. cluster : address of a
-    Dask scheduler; "" for none.
+    store : a folder, "" for the usual one, or "off", as `configured_store` takes it. max_seconds : limit of computing
+    time; infinity for none. workers : number of processes that compute; with 1, this process does. cluster : address of
+    a Dask scheduler; "" for none.
 
     Raises UserError for an address that is malformed, and for a time limit on a cluster.
     """
     if cluster and max_seconds < math.inf:
         raise UserError("A cluster knows no limit of time. Leave --max-seconds out.")
-    executor: Executor = Cluster(cluster) if cluster else InThread(max_seconds)
-    finished_cells = usual(store)
+    executor: Executor = Cluster(cluster) if cluster else SerialExecutor(max_seconds)
+    finished_cells = configured_store(store)
     slots = Slots(workers, processes=True, max_bytes=math.inf) if workers > 1 and not cluster else None
     if slots is not None:
         executor = slots.executor(max_seconds=max_seconds)
     if finished_cells is not None:
-        executor = Stored(executor, finished_cells)
+        executor = StoringExecutor(executor, finished_cells)
     try:
         yield Backend(executor, finished_cells)
     finally:

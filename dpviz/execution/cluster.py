@@ -25,8 +25,8 @@ from dpviz.errors import UserError
 from dpviz.execution.increments import outcome_from_bytes, outcome_to_bytes
 from dpviz.execution.store import versions
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.task import OURS, Cell, Keep, OnProgress, Outcome, Stopping, execute
-from dpviz.later import needs
+from dpviz.experiments.task import OURS, Cell, Keep, OnProgress, Outcome, StopSignal, execute
+from dpviz.later import require
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -61,7 +61,7 @@ class Cluster:
             raise UserError(f"'{self.address}' is no address of a Dask scheduler. Use the form tcp://host:8786.")
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
+        self, cells: Sequence[Cell], stopping: StopSignal, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """Run the cells as `Executor.run` describes: yield the number and the outcome of each cell when it ends.
 
@@ -133,7 +133,7 @@ class _Session:
     ended; empty after a stop.
     """
 
-    def __init__(self, address: str, cells: Mapping[int, Cell], stopping: Stopping) -> None:
+    def __init__(self, address: str, cells: Mapping[int, Cell], stopping: StopSignal) -> None:
         self._address, self._cells, self._stopping = address, cells, stopping
         self.given_up = threading.Event()
         self.reason = ""
@@ -170,7 +170,7 @@ class _Session:
 
     async def _connected(self) -> "Client":
         """Return a client connected to the scheduler. Raises UserError without Dask, or if no scheduler answers."""
-        needs("distributed")
+        require("distributed")
         from distributed import Client
 
         client = Client(self._address, asynchronous=True, timeout=PATIENCE, set_as_default=False)
@@ -248,7 +248,7 @@ async def _close(client: "Client") -> None:
             await client.close()
 
 
-def asked() -> str:
+def configured_address() -> str:
     """Return the value of the variable DPVIZ_DASK_SCHEDULER, by which the operator chooses a cluster.
 
     It is the address of a scheduler, "ask" to let visitors enter one, or "" for none.

@@ -16,10 +16,10 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from dpviz.datasets.uploads.files import TableFile
-from dpviz.execution.increments import extend
-from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, Stopping, execute, numbered
+from dpviz.execution.increments import add_increment
+from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, StopSignal, execute, numbered
 from dpviz.experiments.trace import Trace
-from dpviz.processes import Child, Ended, Why, pack, unpack
+from dpviz.processes import Child, ProcessEnded, Why, pack, unpack
 
 # -------------------------------------- the queue: visitors take turns, and so do the tasks of each visitor
 
@@ -181,7 +181,7 @@ class _Turn:
 
     number: int
     cell: Cell
-    stopping: Stopping
+    stopping: StopSignal
     on_progress: Callable[[Trace | None, float], None]
     allowance: _Allowance
     outcomes: SimpleQueue[tuple[int, Outcome]]
@@ -257,7 +257,7 @@ class SlotExecutor:
     def __init__(self, slots: Slots, visitor: str, allowance: _Allowance, short: bool, later: bool) -> None:
         self._slots, self._visitor, self._allowance, self._short, self._later = slots, visitor, allowance, short, later
         self._task = uuid.uuid4().hex
-        self._stopping: Stopping | None = None
+        self._stopping: StopSignal | None = None
 
     def leave(self) -> None:
         """If the task is to stop, remove its waiting cells from the queue; their outcome is "stopped"."""
@@ -266,7 +266,7 @@ class SlotExecutor:
                 turn.outcomes.put((turn.number, Outcome("stopped")))
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
+        self, cells: Sequence[Cell], stopping: StopSignal, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """Run the cells as `Executor.run` describes: yield the number and the outcome of each cell when it ends.
 
@@ -328,7 +328,7 @@ class _Worker:
     def execute(
         self,
         cell: Cell,
-        stopping: Stopping,
+        stopping: StopSignal,
         on_progress: Callable[[Trace | None, float], None],
         max_seconds: float,
         short: bool = False,
@@ -353,7 +353,7 @@ class _Worker:
                 if outcome.state != "timeout" or outcome.seconds > max_seconds:  # else MEANWHILE is over
                     return outcome
             return self._converse(cell, stopping, on_progress, max_seconds, trace)
-        except Ended as ended:
+        except ProcessEnded as ended:
             self._replace()
             received = trace if trace.lanes else None
             if stopping.is_set():
@@ -367,7 +367,7 @@ class _Worker:
     def _converse(
         self,
         cell: Cell,
-        stopping: Stopping,
+        stopping: StopSignal,
         on_progress: Callable[[Trace | None, float], None],
         max_seconds: float,
         trace: Trace,
@@ -390,7 +390,7 @@ class _Worker:
             if message is not None:
                 header, arrays = unpack(message)
                 if header["trace"]:
-                    extend(trace, header["trace"], arrays)
+                    add_increment(trace, header["trace"], arrays)
                 if "end" in header:
                     end = header["end"]
                     if end.pop("resident") > GROWN:
@@ -402,7 +402,7 @@ class _Worker:
                     stop_sent = time.monotonic()
                     self._child.send(pack({"stop": self._number}, {}))
                 elif time.monotonic() - stop_sent > PATIENCE:
-                    raise Ended("crash")  # `execute` kills the process
+                    raise ProcessEnded("crash")  # `execute` kills the process
 
     def _has_started(self, seconds: float = 0.0) -> bool:
         """Wait up to `seconds` for the process to start; return true if it has."""

@@ -40,7 +40,7 @@ def outcome_from_bytes(message: bytes | bytearray) -> Outcome:
         trace = None
         if description is not None:
             trace = Trace({})
-            extend(trace, description, arrays)
+            add_increment(trace, description, arrays)
         return Outcome(**header, trace=trace)
     except (KeyError, TypeError, IndexError, AttributeError) as error:  # a header or arrays of another form
         raise ValueError("these bytes are no outcome") from error
@@ -64,7 +64,9 @@ class Sender:
         self._sent: dict[str, _Sent] = {}
 
     def increment(self, trace: Trace, last: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return a header and arrays, to be packed, with the new records of every arm; `extend` adds them to a copy.
+        """Return a header and arrays, to be packed, with the new records of every arm.
+
+        `add_increment` adds them to a copy.
 
         The record that was sent last is sent again, since expensive diagnostics and the final status are filled in
         later. last : true for the last increment, which has outputs of any size.
@@ -112,7 +114,7 @@ def _rows(arm_trace: ArmTrace, first: int) -> dict[str, np.ndarray]:
     return arrays
 
 
-def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+def add_increment(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """Add an increment of a `Sender` to a trace, which other threads may read at the same time.
 
     header, arrays : those of `Sender.increment`, unpacked. The first increment of an arm describes it.

@@ -10,17 +10,17 @@ KEPT, AT_LIMIT = "What was computed is kept.", "Stopped at the time limit"
 DEPENDS = "When it stopped depends on the data: no guarantee covers that."
 
 
-def active(job: Job, done: str) -> str:
+def active_text(job: Job, done: str) -> str:
     """Return a text about a job in the queue or under way. done : its progress, such as "3 of 100 steps"."""
     if job.state == "queued":
-        return waiting(job)
+        return waiting_text(job)
     remaining = job.seconds_left if job.experiment.public else None
     if remaining is None:
         return done
     return f"{done}, {about(remaining)} left"
 
 
-def waiting(job: Job) -> str:
+def waiting_text(job: Job) -> str:
     """Return a text about the position of a job in the queue."""
     position = job.position
     if position is None:  # it was taken from the queue
@@ -28,23 +28,23 @@ def waiting(job: Job) -> str:
     return f"Waiting: {'next' if position == 0 else _ordinal(position + 1)} in line. Stop leaves the line."
 
 
-def ended(job: Job, done: str) -> str:
+def ended_text(job: Job, done: str) -> str:
     """Return a text about the end of a job and the results that are kept.
 
     done : its progress at the end, such as "100 of 100 steps".
     """
     if job.state == "done":
-        return f"Done: {done}{took(job)}"
+        return f"Done: {done}{duration_text(job)}"
     if job.state == "failed":
         return f"Failed: {job.message}"
     if job.state == "stopped" and not job.seconds:
         return "Stopped before it began."
     reason = "Stopped" if job.state == "stopped" else AT_LIMIT
     depends = f" {DEPENDS}" if job.state == "timeout" and not job.experiment.public else ""
-    return f"{reason} after {done}{took(job, ' ({:.1f} s)')}. {job.message or KEPT}{depends}"
+    return f"{reason} after {done}{duration_text(job, ' ({:.1f} s)')}. {job.message or KEPT}{depends}"
 
 
-def took(job: Job, template: str = " in {:.1f} s") -> str:
+def duration_text(job: Job, template: str = " in {:.1f} s") -> str:
     """Return the seconds that a job took, filled into a template; empty for a visitor's file."""
     return template.format(job.seconds) if job.experiment.public else ""
 

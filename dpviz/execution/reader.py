@@ -25,7 +25,18 @@ from dpviz.datasets.uploads.files import read_columns
 from dpviz.datasets.uploads.limits import MIN_COLUMNS, too_big, unreadable
 from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow
-from dpviz.processes import MEMORY, Child, Ended, Parent, Pieces, Why, limited, pack, resident, unpack
+from dpviz.processes import (
+    MEMORY,
+    Child,
+    ParentConnection,
+    Pieces,
+    ProcessEnded,
+    Why,
+    pack,
+    process_limits,
+    resident,
+    unpack,
+)
 
 MODULE = "dpviz.execution.reader"
 GROWN = 500e6  # bytes of memory; a process that holds more after a file is replaced
@@ -121,7 +132,7 @@ class Reader:
         try:
             child.send(pack(header | self._limits, {"file": np.frombuffer(data, dtype=np.uint8)}))
             message = child.receive(SLOWDOWN * self._limits["max_seconds"])
-        except Ended as ended:
+        except ProcessEnded as ended:
             self._replaced(index)
             raise self._error(ended.why) from None
         if message is None:
@@ -209,12 +220,12 @@ def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
 
 def main() -> None:
     """Read the files that the server sends, until the server is gone."""
-    later.now()  # imports the libraries, so that no file has to wait for them
-    parent = Parent(aside=lambda _: False)  # no message is dealt with on arrival: all wait in `messages`
+    later.import_tables()  # imports the libraries, so that no file has to wait for them
+    parent = ParentConnection(aside=lambda _: False)  # no message is dealt with on arrival: all wait in `messages`
     for message in parent.messages():
         header, arrays = unpack(message)
         try:
-            with limited(header["max_bytes"], header["max_seconds"]):
+            with process_limits(header["max_bytes"], header["max_seconds"]):
                 pieces = _message(header, arrays["file"].tobytes())
         except MemoryError:
             os._exit(MEMORY)  # the exit code by which the server learns the cause

@@ -14,9 +14,9 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
 from dpviz.execution.executors import SlotExecutor, Slots
-from dpviz.execution.store import Store, Stored
+from dpviz.execution.store import Store, StoringExecutor
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.task import OURS, Cell, Ending, Executor, InThread, seconds_left
+from dpviz.experiments.task import OURS, Cell, Ending, Executor, SerialExecutor, seconds_left
 from dpviz.experiments.trace import Trace
 from dpviz.sweeps.sweep import Sweep, SweepStep
 from dpviz.sweeps.sweep_result import SweepResult
@@ -265,7 +265,7 @@ class Runner:
         if finished is not None:
             return finished
         if wait:
-            job.work(InThread(self.max_seconds))
+            job.work(SerialExecutor(self.max_seconds))
             return job
         with self._lock:
             self._active.add(job)
@@ -290,7 +290,7 @@ class Runner:
         """Bring a job to its end: compute it, or follow another one that computes the same."""
         slot_executor = job.slot_executor  # of this job, since `follow` puts the leader's in its place
         if self.store is not None and isinstance(job.task, Sweep):
-            executor = Stored(executor, self.store)
+            executor = StoringExecutor(executor, self.store)
         try:
             leader = self._leader(job)
             while leader is not job:

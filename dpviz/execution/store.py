@@ -19,7 +19,7 @@ from tempfile import NamedTemporaryFile
 
 import dpviz
 from dpviz.execution.increments import outcome_from_bytes, outcome_to_bytes
-from dpviz.experiments.task import Cell, Executor, OnProgress, Outcome, Stopping
+from dpviz.experiments.task import Cell, Executor, OnProgress, Outcome, StopSignal
 from dpviz.experiments.trace import Trace
 from dpviz.resources import data_file
 
@@ -110,7 +110,7 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoringExecutor:
     """An executor that reads finished cells from a store, lets another executor run the rest, and stores each of these.
 
     A sweep that is killed in the middle loses only the cells that were running, and a repeated sweep computes nothing.
@@ -120,7 +120,7 @@ class Stored:
     store: Store
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
+        self, cells: Sequence[Cell], stopping: StopSignal, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """Run the cells as `Executor.run` describes: yield the number and the outcome of each cell when it ends.
 
@@ -146,7 +146,7 @@ class Stored:
             yield missing[index], outcome
 
 
-def usual(setting: str = "") -> Store | None:
+def configured_store(setting: str = "") -> Store | None:
     """Return the store at the path `setting`, or else at that of the variable DPVIZ_STORE; None if that is "off".
 
     Without a path it is in the cache folder of this user; None for a user without a home folder.

@@ -19,7 +19,7 @@ from dpviz.execution.increments import Sender, ending
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.task import Cell, Outcome, execute
 from dpviz.experiments.trace import Trace
-from dpviz.processes import Parent, limited, pack, resident, unpack
+from dpviz.processes import ParentConnection, pack, process_limits, resident, unpack
 from dpviz.specification import MODULES, Specification
 
 EVERY = 0.1  # seconds between two increments
@@ -54,7 +54,7 @@ class _Reporter:
     whole : true to send the trace, too; else only the progress is sent until the end.
     """
 
-    def __init__(self, parent: Parent, whole: bool) -> None:
+    def __init__(self, parent: ParentConnection, whole: bool) -> None:
         self._parent, self._whole = parent, whole
         self._sender, self._sent_at, self._has_sent_curves = Sender(), 0.0, False
 
@@ -81,12 +81,14 @@ class _Reporter:
         self._parent.send(pack({"trace": description, "end": end}, arrays))
 
 
-def _run(parent: Parent, stop: _Stop, header: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> None:
+def _run(parent: ParentConnection, stop: _Stop, header: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> None:
     """Run the cell of one message of the server, within its limits of memory and time, and send the results."""
     stop.number = header["number"]
     reporter = _Reporter(parent, header["keep"] == "all")
     files: dict[str, Any] = {identity: TableFile(Path(path)) for identity, path in header["files"].items()}
-    with limited(header["max_bytes"], header["max_seconds"]):  # ends the process if `execute` does not stop in time
+    with process_limits(
+        header["max_bytes"], header["max_seconds"]
+    ):  # ends the process if `execute` does not stop in time
         try:
             task = Specification.from_json(header["text"])
         except UserError as error:  # it holds a kind of the user's own code
@@ -102,10 +104,10 @@ def _run(parent: Parent, stop: _Stop, header: Mapping[str, Any], tables: Mapping
 def main() -> None:
     """Run the cells that the server sends, until the server is gone."""
     stop = _Stop()
-    parent = Parent(stop.on_message)
+    parent = ParentConnection(stop.on_message)
     # Import everything now, so that no run has to wait for it.
     families.load_all()
-    later.now()
+    later.import_tables()
     gc.collect()
     gc.freeze()  # imported objects stay; to search them again after each run took a sixth of the time of a short run
     parent.send(pack({"ready": True}, {}))

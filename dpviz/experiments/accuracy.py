@@ -27,7 +27,7 @@ B = TypeVar("B", bound=Budget)
 
 
 @dataclass(frozen=True)
-class Best:
+class BestBound:
     """The smallest error that a theory proves over all numbers of steps, and the number of steps that has it.
 
     iterations : 0 if every number of steps has a larger bound than the starting point.
@@ -37,7 +37,7 @@ class Best:
     iterations: int
 
 
-def no_bound_in(budget: Budget) -> UserError:
+def no_bound_error(budget: Budget) -> UserError:
     """Return the error to raise where a method has no error bound for budgets of this currency."""
     return UserError(
         f"The error is known for a budget in pure ε, (ε, δ), ρ or μ, not for {budget.name}. State the guarantee in one "
@@ -59,7 +59,7 @@ class ErrorBound(Specification, ABC):
     levers: ClassVar[Mapping[str, Literal["more", "less"]]] = MappingProxyType({"rows": "more"})
 
     @abstractmethod
-    def best(self, budget: Budget) -> Best:
+    def best(self, budget: Budget) -> BestBound:
         """Return the smallest proven error, over the number of steps, when the whole budget is spent.
 
         Raises UserError where the method does not exist in this currency, or the numbers contradict each other.
@@ -80,7 +80,7 @@ class Required:
     """
 
     budget: Budget
-    best: Best
+    best: BestBound
     at_least: bool
 
 

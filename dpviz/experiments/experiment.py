@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from dpviz.arguments import ByName, checked  # UserError for wrong types and unknown names
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
-from dpviz.displays import Displayed, bar
+from dpviz.displays import Displayed, show_progress_bar
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan, Privacy, privacy_of
@@ -24,7 +24,7 @@ from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import grouped
 from dpviz.privacy.ledger import Ledger
-from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
+from dpviz.privacy.mechanisms import Mechanisms, seed_or_random
 from dpviz.problems.base import Condition, Facts, Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
@@ -354,7 +354,7 @@ class Experiment(Displayed, Specification):
         """
         check_tables(self.problem, tables)
         try:
-            with bar("dpviz", progress) as set_progress:
+            with show_progress_bar("dpviz", progress) as set_progress:
                 for step in self.stream({**self.problem.carried, **tables}):  # at least one arm, and an arm one step
                     set_progress(step.progress)
         except MemoryError:
@@ -389,7 +389,7 @@ class Experiment(Displayed, Specification):
         trace = Trace(metrics, references, self.problem.public, self.arms, self.problem, promises)
         for label, arm_trace in trace.lanes.items():
             arm_trace.currency, arm_trace.condition = plans[label].statement.currency, plans[label].condition
-        seed = drawn_seed(self.seed)  # a fresh one for None
+        seed = seed_or_random(self.seed)  # a fresh one for None
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
         unfinished, progress = runs, 0.0
         run = runs[0]  # the arm whose turn it is

@@ -356,7 +356,7 @@ def conditional(status: str) -> bool:
     return status in set(_BY_CONDITION.values()) - {"private"}
 
 
-def worst(statuses: Iterable[Privacy]) -> Privacy:
+def weakest_privacy(statuses: Iterable[Privacy]) -> Privacy:
     """Return the privacy of several values that are shown together: every condition of one is a condition of all.
 
     It is "private" if there are no values.

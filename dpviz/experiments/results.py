@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import bdtr
 
 from dpviz import resources
-from dpviz.arguments import Delta, checked, one_of  # UserError for wrong types and unknown names
+from dpviz.arguments import Delta, check_one_of, checked  # UserError for wrong types and unknown names
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
@@ -61,7 +61,7 @@ COLUMNS: Mapping[str, Column] = {
 STOPS = ("finished", "median_stop", "status", "used", "ceiling")  # columns of methods that stop by themselves
 
 
-def headlined(trace: Trace) -> tuple[str, ...]:
+def headline_metrics(trace: Trace) -> tuple[str, ...]:
     """Return the names of the recorded metrics that are declared for the final table, the most telling first."""
     ranked = [metric for metric in trace.metrics.values() if metric.headline]
     return tuple(metric.name for metric in sorted(ranked, key=lambda metric: metric.headline))
@@ -94,7 +94,7 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
 
 def _recorded(trace: Trace, names: Sequence[str] | None) -> tuple[str, ...]:
     """Return those of the metrics `names` that the trace records; None: all that are declared for the final table."""
-    return headlined(trace) if names is None else tuple(name for name in names if name in trace.metrics)
+    return headline_metrics(trace) if names is None else tuple(name for name in names if name in trace.metrics)
 
 
 def quantiles(values: np.ndarray) -> np.ndarray:
@@ -139,14 +139,14 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
     """Return the privacy spent by a run up to this iteration, in its budget's currency, and that currency's symbol.
 
     Pure ε, ρ, μ and Rényi divergences are charged iteration by iteration. The ε of an (ε, δ) budget is that of
-    `reading`; the bound of a budget on attacks is that of the whole plan at every iteration.
+    `epsilon_reading`; the bound of a budget on attacks is that of the whole plan at every iteration.
     """
     plan = plan.statement
     budget, charged = plan.budget, plan.charged(iteration)
     return budget.spent_when_stopped(charged, plan.events, plan.facts.released), budget.symbol
 
 
-def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
+def epsilon_reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
     """Return the ε at δ that a run up to this iteration satisfies, including the releases before the run.
 
     At the end of the plan it is the tightest that any accountant proves. Before the end it is that of
@@ -165,7 +165,7 @@ def final_table(
     Parameters
     ----------
     trace : Trace
-        It may still grow, or have been stopped: its guarantees are then those of `reading`.
+        It may still grow, or have been stopped: its guarantees are then those of `epsilon_reading`.
     plans : mapping of str to Plan
         The plans by label, as `Experiment.plans` gives them.
     delta : float, optional
@@ -219,7 +219,7 @@ def marked(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
     >>> dpviz.marked(dpviz.final_table(trace, experiment.plans()), trace).shape[0]
     1
     """
-    one_of("algorithm", map(str, table.columns), "column")
+    check_one_of("algorithm", map(str, table.columns), "column")
     new_columns = {name: name + NOT_PRIVATE for name, column in columns(trace).items() if not column.released}
     new_labels = {label: label + NOT_PRIVATE for label, arm_trace in trace.lanes.items() if not arm_trace.private}
     result = table.rename(columns=new_columns)
@@ -244,7 +244,8 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
-        proof = reading(plan, guaranteed if plan.private else plan.iterations, delta)  # without privacy none, ever
+        # Without privacy none, ever.
+        proof = epsilon_reading(plan, guaranteed if plan.private else plan.iterations, delta)
         # Before the end of the plan, only adding up ("basic") proves an ε of the releases so far.
         is_of_whole_plan = steps < plan.iterations and (plan.stops or proof.method != "basic")
         suffix = WHOLE_PLAN if is_of_whole_plan else ""
@@ -399,7 +400,7 @@ class Cost:
         cost in this currency, and None for budgets whose costs do not add up.
     epsilon : ε at `delta` of all releases together, as the accountant `method` proves it; infinite if none does.
     condition : everything that the guarantees of the runs rest on.
-    proviso : a restriction under which `spent` holds, in words; empty if it always holds.
+    proviso : a restriction under which `total_cost` holds, in words; empty if it always holds.
     """
 
     methods: int
@@ -444,21 +445,21 @@ def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost
     All plans are for the same problem, and the releases that it made before the runs count once.
     """
     earlier, runs = plans[0].facts.released, [(plan, repeats) for plan in plans]
-    cost = composed(runs, earlier, budget.currency, budget.own_delta(delta))
+    cost = composed_cost(runs, earlier, budget.currency, budget.own_delta(delta))
     # Where all that is known of a run is its (ε, δ), the δ of several runs add up, too.
     added = math.fsum(repeats * plan.budget.own_delta(0.0) for plan in plans)
     if math.isinf(cost.epsilon) and cost.delta < added < 1:
-        return composed(runs, earlier, budget.currency, added)
+        return composed_cost(runs, earlier, budget.currency, added)
     return cost
 
 
-def composed(
+def composed_cost(
     runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: Currency | None, delta: float
 ) -> Cost:
     """Return the cost of publishing these runs, given as pairs of a plan and its number of repeats.
 
     earlier : the releases before the runs, which count once.
-    currency : the currency of the sum `spent`; None if the costs of the budget do not add up.
+    currency : the currency of the sum `total_cost`; None if the costs of the budget do not add up.
     The result's `repeats` is the largest number of repeats.
     """
     # The order of events has no influence on the cost of all of them: equal ones are counted. Where too many different
@@ -479,8 +480,8 @@ def composed(
     return Cost(
         len(runs),
         max_repeats,
-        UNITS[currency or "epsilon"].symbol,  # of no use without a currency, as `spent` is None then
-        spent(runs, earlier, currency) if currency else None,
+        UNITS[currency or "epsilon"].symbol,  # of no use without a currency, as `total_cost` is None then
+        total_cost(runs, earlier, currency) if currency else None,
         epsilons[best],
         delta,
         accountants.METHOD_NAMES[best],
@@ -488,7 +489,7 @@ def composed(
     )
 
 
-def releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
+def describe_releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
     """Return the number of published runs of the same data, and their cost by adding up, in words: "9 releases, ε = 18
     by adding up; with 1 repeat ε = 6".
 
@@ -516,7 +517,7 @@ def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
     # The same releases before several runs count once.
     earlier = list(chain.from_iterable(dict.fromkeys(plan.facts.released for plan, _ in runs)))
     if budget.currency is not None:
-        total = spent(runs, earlier, budget.currency)
+        total = total_cost(runs, earlier, budget.currency)
         if math.isfinite(total):
             return f"{UNITS[budget.currency].symbol} = {short_up(total, 4)}"
     if all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
@@ -528,10 +529,10 @@ def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
         delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
         return f"ε = {short_up(epsilon, 4)} and δ = {short_up(delta, 4)}"
     delta = budget.own_delta(ApproximateDP().delta)  # the usual δ if the budget has none of its own
-    return composed(runs, earlier, currency=None, delta=delta).numbers()
+    return composed_cost(runs, earlier, currency=None, delta=delta).numbers()
 
 
-def spent(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: Currency) -> float:
+def total_cost(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: Currency) -> float:
     """Return the sum of the costs of runs in a currency whose costs add up, ε, ρ or, as squares, μ.
 
     runs : pairs of a plan and its number of repeats.
@@ -547,7 +548,7 @@ def spent(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: 
     return float((earlier_cost**power + math.fsum(costs_of_runs)) ** (1 / power))
 
 
-def sentences(costs: Collection[Cost], conditions: bool = True) -> Iterator[str]:
+def cost_sentences(costs: Collection[Cost], conditions: bool = True) -> Iterator[str]:
     """Yield one text per cost: "one run of each of 4 methods: ε = 8; …".
 
     conditions : append the condition that the guarantee rests on.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dpviz.experiments.plan import Privacy
-from dpviz.experiments.results import headlined, median_interval, quantiles
+from dpviz.experiments.results import headline_metrics, median_interval, quantiles
 from dpviz.experiments.trace import Trace
 from dpviz.problems.base import Metric
 
@@ -111,7 +111,7 @@ class Summary:
 def summary(trace: Trace) -> Summary:
     """Summarise every series of a trace over the replicates."""
     recorded = trace.metrics
-    names = dict.fromkeys([*headlined(trace), *recorded])  # the most telling first, each once
+    names = dict.fromkeys([*headline_metrics(trace), *recorded])  # the most telling first, each once
     series: dict[str, dict[str, Series]] = {label: {} for label in trace.lanes}
     for label, by_metric in series.items():
         for name in names:
@@ -130,7 +130,7 @@ def summary(trace: Trace) -> Summary:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HeadlineResult:
     """The outcome of a run in the most telling metric, of which lower is better, as medians over the replicates.
 
     best : label of the private method whose last median is the lowest.
@@ -169,9 +169,9 @@ class Outcome:
         return not p_value < CHANCE  # also where it is nan, because all values are equal
 
 
-def outcome(trace: Trace) -> Outcome | None:
+def headline_result(trace: Trace) -> HeadlineResult | None:
     """Return the outcome of a run in its most telling metric; None if it has none, or no private arm with a number."""
-    names = headlined(trace)
+    names = headline_metrics(trace)
     if not names:
         return None
     name = names[0]
@@ -185,10 +185,10 @@ def outcome(trace: Trace) -> Outcome | None:
     reference, floor = references[0] if references else ("", None)
     _, values = trace.series(best, name)  # (k, R)
     start = float(quantiles(values)[0, 1])  # the median of the first record
-    return Outcome(trace.metrics[name], best, end, start, tuple(others), floor, reference, runs)
+    return HeadlineResult(trace.metrics[name], best, end, start, tuple(others), floor, reference, runs)
 
 
-def pictured(trace: Trace, name: str, max_private: int = PRIVATE) -> tuple[str, ...]:
+def arms_to_draw(trace: Trace, name: str, max_private: int = PRIVATE) -> tuple[str, ...]:
     """Return the labels of the arms to draw in the first picture of the metric `name`, in the order of the trace.
 
     These are the `max_private` private arms whose last medians are the lowest, and the lowest arm without privacy.

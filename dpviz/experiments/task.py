@@ -111,7 +111,7 @@ class Outcome:
 OnProgress = Callable[[int, Trace | None, float], None]
 
 
-class Stopping(Protocol):
+class StopSignal(Protocol):
     """A signal by which a caller stops a run, such as a `threading.Event`."""
 
     def is_set(self) -> bool:
@@ -122,7 +122,7 @@ class Executor(Protocol):
     """A means to run cells: the caller's thread, the worker processes of a server, a cluster."""
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
+        self, cells: Sequence[Cell], stopping: StopSignal, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """Run all cells; yield the index of each cell in the sequence, and its outcome, when it ends, in any order.
 
@@ -133,7 +133,7 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True)
-class InThread:
+class SerialExecutor:
     """Executor that runs one cell after the other in the caller's thread.
 
     max_seconds : computing time that all cells together may take.
@@ -142,7 +142,7 @@ class InThread:
     max_seconds: float = math.inf
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
+        self, cells: Sequence[Cell], stopping: StopSignal, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         """Run the cells as `Executor.run` describes, in their order."""
         remaining = self.max_seconds
@@ -170,7 +170,7 @@ def seconds_left(elapsed: float, progress: float, restored: float = 0.0) -> floa
 
 
 def execute(
-    cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float = math.inf
+    cell: Cell, stopping: StopSignal, on_progress: Callable[[Trace | None, float], None], max_seconds: float = math.inf
 ) -> Outcome:
     """Run a cell in this thread to its end, a stop, or the time limit. Never raises: an error is an outcome, too.
 
@@ -215,7 +215,7 @@ class _Running:
     """The run of a cell: its trace so far, the arms that met an error, and the seconds of other processes."""
 
     def __init__(
-        self, cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float
+        self, cell: Cell, stopping: StopSignal, on_progress: Callable[[Trace | None, float], None], max_seconds: float
     ) -> None:
         self._cell, self._stopping, self._on_progress = cell, stopping, on_progress
         self._deadline = time.thread_time() + max_seconds

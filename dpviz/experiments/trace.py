@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dpviz.arguments import Between, ByName, checked, one_of  # UserError for wrong types and unknown names
+from dpviz.arguments import Between, ByName, check_one_of, checked  # UserError for wrong types and unknown names
 from dpviz.datasets.base import DatasetSpecification
 from dpviz.datasets.groups import GroupedSpecification
 from dpviz.displays import Displayed
@@ -301,7 +301,7 @@ class Trace(Displayed):
     def only(self, labels: Collection[str]) -> "Trace":
         """Return a trace of the arms with these labels alone. Raises UserError for a label that no arm has."""
         for label in labels:
-            one_of(label, self.lanes, "method")
+            check_one_of(label, self.lanes, "method")
         return self._with({label: arm_trace for label, arm_trace in self.lanes.items() if label in labels})
 
     @checked
@@ -314,7 +314,7 @@ class Trace(Displayed):
     @checked
     def lane(self, arm: str) -> ArmTrace:
         """Return the records of the arm with this label. Raises UserError for a label that no arm has."""
-        one_of(arm, self.lanes, "method")
+        check_one_of(arm, self.lanes, "method")
         return self.lanes[arm]
 
     @checked
@@ -325,7 +325,7 @@ class Trace(Displayed):
         Raises UserError for an arm or a metric that the trace does not have.
         """
         arm_trace = self.lane(arm)
-        one_of(metric, self.metrics, "metric")
+        check_one_of(metric, self.metrics, "metric")
         return arm_trace.series(metric, gaps)
 
     @checked
@@ -354,7 +354,7 @@ class Trace(Displayed):
 
         Raises UserError for an arm or a metric that the trace does not have.
         """
-        one_of(metric, self.metrics, "metric")
+        check_one_of(metric, self.metrics, "metric")
         return self.lane(arm).last(metric)
 
     @checked
@@ -364,7 +364,7 @@ class Trace(Displayed):
         It is drawn next to `metric` for comparison; None if no such metric was recorded. Raises UserError for a metric
         that the trace does not have.
         """
-        one_of(metric, self.metrics, "metric")
+        check_one_of(metric, self.metrics, "metric")
         for name, guess in self.metrics.items():
             if guess.beside != metric:
                 continue

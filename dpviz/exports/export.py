@@ -29,7 +29,7 @@ from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
 from dpviz.privacy.statistics import allocation
-from dpviz.privacy.statistics.analyses import CONFIDENCE, Analyses, Planned
+from dpviz.privacy.statistics.analyses import CONFIDENCE, Analyses, PlannedStatistic
 from dpviz.privacy.statistics.noisy_means import protected_change
 from dpviz.problems.base import Condition
 from dpviz.sweeps.sweep import Sweep
@@ -48,12 +48,12 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
         needed rows are computed. day : the date of the report, as text.
     """
     planned = plan.planned(budget)
-    total = allocation.together([analysis.share for analysis in planned], delta)
+    total = allocation.joint_guarantee([analysis.share for analysis in planned], delta)
     # The total privacy loss in each currency in which it is known.
     readings = [(unit.name, total.values.get(name)) for name, unit in UNITS.items()]
     readings.append((f"ε at δ = {short_up(delta)}", total.values.get("epsilon_at_delta")))
-    events = allocation.composed([(analysis.share.analysis, analysis.event) for analysis in planned])
-    return templates.document(
+    events = allocation.joint_events([(analysis.share.analysis, analysis.event) for analysis in planned])
+    return templates.render(
         "exports/templates/analyses_report.html.j2",
         text=_text,
         noise_and_error=_noise_and_error,
@@ -72,7 +72,7 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
     )
 
 
-def _noise_and_error(p: Planned) -> str:
+def _noise_and_error(p: PlannedStatistic) -> str:
     """Return sentences about the noise of one planned analysis `p` and about the error that it causes."""
     unit = f" {p.statistic.unit}" if p.statistic.unit else ""
     values = p.statistic.values
@@ -105,7 +105,7 @@ def _noise_and_error(p: Planned) -> str:
     return f"{noise} {error}"
 
 
-def _row(p: Planned, relative: float) -> tuple[str, ...]:
+def _row(p: PlannedStatistic, relative: float) -> tuple[str, ...]:
     """Return a planned analysis `p` as a row of the report's table: name, share, spent budget, error, needed rows."""
     assert p.share.fraction is not None  # only an analysis with a budget of its own has none
     return (
@@ -196,7 +196,7 @@ def sweep_to_table(result: SweepResult) -> "pd.DataFrame":
 def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     """Yield the header lines of a sweep's table."""
     yield f"dpviz {dpviz.__version__}"
-    yield f"sweep: {spreadsheets.settings(sweep.to_json())}"
+    yield f"sweep: {spreadsheets.escape_settings(sweep.to_json())}"
     yield f"setting: {', '.join(sweep.fields)}"
     if sweep.second is not None:
         yield f"second_setting: {', '.join(sweep.second.fields)}"
@@ -249,13 +249,13 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
 def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> Iterator[str]:
     """Yield the header lines of a run's table."""
     yield f"dpviz {dpviz.__version__}"
-    yield f"settings: {spreadsheets.settings(experiment.to_json())}"
+    yield f"settings: {spreadsheets.escape_settings(experiment.to_json())}"
     yield f"unit of protection: {experiment.problem.unit}"
     yield f"guarantee of one run of each private method: {experiment.guarantee}"
     yield from _condition(experiment.condition)
     yield f"columns ending in {NOT_PRIVATE} are not private: do not publish them"
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
-    for sentence in results.sentences(costs):
+    for sentence in results.cost_sentences(costs):
         yield f"publishing {sentence}"
     for label, plan in plans.items():
         if label in trace.lanes:
@@ -308,7 +308,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
     """
     name = file_name(page, experiment, "py")
     values = _values(experiment) | {"picture": name.removesuffix("py") + "html"}
-    return templates.document("exports/templates/experiment.py.j2", version=dpviz.__version__, name=name, **values)
+    return templates.render("exports/templates/experiment.py.j2", version=dpviz.__version__, name=name, **values)
 
 
 def to_notebook(experiment: Experiment) -> str:

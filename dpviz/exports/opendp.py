@@ -18,11 +18,11 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, Zer
 from dpviz.privacy.events import ExpMech
 from dpviz.privacy.statistics.analyses import (
     Analyses,
-    ByGroup,
     Count,
+    GroupableStatistic,
     Histogram,
     Mean,
-    Planned,
+    PlannedStatistic,
     Quantile,
     Ranged,
     Sum,
@@ -44,7 +44,7 @@ class Release:
         noise, in `unit` for a selection. unit : in which the losses of the program are added up.
     """
 
-    planned: Planned
+    planned: PlannedStatistic
     number: int
     cost: float
     unit: Unit
@@ -131,14 +131,14 @@ class Release:
         return repr(values)
 
 
-def _has_own_filter(p: Planned) -> bool:
+def _has_own_filter(p: PlannedStatistic) -> bool:
     """Return whether OpenDP knows the sensitivity, √2 of counts of which a replaced row leaves one and enters another,
     only in a privacy filter for that column alone."""
     is_histogram = isinstance(p.statistic, Histogram) or (isinstance(p.statistic, Count) and bool(p.statistic.groups))
     return p.noise == "gaussian" and is_histogram and p.relation == "replace-one"
 
 
-def _sensitivity(p: Planned) -> float:
+def _sensitivity(p: PlannedStatistic) -> float:
     """Return the sensitivity as OpenDP knows it: larger than the planned one for Gaussian sums and means in groups.
 
     To OpenDP a replaced row is one removed and one added, both perhaps of one group. They move its sum by up to 2
@@ -176,7 +176,7 @@ def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> t
     return _rounded(planned, [_planned_cost(p, _measure(p.noise, unit)) for p in planned], unit)
 
 
-def _sharing(planned: Sequence[Planned], unit: Unit, limit: float) -> tuple[Release, ...]:
+def _sharing(planned: Sequence[PlannedStatistic], unit: Unit, limit: float) -> tuple[Release, ...]:
     """Return releases that share a limit in the unit as the planned ones share the budget, by OpenDP's count."""
     # Under (ε, δ) the fractions of the plan may be of its ρ, so shares of ε follow from the planned noise instead.
     # (`or`: for the type checker; every statistic of a plan has a fraction.)
@@ -189,7 +189,7 @@ def _sharing(planned: Sequence[Planned], unit: Unit, limit: float) -> tuple[Rele
     return _rounded(planned, costs_by_noise, unit)
 
 
-def _rounded(planned: Sequence[Planned], costs: Sequence[float], unit: Unit) -> tuple[Release, ...]:
+def _rounded(planned: Sequence[PlannedStatistic], costs: Sequence[float], unit: Unit) -> tuple[Release, ...]:
     """Return releases of these costs, rounded down in their twelfth digit: five costs of 0.2 would add up to more than
     1, which OpenDP's filter refuses for good."""
     digits = Context(prec=12, rounding=ROUND_FLOOR)
@@ -204,7 +204,7 @@ def _measure(noise: Noise, unit: Unit) -> Unit:
     return measures[noise]
 
 
-def _planned_cost(p: Planned, measure: Unit) -> float:
+def _planned_cost(p: PlannedStatistic, measure: Unit) -> float:
     """Return OpenDP's cost of the planned noise: of a selection of range η it is ε = η or ρ = η²/8."""
     if isinstance(p.event, ExpMech):
         return p.event.eta if measure == "epsilon" else p.event.eta**2 / 8
@@ -213,14 +213,14 @@ def _planned_cost(p: Planned, measure: Unit) -> float:
     return per_event.rho(p.event) * (_sensitivity(p) / p.sensitivity) ** 2  # ρ grows with the sensitivity squared
 
 
-def _scale(p: Planned, measure: Unit, cost: float) -> float:
+def _scale(p: PlannedStatistic, measure: Unit, cost: float) -> float:
     """Return the scale of the noise that has a cost by OpenDP's count, the inverse of `_planned_cost`."""
     if measure == "epsilon":
         return _sensitivity(p) / cost
     return _sensitivity(p) / math.sqrt((8 if p.noise == "selection" else 2) * cost)  # η = √(8ρ), μ = √(2ρ)
 
 
-def whose_count(made: Sequence[Release], budget: Budget, counting: Counting) -> str:
+def accounting_note(made: Sequence[Release], budget: Budget, counting: Counting) -> str:
     """Return sentences for the screen: whose count of the loss meets the budget, and what that costs in noise."""
     unit = {"epsilon": "ε", "rho": "ρ"}[made[0].unit]
     factor = max(release.factor for release in made)
@@ -243,16 +243,16 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
     for release in made:
         statistic = release.planned.statistic
         cells.setdefault(repr(statistic.reads), []).extend(map(str, example_cells(statistic)))
-        if isinstance(statistic, ByGroup) and statistic.groups:
+        if isinstance(statistic, GroupableStatistic) and statistic.groups:
             cells.setdefault(repr(statistic.by), []).extend((*statistic.groups, "made up"))  # the last: not declared
-    return templates.document(
+    return templates.render(
         "exports/templates/analyses_opendp.py.j2",
         version=dpviz.__version__,
         plan=plan,
         budget=budget,
         change=protected_change(plan.relation, plan.rows_per_person),
         secret=plan.relation == "add/remove-one",
-        counting=whose_count(made, budget, counting),
+        counting=accounting_note(made, budget, counting),
         delta=repr(budget.own_delta(delta)),
         unit=made[0].unit,
         releases=made,

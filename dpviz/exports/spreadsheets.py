@@ -24,7 +24,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # a string of JSON
 _IN_STRING = re.compile(r'((?:^"|[,;])[\s\']*)([=+\-@＝＋－＠])')  # the beginning of a formula in such a string
 
 
-def as_text(value: Any) -> Any:
+def safe_cell(value: Any) -> Any:
     """Return a cell in a form that no spreadsheet runs.
 
     A text gets an apostrophe wherever a formula would begin; numbers, also as texts, stay as they are.
@@ -39,7 +39,7 @@ def without_formulas(text: str) -> str:
     return re.sub(rf"(^|[;\t\r\n])(?!{_NUMBER}(?:[;\t\r\n]|$))({_RUN})+", r"\1", text)
 
 
-def neutral(frame: "pd.DataFrame", convert: Callable[[Any], Any] = as_text) -> "pd.DataFrame":
+def without_formula_cells(frame: "pd.DataFrame", convert: Callable[[Any], Any] = safe_cell) -> "pd.DataFrame":
     """Return a table whose texts, including index and names of columns, no spreadsheet runs.
 
     convert : the function that is applied to each text.
@@ -55,7 +55,7 @@ def neutral(frame: "pd.DataFrame", convert: Callable[[Any], Any] = as_text) -> "
     return result.set_axis(result.index.map(convert), axis=0)
 
 
-def settings(text: str) -> str:
+def escape_settings(text: str) -> str:
     """Return settings in JSON for a comment of `as_csv`: the same values, with escapes where a formula would begin."""
     return _STRING.sub(lambda string: _IN_STRING.sub(_coded, string[0]), text)
 
@@ -75,5 +75,5 @@ def as_csv(frame: "pd.DataFrame", comments: Iterable[str] = ()) -> str:
         line = " ".join(comment.splitlines())
         line = _IN_LINE.sub(r"\1'", line)  # an apostrophe before each beginning of a formula
         out.write(f"# {line}\n")
-    neutral(frame).to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    without_formula_cells(frame).to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     return out.getvalue()

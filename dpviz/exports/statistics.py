@@ -12,7 +12,7 @@ from dpviz.later import pd
 from dpviz.numbers import short_up
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Relation, described
-from dpviz.privacy.statistics.analyses import Analyses, Planned, Statistic, smallest_budget
+from dpviz.privacy.statistics.analyses import Analyses, PlannedStatistic, Statistic, smallest_budget
 
 Error = Annotated[float, Between(0, 1)]
 WANTED = 0.05  # the relative error for which the rows that it needs are computed
@@ -41,7 +41,7 @@ class Statistics:
                 raise UserError(f"Several statistics are called {name!r}. Give each a name of its own.")
 
     @property
-    def planned(self) -> Mapping[str, Planned]:
+    def planned(self) -> Mapping[str, PlannedStatistic]:
         """Each statistic with its share of the budget, by name: `error`, `scale`, `rows_needed` and more."""
         return ByName({planned.statistic.name: planned for planned in self.analyses.planned(self.budget)}, "statistic")
 
@@ -113,7 +113,7 @@ class Statistics:
         return to_report(self.analyses, self.budget, delta=delta, relative=error, day=date.today().isoformat())
 
 
-def _row(planned: Planned, error: float) -> dict[str, Any]:
+def _row(planned: PlannedStatistic, error: float) -> dict[str, Any]:
     """Return the row of a statistic for `Statistics.to_frame`."""
     statistic = planned.statistic
     return {

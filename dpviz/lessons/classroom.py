@@ -165,7 +165,7 @@ class OwnRun(Question):
 
 
 @dataclass(frozen=True)
-class Coins(Question):
+class RandomisedQuestion(Question):
     """A question to which the phone answers by randomised response; its answer is the index of the reported option.
 
     The phone draws the coins: with probability `truth` it reports the true option, else one of all options, each with
@@ -186,7 +186,7 @@ class Coins(Question):
 
 
 @dataclass(frozen=True)
-class Odds(Question):
+class MembershipGame(Question):
     """A game: was the person in the count? Its answer is the list of a phone's guesses, in the order of the rounds.
 
     others : the number of people in the count without the person, which the attacker knows. counts : the noisy counts

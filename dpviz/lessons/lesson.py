@@ -164,7 +164,7 @@ def times(ratio: float) -> str:
 
 
 @dataclass(frozen=True)
-class Ends(Measure):
+class FinalMedian(Measure):
     """The median of a metric over the replicates at the last iteration of a method; the chart has all iterations.
 
     arm : label of the method. metric : name of a metric that the run records.
@@ -240,8 +240,8 @@ class Ends(Measure):
 
 
 @dataclass(frozen=True)
-class Spread(Ends):
-    """The number of `Ends`, with a chart of the last values of all replicates, from the lowest to the highest."""
+class Spread(FinalMedian):
+    """The number of `FinalMedian`, with a chart of the last values of all replicates, from lowest to highest."""
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
         """Return the sorted last values against the share of replicates that end lower, in per cent."""
@@ -366,7 +366,7 @@ class _Dotted(dict[str, Any]):
         return "…"
 
 
-def load(package: str, slug: str, settings: type[Specification] = Experiment, **parts: Any) -> Lesson:
+def load_lesson(package: str, slug: str, settings: type[Specification] = Experiment, **parts: Any) -> Lesson:
     """Read a lesson, with its texts, answers and settings, from the entry `slug` in `lessons.toml` of the package.
 
     The entry's `before` has settings as in a settings file, without the fields that have their default; `change` is the
@@ -626,9 +626,9 @@ def _share(old_side: Side, new_side: Side) -> Numbers:
     }
 
 
-CURRENCIES = load(__package__, "currencies", Released, measure=NoiseOfMeans(), also=_share)
-PERSON = load(__package__, "person", Released, measure=Found())
-NEIGHBOURS = load(__package__, "neighbours", Neighbours, measure=FoundByChange())
-TRUST = load(__package__, "trust", Survey, measure=SurveyError())
+CURRENCIES = load_lesson(__package__, "currencies", Released, measure=NoiseOfMeans(), also=_share)
+PERSON = load_lesson(__package__, "person", Released, measure=Found())
+NEIGHBOURS = load_lesson(__package__, "neighbours", Neighbours, measure=FoundByChange())
+TRUST = load_lesson(__package__, "trust", Survey, measure=SurveyError())
 
 LESSONS = (PERSON, NEIGHBOURS, TRUST, CURRENCIES)

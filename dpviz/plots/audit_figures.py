@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_figure, turned
+from dpviz.plots.elements.lines import Limit, Line, Mark, VerticalLine, line_figure, vertical_line_parts
 from dpviz.plots.elements.style import ArmStyle, with_opacity
 from dpviz.plots.planner_figures import RATES
 
@@ -91,7 +91,7 @@ def rising_bound(
         lines,
         Axes("Runs on each data set", f"Lower bound on {symbol}", log_x=True, from_zero=True, bound="lower"),
         limits=[Limit(claim, f"claimed {symbol} = {short_up(claim)}")],
-        turns=[] if refuted_at is None else [Turn(float(refuted_at), f"refuted after {refuted_at:,} runs")],
+        turns=[] if refuted_at is None else [VerticalLine(float(refuted_at), f"refuted after {refuted_at:,} runs")],
         notes=notes,
         height=style.ALONE,
     )
@@ -107,7 +107,7 @@ def scores(edges: np.ndarray, shares: Mapping[str, np.ndarray], thresholds: Mapp
     centres = ((edges[1:] + edges[:-1]) / 2).round(6)
     frame = style.layout(Axes("Score of a run", "Share of runs", from_zero=True), legend_entries=len(shares))
     frame |= {"barmode": "overlay", "bargap": 0.0}
-    texts, shapes = turned([Turn(threshold, name) for name, threshold in thresholds.items()])
+    texts, shapes = vertical_line_parts([VerticalLine(threshold, name) for name, threshold in thresholds.items()])
     for index, text in enumerate(texts):
         text["yshift"] -= 16 * index  # one below the other, as thresholds may be close to each other
         if text["x"] > (edges[0] + edges[-1]) / 2:  # there is room to the left of the line

@@ -11,7 +11,7 @@ from dpviz.experiments.results import quantiles
 from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.lines import Turn, turned
+from dpviz.plots.elements.lines import VerticalLine, vertical_line_parts
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.plots.elements.style import PALETTE, with_opacity
 
@@ -66,7 +66,7 @@ def ends(
         }
         traces.append(dots | {"marker": {"color": color, "size": 9, "opacity": 0.75}, "showlegend": False})
     figure = _rows(traces, list(by_method), Axes(title, "", log_x=log))
-    texts, shapes = turned([Turn(value, name) for name, value in turns.items()], log)
+    texts, shapes = vertical_line_parts([VerticalLine(value, name) for name, value in turns.items()], log)
     figure.layout.update(annotations=[*figure.layout.annotations, *texts], shapes=shapes)
     return figure
 
@@ -103,7 +103,7 @@ def scores(counts: np.ndarray, turns: Mapping[str, float]) -> go.Figure:
     frame["yaxis"] |= {"range": [0, 1.3 * counts.max()], "tickformat": "d"}  # with room for the texts above the bars
     if counts.max() < 8:
         frame["yaxis"]["dtick"] = 1  # phones are whole
-    texts, shapes = turned([Turn(value, name) for name, value in turns.items()])
+    texts, shapes = vertical_line_parts([VerticalLine(value, name) for name, value in turns.items()])
     texts[0] |= {"xanchor": "right", "xshift": -4}  # to the left of both lines, which may be close
     frame["annotations"] += texts
     frame["shapes"] += shapes

@@ -14,7 +14,7 @@ from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes, axis
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.multiples import AGAIN
-from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.problems.base import Problem
 
@@ -38,7 +38,7 @@ class Background:
     raw: bool = True
 
 
-def evaluated(problem: Problem, x: np.ndarray, y: np.ndarray) -> Background:
+def objective_background(problem: Problem, x: np.ndarray, y: np.ndarray) -> Background:
     """Return the objective of a problem over its first two coordinates, where the others are 0."""
     points = np.zeros((len(x) * len(y), problem.facts.d))
     points[:, 0], points[:, 1] = np.tile(x, len(y)), np.repeat(y, len(x))
@@ -191,8 +191,8 @@ class Animation:
 
     steps: np.ndarray
     walks: Sequence[Trajectories]
-    x: Ruler
-    y: Ruler
+    x: FixedAxis
+    y: FixedAxis
     metric: str = ""
     ground: Background | None = None
     corners: Sequence[tuple[str, float, float]] = ()
@@ -217,7 +217,7 @@ def timeline(recorded: Iterable[np.ndarray]) -> np.ndarray:
     return np.unique([*steps[:FIRST], *next_recorded])
 
 
-def held(iterations: np.ndarray, values: np.ndarray, steps: np.ndarray) -> np.ndarray:
+def values_at_steps(iterations: np.ndarray, values: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Return for each of the `steps` (k,) the latest recorded value up to it, (k, ...).
 
     So a run that has stopped stays where it is. Before the first record it is the first value.
@@ -228,9 +228,9 @@ def held(iterations: np.ndarray, values: np.ndarray, steps: np.ndarray) -> np.nd
     return np.asarray(values[np.maximum(last_record, 0)])
 
 
-def frame(
+def axes_around(
     titles: tuple[str, str], clouds: Sequence[np.ndarray], corners: Sequence[tuple[str, float, float]] = ()
-) -> tuple[Ruler, Ruler]:
+) -> tuple[FixedAxis, FixedAxis]:
     """Return both axes of an animation. They show nearly all positions in `clouds`, each (..., 2).
 
     With corners they show instead the polygon of these, without distortion.
@@ -242,31 +242,31 @@ def frame(
     for title, values in zip(titles, points.T, strict=True):
         low, high = np.quantile(values.astype(float), [(1 - _VISIBLE) / 2, (1 + _VISIBLE) / 2])
         width = (high - low) or abs(high) or 1.0  # where all are equal: their size, or 1 if that is 0
-        rulers.append(Ruler(title, float(low - _ROOM * width), float(high + _ROOM * width), log=False))
+        rulers.append(FixedAxis(title, float(low - _ROOM * width), float(high + _ROOM * width), log=False))
     return rulers[0], rulers[1]
 
 
-def on_ground(titles: tuple[str, str], ground: Background) -> tuple[Ruler, Ruler]:
+def axes_of_background(titles: tuple[str, str], ground: Background) -> tuple[FixedAxis, FixedAxis]:
     """Return both axes of an animation over a ground, all of which they show."""
     x, y = (
-        Ruler(title, float(grid[0]), float(grid[-1]), log=False)
+        FixedAxis(title, float(grid[0]), float(grid[-1]), log=False)
         for title, grid in zip(titles, (ground.x, ground.y), strict=True)
     )
     return x, y
 
 
-def _undistorted(titles: tuple[str, str], corners: np.ndarray) -> tuple[Ruler, Ruler]:
+def _undistorted(titles: tuple[str, str], corners: np.ndarray) -> tuple[FixedAxis, FixedAxis]:
     """Return both axes around corners (c, 2), so that a unit has the same length on the screen along both."""
     low, high = corners.min(axis=0), corners.max(axis=0)
     centre, half = (low + high) / 2, (high - low) / 2
     half_width = (1 + 2 * _ROOM) * max(half[0], half[1] / SHAPE)
     half_height = SHAPE * half_width
-    x = Ruler(titles[0], float(centre[0] - half_width), float(centre[0] + half_width), log=False)
-    y = Ruler(titles[1], float(centre[1] - half_height), float(centre[1] + half_height), log=False)
+    x = FixedAxis(titles[0], float(centre[0] - half_width), float(centre[0] + half_width), log=False)
+    y = FixedAxis(titles[1], float(centre[1] - half_height), float(centre[1] + half_height), log=False)
     return x, y
 
 
-def packed(animation: Animation, mark: str, scale: float = 1.0) -> bytes:
+def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> bytes:
     """Return an animation as bytes for the browser: the length of the head in 4 bytes, the head as JSON, then arrays of
     16-bit integers, all little-endian.
 
@@ -313,7 +313,7 @@ def packed(animation: Animation, mark: str, scale: float = 1.0) -> bytes:
     return b"".join([len(text).to_bytes(4, "little"), text, *(part.tobytes() for part in numbers)])
 
 
-def _axis(ruler: Ruler) -> dict[str, object]:
+def _axis(ruler: FixedAxis) -> dict[str, object]:
     """Return an axis as the browser draws it: its title, and texts of ticks with their positions."""
     return {"title": ruler.title, "ticks": ruler.ticks}
 

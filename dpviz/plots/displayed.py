@@ -16,9 +16,9 @@ import plotly.io as pio
 from dpviz.audits.audit import TUNING, Verdict
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.plan import Plan, worst
-from dpviz.experiments.results import headlined
-from dpviz.experiments.summary import PRIVATE, pictured
+from dpviz.experiments.plan import Plan, weakest_privacy
+from dpviz.experiments.results import headline_metrics
+from dpviz.experiments.summary import PRIVATE, arms_to_draw
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures, planner_figures, run_figures, sweep_figures
@@ -118,11 +118,11 @@ def _(subject: Experiment, _diagnostics: bool) -> Chart:
 @chart.register
 def _(subject: Trace, diagnostics: bool) -> Chart:
     trace = subject.visible(diagnostics or subject.public)
-    names = [*headlined(trace), *trace.metrics]  # the most telling metric first
+    names = [*headline_metrics(trace), *trace.metrics]  # the most telling metric first
     if not names:
         raise UserError(NOTHING, title="Nothing to draw")
     name = names[0]
-    visible = trace.only(pictured(trace, name, PRIVATE))  # the best arms: up to PRIVATE private ones and one other
+    visible = trace.only(arms_to_draw(trace, name, PRIVATE))  # the best arms: up to PRIVATE private ones and one other
     metric = trace.metrics[name]
     statuses = visible.statuses(metric)
     status_text = _status_text(statuses.values(), subject.public)
@@ -147,7 +147,7 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
     label = subject.metric.label if subject.metric is not None else ""
     status_text = _status_text(statuses, subject.public, subject.price)
     caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {status_text}"
-    drawing = sweep_figures.against(result, title, label, symbol=symbol, log_x=log)
+    drawing = sweep_figures.metric_by_setting(result, title, label, symbol=symbol, log_x=log)
     return Chart(drawing, f"{label} against {title}", f"{label} against {title}", caption, provenance(statuses))
 
 
@@ -170,7 +170,7 @@ def _status_text(statuses: Any, public: bool, price: str = "") -> str:
     statuses : the privacy of each curve. public : True if the data are public. price : privacy cost of publishing all
         curves together, in words, if known.
     """
-    status = worst(statuses)
+    status = weakest_privacy(statuses)
     if status == "not private":
         return f"**Not private**: {'it reads the raw data, which are public' if public else 'it reads your raw data'}."
     total = f" Publishing all of it: {price}." if price else ""

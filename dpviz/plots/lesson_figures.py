@@ -12,15 +12,15 @@ import plotly.graph_objects as go
 from dpviz.lessons.lesson import Axes, Curve, Frame
 from dpviz.plots.elements.axes import Axes as FigureAxes
 from dpviz.plots.elements.axes import Range
-from dpviz.plots.elements.labels import beyond, broken
+from dpviz.plots.elements.labels import label_lines, margin_width
 from dpviz.plots.elements.lines import Line, line_figure
-from dpviz.plots.elements.sheets import Ruler, Sheet
+from dpviz.plots.elements.sheets import FixedAxis, Sheet
 from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, ArmStyle
 
 HANDLES = 6  # handles of the curve that the reader draws
 
 
-def told(
+def before_and_after(
     before: Sequence[Curve],
     after: Sequence[Curve],
     names: tuple[str, str],
@@ -51,21 +51,22 @@ def told(
 def noise(
     before: Sequence[Curve], after: Sequence[Curve], names: tuple[str, str], reach: tuple[float, float], there: bool
 ) -> go.Figure:
-    """Return the figure of the noise scale in each step, which goes below that of `told` and has its horizontal axis.
+    """Return the figure of the noise scale in each step, which goes below that of `before_and_after` and has its
+    horizontal axis.
 
     reach : both ends of the horizontal axis. there : false to draw the curves before the change only.
     """
     scales = np.concatenate([curve.y for curve in (*before, *after)])
     frame = reach, (float(scales.min()) / 4, float(scales.max()) * 4)
     axes = Axes("Step t", "Noise scale in step t", height=160)
-    return told(before, after if there else (), names, axes, frame)
+    return before_and_after(before, after if there else (), names, axes, frame)
 
 
 def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Frame) -> Sheet:
-    """Return the sheet on which the reader draws the predicted curve: the axes of `told`, the first known curve, and
-    equally spaced handles. The drawn curve starts where the known one does."""
+    """Return the sheet on which the reader draws the predicted curve: the axes of `before_and_after`, the first known
+    curve, and equally spaced handles. The drawn curve starts where the known one does."""
     across, up = _ranges(axes, frame)
-    x, y = Ruler.of(axes.x, across), Ruler.of(axes.y, up)
+    x, y = FixedAxis.of(axes.x, across), FixedAxis.of(axes.y, up)
     known = before[0]
     points = list(zip(x.place(known.x).tolist(), y.place(known.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
@@ -75,7 +76,9 @@ def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Fr
 def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:
     """Return the pixels for labels to the right of the frame, as many in all steps so that the axes do not move."""
     number = "0.0123"  # as wide as most numbers
-    return beyond([line for curve in before for name in names for line in broken(_label(curve, name), number)])
+    return margin_width(
+        [line for curve in before for name in names for line in label_lines(_label(curve, name), number)]
+    )
 
 
 def _ranges(axes: Axes, frame: Frame) -> tuple[Range, Range]:

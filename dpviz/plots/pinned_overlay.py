@@ -10,8 +10,8 @@ import plotly.graph_objects as go
 
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes, Range, axis
-from dpviz.plots.elements.labels import NAME, draw, fits, least, margin
-from dpviz.plots.elements.lines import Line, Scale, tips
+from dpviz.plots.elements.labels import NAME, fits, label_annotations, margin, min_frame_width
+from dpviz.plots.elements.lines import Line, Scale, line_ends
 from dpviz.plots.elements.style import ArmStyle
 
 OPACITY = 0.38  # of pinned lines, by which they are recognised, too
@@ -49,7 +49,7 @@ class Drawn:
     not_private: bool
 
 
-def taken(figure: go.Figure, references: Collection[str]) -> Drawn:
+def pinned_parts(figure: go.Figure, references: Collection[str]) -> Drawn:
     """Return the parts of a picture that a pin keeps.
 
     references : labels of the methods without privacy. Their lines are left out, as they are the same for any budget.
@@ -60,7 +60,7 @@ def taken(figure: go.Figure, references: Collection[str]) -> Drawn:
         if not set(names) <= set(references):
             color = trace.line.color or trace.marker.color
             pinned_lines.append(PinnedLine(np.array(trace.x), np.array(trace.y), names, color, trace.mode == "markers"))
-    reads_data = any(note.text == style.in_frame(curves=True) for note in figure.layout.annotations)
+    reads_data = any(note.text == style.mark_text(curves=True) for note in figure.layout.annotations)
     return Drawn(_axes(figure), tuple(pinned_lines), reads_data)
 
 
@@ -69,7 +69,7 @@ def same_axes(figure: go.Figure, picture: Drawn) -> bool:
     return picture.axes == _axes(figure)
 
 
-def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
+def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
     """Return a figure with the lines of those pinned pictures that have its axes.
 
     The vertical range grows to hold them, and their labels are at their ends, as far as there is room.
@@ -181,12 +181,12 @@ def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_
     # The horizontal axis ends with all lines, the pinned ones among them, as no figure of a run sets a range.
     ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
     span = float(ends_of_lines[:, 0].min()), float(ends_of_lines[:, 1].max())
-    all_ends = tips(lines, span, y_range, scale, least(layout.height))
+    all_ends = line_ends(lines, span, y_range, scale, min_frame_width(layout.height))
     ends = all_ends[: len(traces)]
     for end in all_ends[len(traces) :]:
         if fits([*ends, end], height, MAX_LABELS):
             ends.append(end)
-    texts, shapes = draw(ends, height, scale.log_x, scale.log_y)
+    texts, shapes = label_annotations(ends, height, scale.log_x, scale.log_y)
     notes = (note for note in layout.annotations if note.name != NAME)
     layout.annotations = (*notes, *map(go.layout.Annotation, texts))
     layout.shapes = (*(part for part in layout.shapes if part.name != NAME), *map(go.layout.Shape, shapes))

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.experiments.results import endings, headlined, quantiles
+from dpviz.experiments.results import endings, headline_metrics, quantiles
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
@@ -126,7 +126,7 @@ def _curves(
     log_y = (metric is not None and metric.scale == "log") if log_y is None else log_y
     title = metric_name if metric is None else metric.label
     axes = Axes("Step t" if x == "iteration" else spent_title, title, log_y=log_y)
-    not_private = metric is not None and style.marked(trace.statuses(metric))
+    not_private = metric is not None and style.privacy_mark(trace.statuses(metric))
     return _Curves(lines, marks, ["one run; results vary"] if has_single_run else [], axes, not_private)
 
 
@@ -136,7 +136,7 @@ def _best(trace: Trace, metric_name: str) -> str:
     It is the median of the most telling metric of the trace, so that the same arm is the best in every figure of a run;
     or of `metric_name` if the trace declares no such metric.
     """
-    name = [*headlined(trace), metric_name][0]
+    name = [*headline_metrics(trace), metric_name][0]
     metric = trace.metrics.get(name)
     better = "lower" if metric is None else metric.better
     finals: dict[str, float] = {}

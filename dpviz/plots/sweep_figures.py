@@ -14,8 +14,18 @@ from dpviz.experiments.results import quantiles
 from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes, Range, log_ticks
-from dpviz.plots.elements.lines import CEILING, FLOOR, Drawing, Line, Mark, Turn, line_drawing, line_figure, one_band
-from dpviz.plots.elements.style import DASHES, DOTS, GREY, HUES, ArmStyle, arm_styles, marked
+from dpviz.plots.elements.lines import (
+    CEILING,
+    FLOOR,
+    Drawing,
+    Line,
+    Mark,
+    VerticalLine,
+    line_drawing,
+    line_figure,
+    one_band,
+)
+from dpviz.plots.elements.style import DASHES, DOTS, GREY, HUES, ArmStyle, arm_styles, privacy_mark
 from dpviz.sweeps.sweep_result import Fit, Order, SweepResult
 
 # ---------------------------------------------------------------------------------------------- two settings: heat maps
@@ -92,7 +102,7 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
         x_axis, y_axis = _axes(panels, number, len(grids), axis, x_title, y_title)
         axes |= {f"xaxis{axis}": x_axis | across, f"yaxis{axis}": y_axis | up}
         names.append(style.panel_name(f"<b>{label}</b>", panels.across(number)[0], panels.up(number)[1]))
-    not_private = style.marked({label: result.curves[label].status for label in grids})
+    not_private = style.privacy_mark({label: result.curves[label].status for label in grids})
     layout = style.layout(Axes(x_title, y_title), not_private=not_private, height=panels.height)
     layout |= axes | {"coloraxis": _colors(heights, result, log), "hovermode": "closest"}
     layout["annotations"] += names
@@ -221,7 +231,7 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
     return line_figure(
         lines,
         Axes(x_title, y_title, log_y=log_y),
-        not_private=marked({f"{curve.side}: {curve.method}": curve.status for curve in curves}),
+        not_private=privacy_mark({f"{curve.side}: {curve.method}": curve.status for curve in curves}),
         if_empty="None of these runs has both of these axes.",
         height=HEIGHT,
     )
@@ -244,7 +254,7 @@ _MARGIN = 0.06  # decades outside the first and the last budget, so that no dot 
 _ROUNDING = 1e-6  # smaller margins are rounding errors: without noise the law is exact
 
 
-def against(
+def metric_by_setting(
     result: SweepResult,
     x_title: str,
     y_title: str = "",
@@ -290,7 +300,7 @@ def against(
     figure = line_figure(
         [*lines, *_guesses(result)],
         Axes(x_title, y_title or (result.metric.label if result.metric else ""), log_x=log_x, log_y=log_y),
-        not_private=style.marked({name: curve.status for name, curve in result.curves.items() if curve.values}),
+        not_private=style.privacy_mark({name: curve.status for name, curve in result.curves.items() if curve.values}),
         marks=[crossing.mark for crossing in crossings],
         notes=notes,
         if_empty="No point is finished yet." if result.curves else "Nothing here is released.",
@@ -311,7 +321,7 @@ def along_budget(
     result: SweepResult,
     styles: Mapping[str, ArmStyle],
     x_title: str,
-    turns: Sequence[Turn],
+    turns: Sequence[VerticalLine],
     ends: tuple[float, float],
     *,
     level: tuple[str, float] | None = None,
@@ -321,7 +331,7 @@ def along_budget(
     """Return a figure of the metric's median at every budget of a sweep that may still run.
 
     The axis has its range from the start. Results are dots while some points are missing, then lines with a band as in
-    `against`.
+    `metric_by_setting`.
 
     turns : vertical lines, such as the present budget. ends : smallest and largest budget, the range of the axis.
     level : label and final value of an arm without privacy, drawn as a level line.
@@ -342,7 +352,7 @@ def along_budget(
     drawing = line_drawing(
         lines,
         Axes(x_title, "" if result.metric is None else result.metric.label, log_x=True, log_y=log_y),
-        not_private=style.marked({name: curve.status for name, curve in result.curves.items() if curve.values}),
+        not_private=style.privacy_mark({name: curve.status for name, curve in result.curves.items() if curve.values}),
         turns=turns,
         notes=notes,
         if_empty="No budget is finished yet.",
@@ -504,11 +514,11 @@ def _growth(result: SweepResult, label: str, log_y: bool) -> str:
         return ""
     power, log = result.laws(label)
     if log_y:
-        return f"slope {with_margin(power)}" if power else ""
-    return f"{with_margin(log)} per factor e" if log else ""
+        return f"slope {slope_text(power)}" if power else ""
+    return f"{slope_text(log)} per factor e" if log else ""
 
 
-def with_margin(fit: Fit) -> str:
+def slope_text(fit: Fit) -> str:
     """Return a slope with half the width of its 95 % interval as text: "-1.02 ± 0.03".
 
     It has two decimals, or as many as the first digit of the margin needs. Without a margin it is the slope alone.

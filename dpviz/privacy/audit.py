@@ -17,11 +17,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.later import functions
+from dpviz.later import lazy_functions
 from dpviz.privacy.accounting.closed_forms import Floats
 
-(brentq,) = functions("scipy.optimize", "brentq")
-bdtr, bdtrc, betaincinv, betaln, expit, logit, ndtr, ndtri, xlog1py, xlogy = functions(
+(brentq,) = lazy_functions("scipy.optimize", "brentq")
+bdtr, bdtrc, betaincinv, betaln, expit, logit, ndtr, ndtri, xlog1py, xlogy = lazy_functions(
     "scipy.special", "bdtr bdtrc betaincinv betaln expit logit ndtr ndtri xlog1py xlogy"
 )
 
@@ -49,7 +49,7 @@ def clopper_pearson(hits: ArrayLike, runs: ArrayLike, confidence: float = CONFID
     return np.where(hits > 0, low, 0.0), np.where(hits < runs, high, 1.0)
 
 
-def separated(
+def rate_bounds(
     hits: ArrayLike, runs: int, false_hits: ArrayLike, false_runs: int, confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
     """Return p, the lower bound on the probability of the event on D, and q, the upper bound on D'.
@@ -146,7 +146,7 @@ def epsilon_lower_bound(
     >>> round(epsilon_lower_bound(hits=500, runs=1000, false_hits=122, false_runs=1000), 3)
     1.18
     """
-    return float(least_epsilon(*separated(hits, runs, false_hits, false_runs, confidence), delta))
+    return float(least_epsilon(*rate_bounds(hits, runs, false_hits, false_runs, confidence), delta))
 
 
 def power(

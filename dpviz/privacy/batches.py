@@ -14,7 +14,7 @@ import numpy as np
 
 from dpviz.privacy.events import Event, Gaussian, Laplace, Relation, StatedPureDP, inner_events
 from dpviz.privacy.ledger import LedgerError
-from dpviz.privacy.releases import Accepted, Noised, Norm, Query, Sample, Source, Standard
+from dpviz.privacy.releases import NoisyRelease, Norm, Query, Sample, Source, Standard, ThresholdRelease
 
 E = TypeVar("E", Laplace, Gaussian, StatedPureDP)
 Replicates = Sequence[int] | np.ndarray
@@ -32,7 +32,7 @@ def without_replacement(generators: Sequence[np.random.Generator], m: int, n: in
     return indices
 
 
-def marked(generators: Sequence[np.random.Generator], m: int, n: int) -> np.ndarray:
+def draw_marks(generators: Sequence[np.random.Generator], m: int, n: int) -> np.ndarray:
     """Draw m different rows of n for each replicate, every set of m equally likely; return marks, (R, n) bool.
 
     A random byte for each row marks about m of them, all rows alike. If that is too few, the missing ones are drawn
@@ -86,7 +86,7 @@ def require_finite(values: np.ndarray) -> None:
         raise LedgerError("what is released must be finite numbers; put 0 in place of the others before clipping")
 
 
-def require_room(values: np.ndarray, scale: float | np.ndarray) -> None:
+def require_precision(values: np.ndarray, scale: float | np.ndarray) -> None:
     """Raise LedgerError if values are so large that adding the noise would round it away.
 
     values : (R', ...) to which noise is added. scale : of the noise, a scalar or (R',); 0 means no noise and passes.
@@ -127,8 +127,8 @@ def require_sensitivity(query: Query, replicates: int) -> np.ndarray | np.float6
 class Batch(Sample):
     """Rows of the table with the releases that were paid for on them: each may be made once, in the declared order.
 
-    The rows are given by `indices`, by `marked` or by `rows`; if all are None, the batch is the whole table. Which rows
-    are in a random batch is secret and must never be displayed.
+    The rows are given by `indices`, by `draw_marks` or by `rows`; if all are None, the batch is the whole table. Which
+    rows are in a random batch is secret and must never be displayed.
 
     event : what was charged; the releases inside it are the ones allowed. None if only running sums release queries on
         these rows.
@@ -298,11 +298,11 @@ class Batch(Sample):
         if parameter < np.inf:
             if not np.isfinite(scale).all():
                 raise LedgerError(f"noise for the sensitivity {query.sensitivity} is too large for a number")
-            require_room(query.value, scale)
+            require_precision(query.value, scale)
             noise = self._source._drawn(distribution, self.replicates, query.value.shape[1:])
             # A scale per replicate, (R',), gets axes of length 1, so that it multiplies the noise of its replicate.
             noisy = noisy + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
-        release = Noised(
+        release = NoisyRelease(
             query.value,
             noisy,
             self.replicates,
@@ -327,11 +327,11 @@ class Batch(Sample):
         threshold_scale, value_scale = sensitivity / threshold_epsilon, 2 * sensitivity / values_epsilon
         noise = np.zeros((replicates, 1 + count))  # that of the threshold first, then those of the values
         if event.eps < np.inf:
-            require_room(query.value, threshold_scale[:, 0])
+            require_precision(query.value, threshold_scale[:, 0])
             noise = self._source._drawn("laplace", self.replicates, (1 + count,))
         is_above = query.value + value_scale * noise[:, 1:] >= threshold_scale * noise[:, :1]
         first_index = np.where(is_above.any(axis=1), is_above.argmax(axis=1), -1)
-        release = Accepted(
+        release = ThresholdRelease(
             query.value,
             first_index,
             self.replicates,

@@ -224,7 +224,7 @@ class _FilterAccounts:
         return tuple(event for event, times in self._log for _ in range(times[replicate]))
 
 
-def times_of(rows: Iterable[int] | None, replicates: int, draws: int | np.ndarray = 1) -> np.ndarray | None:
+def charge_counts(rows: Iterable[int] | None, replicates: int, draws: int | np.ndarray = 1) -> np.ndarray | None:
     """Return the argument `times` of `Ledger.charge`, (R,) or None, with which only the replicates in `rows` pay.
 
     rows : numbers of replicates, from 0; None for all of them.

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpviz.later import functions
+from dpviz.later import lazy_functions
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.audit import CONFIDENCE
 from dpviz.privacy.events import Laplace, StatedPureDP
@@ -19,7 +19,7 @@ from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.releases import Query
 
-gammaln, ndtri, xlog1py, xlogy = functions("scipy.special", "gammaln ndtri xlog1py xlogy")
+gammaln, ndtri, xlog1py, xlogy = lazy_functions("scipy.special", "gammaln ndtri xlog1py xlogy")
 
 ROUNDS = 10  # of the game for each phone
 

@@ -330,7 +330,7 @@ def tree_nodes(t: int) -> tuple[tuple[int, int], ...]:
 def independent(length: int) -> Factorisation:
     """Return the factorisation B = A, C = I: every query gets noise of its own, so the noise of prefix t is a random
     walk, with variance t at μ = 1."""
-    impulse = np.zeros(checked(length))
+    impulse = np.zeros(checked_length(length))
     impulse[0] = 1.0
     return ToeplitzFactorisation("Independent noise", impulse, impulse)
 
@@ -338,7 +338,7 @@ def independent(length: int) -> Factorisation:
 @lru_cache(maxsize=64)
 def binary_tree(length: int) -> Factorisation:
     """Return the `BinaryTree` for T = `length` steps."""
-    return BinaryTree(checked(length))
+    return BinaryTree(checked_length(length))
 
 
 @lru_cache(maxsize=64)
@@ -348,7 +348,7 @@ def square_root(length: int) -> Factorisation:
     The variance of prefix t at μ = 1 is S_t S_T, with S_t = Σ_{k<t} c_k². Its maximum over t is analysed by
     Fichtenberger, Henzinger, Upadhyay (2023), its mean by Henzinger, Upadhyay, Upadhyay (2023).
     """
-    kernel, inverse = _root_coefficients(checked(length))
+    kernel, inverse = _root_coefficients(checked_length(length))
     return ToeplitzFactorisation("Square root", kernel, inverse)
 
 
@@ -356,7 +356,7 @@ def square_root(length: int) -> Factorisation:
 def normalised_square_root(length: int) -> Factorisation:
     """Return the factorisation in which C is √A with its columns scaled to norm 1, so that all leaves cost the same
     (Henzinger, Kalinin, Upadhyay 2025)."""
-    kernel, inverse = _root_coefficients(checked(length))
+    kernel, inverse = _root_coefficients(checked_length(length))
     column_norms = np.sqrt(np.cumsum(kernel**2)[::-1])
     return ToeplitzFactorisation("Normalised square root", kernel, inverse, column_norms)
 
@@ -381,7 +381,7 @@ def honaker_tree(length: int) -> Factorisation:
     well; the returned one has decoder L, the Cholesky factor of B Bᵀ, and encoder C = L⁻¹ A. It has 7 % less noise at
     the same cost than if the sum of every block were released. Raises UserError for T > 1 024.
     """
-    checked(length, LONGEST_DENSE)
+    checked_length(length, LONGEST_DENSE)
     decoder = np.zeros((length, 2 * length))  # row t: the weights of all noisy sums, fewer than 2 T, in prefix t
     block_count = 0
     stack: list[tuple[int, Floats]] = []  # the blocks that make up the prefix: level, and weights of the estimated sum
@@ -402,7 +402,7 @@ def honaker_tree(length: int) -> Factorisation:
     return DenseFactorisation("Honaker's tree", solve_triangular(factor, np.tril(np.ones(factor.shape)), lower=True))
 
 
-def checked(length: int, longest: int | None = None) -> int:
+def checked_length(length: int, longest: int | None = None) -> int:
     """Return the number of steps as an integer; raise ValueError if it is below 1, UserError if above `longest`."""
     if length < 1:
         raise ValueError(f"a running sum needs at least one step, got {length}")

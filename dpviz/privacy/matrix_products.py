@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpviz.privacy.batches import Replicates, require_finite, require_room
+from dpviz.privacy.batches import Replicates, require_finite, require_precision
 from dpviz.privacy.events import Gaussian, Relation
 from dpviz.privacy.ledger import LedgerError
-from dpviz.privacy.releases import Multiplied, Source
+from dpviz.privacy.releases import ProductRelease, Source
 
 # The part of a direction outside the span of the earlier ones is rounding if its relative length is below this.
 _SAME = 1e-13
@@ -105,10 +105,10 @@ class MatrixProducts:
         unit[is_new] /= np.linalg.norm(unit[is_new], axis=1, keepdims=True)
 
         exact, symmetric_part = self._exact(unit), self._symmetric_part(unit)
-        require_room(exact, self.noise_scale)
+        require_precision(exact, self.noise_scale)
         noisy = exact + symmetric_part
         noisy[is_new] += self._fresh_part(unit, is_new)
-        product = Multiplied(
+        product = ProductRelease(
             exact[is_new] + symmetric_part[is_new],  # the mean, given the earlier products
             noisy[is_new],
             self._replicates[is_new],

@@ -15,11 +15,18 @@ import numpy as np
 
 from dpviz.privacy import batches, events
 from dpviz.privacy.accounting.currencies import Currency
-from dpviz.privacy.batches import Batch, Replicates, require_finite, require_relation, require_room, require_sensitivity
-from dpviz.privacy.ledger import Ledger, LedgerError, times_of
+from dpviz.privacy.batches import (
+    Batch,
+    Replicates,
+    require_finite,
+    require_precision,
+    require_relation,
+    require_sensitivity,
+)
+from dpviz.privacy.ledger import Ledger, LedgerError, charge_counts
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
-from dpviz.privacy.releases import Query, Release, Reported, Selected, Standard, log_weights
+from dpviz.privacy.releases import Query, Release, ReportRelease, SelectionRelease, Standard, log_weights
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
 _BLOCK = 1 << 18  # utilities for which a selection is drawn in one vectorised step, to bound the memory
@@ -36,7 +43,7 @@ class Purpose(IntEnum):
     COMMON = 5  # public choices that a whole run depends on, the same for all releases that are compared
 
 
-def drawn_seed(seed: int | None) -> int:
+def seed_or_random(seed: int | None) -> int:
     """Return `seed`, or draw a new one from the operating system if it is None, so that no one can repeat the noise."""
     return secrets.randbits(128) if seed is None else seed
 
@@ -152,7 +159,7 @@ class Mechanisms:
             raise LedgerError(f"{event} pays for each block once; open its blocks, not one batch for all")
         if (isinstance(event, events.Sub) and event.kind == "poisson") != (table is not None):
             raise LedgerError(f"Poisson batches, and no others, need the number of rows in the table: {event}, {table}")
-        self._ledger.charge(event, times_of(rows, self.replicates))
+        self._ledger.charge(event, charge_counts(rows, self.replicates))
         numbers = self._numbers(rows)
         if not isinstance(event, events.Sub):
             return Batch(event, numbers, self, self._ledger.relation)
@@ -162,7 +169,7 @@ class Mechanisms:
             indices, is_taken = batches.poisson(generators, event.m / event.n, table)
             return batch_of(indices=indices, taken=is_taken)
         if event.m >= event.n / batches.MARKED:  # large enough that marks on all rows are less work than indices
-            return batch_of(marked=batches.marked(generators, event.m, event.n))
+            return batch_of(marked=batches.draw_marks(generators, event.m, event.n))
         return batch_of(indices=batches.without_replacement(generators, event.m, event.n))
 
     def blocks(self, event: events.Parallel, n: int, rows: Replicates | None = None) -> list[Batch]:
@@ -177,7 +184,7 @@ class Mechanisms:
         size = n // len(event.events)
         if size < 1:
             raise LedgerError(f"{n} rows do not make {len(event.events)} blocks")
-        self._ledger.charge(event, times_of(rows, self.replicates))
+        self._ledger.charge(event, charge_counts(rows, self.replicates))
         numbers, relation = self._numbers(rows), self._ledger.relation
         return [
             Batch(part, numbers, self, relation, rows=slice(i * size, (i + 1) * size), size=size)
@@ -198,7 +205,7 @@ class Mechanisms:
         if not len(sizes) or not possible or sum(sizes) > n:
             raise LedgerError(f"leaves need whole sizes, at least 1 and together at most {n}, not {sizes}")
         self._require_fixed_places()
-        times_of(rows, self.replicates)  # raises LedgerError if a replicate is named twice
+        charge_counts(rows, self.replicates)  # raises LedgerError if a replicate is named twice
         numbers = self._numbers(rows)
         indices = batches.permuted([self.public[r] for r in numbers], int(sum(sizes)), n)
         return Leaves(indices, [int(size) for size in sizes], numbers, self, self._ledger.relation)
@@ -210,7 +217,7 @@ class Mechanisms:
         """
         self._require_blocks(event)
         leaves.check(self, len(event.events))
-        self._ledger.charge(event, times_of(leaves.replicates, self.replicates))
+        self._ledger.charge(event, charge_counts(leaves.replicates, self.replicates))
         leaves._open(event.events)
 
     def prefix_sums(
@@ -236,7 +243,7 @@ class Mechanisms:
         leaves.check(self, factorisation.length)
         relation = self._ledger.relation
         sums = PrefixSums(event, factorisation, leaves, sensitivities, shape, source=self, relation=relation)
-        self._ledger.charge(event, times_of(leaves.replicates, self.replicates))
+        self._ledger.charge(event, charge_counts(leaves.replicates, self.replicates))
         leaves._open([None] * len(leaves))
         return sums
 
@@ -263,7 +270,7 @@ class Mechanisms:
         if not isinstance(event, events.Gaussian):
             raise LedgerError(f"products with a noisy matrix need a Gaussian event on the whole table, not {event}")
         opened = MatrixProducts(query, event, self._numbers(rows), self, self._ledger.relation)
-        self._ledger.charge(event, times_of(rows, self.replicates))
+        self._ledger.charge(event, charge_counts(rows, self.replicates))
         return opened
 
     def exponential(
@@ -300,13 +307,13 @@ class Mechanisms:
             raise LedgerError(f"utilities must be finite, one row for each of {len(numbers)} replicates")
         if selection.eta < np.inf:
             # Only utilities near the largest are ever selected, so only the digits of these matter.
-            require_room(query.value.max(axis=-1), sensitivity / selection.eta)
-        self._ledger.charge(event, times_of(rows, self.replicates, draws))
+            require_precision(query.value.max(axis=-1), sensitivity / selection.eta)
+        self._ledger.charge(event, charge_counts(rows, self.replicates, draws))
         with np.errstate(divide="ignore"):  # a sensitivity of 0 leaves only the best indices, see `log_weights`
             slope = selection.eta / sensitivity
         times = np.broadcast_to(draws, len(numbers))
         indices = self._selected(self._noise, query.value, slope, times, each=len(selections), rows=numbers)
-        release = Selected(
+        release = SelectionRelease(
             query.value,
             indices,
             np.asarray(numbers),
@@ -384,7 +391,7 @@ class Mechanisms:
             raise LedgerError(f"the sparse vector technique needs a StatedPureDP event, not {event}")
         opened = Batch(event, self._numbers(rows), self, self._ledger.relation)
         opened.check(query, events.StatedPureDP, "linf")
-        self._ledger.charge(event, times_of(rows, self.replicates))
+        self._ledger.charge(event, charge_counts(rows, self.replicates))
         return opened.above_threshold(query)
 
     def randomised_response(
@@ -407,11 +414,11 @@ class Mechanisms:
         is_answer = answers[..., None] == np.arange(choices)  # (R', n, k)
         if answers.ndim != 2 or len(answers) != len(numbers) or choices < 2 or not is_answer.any(axis=-1).all():
             raise LedgerError(f"answers are (R', n) whole numbers from 0 to {choices - 1}, R' = {len(numbers)}")
-        self._ledger.charge(event, times_of(rows, self.replicates))
+        self._ledger.charge(event, charge_counts(rows, self.replicates))
         # n selections with weights e^(ε · utility), where the true answer has utility 1 and each other one 0.
         slope, once = np.full(len(numbers), event.eps), np.ones(len(numbers), dtype=int)
         reports = self._selected(self._noise, is_answer.astype(float), slope, once, each=answers.shape[1], rows=numbers)
-        return self._passed(Reported(answers, reports, np.asarray(numbers), batch=None, event=event))
+        return self._passed(ReportRelease(answers, reports, np.asarray(numbers), batch=None, event=event))
 
     def affordable(self, event: events.Event, times: int | np.ndarray = 1) -> np.ndarray:
         """Return (R,) bool: True for the replicates that the ledger would now let pay for `event`, `times` times."""

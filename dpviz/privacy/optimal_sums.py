@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import cholesky, eigh_tridiagonal
 
-from dpviz.privacy.matrix_factorisation import LONGEST_DENSE, DenseFactorisation, Factorisation, Floats, checked
+from dpviz.privacy.matrix_factorisation import LONGEST_DENSE, DenseFactorisation, Factorisation, Floats, checked_length
 
 _GAP = 1e-5  # the optimised variance is at most this share above the smallest possible one
 _FILE = Path(__file__).with_name("optimal_sums.npy")
@@ -41,7 +41,7 @@ def optimal_max(length: int) -> Factorisation:
     That noise has standard deviation γ₂(A) at μ = 1 (Matoušek et al. 2020), and the result is within 1e-5 of the
     smallest variance. All leaves have the same sensitivity. Raises UserError for T > 1 024.
     """
-    leaves = np.ones(checked(length, LONGEST_DENSE))
+    leaves = np.ones(checked_length(length, LONGEST_DENSE))
     return DenseFactorisation("Optimal (maximum)", _encoder("max", leaves, _multipliers("max", leaves)))
 
 
@@ -54,7 +54,7 @@ def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
         100. It only decides for which leaf sensitivities the result is optimal: the cost is `sensitivity(leaves)` of
         the result, which holds for any.
     """
-    return _optimal_mean(checked(length, LONGEST_DENSE), float(np.clip(first, 0.01, 100.0)))
+    return _optimal_mean(checked_length(length, LONGEST_DENSE), float(np.clip(first, 0.01, 100.0)))
 
 
 @lru_cache(maxsize=8)

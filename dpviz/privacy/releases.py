@@ -86,7 +86,7 @@ class Release(ABC):
 
 
 @dataclass(slots=True)
-class Noised(Release):
+class NoisyRelease(Release):
     """A value plus independent noise in each entry, of distribution `law` and of `scale`, a scalar or (R',).
 
     A scale of 0 means that there is no noise.
@@ -110,7 +110,7 @@ class Noised(Release):
 
 
 @dataclass(slots=True)
-class Selected(Release):
+class SelectionRelease(Release):
     """Indices that were selected with probabilities ∝ exp(slope · utility).
 
     value : the utilities, (R', k), or (R', draws, k) if each draw has its own.
@@ -151,7 +151,7 @@ def log_weights(utilities: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 
 @dataclass(slots=True)
-class Reported(Release):
+class ReportRelease(Release):
     """Reports of randomised response: each is the true answer e^ε times as likely as any other of the k answers.
 
     value, output : (R', n) the true answers and the reports, whole numbers from 0 to k - 1. Its event has the ε.
@@ -162,7 +162,7 @@ class Reported(Release):
 
 
 @dataclass(slots=True)
-class Accepted(Release):
+class ThresholdRelease(Release):
     """The first index whose noisy value reaches a noisy threshold of 0: the sparse vector technique.
 
     value : (R', k) the exact values minus thresholds.
@@ -202,7 +202,7 @@ def _laplace_below(height: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 @dataclass(slots=True)
-class Summed(Release):
+class SumRelease(Release):
     """One of a series of running sums: its value plus scale (R',) times row `step` of B z.
 
     z are independent standard normal numbers, one for each sum of the series (and each entry of the value), and B is
@@ -227,7 +227,7 @@ class Summed(Release):
 
 
 @dataclass(slots=True)
-class Multiplied(Release):
+class ProductRelease(Release):
     """A product of a unit vector with a symmetric matrix that carries GOE noise (see `matrix_products`).
 
     value : (R', d) the mean of the product, given the earlier products with the same noisy matrix.

@@ -11,11 +11,18 @@ from threading import Lock
 
 import numpy as np
 
-from dpviz.privacy.batches import Batch, Replicates, require_finite, require_relation, require_room, require_sensitivity
+from dpviz.privacy.batches import (
+    Batch,
+    Replicates,
+    require_finite,
+    require_precision,
+    require_relation,
+    require_sensitivity,
+)
 from dpviz.privacy.events import Event, Gaussian, Relation
 from dpviz.privacy.ledger import LedgerError
 from dpviz.privacy.matrix_factorisation import Factorisation
-from dpviz.privacy.releases import Query, Source, Summed
+from dpviz.privacy.releases import Query, Source, SumRelease
 
 ROUNDING = 1e-12  # relative difference by which rounding lets a query's sensitivity exceed the declared one
 
@@ -150,11 +157,11 @@ class PrefixSums:
             if self._noise is None:  # without privacy
                 return total
             scale = self.noise_scale[positions]
-            require_room(total, scale)
+            require_precision(total, scale)
             self._drawing_for = leaf.replicates, positions  # read by `_drawn`, which the stream of noise calls
             noise = next(self._noise)[positions]
             noisy = total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
-            release = Summed(
+            release = SumRelease(
                 total,
                 noisy,
                 leaf.replicates,

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
 
-from dpviz.checkpoints import slices
-from dpviz.datasets.base import NO_TABLES, DataSpecification
+from dpviz.checkpoints import checkpointed_slices
+from dpviz.datasets.base import NO_TABLES, RowsSpecification
 from dpviz.datasets.uploads.upload import Upload
 from dpviz.errors import UserError
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Laplace, Relation
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems.model import Score
+from dpviz.problems.model import LinearScore
 from dpviz.specification import Specification
 
 
@@ -200,7 +200,7 @@ class ProblemSpecification(Specification, ABC):
     @property
     def from_data(self) -> tuple[str, ...]:
         """The facts, in words, that were read from the problem's data without paying for them (`Facts.from_data`)."""
-        read_by_data = self.dataset.read_from_rows if isinstance(self.dataset, DataSpecification) else ()
+        read_by_data = self.dataset.read_from_rows if isinstance(self.dataset, RowsSpecification) else ()
         return (*read_by_data, *self.read_by_itself)
 
     @property
@@ -214,7 +214,7 @@ class ProblemSpecification(Specification, ABC):
 
         Costs are those of who is protected; of each of the k rows of a person a k-th counts, as of the run's budget.
         """
-        costs_of_data = self.dataset.costs if isinstance(self.dataset, DataSpecification) else ()
+        costs_of_data = self.dataset.costs if isinstance(self.dataset, RowsSpecification) else ()
         return (*(Laplace(cost / self.rows_per_person) for cost in costs_of_data), *self.released_by_itself)
 
     @property
@@ -270,7 +270,7 @@ class ProblemSpecification(Specification, ABC):
     @property
     def carried(self) -> Mapping[str, Any]:
         """The tables that its data bring along, as `build` needs them; see `dpviz.table`."""
-        return self.dataset.carried if isinstance(self.dataset, DataSpecification) else NO_TABLES
+        return self.dataset.carried if isinstance(self.dataset, RowsSpecification) else NO_TABLES
 
     @property
     def public(self) -> bool:
@@ -289,7 +289,7 @@ class ProblemSpecification(Specification, ABC):
         """Return the plane of this problem, as if its data were public; None by default."""
         return None
 
-    def linear_score(self, _x: np.ndarray) -> Score | None:
+    def linear_score(self, _x: np.ndarray) -> LinearScore | None:
         """Return the linear function that a released x (d,) predicts by, in the units of the table.
 
         None for a problem whose release is no linear model of a table.
@@ -344,7 +344,9 @@ def evaluated_in_slices(
     output : arrays (R, ...) by name. seconds : declared cost of evaluating one replicate; slices follow from it.
     """
     replicates = len(next(iter(output.values())))
-    parts = ({name: values[part] for name, values in output.items()} for part in slices(replicates, seconds))
+    parts = (
+        {name: values[part] for name, values in output.items()} for part in checkpointed_slices(replicates, seconds)
+    )
     results = [evaluate(part) for part in parts]
     return {name: np.concatenate([result[name] for result in results]) for name in results[0]}
 
@@ -383,26 +385,26 @@ _TINY = float(np.finfo(float).tiny)
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])  # of an equilateral triangle with sides 1
 
 
-def coordinates(horizontal: int, vertical: int, titles: tuple[str, str]) -> Plane:
+def coordinate_plane(horizontal: int, vertical: int, titles: tuple[str, str]) -> Plane:
     """Return the plane of two coordinates of the output x (R, d), given their indices and the titles of the axes."""
     return Plane(titles, lambda output: output["x"][:, [horizontal, vertical]])
 
 
-def first_two(titles: Sequence[str]) -> Plane | None:
+def first_two_plane(titles: Sequence[str]) -> Plane | None:
     """Return the plane of the first two coordinates of the output x; None if x has only one.
 
     titles : of the coordinates, in their order; those after the second are ignored.
     """
-    return coordinates(0, 1, (titles[0], titles[1])) if len(titles) > 1 else None
+    return coordinate_plane(0, 1, (titles[0], titles[1])) if len(titles) > 1 else None
 
 
-def ball(radius: float, d: int, titles: Sequence[str]) -> Plane | None:
+def ball_plane(radius: float, d: int, titles: Sequence[str]) -> Plane | None:
     """Return the plane of the first two coordinates of the point w in the ℓ1 ball of the given radius; None if d = 1.
 
     The output x of a run is u = (u₊, u₋) (R, 2d), weights on the 2d vertices of the ball, with w = radius (u₊ - u₋).
     titles : of the coordinates of w, in their order; those after the second are ignored.
     """
-    plane = first_two(titles)
+    plane = first_two_plane(titles)
     if plane is None:
         return None
 
@@ -413,7 +415,7 @@ def ball(radius: float, d: int, titles: Sequence[str]) -> Plane | None:
     return Plane(plane.titles, project)
 
 
-def triangle(names: tuple[str, str, str], owner: str) -> Plane:
+def triangle_plane(names: tuple[str, str, str], owner: str) -> Plane:
     """Return the triangle whose points are the weights x (R, 3) on three strategies: its corners are the strategies,
     of these names, and the weights are barycentric coordinates.
 
@@ -424,7 +426,7 @@ def triangle(names: tuple[str, str, str], owner: str) -> Plane:
     return Plane(titles, lambda output: output["x"] @ _CORNERS, corners)
 
 
-def both(names: tuple[str, str]) -> Plane:
+def two_strategy_plane(names: tuple[str, str]) -> Plane:
     """Return the plane of a game in which both players have two strategies: each axis is the weight that a player puts
     on its first strategy.
 
@@ -435,7 +437,7 @@ def both(names: tuple[str, str]) -> Plane:
     return Plane(titles, lambda output: np.column_stack([output["x"][:, 0], output["y"][:, 0]]))
 
 
-def concentration(good: slice | None, good_name: str, owner: str) -> Plane:
+def entropy_plane(good: slice | None, good_name: str, owner: str) -> Plane:
     """Return a plane for weights x (R, d) on many strategies: one axis is their sum over the good strategies, the other
     their entropy -Σ x_j ln x_j, which is small if few strategies have all the weight.
 
@@ -453,7 +455,7 @@ def concentration(good: slice | None, good_name: str, owner: str) -> Plane:
     return Plane((f"Weight on {good_name}", f"Entropy of {owner} weights (0: all on one)"), project)
 
 
-def shares(horizontal: np.ndarray, vertical: np.ndarray, titles: tuple[str, str]) -> Plane:
+def mass_plane(horizontal: np.ndarray, vertical: np.ndarray, titles: tuple[str, str]) -> Plane:
     """Return the plane of a histogram, the output x (R, |Z|) over |Z| cells: each axis is its mass on a set of cells.
 
     horizontal, vertical : (|Z|,) bool, True for the cells of the set.

@@ -9,17 +9,17 @@ import numpy as np
 
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification
 from dpviz.datasets.groups import GroupedFacts, GroupedSpecification, GroupedUpload
-from dpviz.datasets.own_table import blocks_of
+from dpviz.datasets.own_table import frame_blocks
 from dpviz.datasets.uploads.columns import encode_target
-from dpviz.datasets.uploads.limits import check_columns, shown
-from dpviz.datasets.uploads.parsing import class_label, is_empty, numbers
+from dpviz.datasets.uploads.limits import check_columns, quote_name
+from dpviz.datasets.uploads.parsing import class_label, column_numbers, is_empty
 from dpviz.datasets.uploads.upload import UploadedTable
 from dpviz.errors import UserError
 from dpviz.later import pd
 
 
 @dataclass(frozen=True)
-class Score:
+class LinearScore:
     """A linear function of the d features, in their own units: `constant` + Σ_j `coefficients`[j] × value_j.
 
     proba : true if 1 / (1 + e^-score) is the probability of the positive class, as for a logistic model.
@@ -52,7 +52,7 @@ class Model:
     infinite ones as the middle.
     """
 
-    linear_score: Score
+    linear_score: LinearScore
     data: DatasetSpecification | GroupedSpecification
     guarantee: str
 
@@ -166,15 +166,15 @@ class Model:
             raise UserError("Leave these rows out, as the run did.", title="Some rows of y have no target")
         if not self._predicts_numbers:
             if not isinstance(self.data, UploadedTable | GroupedUpload):  # labels ±1, or True and False
-                is_positive = numbers(labels) > 0
+                is_positive = column_numbers(labels) > 0
             elif labels.dtype == bool and class_label(self.data.positive) != "False":
                 is_positive = labels.to_numpy()  # as of `predict`: True for the positive class
             else:
                 is_positive = encode_target(labels, self.data.positive) > 0
                 if not is_positive.any():
-                    warnings.warn(f"No row of y has the class {shown(self.data.positive)}.", stacklevel=2)
+                    warnings.warn(f"No row of y has the class {quote_name(self.data.positive)}.", stacklevel=2)
             return float((predicted == is_positive).mean())
-        values = numbers(labels)
+        values = column_numbers(labels)
         if not np.isfinite(values).all():
             raise UserError("Leave these rows out.", title="Some rows of y have no finite number")
         unexplained, total = ((values - predicted) ** 2).sum(), ((values - values.mean()) ** 2).sum()
@@ -227,7 +227,7 @@ class Model:
         data = self.data
         if not isinstance(data, UploadedTable | GroupedUpload):
             check_columns(frame, self.names)
-            return np.column_stack([numbers(frame[name]) for name in self.names])
+            return np.column_stack([column_numbers(frame[name]) for name in self.names])
         # Columns that `read` needs, although nothing depends on them here.
         for name in (data.target, getattr(data, "group", None), getattr(data, "user", None)):
             if name is not None and name not in frame.columns:
@@ -242,10 +242,10 @@ class Model:
 def _as_frame(rows: Any) -> "pd.DataFrame | None":
     """Return rows that have names of columns as `dpviz.table` reads them; None for rows without names."""
     has_names = isinstance(rows, pd.DataFrame) or hasattr(rows, "__arrow_c_stream__")
-    return next(blocks_of(rows)) if has_names and not isinstance(rows, pd.Series) else None
+    return next(frame_blocks(rows)) if has_names and not isinstance(rows, pd.Series) else None
 
 
-def to_target(score: Score, target: tuple[float, float] | None) -> Score:
+def to_target(score: LinearScore, target: tuple[float, float] | None) -> LinearScore:
     """Return a score that predicts the target scaled to [-1, 1] as one that predicts it in its own unit.
 
     target : the range of the target; None for two classes, whose score stays as it is.
@@ -254,4 +254,4 @@ def to_target(score: Score, target: tuple[float, float] | None) -> Score:
         return score
     low, high = target
     half = (high - low) / 2
-    return Score(half * score.coefficients, (low + high) / 2 + half * score.constant)
+    return LinearScore(half * score.coefficients, (low + high) / 2 + half * score.constant)

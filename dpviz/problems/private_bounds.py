@@ -7,15 +7,15 @@ from typing import Annotated, Any
 import numpy as np
 
 from dpviz.arguments import Between, checked
-from dpviz.datasets.own_table import BoughtRanges, blocks_of
+from dpviz.datasets.own_table import BoughtRanges, frame_blocks
 from dpviz.datasets.uploads.limits import check_columns, too_few_rows
-from dpviz.datasets.uploads.parsing import numbers
+from dpviz.datasets.uploads.parsing import column_numbers
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.users import user_numbers
 from dpviz.errors import UserError
 from dpviz.numbers import short_up
 from dpviz.privacy import events, ledger, releases
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, seed_or_random
 
 ENDS = 2.0 ** np.arange(-20, 41)  # sizes at which bins end: a value is in (2^(k-1), 2^k], or in the bin around 0
 BINS = 2 * len(ENDS) - 1  # for both signs; values beyond the last end are in the last bin
@@ -88,7 +88,7 @@ def private_bounds(
             title="The noise would hide the ranges",
         )
     mechanisms = Mechanisms(
-        ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed=None), Purpose.FACTS, "ranges"
+        ledger.Ledger(ledger.FixedEvents((event,)), 1), seed_or_random(seed=None), Purpose.FACTS, "ranges"
     )
     (noisy,) = mechanisms.laplace(releases.Query(counts[None], sensitivity, "l1"), event)
     ranges = {}
@@ -115,7 +115,7 @@ def _counts(data: Any, columns: Sequence[str], user: str | None, reading: Readin
     user count 1 together.
     """
     counts, units = np.zeros((len(columns), BINS)), 0
-    for frame in blocks_of(data, reading):
+    for frame in frame_blocks(data, reading):
         check_columns(frame, columns if user is None else [*columns, user])
         weights = np.ones(len(frame))
         if user is not None:
@@ -131,7 +131,7 @@ def _counts(data: Any, columns: Sequence[str], user: str | None, reading: Readin
         else:
             units += len(frame)
         for bins, name in zip(counts, columns, strict=True):  # rows of `counts`, to which each block is added
-            values = numbers(frame[name])
+            values = column_numbers(frame[name])
             sizes = np.searchsorted(ENDS[:-1], np.abs(values))  # 0 for the bin around 0
             is_number = np.isfinite(values)
             positions = (np.sign(values) * sizes)[is_number].astype(np.int64) + len(ENDS) - 1  # the lowest bin is 0

@@ -12,19 +12,19 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from dpviz import later
-from dpviz.arguments import Between, checked, one_of  # UserError for wrong types and unknown names
+from dpviz.arguments import Between, check_one_of, checked  # UserError for wrong types and unknown names
 from dpviz.datasets.base import NO_TABLES
-from dpviz.displays import bar
+from dpviz.displays import show_progress_bar
 from dpviz.errors import UserError, value_in_words
 from dpviz.experiments.experiment import Experiment, check_tables
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.results import releases
-from dpviz.experiments.task import Cell, Executor, InThread, Outcome
+from dpviz.experiments.results import describe_releases
+from dpviz.experiments.task import Cell, Executor, Outcome, SerialExecutor
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.problems.base import Condition
 from dpviz.specification import Control, Specification
-from dpviz.sweeps.sweep_result import LeftOut, Place, SweepResult
+from dpviz.sweeps.sweep_result import LeftOut, PointKey, SweepResult
 
 # ----------------------------------------------------- the numbers among an experiment's settings, with their addresses
 
@@ -110,7 +110,7 @@ def data_seed(experiment: Experiment) -> str:
     return f"problem.data.{SEED}" if data is not None and SEED in type(data).model_fields else ""
 
 
-def named(experiment: Experiment, fields: Sequence[str]) -> Setting | None:
+def setting_at(experiment: Experiment, fields: Sequence[str]) -> Setting | None:
     """Return the setting of an experiment whose addresses are `fields`, or include them; None if there is none."""
     return next((setting for setting in settings(experiment).values() if set(fields) <= set(setting.fields)), None)
 
@@ -133,11 +133,11 @@ def _addressed(owner: Specification, address: str) -> Mapping[str, Setting]:
 # --------------------------------------------------------------------------------------------------------------- sweeps
 
 Address = Sequence[str]  # the address of a number, split at its dots: ["budget", "epsilon"]
-_HERE = InThread()  # the default executor: the caller's thread
+_HERE = SerialExecutor()  # the default executor: the caller's thread
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point(Place):
+class Point(PointKey):
     """A point of a sweep, with the experiment there and its plans.
 
     experiment : the experiment with the arms that have a plan; None if none has.
@@ -159,9 +159,9 @@ class Point(Place):
         return repeats * sum(max(1, plan.iterations) for plan in self.plans.values())
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PointKey:
         """The values of the settings at the point, without its experiment and plans."""
-        return Place(self.number, self.value, self.second, self.data_seed)
+        return PointKey(self.number, self.value, self.second, self.data_seed)
 
 
 def _ascending(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -239,7 +239,7 @@ class Sweep(Specification):
         names = [name for name in values if name not in cls.model_fields and name != "kind"]
         by_name = settings(experiment)
         for name in names:
-            one_of(name, by_name, "setting")
+            check_one_of(name, by_name, "setting")
             if not isinstance(values[name], Iterable) or isinstance(values[name], str):
                 raise UserError(f"Give {name} several values: {name}=(0.5, 1, 2), not {value_in_words(values[name])}.")
         if not names or len(names) > 2 or (len(names) == 2 and "second" in values):
@@ -335,7 +335,7 @@ class Sweep(Specification):
             if point.experiment is not None
             for plan in point.plans.values()
         ]
-        return releases(runs, self.experiment.budget)
+        return describe_releases(runs, self.experiment.budget)
 
     def cells(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> tuple[Cell, ...]:
         """Return the cells (units of work for an executor) of all points at which an arm has a plan, in their order."""
@@ -414,19 +414,19 @@ class Sweep(Specification):
             if workers > 1 or store or address:
                 described = later.backend().computing("" if store else "off", math.inf, workers, address)
                 executor = stack.enter_context(described).executor
-            with bar("dpviz sweep", progress) as set_progress:
+            with show_progress_bar("dpviz sweep", progress) as set_progress:
                 for step in self.stream(tables, executor):  # a sweep has at least one point
                     set_progress(step.progress)
         return step.result
 
-    def _on_own_data(self) -> list[tuple[Place, Experiment]]:
+    def _on_own_data(self) -> list[tuple[PointKey, Experiment]]:
         """Return the place and the experiment for every pair of values, on the data of `self.experiment`.
 
         The places are numbered within these; `planned` numbers those of all data sets.
         """
         second_values = self.second.values if self.second else (None,)
         combinations = enumerate(product(second_values, self.values))
-        return [(Place(number, value, second), self._at(value, second)) for number, (second, value) in combinations]
+        return [(PointKey(number, value, second), self._at(value, second)) for number, (second, value) in combinations]
 
     def _at(self, value: float, second: float | None) -> Experiment:
         """Return the experiment at these values of both settings. Raises UserError, naming them, if there is none."""
@@ -482,7 +482,7 @@ class _UnderWay:
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
         self.result.finished = len(points) - len(self._run)  # where no arm has a plan, there is nothing to wait for
         self.result.public, self.result.price = sweep.experiment.public, sweep.price(points)
-        setting = named(sweep.experiment, sweep.fields)
+        setting = setting_at(sweep.experiment, sweep.fields)
         if setting is not None:
             self.result.axis = setting.title, setting.control.symbol, setting.logarithmic
         self.result.leave_out(
@@ -601,7 +601,7 @@ def _no_number(name: str) -> UserError:
     return UserError(f"'{name}' is not a number among these settings. Choose another quantity to vary.")
 
 
-def _planned(place: Place, experiment: Experiment) -> Point:
+def _planned(place: PointKey, experiment: Experiment) -> Point:
     """Compute the plans of an experiment; return them as the point at `place`."""
     planned = experiment.planned()
     return Point(

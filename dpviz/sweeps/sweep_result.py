@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from dpviz.arguments import checked, one_of  # UserError for wrong types and unknown names
+from dpviz.arguments import check_one_of, checked  # UserError for wrong types and unknown names
 from dpviz.displays import Displayed
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm
@@ -318,7 +318,7 @@ _LARGEST = 1e300  # numbers are limited to ±this, so that sums of them are stil
 
 
 @dataclass(frozen=True)
-class Place:
+class PointKey:
     """The values of the settings at one point of a sweep, and its number in the order of the points.
 
     value, second : values of the setting and of the second one; the latter is None if there is none.
@@ -343,7 +343,7 @@ class LeftOut:
     raw : True if the reason follows from raw data, so that it is shown only where those may be.
     """
 
-    place: Place
+    place: PointKey
     label: str
     reason: str
     raw: bool = False
@@ -366,7 +366,7 @@ def by_reason(items: Sequence[LeftOut], points: int) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Ended:
+class PointRuns:
     """The runs of one arm at one point after their end.
 
     samples : (R,) the last value of the metric in each run.
@@ -375,7 +375,7 @@ class Ended:
     seconds : computing time of all runs together.
     """
 
-    place: Place
+    place: PointKey
     samples: np.ndarray
     diverged: int
     endings: Endings | None = None
@@ -390,14 +390,14 @@ class Curve:
 
     def __init__(self) -> None:
         self.status: Privacy = "not private"
-        self.ends: tuple[Ended, ...] = ()
+        self.ends: tuple[PointRuns, ...] = ()
 
     @property
     def released(self) -> bool:
         """True if the numbers are functions of private releases, on no condition."""
         return self.status == "private"
 
-    def add(self, ended: Ended) -> None:
+    def add(self, ended: PointRuns) -> None:
         """Insert a point in the order of the points.
 
         The tuple is replaced in one assignment, as other threads may read it at the same time.
@@ -511,7 +511,7 @@ class SweepResult(Displayed):
         """Return the values of the setting (k,), ascending, at which an arm has results, and at each of them the last
         numbers of all its runs on all data sets so far, (R × S,)."""
         by_value: dict[float, list[np.ndarray]] = {}
-        one_of(arm, self.curves, "method")
+        check_one_of(arm, self.curves, "method")
         for end in self.curves[arm].ends:
             by_value.setdefault(end.place.value, []).append(end.samples)
         values = sorted(by_value)
@@ -531,7 +531,7 @@ class SweepResult(Displayed):
         The values ascend. Those of the first setting are all at which some arm has a result, so that the grid is the
         same for all arms.
         """
-        one_of(arm, self.curves, "method")
+        check_one_of(arm, self.curves, "method")
         finished = [end.place.value for curve in self.curves.values() for end in curve.ends]
         values = np.unique(finished)
         medians = np.full((len(self.second), len(values)), np.nan)
@@ -569,7 +569,7 @@ class SweepResult(Displayed):
         It is empty for several data sets, as the spread of the crossings between these tells more.
         """
         for arm in (one, other):
-            one_of(arm, self.curves, "method")
+            check_one_of(arm, self.curves, "method")
         if len(self._data_seeds()) != 1:
             return ()
         (seed,) = self._data_seeds()
@@ -585,7 +585,7 @@ class SweepResult(Displayed):
 
         While the first data set is being run, it counts as complete with the values so far.
         """
-        one_of(arm, self.curves, "method")
+        check_one_of(arm, self.curves, "method")
         by_seed = [self.curves[arm].on(seed) for seed in self._data_seeds()]
         values = sorted(set().union(*by_seed))
         complete = [by_value for by_value in by_seed if len(by_value) == len(values)]
@@ -620,7 +620,7 @@ class SweepResult(Displayed):
         """Add arms without a result to `left_out`, which stays in the order of the points."""
         self.left_out = sorted([*self.left_out, *items], key=lambda item: item.place.number)
 
-    def record(self, place: Place, trace: Trace) -> None:
+    def record(self, place: PointKey, trace: Trace) -> None:
         """Add the last numbers of every arm of a finished run at a point.
 
         A replicate that diverged counts with the last number that it delivered, limited to ±1e300. An arm of which a
@@ -629,7 +629,7 @@ class SweepResult(Displayed):
         guess = trace.guess(self.metric_name) if self.metric_name in trace.metrics else None
         if guess is not None:
             self.guess, value = guess
-            self.guesses.add(Ended(place, np.array([value]), 0))
+            self.guesses.add(PointRuns(place, np.array([value]), 0))
         for label, arm_trace in trace.lanes.items():
             _, series = arm_trace.series(self.metric_name)
             numbers = last_numbers(series)
@@ -643,4 +643,4 @@ class SweepResult(Displayed):
             else:
                 self.curves[label].status = status
                 samples, diverged = np.clip(numbers, -_LARGEST, _LARGEST), arm_trace.status.count("diverged")
-                self.curves[label].add(Ended(place, samples, diverged, endings(arm_trace), arm_trace.seconds))
+                self.curves[label].add(PointRuns(place, samples, diverged, endings(arm_trace), arm_trace.seconds))

@@ -10,7 +10,7 @@ from typing import Literal
 
 import streamlit as st
 
-from dpviz.ui.components import style
+from dpviz.ui.components import apply_style
 
 # Opacity of captions, as a share of that of other texts: Streamlit's own have a contrast of 3.9:1 on white.
 CAPTION = 0.75
@@ -24,7 +24,7 @@ def theme() -> Literal["light", "dark"]:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
-def readable() -> None:
+def correct_theme() -> None:
     """Apply the corrections of the theme; called once per page."""
     here = theme()
-    style("readable.css", caption=CAPTION, pressed=PRESSED[here], button=BUTTON[here], code=CODE[here])
+    apply_style("readable.css", caption=CAPTION, pressed=PRESSED[here], button=BUTTON[here], code=CODE[here])

@@ -16,21 +16,21 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.labels import compact
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
-from dpviz.plots.elements.style import enlarged, say_condition, values
-from dpviz.plots.elements.style import plain as without_markup
+from dpviz.plots.elements.style import enlarged, figure_values, say_condition
+from dpviz.plots.elements.style import with_subscripts as without_markup
 from dpviz.ui import components, explain, markdown, presenting, screen
 
 
 def show(chart: Chart, key: str, group: str = "", leads: components.Leads | None = None) -> Chart:
     """Draw a chart below its heading, with its privacy badge and the button for its numbers; return the chart.
 
-    key : of the chart on the page. group, leads : as in `picture`.
+    key : of the chart on the page. group, leads : as in `show_captioned`.
     """
     if conditional(chart.provenance):
         say_condition(chart.figure, chart.provenance)
     with explain.heading(without_markup(chart.heading)):
         beside_heading(chart, key)
-    return picture(chart, key, group=group, leads=leads)
+    return show_captioned(chart, key, group=group, leads=leads)
 
 
 def beside_heading(chart: Chart, key: str) -> None:
@@ -40,7 +40,7 @@ def beside_heading(chart: Chart, key: str) -> None:
     download(f"the chart “{chart.heading}”", partial(_csv, chart), f"dpviz_{key}.csv", f"{key}_csv")
 
 
-def picture(
+def show_captioned(
     chart: Chart, key: str, pale: bool = False, group: str = "", leads: components.Leads | None = None
 ) -> Chart:
     """Draw a chart with its caption, without heading; return it.
@@ -48,12 +48,12 @@ def picture(
     pale : true if it belongs to earlier settings. group : name of charts that share a pointer. leads : values of the
     page's sliders, by which the browser tells whether the chart is of earlier settings.
     """
-    alone(chart, key, pale, group, leads)
+    show_bare(chart, key, pale, group, leads)
     st.caption(without_markup(chart.caption))
     return chart
 
 
-def alone(
+def show_bare(
     chart: Chart,
     key: str,
     pale: bool = False,
@@ -63,13 +63,13 @@ def alone(
 ) -> None:
     """Draw a chart without heading and caption.
 
-    handles : points of the chart by which the user draws a schedule. Other arguments as in `picture`.
+    handles : points of the chart by which the user draws a schedule. Other arguments as in `show_captioned`.
     """
     alt = f"{'Of earlier settings: ' * pale}{chart.alt}. {chart.words}"
-    components.plot(sent(chart), key, alt, pale, group, leads, handles)
+    components.plot(browser_data(chart), key, alt, pale, group, leads, handles)
 
 
-def beside(*charts: tuple[Chart, str]) -> list[Chart]:
+def show_side_by_side(*charts: tuple[Chart, str]) -> list[Chart]:
     """Draw charts, given with their keys, two by two, side by side; return the charts."""
     result = []
     for start in range(0, len(charts), 2):
@@ -86,7 +86,7 @@ def download(content: str, make: Callable[[], bytes], file_name: str, key: str) 
     content : text that names the subject of the numbers. make : returns the bytes of the file, when it is pressed.
     """
     st.download_button(
-        f"CSV *of {markdown.plain(content)}*",  # `appearance` hides oblique text from all but screen readers
+        f"CSV *of {markdown.escape_name(content)}*",  # `appearance` hides oblique text from all but screen readers
         make,
         file_name=file_name,
         mime="text/csv",
@@ -98,7 +98,7 @@ def download(content: str, make: Callable[[], bytes], file_name: str, key: str) 
     )
 
 
-def plain(figure: go.Figure, key: str, alt: str) -> None:
+def show_figure(figure: go.Figure, key: str, alt: str) -> None:
     """Draw a figure without heading, caption and badge.
 
     When it is drawn again with other data, its lines move; zoom and menu stay as they are.
@@ -109,25 +109,26 @@ def plain(figure: go.Figure, key: str, alt: str) -> None:
     components.plot(_sent(chart), key, f"{alt}. {chart.words}")  # a new chart each time: a cache would be of no use
 
 
-def sent(chart: Chart) -> dict[str, Any]:
+def browser_data(chart: Chart) -> dict[str, Any]:
     """Return a chart in the form that this visitor's browser receives, computed once for each style of the page."""
-    style = look()
+    style = page_style()
     if style not in chart.sent:
         chart.sent[style] = _sent(chart)
     drawing: dict[str, Any] = chart.sent[style]
     return drawing
 
 
-def look() -> tuple[bool, bool]:
+def page_style() -> tuple[bool, bool]:
     """Return the style of the page: (the screen is narrow, the page is for a lecture hall)."""
     return screen.narrow(), presenting.on()
 
 
 def _sent(chart: Chart) -> dict[str, Any]:
-    """Compute `sent`. A chart may have its figure as plain values already, which saves time in the usual style."""
+    """Compute `browser_data`. A chart may have its figure as plain values already, which saves time in the usual
+    style."""
     if screen.narrow() or presenting.on():
-        return components.drawing(values(as_shown(chart.figure)), chart.handles)
-    plain_values = chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn)
+        return components.drawing(figure_values(as_shown(chart.figure)), chart.handles)
+    plain_values = chart.drawn if isinstance(chart.drawn, dict) else figure_values(chart.drawn)
     return components.drawing(plain_values, chart.handles)
 
 

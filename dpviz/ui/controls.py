@@ -20,11 +20,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitAPIException
 
-from dpviz.errors import NotYet, UserError
+from dpviz.errors import MissingInput, UserError
 from dpviz.numbers import short
 from dpviz.specification import Control, Specification, address_text, between, several_between
 from dpviz.ui import components, streamlit_patches
-from dpviz.ui.markdown import sentence
+from dpviz.ui.markdown import escape_sentence
 
 S = TypeVar("S", bound=Specification)
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class Panel:
         if control.count:  # several numbers, as a text with commas
             text_in_address = st.query_params.get(key, address_text(control.default))
             value = _read_numbers(st.session_state.get(key, text_in_address))
-            value = control.default if mistake(control, value) else value
+            value = control.default if input_error(control, value) else value
         elif key not in st.session_state and key in st.query_params:
             with suppress(ValueError):
                 number = float(st.query_params[key])
@@ -178,7 +178,7 @@ class Panel:
         def move() -> None:
             match st.session_state[key]["handles"]:  # a message of the browser, which may have any form
                 case {"values": [*values], "turn": int(turn)} if all(isinstance(x, int | float) for x in values):
-                    if not mistake(control, tuple(values)):
+                    if not input_error(control, tuple(values)):
                         st.session_state[control_key] = address_text(tuple(values))
                         st.session_state[turn_key] = turn
 
@@ -241,7 +241,7 @@ class Panel:
         """
         key, default = self.key(name), address_text(control.default)
         given = st.query_params.get(key, default)
-        is_unread = key not in st.session_state and bool(mistake(control, _read_numbers(given)))
+        is_unread = key not in st.session_state and bool(input_error(control, _read_numbers(given)))
         if is_unread:  # the default instead, as the visitor could not correct a text that is hidden
             del st.query_params[key]
             self.unread.append(control.title)
@@ -258,7 +258,7 @@ class Panel:
 
     def _show_mistake(self, control: Control, value: float | int | tuple[float, ...] | None) -> None:
         """Draw a sentence on what is wrong with the value of a control, and note it; do nothing if it is right."""
-        problem = mistake(control, value)
+        problem = input_error(control, value)
         if problem:
             st.error(problem)
             self.mistakes.append(problem)
@@ -268,7 +268,7 @@ class Panel:
     ) -> float | int | None:
         """Draw the input of a number; return the number, None if it is empty.
 
-        In a control of whole numbers, any other number is returned as a float, so that `mistake` finds it.
+        In a control of whole numbers, any other number is returned as a float, so that `input_error` finds it.
 
         placeholder : text in an empty input. options : further arguments of `st.number_input`.
         """
@@ -335,7 +335,7 @@ class Panel:
         it is empty: then the slider is at the default.
         """
         extra_key = self.key(f"{name}_own")
-        if value is not None and value not in points and not mistake(control, value):
+        if value is not None and value not in points and not input_error(control, value):
             st.session_state[extra_key] = value  # stays a stop, because stops must not move while the slider is dragged
         points = with_value(points, st.session_state.get(extra_key))
         return points, nearest(points, control.default if value is None else value)
@@ -512,7 +512,7 @@ class Panel:
 
     def check(self) -> None:
         """Raise UserError if a number that was drawn so far, or a leading one, is out of range."""
-        all_mistakes = [*self.mistakes, *(mistake(lead.control, lead.value) for lead in self.leads)]
+        all_mistakes = [*self.mistakes, *(input_error(lead.control, lead.value) for lead in self.leads)]
         different_mistakes = list(dict.fromkeys(filter(None, all_mistakes)))
         if different_mistakes:
             raise UserError(" ".join(different_mistakes))
@@ -599,7 +599,7 @@ class Panel:
 
 
 @dataclass
-class Part(ABC):
+class PageBody(ABC):
     """All of a page except its sidebar. When one of its own controls changes, only this part is drawn again.
 
     A subclass draws it in `draw`, with `draw_leads` for the leading controls.
@@ -650,24 +650,24 @@ class Part(ABC):
 
 
 @contextmanager
-def in_place(container: DeltaGenerator | None = None, go_on: bool = True) -> Iterator[None]:
+def show_errors(container: DeltaGenerator | None = None, go_on: bool = True) -> Iterator[None]:
     """Draw a UserError that is raised in the block as a message; then go on after the block.
 
-    Its text may quote names of a link or a file, so `sentence` escapes all that Markdown would read. A NotYet waits for
-    a choice of the visitor, so it is drawn as information.
+    Its text may quote names of a link or a file, so `escape_sentence` escapes all that Markdown would read. A
+    MissingInput waits for a choice of the visitor, so it is drawn as information.
 
     container : of the message; None for the present place. go_on : false to raise the error again.
     """
     try:
         yield
     except UserError as error:
-        show = (container or st).info if isinstance(error, NotYet) else (container or st).error
-        show(sentence(str(error)), title=sentence(error.title))
+        show = (container or st).info if isinstance(error, MissingInput) else (container or st).error
+        show(escape_sentence(str(error)), title=escape_sentence(error.title))
         if not go_on:
             raise
 
 
-def mistake(control: Control, value: float | int | tuple[float, ...] | None) -> str:
+def input_error(control: Control, value: float | int | tuple[float, ...] | None) -> str:
     """Return a sentence on what is wrong with the value of a control, a number or several; "" if it is right."""
     if control.count:
         low, high = control.each

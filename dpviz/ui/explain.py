@@ -13,18 +13,18 @@ from pandas.io.formats.style import Styler
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import resources
-from dpviz.datasets.uploads.limits import shown
+from dpviz.datasets.uploads.limits import quote_name
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Privacy, conditional
 from dpviz.numbers import short
 from dpviz.plots.elements.chart import SETTINGS_ONLY as SETTINGS_ONLY
 from dpviz.problems.base import ProblemSpecification
-from dpviz.ui.markdown import sentence
+from dpviz.ui.markdown import escape_sentence
 
 REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
 
 
-def readable(table: pd.DataFrame, digits: int = 4) -> Styler:
+def format_numbers(table: pd.DataFrame, digits: int = 4) -> Styler:
     """Return a table whose numbers are drawn with few digits, as on all pages; a visitor still sorts it by value."""
     return table.style.format(lambda cell: short(cell, digits) if isinstance(cell, Real) else str(cell), na_rep="–")
 
@@ -49,7 +49,7 @@ def heading(title: str) -> DeltaGenerator:
     return row
 
 
-def read_off(text: str) -> None:
+def show_not_private(text: str) -> None:
     """Draw a sentence with a number that was computed from the raw data, and the badge “not private” after it."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(text, width="content")
@@ -72,14 +72,14 @@ def mark_taken(subject: str, key: str, on_known: Callable[..., None], args: tupl
     st.button(KNEW, key=key, on_click=on_known, args=args, help=KNEW_HELP)
 
 
-def spread(replicates: int) -> str:
+def spread_sentence(replicates: int) -> str:
     """Return the sentence on what curves show of a number of runs, `replicates`."""
     if replicates == 1:
         return "One run; results vary."
     return f"Median of {replicates} runs, 10-90 % band."
 
 
-def diagnostic(replicates: int, public: bool) -> str:
+def diagnostic_sentence(replicates: int, public: bool) -> str:
     """Return a sentence on the privacy of a curve that reads the raw data.
 
     replicates : the number of runs that it shows. public : whether the data are public.
@@ -90,13 +90,13 @@ def diagnostic(replicates: int, public: bool) -> str:
     return f"**Not private**: it reads your raw data{suffix}."
 
 
-def released(experiment: Experiment, replicates: int, methods: int = 1) -> str:
+def release_sentence(experiment: Experiment, replicates: int, methods: int = 1) -> str:
     """Return a sentence on the privacy of curves that follow from the releases of a number of runs, `replicates`, of
     each of a number of private methods."""
     unit, runs = experiment.problem.unit, replicates * methods
     if experiment.condition:
         several = f" Publishing all {runs} runs would compose." if runs > 1 else ""
-        return f"{only_if(experiment.privacy)}: {sentence(experiment.promise)}.{several}"
+        return f"{only_if(experiment.privacy)}: {escape_sentence(experiment.promise)}.{several}"
     if runs <= 1:
         return f"Private at {experiment.guarantee} for {unit}."
     each = "Each method" if replicates == 1 else f"Each run{' of each method' * (methods > 1)}"
@@ -110,7 +110,7 @@ def only_if(status: Privacy) -> str:
 
 def taken(read: Collection[str]) -> str:
     """Return a sentence on the facts, given by name, that were read from the data instead of being declared."""
-    names = sentence("; ".join(read))
+    names = escape_sentence("; ".join(read))
     return f"Not declared, but read from the data, which **no budget pays for**: {names}."
 
 
@@ -121,8 +121,9 @@ def protects(problem: ProblemSpecification) -> str:
     if problem.person is None:
         return f"{neighbours} If one person has several rows, each row is protected, not the person."
     return (
-        f"{neighbours} The names in column {sentence(shown(problem.person))}, and how many rows each has, count as "
-        "public; what the rows say does not. Rows without a name are protected together, as those of one person."
+        f"{neighbours} The names in column {escape_sentence(quote_name(problem.person))}, and how many rows each has, "
+        "count as public; what the rows say does not. Rows without a name are protected together, as those of one "
+        "person."
     )
 
 

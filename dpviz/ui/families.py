@@ -49,7 +49,7 @@ def named(name: str) -> Entry:
     return match
 
 
-def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry | str) -> None:
+def show_entrance(key: str, icon: str, title: str, text: str, *, label: str, page: Entry | str) -> None:
     """Draw a box of the start page: a way into the tool, its purpose, and a button that opens a page.
 
     key : in the key of the button, whose label is `label`. page : a family, whose page opens with its first preset, or
@@ -74,7 +74,7 @@ def card(family: Entry) -> None:
 
 
 def _open(key: str, label: str, page: Entry | str) -> None:
-    """Draw a button that opens a page. The arguments are those of `door`."""
+    """Draw a button that opens a page. The arguments are those of `show_entrance`."""
     if not st.button(label, key=f"home_{key}", icon=":material/arrow_forward:"):
         return
     if isinstance(page, Entry):

@@ -10,13 +10,13 @@ TABS = "learn_tabs"  # key, and name in the address, of the tabs of lessons and 
 LIST = "glossary"  # key of the list's container, by which the browser knows not to mark terms in it
 
 
-def words(key: str, here: bool = False) -> None:
+def mark_terms(key: str, here: bool = False) -> None:
     """Mark the terms that the page uses, and draw a button with their meanings; call it once per page.
 
     The button leads on to the list of all terms. here : true if that list is a tab of this very page.
     """
     before_opening = _open_tab if here else lambda: None
-    is_list_wanted = components.words(key, before_opening)
+    is_list_wanted = components.glossary_button(key, before_opening)
     if is_list_wanted and not here:
         st.switch_page(PAGE, query_params={TABS: TAB})
 
@@ -26,7 +26,7 @@ def _open_tab() -> None:
     st.session_state[TABS] = TAB
 
 
-def listed() -> None:
+def show_list() -> None:
     """Draw the list of all terms, in groups."""
     with st.container(key=LIST):
         for group, terms in GROUPS.items():

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 
-from dpviz.compare.pins import pack, together, unpack
+from dpviz.compare.pins import compress, decompress, join_links
 from dpviz.errors import UserError
 from dpviz.ui import components, presenting
 from dpviz.ui.controls import UNREAD, Panel
@@ -45,7 +45,7 @@ Query = Mapping[str, str | list[str]]
 
 
 @dataclass(frozen=True)
-class Named:
+class PresetLink:
     """A preset in a link. slug : its name there. sets : the query parameters that it stands for."""
 
     slug: str
@@ -60,7 +60,7 @@ def back_to_lesson() -> None:
         st.page_link("pages/learn.py", label="Back to the lesson", icon=":material/arrow_back:", query_params=address)
 
 
-def show(panel: Panel, preset: Named | None = None, facts_read: Collection[str] = ()) -> None:
+def show(panel: Panel, preset: PresetLink | None = None, facts_read: Collection[str] = ()) -> None:
     """Draw the menu with the links that restore the controls, to copy; call it when all controls have been drawn.
 
     preset : the preset whose settings the page has, None if it has those of none. facts_read : names of the facts in
@@ -90,7 +90,7 @@ def address(panel: Panel) -> str:
     return _address(panel.query)
 
 
-def short(query: Query, preset: Named | None) -> str:
+def short(query: Query, preset: PresetLink | None) -> str:
     """Return the shortest link with the meaning of these query parameters.
 
     Several pins become one text. The settings may be packed, or replaced by the name of `preset`, if that is not None.
@@ -98,12 +98,12 @@ def short(query: Query, preset: Named | None) -> str:
     pins = query.get(PIN, ())
     if len(pins) > 1 and not isinstance(pins, str):  # a parameter with several values
         without_pins = {name: value for name, value in query.items() if name != PIN}
-        query = without_pins | {PINS: together(pins)}
+        query = without_pins | {PINS: join_links(pins)}
     others = {name: value for name, value in query.items() if name in _OTHERS}
     settings = {name: value for name, value in query.items() if name not in _OTHERS}
     queries: list[Query] = [query]
     if settings:
-        queries.append({PACKED: pack(urlencode(settings, doseq=True)), **others})
+        queries.append({PACKED: compress(urlencode(settings, doseq=True)), **others})
     if preset is not None:
         not_in_preset = {name: value for name, value in query.items() if name not in preset.sets}
         queries.append({PRESET: preset.slug, **not_in_preset})
@@ -133,7 +133,9 @@ def expand(page: "StreamlitPage") -> None:
 def unpacked(packed: str) -> dict[str, list[str]]:
     """Return the values of the settings in a packed link, by name. Raises UserError for any other text."""
     try:
-        settings = parse_qs(unpack(packed), keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_SETTINGS)
+        settings = parse_qs(
+            decompress(packed), keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_SETTINGS
+        )
     except UserError:  # a ValueError, too
         raise
     except ValueError:

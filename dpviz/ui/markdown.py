@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dpviz.exports.spreadsheets import as_text, neutral
+from dpviz.exports.spreadsheets import safe_cell, without_formula_cells
 
 NONE: Mapping[str, Any] = {}
 _HARMLESS = r"[+-][\w ]+|-[\d.]+ ± [\d.]+"  # texts that begin like a formula, and that no spreadsheet runs
 
 
-def columns(declared: Mapping[str, Mapping[str, Any]], **more: Mapping[str, Any]) -> dict[str, Any]:
+def column_configs(declared: Mapping[str, Mapping[str, Any]], **more: Mapping[str, Any]) -> dict[str, Any]:
     """Return Streamlit's configuration of a table's columns from declarations in TOML.
 
     declared : by column, its options, and under "kind" the beginning of the name of Streamlit's class, such as "Number"
@@ -53,9 +53,10 @@ def show_table(
     index : true to draw the index. style : formats the cells.
     """
     all_configs = {name: st.column_config.Column(help=text) for name, text in help.items()} | dict(column_config)
-    safe_configs = {_safe(name): config for name, config in all_configs.items()}  # `neutral` changes the names, too
+    # `without_formula_cells` changes the names, too.
+    safe_configs = {_safe(name): config for name, config in all_configs.items()}
     options: Any = {} if placeholder is None else {"placeholder": placeholder}
-    frame = style(neutral(pd.DataFrame(table), _safe))
+    frame = style(without_formula_cells(pd.DataFrame(table), _safe))
     st.dataframe(frame, hide_index=not index, column_config=safe_configs, alt=alt, **options)
 
 
@@ -65,7 +66,7 @@ def _safe(value: Any) -> Any:
     A name with a sign, and a number with its margin, stay as they are: our own tables have these.
     """
     is_harmless = isinstance(value, str) and re.fullmatch(_HARMLESS, value)
-    return value if is_harmless else as_text(value)
+    return value if is_harmless else safe_cell(value)
 
 
 _ADDRESSES = re.compile(r"(?<=\w)(?=\.[^\W\d])|(?<=//)(?=\d)")  # places in an address: before a dot, or a first digit
@@ -75,13 +76,13 @@ _MARKS = re.compile(r"([\\`*_\[\]<>$~#|!]|:(?=\S))")  # the signs that mean some
 _JOINER = "\u2060"  # a character without width, which makes an address one no longer
 
 
-def plain(text: str) -> str:
+def escape_name(text: str) -> str:
     """Return Markdown that shows a name literally: without emphasis, formula, picture, emoji or link."""
     return _SIGNS.sub(r"\\\1", _unlinked(text))
 
 
-def sentence(text: str) -> str:
-    """Return Markdown that shows a sentence literally, with fewer escapes than `plain` needs for a name.
+def escape_sentence(text: str) -> str:
+    """Return Markdown that shows a sentence literally, with fewer escapes than `escape_name` needs for a name.
 
     Quotes, full stops, and colons before a blank mean nothing there.
     """

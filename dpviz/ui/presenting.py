@@ -6,7 +6,7 @@ picture alone is for a frame of another web page.
 
 import streamlit as st
 
-from dpviz.ui.components import style
+from dpviz.ui.components import apply_style
 
 NAME = "present"  # query parameter and session key: the visitor presents
 ONLY, PICTURE = "only", "picture"  # query parameter and its value: only the picture is drawn
@@ -18,10 +18,10 @@ def begin() -> None:
     if st.query_params.get(NAME) == "1":
         st.session_state[NAME] = True
     if st.query_params.get(ONLY) == PICTURE:
-        style("only.css")
+        apply_style("only.css")
     if on():
         st.query_params[NAME] = "1"  # also on the next page, so that a reload of it presents, too
-        style("presenting.css", size=f"{16 * FACTOR:g}")  # of type, in pixels: 16 is the usual one
+        apply_style("presenting.css", size=f"{16 * FACTOR:g}")  # of type, in pixels: 16 is the usual one
         st.button("End presentation", key="present_end", type="tertiary", on_click=_end)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from dpviz.ui.components import source
+from dpviz.ui.components import asset_text
 
 KEY = "screen"
 # Smallest width in pixels of a chart with labels at the ends of its lines. On a screen of 1400 pixels, two charts side
@@ -18,10 +18,10 @@ NARROWEST = 400
 
 @st.cache_resource
 def _watcher() -> Any:
-    return st.components.v2.component("dpviz_screen", html="<span></span>", js=source("screen.js"))
+    return st.components.v2.component("dpviz_screen", html="<span></span>", js=asset_text("screen.js"))
 
 
-def watch(theme: str, page: str) -> None:
+def report_screen(theme: str, page: str) -> None:
     """Draw the script that reports width and theme; call it once per page, before the charts.
 
     The page is drawn again when either changes.

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dpviz.ui import appearance, links, presenting, screen, visitors
-from dpviz.ui.components import style
+from dpviz.ui.components import apply_style
 from dpviz.ui.experiment import run
 
 if TYPE_CHECKING:
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 def draw(page: "StreamlitPage") -> None:
     """Draw everything around `page`, before the page itself."""
     links.expand(page)
-    style("shell.css")
-    appearance.readable()
+    apply_style("shell.css")
+    appearance.correct_theme()
     presenting.begin()
-    screen.watch(appearance.theme(), page.url_path)
-    visitors.here().drawn()
-    visitors.remember()
-    run.rest(page.url_path)
+    screen.report_screen(appearance.theme(), page.url_path)
+    visitors.current().drawn()
+    visitors.sync_tab()
+    run.stop_other_sweeps(page.url_path)
     run.sidebar_status()

@@ -14,7 +14,7 @@ the values of all controls.
    value looks like a change back. Here the old value is ignored, and the newest one is sent again, if the browser only
    repeats its last value, or has one that the server had set meanwhile, while another control has really changed. After
    the time that a browser needs to draw, every value counts as the visitor's. For controls of which the browser has
-   sent no value yet, see `alone`.
+   sent no value yet, see `changed_alone`.
 4. Of two waiting requests Streamlit drops the first. Here each one is served before the next. A request of a fragment
    that arrives after the visitor has gone to another page would lead back to the page that was left: it is dropped.
 5. For each connection from another web site, also one of `server.corsAllowedOrigins`, Streamlit asks a server elsewhere
@@ -27,7 +27,7 @@ the values of all controls.
    page.
 
 The patches need private names of Streamlit. If one of them is missing, Streamlit stays as it is, and the log of the
-server says so once: see `guarded`.
+server says so once: see `with_fallback`.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ _last_page: "WeakKeyDictionary[AppSession, tuple[str, float]]" = WeakKeyDictiona
 _original: dict[str, Callable[..., None]] = {}  # Streamlit's own functions in place of which ours are called
 
 
-def guarded(work: Callable[[], T], otherwise: T) -> T:
+def with_fallback(work: Callable[[], T], otherwise: T) -> T:
     """Return the result of `work`, which reads private names of Streamlit; `otherwise` if such a name is missing.
 
     A missing name is written to the log, once per process.
@@ -85,13 +85,13 @@ def guarded(work: Callable[[], T], otherwise: T) -> T:
 
 def script_context() -> "ScriptRunContext | None":
     """Return Streamlit's context of the running script; None outside a script."""
-    return guarded(lambda: import_module("streamlit.runtime.scriptrunner").get_script_run_ctx(), None)
+    return with_fallback(lambda: import_module("streamlit.runtime.scriptrunner").get_script_run_ctx(), None)
 
 
 def apply() -> None:
     """Patch Streamlit, once per process."""
     if not _original:
-        guarded(_apply, None)
+        with_fallback(_apply, None)
 
 
 def _apply() -> None:
@@ -140,7 +140,7 @@ class _Values(Mapping[str, Any]):
 
 def _request(session: "AppSession", request: "ClientState | None") -> None:
     """Serve a request, if it is due; replaces `AppSession.request_rerun`, which is called in the event loop."""
-    if guarded(lambda: _is_due(session, request), True):
+    if with_fallback(lambda: _is_due(session, request), True):
         _original["request"](session, request)
 
 
@@ -184,7 +184,7 @@ def _set_widgets(state: "SessionState", message: "WidgetStates") -> None:
     It replaces `SessionState.set_widgets_from_proto`, which is called before the callbacks of controls.
     """
     _original["set_widgets"](state, message)
-    guarded(lambda: _keep_newer(state, message), None)
+    with_fallback(lambda: _keep_newer(state, message), None)
 
 
 def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
@@ -243,7 +243,7 @@ def _send_settings(params: "QueryParams") -> None:
 
     It replaces `QueryParams._send_query_param_msg`.
     """
-    if not guarded(lambda: _tell_settings(params), False):
+    if not with_fallback(lambda: _tell_settings(params), False):
         _original["send"](params)
 
 
@@ -276,10 +276,11 @@ def _silent(change: Callable[..., None]) -> Callable[..., None]:
             if context is not None:
                 context.query_string = urlencode(params._query_params, doseq=True)
 
-        params._send_query_param_msg = lambda: guarded(note, None)  # for this object alone, until it is deleted below
+        # For this object alone, until it is deleted below.
+        params._send_query_param_msg = lambda: with_fallback(note, None)
         try:
             change(params, *args)
-            guarded(lambda: params._query_params.pop(OF_PAGE, None), None)  # the page's name is no setting
+            with_fallback(lambda: params._query_params.pop(OF_PAGE, None), None)  # the page's name is no setting
         finally:
             del params._send_query_param_msg
 
@@ -296,7 +297,7 @@ def page_begun(path: str) -> None:
                 params._send_query_param_msg()
 
     if st.session_state.get(_PAGE, path) != path:
-        guarded(tell, None)
+        with_fallback(tell, None)
     st.session_state[_PAGE] = path
 
 
@@ -310,7 +311,7 @@ def _kind(control: "WidgetState") -> str:
     return str(control.WhichOneof("value"))
 
 
-def alone(key: str) -> bool:
+def changed_alone(key: str) -> bool:
     """Return true, in a callback of the control with this key, if no other control has changed at the same time.
 
     A visitor changes one control at a time. If several differ from the server's values, the browser may not have drawn
@@ -325,7 +326,7 @@ def alone(key: str) -> bool:
         keys = state._key_id_mapper.id_key_mapping
         return all(keys.get(name) == key for name in state._new_widget_state if state._widget_changed(name))
 
-    return guarded(is_alone, True)
+    return with_fallback(is_alone, True)
 
 
 def differs(key: str, value: float | None) -> bool:
@@ -339,7 +340,7 @@ def differs(key: str, value: float | None) -> bool:
         last = state._old_state.get(_SAID, {}).get(state._key_id_mapper.get_id_from_key(key))
         return last is not None and _kind(last.control) == "double_value" and last.control.double_value != value
 
-    return guarded(number_differs, False)
+    return with_fallback(number_differs, False)
 
 
 def _page_of(session: "AppSession", request: "ClientState") -> str:
@@ -363,7 +364,7 @@ def _serve_waiting(session: "AppSession", polls: int) -> None:
     The others then wait until that one has been served.
     """
     loop, waiting = asyncio.get_running_loop(), _waiting[session]
-    if polls and guarded(lambda: _is_busy(session), False):
+    if polls and with_fallback(lambda: _is_busy(session), False):
         loop.call_later(SOON, _serve_waiting, session, polls - 1)
         return
     request = waiting.pop(0)

@@ -20,8 +20,8 @@ from weakref import WeakSet, WeakValueDictionary
 import streamlit as st
 from streamlit import runtime
 
-from dpviz.ui.components import source
-from dpviz.ui.streamlit_patches import guarded, script_context
+from dpviz.ui.components import asset_text
+from dpviz.ui.streamlit_patches import script_context, with_fallback
 
 GRACE = 10.0  # seconds without a connection after which a visitor has left; a reload takes two or three
 BEAT = 1.0  # seconds between two checks of a visitor without a connection
@@ -137,7 +137,7 @@ class Visitor:
 
 def _close(server: runtime.Runtime, session: str) -> None:
     """Close a session and clear its values: Streamlit's loop keeps a reference to the last session that it served."""
-    information = guarded(lambda: server._session_mgr.get_session_info(session), None)
+    information = with_fallback(lambda: server._session_mgr.get_session_info(session), None)
     server.close_session(session)
     if information is not None:
         information.session.session_state.clear()
@@ -148,7 +148,7 @@ def _close(server: runtime.Runtime, session: str) -> None:
 _by_name: "WeakValueDictionary[str, Visitor]" = WeakValueDictionary()
 
 
-def here() -> Visitor:
+def current() -> Visitor:
     """Return the visitor for whom this page is drawn."""
     if KEY not in st.session_state:
         context = script_context()
@@ -185,15 +185,15 @@ _SERVER = uuid4().hex  # identifies this process: after a restart, nothing of an
 
 @st.cache_resource
 def _component() -> Any:
-    return st.components.v2.component("dpviz_tab", html="<span></span>", js=source("tab.js"))
+    return st.components.v2.component("dpviz_tab", html="<span></span>", js=asset_text("tab.js"))
 
 
-def remember() -> None:
+def sync_tab() -> None:
     """Tell the script in the tab the visitor's name and the keys of its runs, and read those it had before.
 
     The script keeps them when the tab is loaded again. Call this once per page, before the page.
     """
-    visitor = here()
+    visitor = current()
     _read_report(visitor)
     files = [str(key) for key in st.session_state if str(key).endswith("_upload")]  # which are lost with the session
     data = {
@@ -210,7 +210,7 @@ def remember() -> None:
 def _read_report(visitor: Visitor) -> None:
     """Take back the runs and notes of the tab's old visitor, if the tab reports one, and note which runs are lost.
 
-    The report has what `remember` sent last before the tab was loaded again; a browser may send it in any form.
+    The report has what `sync_tab` sent last before the tab was loaded again; a browser may send it in any form.
     """
     report = (st.session_state.get(TAB) or {}).get("before")
     if not isinstance(report, Mapping):

@@ -15,7 +15,17 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 from starlette.responses import PlainTextResponse
 
-from dpviz.lessons.classroom import Choice, Coins, Drawing, Odds, OwnRun, Question, Room, Rooms, Threshold
+from dpviz.lessons.classroom import (
+    Choice,
+    Drawing,
+    MembershipGame,
+    OwnRun,
+    Question,
+    RandomisedQuestion,
+    Room,
+    Rooms,
+    Threshold,
+)
 from dpviz.ui.server.files import Files
 from dpviz.ui.server.origins import OwnOrigins
 from dpviz.ui.server.phones import Phones
@@ -27,8 +37,8 @@ X_TICKS, Y_TICKS = ((0.0, "1"), (1.0, "100")), ((0.0, "0.01"), (1.0, "1"))
 DRAWING = Drawing("Draw the loss.", (0.25, 0.5, 0.75), ((0.0, 0.9), (1.0, 0.1)), "steps", "loss", X_TICKS, Y_TICKS)
 THRESHOLD = Threshold("From which score on?", {"in": (0.0, 0.2, 1.0), "not in": (1.0, 0.5, 0.0)}, "score", X_TICKS)
 RUN = OwnRun("Is one run enough?", "loss", (0.5, 0.25, 0.125))
-COINS = Coins("Have you?", ("Yes", "No"), 1.1, 0.5)
-ODDS = Odds("Was she in?", 1.0, 30, [[30.0 + k for k in range(10)]], [[True] * 10])
+COINS = RandomisedQuestion("Have you?", ("Yes", "No"), 1.1, 0.5)
+ODDS = MembershipGame("Was she in?", 1.0, 30, [[30.0 + k for k in range(10)]], [[True] * 10])
 ROUNDS = 10
 
 
@@ -256,7 +266,7 @@ def test_the_true_answer_never_leaves_the_phone(hall: Hall, phone: Callable[...,
         page.goto(hall.address)
     trials = 40
     for trial in range(trials):
-        asked = hall.room.ask(Coins(f"Have you? {trial}", COINS.options, 1.1, 0.5 * (trial % 2)))
+        asked = hall.room.ask(RandomisedQuestion(f"Have you? {trial}", COINS.options, 1.1, 0.5 * (trial % 2)))
         for truth, page in enumerate(pages):
             expect(page.get_by_role("heading", name=asked.question.title, exact=True)).to_be_visible()
             choose(page, truth)
@@ -280,7 +290,7 @@ def test_the_true_answer_never_leaves_the_phone(hall: Hall, phone: Callable[...,
 
 def test_coins_fall_as_they_should(hall: Hall, phone: Callable[..., Page]) -> None:
     page = phone()
-    hall.room.ask(Coins("Which?", ("a", "b", "c"), 1.1, 0.25))
+    hall.room.ask(RandomisedQuestion("Which?", ("a", "b", "c"), 1.1, 0.25))
     expect(page.get_by_role("radio")).to_have_count(3)
     tosses = 40_000
     counts = page.evaluate(

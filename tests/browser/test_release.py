@@ -17,7 +17,7 @@ import dpviz
 from dpviz.exports.statistics import Statistics
 from dpviz.numbers import short_up
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.statistics.analyses import Analyses, Planned
+from dpviz.privacy.statistics.analyses import Analyses, PlannedStatistic
 from tests.browser.conftest import Visit, ready
 from tests.exports.test_opendp import RELEASE, run
 
@@ -110,7 +110,7 @@ def executed(notebook: str) -> dict[str, Any]:
     return names
 
 
-def is_told(report: str, planned: Planned) -> bool:
+def is_told(report: str, planned: PlannedStatistic) -> bool:
     """Whether a row of the report has the name of a statistic and its 95 % error."""
     rows = re.findall(r"<tr>.*?</tr>", report, re.DOTALL)
     return any(planned.statistic.name in row and short_up(planned.error) in row for row in rows)

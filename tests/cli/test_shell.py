@@ -32,7 +32,7 @@ from dpviz.execution.progress import DEPENDS
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import final_table
-from dpviz.experiments.task import InThread, Outcome
+from dpviz.experiments.task import Outcome, SerialExecutor
 from dpviz.exports.export import sweep_to_csv, to_csv, to_settings
 from dpviz.families.mirror_descent import FictitiousPlay
 from dpviz.privacy.budgets import ZeroConcentratedDP
@@ -50,13 +50,13 @@ GRID = "epsilon=0.5,1,2"
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many cells every command had to compute."""
     counts: list[int] = []
-    run = InThread.run
+    run = SerialExecutor.run
 
     def counting(self, cells, *others):
         counts.append(len(cells))
         return run(self, cells, *others)
 
-    monkeypatch.setattr(InThread, "run", counting)
+    monkeypatch.setattr(SerialExecutor, "run", counting)
     return counts
 
 
@@ -112,13 +112,13 @@ def test_a_sweep_has_the_numbers_of_the_library_and_is_there_at_once_the_second_
 
 
 def test_what_fails_for_one_reason_is_said_once(shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = InThread.run
+    run = SerialExecutor.run
 
     def lost(self, cells, stopping, on_progress):
         yield from run(self, cells[:1], stopping, on_progress)
         yield from ((number, Outcome("failed", "The cluster was lost.")) for number in range(1, len(cells)))
 
-    monkeypatch.setattr(InThread, "run", lost)
+    monkeypatch.setattr(SerialExecutor, "run", lost)
     code, out, err = shell(f"sweep experiment.json --quiet --grid {GRID}")
     said = "; ".join(f"{arm.label} at 1, 2" for arm in EXPERIMENT.arms)
     assert code == 1 and "NAG" in out and err == f"Left out: {said}. The cluster was lost.\n"
@@ -281,7 +281,9 @@ def test_a_mistake_is_a_sentence_and_an_exit_code(shell, monkeypatch, command: s
     Path("impossible.json").write_text(EXPERIMENT.replaced(arms=(STRANGE,)).to_json())
     Path("late.json").write_text(EXPERIMENT.to_json())
     if "late" in command:
-        monkeypatch.setattr(InThread, "run", lambda self, cells, *rest: iter([(0, Outcome("failed", "Too large."))]))
+        monkeypatch.setattr(
+            SerialExecutor, "run", lambda self, cells, *rest: iter([(0, Outcome("failed", "Too large."))])
+        )
         sentence += "Too large."
     found, out, err = shell(command)
     assert (found, out) == (code, "") and sentence in err

@@ -100,15 +100,15 @@ def test_privacy_used_is_not_told_too_low_on_the_way() -> None:
 
 def test_settings_fixed_beforehand_compose_tightly(sides: tuple[Side, Side]) -> None:
     pure, gauss = sides
-    one = comparison.together([pure, pure], DELTA, repeats=False, fixed=True)
+    one = comparison.joint_cost([pure, pure], DELTA, repeats=False, fixed=True)
     assert one is not None and one.symbol == "ε" and one.spent == pytest.approx(8.0) and one.methods == 4
-    both = comparison.together([gauss, gauss], DELTA, repeats=True, fixed=True)
+    both = comparison.joint_cost([gauss, gauss], DELTA, repeats=True, fixed=True)
     assert both is not None and comparison.publishable([gauss, gauss]) == (4, 12)
     # Four methods of three runs at μ = 0.5 are one release at μ = 0.5 √12; counted in ρ, which comes first.
     assert both.symbol == "ρ" and both.spent == pytest.approx(12 * 0.5**2 / 2) and not both.proviso
     assert both.epsilon == pytest.approx(GaussianDP(mu=0.5 * math.sqrt(12)).to_epsilon_at(DELTA), rel=1e-6)
-    mixed = comparison.together(sides, DELTA, repeats=False, fixed=True)
-    alone = [comparison.together([found], DELTA, repeats=False) for found in sides]
+    mixed = comparison.joint_cost(sides, DELTA, repeats=False, fixed=True)
+    alone = [comparison.joint_cost([found], DELTA, repeats=False) for found in sides]
     assert mixed is not None and all(found is not None and found.epsilon < mixed.epsilon for found in alone)
     assert mixed.epsilon <= sum(found.epsilon for found in alone if found is not None) * (1 + 1e-9)
 
@@ -120,18 +120,18 @@ def test_settings_chosen_after_seeing_earlier_runs_add_up(sides: tuple[Side, Sid
         for epsilon in (1.0, 2.0, 1.5)
         for arm in (Arm(label="GD", algorithm=GradientDescent(iterations=200)),)
     ]
-    fixed, cost = (comparison.together(pins, DELTA, False, fixed) for fixed in (True, False))
+    fixed, cost = (comparison.joint_cost(pins, DELTA, False, fixed) for fixed in (True, False))
     assert fixed is not None and cost is not None and fixed.epsilon < 3 and fixed.spent == pytest.approx(4.5)
     assert cost.epsilon == cost.spent == pytest.approx(4.5)
     # Without a pure ε: of each side what its methods cost together, at its own part of δ.
-    gauss = comparison.together([sides[1]] * 2, DELTA, repeats=False)
+    gauss = comparison.joint_cost([sides[1]] * 2, DELTA, repeats=False)
     each = GaussianDP(mu=0.5 * math.sqrt(2)).to_epsilon_at(DELTA / comparison.MOST)
     assert gauss is not None and gauss.epsilon == pytest.approx(2 * each, rel=1e-6) and gauss.proviso
 
 
 def test_a_run_without_privacy_costs_nothing_that_could_be_told() -> None:
     free = experiment(NoPrivacy(), "laplace", steps=2)
-    assert comparison.together([side("Free", free)], DELTA, repeats=False) is None
+    assert comparison.joint_cost([side("Free", free)], DELTA, repeats=False) is None
 
 
 def test_the_table_of_ends_says_what_was_recorded(sides: tuple[Side, Side]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dpviz.compare import pins
-from dpviz.compare.pins import MOST_PACKED, MOST_TEXT, Pin, pack, unpack
+from dpviz.compare.pins import MOST_PACKED, MOST_TEXT, Pin, compress, decompress
 from dpviz.datasets import UploadedTable
 from dpviz.errors import UserError
 from dpviz.experiments.changes import differences
@@ -78,7 +78,7 @@ def test_a_pin_comes_through_a_link_and_a_file_as_it_was(preset: Any) -> None:
     pin = Pin("Größe = 3", preset.experiment)
     packed = pin.to_link()
     assert len(packed) < 1000 and set(packed) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
-    assert pins.from_link(packed) == pin
+    assert pins.pin_from_link(packed) == pin
     assert pins.from_file(pins.to_file([pin, PIN]).encode()) == (pin, PIN)
 
 
@@ -86,7 +86,7 @@ def test_a_pin_of_a_file_of_ones_own_neither_leaves_nor_comes() -> None:
     assert not FILE.travels and "income" not in pins.to_file([FILE, PIN])
     assert pins.from_file(pins.to_file([FILE, PIN]).encode()) == (PIN,)
     with pytest.raises(UserError, match="own file"):
-        pins.from_link(FILE.to_link())
+        pins.pin_from_link(FILE.to_link())
 
 
 def raw(data: bytes) -> str:
@@ -104,26 +104,26 @@ def raw(data: bytes) -> str:
         (raw(zlib.compress(b"\xff\xfe")), "missing or changed"),
         (raw(zlib.compress(b" " * (MOST_TEXT + 1))), "missing or changed"),
         ("A" * (MOST_PACKED + 1), "longer than"),
-        (pack("[" * 60_000), "not valid JSON"),
-        (pack("9" * 5000), "not valid JSON"),
-        (pack("[]"), "a name and an experiment"),
-        (pack('{"name":1,"experiment":{}}'), "a name and an experiment"),
-        (pack('{"name":"x","experiment":[]}'), "a name and an experiment"),
-        (pack('{"name":"x","experiment":{"kind":"ui.experiment.page.x"}}'), "does not exist here"),
+        (compress("[" * 60_000), "not valid JSON"),
+        (compress("9" * 5000), "not valid JSON"),
+        (compress("[]"), "a name and an experiment"),
+        (compress('{"name":1,"experiment":{}}'), "a name and an experiment"),
+        (compress('{"name":"x","experiment":[]}'), "a name and an experiment"),
+        (compress('{"name":"x","experiment":{"kind":"ui.experiment.page.x"}}'), "does not exist here"),
         (Pin("x", EXPERIMENT.replaced(replicates=201)).to_link(), "Repeats must be between 1 and 200"),
     ],
     ids=range(15),
 )
 def test_a_hostile_link_gets_a_sentence(packed: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        pins.from_link(packed)
+        pins.pin_from_link(packed)
 
 
 def test_a_bomb_is_not_unpacked() -> None:
     bomb = raw(zlib.compress(b" " * 8_000_000, 9))
     assert len(bomb) < MOST_PACKED
     with pytest.raises(UserError):
-        unpack(bomb)
+        decompress(bomb)
 
 
 def test_any_part_of_a_pin_may_be_hostile() -> None:
@@ -139,7 +139,7 @@ def test_any_part_of_a_pin_may_be_hostile() -> None:
                 part = part[key]
             part[path[-1]] = value
             try:
-                pins.from_link(pack(json.dumps(changed))).experiment.planned()
+                pins.pin_from_link(compress(json.dumps(changed))).experiment.planned()
             except UserError as error:
                 refused += 1
                 assert str(error)
@@ -181,7 +181,7 @@ def test_methods_have_no_names_with_markup_however_long(label: str) -> None:
     tree = {"name": "x", "experiment": json.loads(EXPERIMENT.to_json())}
     tree["experiment"]["arms"][0]["label"] = label
     with pytest.raises(UserError):
-        pins.from_link(pack(json.dumps(tree)))
+        pins.pin_from_link(compress(json.dumps(tree)))
 
 
 def test_names_hold_no_markup() -> None:
@@ -189,5 +189,5 @@ def test_names_hold_no_markup() -> None:
     assert pins.clean("z" * 29 + " z") == "z" * 29  # else a link would bring another pin than this one
     linked = Pin("<a href='x'>", EXPERIMENT.replaced(arms=(ARMS[0].replaced(label="<i>x</i>"), ARMS[1])))
     with pytest.raises(UserError, match="cannot be shown"):
-        pins.from_link(linked.to_link())
-    assert pins.from_link(Pin("<>", EXPERIMENT).to_link()).name == "Pin"
+        pins.pin_from_link(linked.to_link())
+    assert pins.pin_from_link(Pin("<>", EXPERIMENT).to_link()).name == "Pin"

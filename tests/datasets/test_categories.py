@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from dpviz.datasets.categories import (
     MAX_DOMAIN,
     CategoricalBundled,
-    CategoricalData,
     CategoricalFacts,
     CategoricalGenerator,
+    CategoricalSpecification,
     CategoricalTable,
     CategoricalUpload,
     PreparedCategories,
@@ -113,7 +113,7 @@ def test_decoding_and_encoding_are_inverse() -> None:
 
 
 def test_codes_outside_a_list_become_its_last_category() -> None:
-    class Broken(CategoricalData):
+    class Broken(CategoricalSpecification):
         def facts(self) -> CategoricalFacts:
             return CategoricalFacts(3, (("a", ("x", "y")), ("b", ("x", "y", "z"))))
 

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpviz.datasets import Reading, detect_reading, read_table
-from dpviz.datasets.uploads.parsing import is_empty, numbers
+from dpviz.datasets.uploads.parsing import column_numbers, is_empty
 from dpviz.datasets.uploads.reading import SEPARATORS
 from dpviz.errors import UserError
 
@@ -34,7 +34,7 @@ def told(table: pd.DataFrame) -> list[tuple[object, ...]]:
     """Every cell as it is used: its number and whether there is none, or its text."""
     columns = []
     for name in table:
-        found, texts = numbers(table[name]), table[name].astype(object)
+        found, texts = column_numbers(table[name]), table[name].astype(object)
         nothing = is_empty(table[name])
         columns.append(
             [
@@ -312,7 +312,7 @@ def test_nothing_is_detected_where_nothing_is_declared() -> None:
     rows = [f"{1 + i}.{100 + i},x" for i in range(30)]
     for other in ('"0,5",x', "a,b", "1.5,a"):
         frame = read_table("\n".join(["a,b", *rows, other, ""]).encode(), "t.csv")
-        assert frame.shape == (31, 2) and numbers(frame["a"])[0] == 1.1
+        assert frame.shape == (31, 2) and column_numbers(frame["a"])[0] == 1.1
     with pytest.raises(UserError, match="Only one column was found"):
         read_table("\n".join(["a;b", *(row.replace(",", ";") for row in rows)]).encode(), "t.csv")
 

@@ -19,7 +19,7 @@ from dpviz.datasets import (
     target_classes,
 )
 from dpviz.datasets.uploads import limits
-from dpviz.datasets.uploads.parsing import numbers
+from dpviz.datasets.uploads.parsing import column_numbers
 from dpviz.errors import UserError
 from tests.refusals import is_refusal
 
@@ -86,7 +86,7 @@ def test_one_row_that_cannot_be_read_is_a_row_in_which_something_is_missing() ->
         frame = read_table(
             b"a,b\n" + b"1,2\n" * 15 + row + b"\n" + b"1,2\n" * 15, "t.csv", reading=Reading(rows="lines")
         )
-        assert frame.shape == (31, 2) and (numbers(frame["b"].drop(15)) == 2).all(), row[:20]
+        assert frame.shape == (31, 2) and (column_numbers(frame["b"].drop(15)) == 2).all(), row[:20]
     assert detect_reading(b"a,b\n" + b"1,2,3\n" * 30, "t.csv").questions[0].startswith("30 of the first 30 rows")
 
 

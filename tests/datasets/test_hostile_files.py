@@ -19,9 +19,9 @@ import pytest
 
 from dpviz.datasets import describe_columns, read_table, suggested_bounds, target_classes
 from dpviz.datasets.uploads import arrow
-from dpviz.datasets.uploads.arrow import Column, frame_of
+from dpviz.datasets.uploads.arrow import ColumnBuilder, frame_of
 from dpviz.datasets.uploads.files import read_columns
-from dpviz.datasets.uploads.parsing import as_number, classes, is_empty, numbers
+from dpviz.datasets.uploads.parsing import as_number, column_numbers, encode_classes, is_empty
 from dpviz.errors import UserError
 from tests.refusals import is_refusal
 
@@ -171,7 +171,11 @@ def test_whatever_type_a_column_has_it_takes_little_memory_and_can_be_described(
     suggested_bounds(frame, list(frame))
     for name in frame:
         assert frame[name].dtype != object, "a Python object for every cell"
-        values, gaps, (codes, labels) = numbers(frame[name]), is_empty(frame[name]), classes(frame[name][:1000])
+        values, gaps, (codes, labels) = (
+            column_numbers(frame[name]),
+            is_empty(frame[name]),
+            encode_classes(frame[name][:1000]),
+        )
         assert values.shape == gaps.shape == (ROWS,) and codes.max(initial=-1) < max(1, len(labels))
         target_classes(frame[name][:1000])
     gone = is_empty(frame["c3"]).mean()
@@ -192,11 +196,17 @@ def test_values_arrive_as_they_were_written() -> None:
     }
     frame = read_table(parquet(pyarrow.table(cells)), "t.parquet")
     assert frame["decimal"][:2].tolist() == [0.3, 2.675], "to the last digit"
-    assert classes(frame["large"])[1] == [str(2**60 + 1), "7"]
-    assert target_classes(frame["truth"]) == ("False", "True") and numbers(frame["truth"])[[0, 2]].tolist() == [1, 0]
-    assert classes(frame["day"])[1] == ["1970-01-01", "2022-01-08"] and classes(frame["bytes"])[1] == ["x", "y"]
-    assert classes(frame["time"])[1] == ["00:01:01", "01:00:00"]
-    assert classes(frame["moment"])[1] == ["1970-01-01 00:00:00", "1970-01-01 00:00:01.500"]
+    assert encode_classes(frame["large"])[1] == [str(2**60 + 1), "7"]
+    assert target_classes(frame["truth"]) == ("False", "True") and column_numbers(frame["truth"])[[0, 2]].tolist() == [
+        1,
+        0,
+    ]
+    assert encode_classes(frame["day"])[1] == ["1970-01-01", "2022-01-08"] and encode_classes(frame["bytes"])[1] == [
+        "x",
+        "y",
+    ]
+    assert encode_classes(frame["time"])[1] == ["00:01:01", "01:00:00"]
+    assert encode_classes(frame["moment"])[1] == ["1970-01-01 00:00:00", "1970-01-01 00:00:01.500"]
     assert frame["took"][[0, 2]].tolist() == [1.5, -1.0]
     assert [column.missing for column in describe_columns(frame)] == [10] * len(cells)
 
@@ -258,7 +268,7 @@ def test_times_for_which_there_is_no_text_get_a_sentence(kind: pyarrow.DataType,
         pyarrow.parquet.write_table(pyarrow.table(table), sink)
         with pytest.raises(UserError) if bad else nullcontext() as caught:
             found = read_table(sink.getvalue(), "t.parquet")
-        assert "when" in caught.value.title if bad else classes(found["when"])[1]
+        assert "when" in caught.value.title if bad else encode_classes(found["when"])[1]
 
 
 def test_texts_are_counted_while_they_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +290,7 @@ def test_more_texts_written_as_differences_than_can_be_read_are_refused_before_o
     """16 million of two letters, 69 kB, held a reader for 20 s."""
     monkeypatch.setattr("dpviz.datasets.uploads.files.MAX_DIFFERENCES", 100)
     assert len(read_table(differences(["ab"] * 50, ["cd"] * 50), "t.parquet")) == 50
-    monkeypatch.setattr(Column, "add", None)
+    monkeypatch.setattr(ColumnBuilder, "add", None)
     for encoding in ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"):
         table = pyarrow.table({name: ["ab"] * 51 for name in "abc"})
         data = parquet(table, column_encoding=encoding, use_dictionary=False)
@@ -294,7 +304,7 @@ def test_small_pieces_are_taken_over_together(options: dict[str, object], monkey
 
     def plain(array: pyarrow.Array, name: str) -> pyarrow.Array:
         pieces.append(len(array))
-        return arrow.plain(array, name)
+        return arrow.to_plain_array(array, name)
 
     monkeypatch.setattr("dpviz.datasets.uploads.files.plain", plain)
     cells = [None if row % 7 == 0 else f"{row % 90}" for row in range(20_000)]
@@ -375,7 +385,7 @@ def test_a_million_texts_are_read_as_each_would_be_and_plain_numbers_not_one_by_
         return as_number(text)
 
     monkeypatch.setattr("dpviz.datasets.uploads.parsing.as_number", read)
-    np.testing.assert_array_equal(numbers(series), expected)
+    np.testing.assert_array_equal(column_numbers(series), expected)
     assert not {*plain, "x"} & set(asked)
     assert is_empty(series).tolist() == [not text.strip() for text in (*odd, *plain)] * 2
 
@@ -383,4 +393,4 @@ def test_a_million_texts_are_read_as_each_would_be_and_plain_numbers_not_one_by_
 def test_a_mixed_column_keeps_its_numbers_and_texts() -> None:
     frame = read_table(b"a,b\n" + b"1.50,x\nold,2\n,\n" * 20, "t.csv")
     assert frame["a"][:3].tolist()[:2] == [1.5, "old"] and pd.isna(frame["a"][2])
-    assert classes(frame["b"])[1] == ["2", "x"] or classes(frame["b"])[1] == ["x", "2"]
+    assert encode_classes(frame["b"])[1] == ["2", "x"] or encode_classes(frame["b"])[1] == ["x", "2"]

@@ -128,8 +128,8 @@ def test_the_budget_is_that_of_a_person_and_every_text_says_so(kind: str) -> Non
     currency = budget.currency
     assert trace.spent(label)[1][-1].max() == pytest.approx(3.0)
     assert results.spent_curve(trace, label, plan, currency)[-1] == pytest.approx(3.0)
-    assert results.composed([(plan, 1)], plan.statement.facts.released, currency, 1e-6).spent == pytest.approx(3.0)
-    assert "3" in results.releases([(plan, 1)], budget)
+    assert results.composed_cost([(plan, 1)], plan.statement.facts.released, currency, 1e-6).spent == pytest.approx(3.0)
+    assert "3" in results.describe_releases([(plan, 1)], budget)
     side = comparison.Side("it", experiment, experiment.plans(), summary(trace))
     name = next(iter(side.summary.series[label]))
     curves = comparison.curves([side], name, comparison.PRIVACY, True, currency)
@@ -190,7 +190,7 @@ def test_what_was_bought_for_a_person_costs_a_person_no_more() -> None:
     assert "ε = 0.5 of releases before" in experiment.promise
 
 
-@pytest.mark.parametrize("released", [planning.released, advice.released], ids=["smoothness", "gap"])
+@pytest.mark.parametrize("released", [planning.release_smoothness, advice.release_gap], ids=["smoothness", "gap"])
 def test_a_release_before_the_run_costs_a_person_what_it_says(released: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[Laplace] = []
     laplace = Mechanisms.laplace
@@ -203,7 +203,7 @@ def test_a_release_before_the_run_costs_a_person_what_it_says(released: Any, mon
     data = KINDS["table"](FRAME, person="who", rows_per_person=K)
     problem: Any = dpviz.LogisticRegression(data=data)
     paid: dict[str, Any] = {"smoothness": 1.0, "smoothness_source": "released", "smoothness_cost": 0.3}
-    if released is advice.released:
+    if released is advice.release_gap:
         problem, paid = dpviz.LogisticTukey(data=data, start="random"), {"gap": 1.0, "gap_cost": 0.3}
     released(problem, 0.3, 1, data.carried)
     assert events == list(problem.replaced(**paid).released) == [Laplace(0.3 / K)]

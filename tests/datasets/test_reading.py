@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpviz.datasets import Reading, describe_columns, detect_reading, prepare, read_table
 from dpviz.datasets.uploads.arrow import mixed
-from dpviz.datasets.uploads.parsing import class_label, numbers
+from dpviz.datasets.uploads.parsing import class_label, column_numbers
 from dpviz.datasets.uploads.reading import plain_number, read_cells
 from dpviz.errors import UserError
 from dpviz.specification import Specification
@@ -79,7 +79,7 @@ def test_one_row_puts_no_mark_into_the_reading(mark: str) -> None:
     """The reading stands in settings, file names and downloads: it must not tell what one row holds."""
     before, after = csv(",", PLAIN, PLAIN), csv(",", [mark, *PLAIN[1:]], [mark, *PLAIN[1:]])
     assert detect_reading(after, "t.csv") == detect_reading(before, "t.csv")
-    assert np.isnan(numbers(read_table(after, "t.csv")["a"])[0])  # it is no number all the same
+    assert np.isnan(column_numbers(read_table(after, "t.csv")["a"])[0])  # it is no number all the same
 
 
 def test_a_dash_is_a_class_where_no_number_is_missing() -> None:

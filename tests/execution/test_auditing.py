@@ -10,7 +10,7 @@ from dpviz import families
 from dpviz.audits.audit import Audit
 from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing, case_named, mistake_named, rates
-from dpviz.execution.increments import Sender, extend
+from dpviz.execution.increments import Sender, add_increment
 from dpviz.experiments.task import Cell, execute
 from dpviz.experiments.trace import Trace
 from dpviz.privacy.budgets import NoPrivacy, PureDP
@@ -39,7 +39,7 @@ def test_the_settings_travel_and_what_was_found_comes_back() -> None:
 
     def on_progress(trace: Trace | None, progress: float) -> None:
         if trace is not None:
-            extend(received, *sender.increment(trace))
+            add_increment(received, *sender.increment(trace))
         seen.append(progress)
 
     outcome = execute(Cell(task), threading.Event(), on_progress)

@@ -21,7 +21,7 @@ from dpviz.execution import cluster
 from dpviz.execution.cluster import UPLOADS, Cluster
 from dpviz.execution.increments import outcome_from_bytes
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.task import Cell, InThread, Outcome
+from dpviz.experiments.task import Cell, Outcome, SerialExecutor
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
@@ -116,7 +116,7 @@ def test_a_cluster_finds_what_a_thread_finds_bit_by_bit_and_a_dead_worker_loses_
         assert number not in found and outcome.state == "done"
         found[number] = outcome
     assert sorted(found) == sorted(told) == list(range(12))
-    for number, outcome in InThread().run(here, threading.Event()):
+    for number, outcome in SerialExecutor().run(here, threading.Event()):
         assert numbers(found[number]) == numbers(outcome)
 
 

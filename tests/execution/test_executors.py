@@ -15,7 +15,7 @@ from dpviz.datasets.uploads.files import TableFile
 from dpviz.execution.executors import CRASHED, CUT_OFF, Slots
 from dpviz.execution.runner import Job, Runner
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.task import OURS, TOO_LARGE, Cell, InThread, Outcome
+from dpviz.experiments.task import OURS, TOO_LARGE, Cell, Outcome, SerialExecutor
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.problems.linear.linear_models import LogisticRegression
@@ -85,7 +85,7 @@ def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner, tmp_path:
         if trace is not None:
             seen[number] = trace
 
-    here = dict(InThread().run(cells, threading.Event()))
+    here = dict(SerialExecutor().run(cells, threading.Event()))
     there = dict(runner.slots.executor("somebody").run(cells, threading.Event(), on_progress))
     assert sorted(there) == list(range(len(cells)))
     for number, outcome in here.items():

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dpviz.execution import increments, worker
-from dpviz.execution.increments import Sender, extend, outcome_from_bytes, outcome_to_bytes
+from dpviz.execution.increments import Sender, add_increment, outcome_from_bytes, outcome_to_bytes
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.task import TOO_LARGE, Cell, InThread, Outcome, execute
+from dpviz.experiments.task import TOO_LARGE, Cell, Outcome, SerialExecutor, execute
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent import BiasReduced
@@ -78,10 +78,10 @@ def test_a_trace_that_travels_in_pieces_arrives_as_it_is_at_every_piece(experime
     sender, arrived, pieces = Sender(), Trace({}), 0
     for count, step in enumerate(experiment.stream()):
         if count % 7 == 0 and step.trace.lanes:
-            extend(arrived, *unpack(b"".join(pack(*sender.increment(step.trace)))))
+            add_increment(arrived, *unpack(b"".join(pack(*sender.increment(step.trace)))))
             same(step.trace, arrived)
             pieces += 1
-    extend(arrived, *unpack(b"".join(pack(*sender.increment(step.trace, last=True)))))
+    add_increment(arrived, *unpack(b"".join(pack(*sender.increment(step.trace, last=True)))))
     same(step.trace, arrived)
     assert pieces > 3 and arrived.metrics.keys() == step.trace.metrics.keys()
 
@@ -149,7 +149,7 @@ def test_bytes_that_are_no_message_are_refused(cut: int) -> None:
 
 def test_cells_in_the_callers_thread_share_one_allowance_of_time() -> None:
     cells = [Cell(EXPERIMENTS["reference beside a method"]) for _ in range(3)]
-    found = dict(InThread(max_seconds=0.0).run(cells, threading.Event()))
+    found = dict(SerialExecutor(max_seconds=0.0).run(cells, threading.Event()))
     assert [found[number].state for number in range(3)] == ["timeout"] * 3
     assert found[0].trace is not None, "its first step is done"
     assert found[1].trace is None and found[2].trace is None, "what has no time left is not begun"
@@ -173,5 +173,5 @@ def test_a_run_that_fails_while_it_is_sent_arrives_from_its_beginning(monkeypatc
     reporter.end(outcome)
     header, arrays = unpack(sent[1])
     arrived = Trace({})
-    extend(arrived, header["trace"], arrays)
+    add_increment(arrived, header["trace"], arrays)
     same(arrived, outcome.trace)

@@ -26,17 +26,17 @@ class Waits(SlotExecutor):
 )
 def test_who_waits_sees_the_place_in_line(before: int, which: str) -> None:
     job = Job(TINY, {})
-    assert progress.active(job, "") == "Starting"  # nobody has given it a place yet
+    assert progress.active_text(job, "") == "Starting"  # nobody has given it a place yet
     job.slot_executor = Waits(before)
-    assert progress.active(job, "") == f"Waiting: {which} in line. Stop leaves the line."
+    assert progress.active_text(job, "") == f"Waiting: {which} in line. Stop leaves the line."
 
 
 def test_who_runs_sees_how_far_it_is_and_what_is_left() -> None:
     job = Job(TINY, {})
     job.state = "running"
-    assert progress.active(job, "3 of 100 steps") == "3 of 100 steps"
+    assert progress.active_text(job, "3 of 100 steps") == "3 of 100 steps"
     job.progress, job.seconds = 0.25, 4.0
-    assert progress.active(job, "25 of 100 steps") == "25 of 100 steps, about 12 seconds left"
+    assert progress.active_text(job, "25 of 100 steps") == "25 of 100 steps, about 12 seconds left"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_who_runs_sees_how_far_it_is_and_what_is_left() -> None:
 def test_every_ending_has_a_sentence(state: State, message: str, words: str) -> None:
     job = Job(TINY, {})
     job.state, job.message, job.progress, job.seconds = state, message, 0.5, 1.5
-    assert progress.ended(job, "5 steps") == words
+    assert progress.ended_text(job, "5 steps") == words
 
 
 @pytest.mark.parametrize("state", ["running", "done", "stopped", "timeout"])
@@ -61,7 +61,7 @@ def test_of_an_own_file_no_time_is_told(state: State) -> None:
     upload = UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("a",))
     job = Job(TINY.replaced(problem=LogisticRegression(data=upload), seed=None), {})
     job.state, job.progress, job.seconds = state, 0.5, 1.5
-    said = progress.active(job, "5 steps") if state == "running" else progress.ended(job, "5 steps")
+    said = progress.active_text(job, "5 steps") if state == "running" else progress.ended_text(job, "5 steps")
     assert (progress.DEPENDS in said) == (state == "timeout")
     assert "5 steps" in said and not any(word in said for word in ("1.5", "second", "left"))
     job.trace = Trace({})
@@ -75,7 +75,7 @@ def test_of_an_own_file_no_time_is_told(state: State) -> None:
 def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:
     job = Job(TINY, {})
     job.state = "stopped"
-    assert progress.ended(job, "0 of 9 steps") == "Stopped before it began."
+    assert progress.ended_text(job, "0 of 9 steps") == "Stopped before it began."
 
 
 def test_who_waits_long_is_looked_at_less_often_than_who_runs() -> None:

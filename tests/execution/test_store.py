@@ -16,9 +16,9 @@ import pytest
 from dpviz.datasets import UploadedTable
 from dpviz.execution import store as stores
 from dpviz.execution.increments import outcome_to_bytes
-from dpviz.execution.store import Store, Stored, usual, versions
+from dpviz.execution.store import Store, StoringExecutor, configured_store, versions
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.task import Cell, InThread, OnProgress, Outcome
+from dpviz.experiments.task import Cell, OnProgress, Outcome, SerialExecutor
 from dpviz.families.accelerated import Nesterov
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
@@ -34,7 +34,7 @@ def cells(count: int, keep: str = "last") -> list[Cell]:
 
 
 def run(cell: Cell) -> Outcome:
-    ((_, outcome),) = InThread().run([cell], threading.Event())
+    ((_, outcome),) = SerialExecutor().run([cell], threading.Event())
     return outcome
 
 
@@ -55,7 +55,7 @@ class Counting:
     def run(
         self, cells: Sequence[Cell], stopping: threading.Event, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        for number, outcome in InThread().run(cells, stopping, on_progress):
+        for number, outcome in SerialExecutor().run(cells, stopping, on_progress):
             self.ran.append(cells[number].key)
             yield number, outcome
 
@@ -167,7 +167,7 @@ def test_a_full_store_makes_room_of_other_versions_and_keeps_what_it_has(
 def test_a_folder_that_cannot_be_made_is_said_and_runs_go_on(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("Chapter 1")
     store, (cell,) = Store(tmp_path / name), cells(1)
-    ((_, outcome),) = Stored(InThread(), store).run([cell], threading.Event())
+    ((_, outcome),) = StoringExecutor(SerialExecutor(), store).run([cell], threading.Event())
     assert outcome.state == "done" and store.get(cell) is None and "Finished runs are not kept" in store.note
     assert (tmp_path / "file").read_text() == "Chapter 1"
 
@@ -223,11 +223,11 @@ def test_two_writers_at_once_lose_nothing(store: Store) -> None:
 
 def test_an_executor_with_a_store_computes_what_is_missing_and_tells_who_listens(store: Store) -> None:
     many, counting = cells(5), Counting()
-    expected = dict(InThread().run(many, threading.Event()))
+    expected = dict(SerialExecutor().run(many, threading.Event()))
     for number in (1, 3):
         store.put(many[number], expected[number])
     told: dict[int, float] = {}
-    executor = Stored(counting, store)
+    executor = StoringExecutor(counting, store)
     found = dict(executor.run(many, threading.Event(), lambda number, trace, progress: told.update({number: progress})))
     assert counting.ran == [many[number].key for number in (0, 2, 4)]
     assert {number: numbers(outcome) for number, outcome in found.items()} == {
@@ -242,7 +242,7 @@ def test_a_stop_looks_nothing_up_and_keeps_nothing_that_is_not_finished(store: S
     many, stopping = cells(3), threading.Event()
     for number in (0, 2):
         store.put(many[number], run(many[number]))
-    outcomes = Stored(InThread(), store).run(many, stopping)
+    outcomes = StoringExecutor(SerialExecutor(), store).run(many, stopping)
     assert next(outcomes)[1].restored
     stopping.set()
     assert [outcome.state for _, outcome in outcomes] == ["stopped", "stopped"]
@@ -266,9 +266,9 @@ def test_the_usual_store_is_in_the_cache_of_the_user_unless_the_environment_says
         ("win32", "windows/dpviz/Cache"),
     ):
         monkeypatch.setattr(sys, "platform", platform)
-        assert path_of(usual()) == tmp_path / folder / "cells"
+        assert path_of(configured_store()) == tmp_path / folder / "cells"
     monkeypatch.setenv("DPVIZ_STORE", str(tmp_path / "chosen"))
-    assert path_of(usual()) == tmp_path / "chosen"
-    assert path_of(usual(str(tmp_path / "other"))) == tmp_path / "other"
+    assert path_of(configured_store()) == tmp_path / "chosen"
+    assert path_of(configured_store(str(tmp_path / "other"))) == tmp_path / "other"
     monkeypatch.setenv("DPVIZ_STORE", "off")
-    assert usual() is None and usual("OFF") is None
+    assert configured_store() is None and configured_store("OFF") is None

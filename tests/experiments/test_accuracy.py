@@ -7,7 +7,7 @@ import pytest
 
 from dpviz import specification
 from dpviz.errors import UserError
-from dpviz.experiments.accuracy import MOST_ROWS, Best, ErrorBound, levers, required_budget
+from dpviz.experiments.accuracy import MOST_ROWS, BestBound, ErrorBound, levers, required_budget
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.specification import number
 from tests.pairs import all_pairs
@@ -26,11 +26,11 @@ class PowerLaw(ErrorBound):
     power: float = number(1.0, 0.1, 3.0, label="Power", help="How fast the error falls.")
     floor: float = number(0.0, 0.0, 1.0, label="Floor", help="What remains.")
 
-    def best(self, budget: Budget) -> Best:
+    def best(self, budget: Budget) -> BestBound:
         if isinstance(budget, NoPrivacy):
-            return Best(self.floor, 7)
+            return BestBound(self.floor, 7)
         bound = self.floor + self.dimension * (self.rows * budget.left(())) ** -self.power
-        return Best(bound, 7) if bound < START else Best(START, 0)
+        return BestBound(bound, 7) if bound < START else BestBound(START, 0)
 
     def without_privacy(self) -> float:
         return self.floor

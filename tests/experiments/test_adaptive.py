@@ -8,7 +8,15 @@ import pytest
 
 from dpviz.execution.runner import Runner
 from dpviz.experiments import results
-from dpviz.experiments.results import budget_spent, ceilings, columns, endings, final_table, reading, spent_curve
+from dpviz.experiments.results import (
+    budget_spent,
+    ceilings,
+    columns,
+    endings,
+    epsilon_reading,
+    final_table,
+    spent_curve,
+)
 from dpviz.exports.export import to_csv
 from dpviz.plots import plan_figures
 from dpviz.plots.elements.style import arm_styles
@@ -124,7 +132,12 @@ def test_its_plan_is_drawn_with_every_noise_and_at_most_what_it_spends() -> None
     np.testing.assert_allclose(lines["A"].y, PLANS["A"].spent("rho"), rtol=1.1e-3)
     curves = plan_figures.accountant_curves(PLANS["A"], 1e-6).figure
     (zcdp,) = [trace for trace in curves.data if "zCDP" in (trace.name or "")]
-    assert 0 < zcdp.y[0] < zcdp.y[-1] == pytest.approx(reading(PLANS["A"], ROUNDS, 1e-6).by_method["zcdp"], rel=1.1e-3)
+    assert (
+        0
+        < zcdp.y[0]
+        < zcdp.y[-1]
+        == pytest.approx(epsilon_reading(PLANS["A"], ROUNDS, 1e-6).by_method["zcdp"], rel=1.1e-3)
+    )
 
 
 def test_against_the_privacy_spent_a_thin_line_leads_from_what_was_used_to_the_ceiling() -> None:

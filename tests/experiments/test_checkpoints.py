@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpviz import checkpoints
-from dpviz.checkpoints import at_checkpoints, checkpoint, sliced, slices
+from dpviz.checkpoints import at_checkpoints, checkpoint, checkpointed_slices, compute_in_slices
 from dpviz.datasets import BundledTable, NormalDraws, ProcessDraws, UniformLogistic, synthetic
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.datasets.synthetic import LatentGame
@@ -19,7 +19,7 @@ from dpviz.execution.runner import Job
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment, Step
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.task import Cell, InThread
+from dpviz.experiments.task import Cell, SerialExecutor
 from dpviz.experiments.trace import Trace
 from dpviz.families import mirror_descent
 from dpviz.families.accelerated import GradientDescent, Nesterov
@@ -90,7 +90,7 @@ def endless() -> Experiment:
 
 def test_a_run_is_stopped_and_timed_out_inside_a_step_and_keeps_its_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
     timed_out, stopped = Job(endless(), {}), Job(endless(), {})
-    timed_out.work(InThread(0.05))
+    timed_out.work(SerialExecutor(0.05))
     assert timed_out.state == "timeout"
     told: list[Trace | None] = []
 
@@ -101,7 +101,7 @@ def test_a_run_is_stopped_and_timed_out_inside_a_step_and_keeps_its_last_state(m
         Job._on_progress(stopped, 0, trace, progress)
 
     monkeypatch.setattr(stopped, "_on_progress", told_of)
-    stopped.work(InThread())
+    stopped.work(SerialExecutor())
     assert stopped.state == "stopped" and len(told) == 16, "the last one when it has ended"
     for job in (timed_out, stopped):
         assert job.trace is not None and job.trace.series("it", "value")[0].tolist() == [0, 1]
@@ -110,7 +110,7 @@ def test_a_run_is_stopped_and_timed_out_inside_a_step_and_keeps_its_last_state(m
 
 def test_what_other_processes_compute_for_a_run_counts_against_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Point, "elsewhere", 100.0)
-    ((_, outcome),) = InThread(99.0).run([Cell(endless())], threading.Event())
+    ((_, outcome),) = SerialExecutor(99.0).run([Cell(endless())], threading.Event())
     assert outcome.state == "timeout" and 100.0 < outcome.seconds < 101.0
 
 
@@ -171,7 +171,7 @@ def test_runs_in_threads_of_one_process_are_stopped_one_by_one() -> None:
     outcomes: dict[int, str] = {}
 
     def work(number: int) -> None:
-        ((_, outcome),) = InThread().run([Cell(endless())], stopping[number])
+        ((_, outcome),) = SerialExecutor().run([Cell(endless())], stopping[number])
         outcomes[number] = outcome.state
 
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(3)]
@@ -185,12 +185,15 @@ def test_runs_in_threads_of_one_process_are_stopped_one_by_one() -> None:
 
 
 def test_between_two_slices_there_is_a_checkpoint() -> None:
-    parts = list(slices(10, checkpoints.LONGEST / 4))
+    parts = list(checkpointed_slices(10, checkpoints.LONGEST / 4))
     assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 8), (8, 10)]
-    assert len(list(slices(3, 100.0))) == 3 and len(list(slices(1000, 0.0))) == 1
-    assert counted(lambda: list(slices(3, 100.0)))[1] == 2 and counted(lambda: list(slices(1000, 0.0)))[1] == 0
+    assert len(list(checkpointed_slices(3, 100.0))) == 3 and len(list(checkpointed_slices(1000, 0.0))) == 1
+    assert (
+        counted(lambda: list(checkpointed_slices(3, 100.0)))[1] == 2
+        and counted(lambda: list(checkpointed_slices(1000, 0.0)))[1] == 0
+    )
     values = np.arange(6.0)
-    doubled, count = counted(lambda: sliced(lambda some: 2 * some, checkpoints.LONGEST / 2, values))
+    doubled, count = counted(lambda: compute_in_slices(lambda some: 2 * some, checkpoints.LONGEST / 2, values))
     assert doubled.tolist() == [0, 2, 4, 6, 8, 10] and count == 2
 
 

@@ -16,7 +16,7 @@ from dpviz.exports.export import to_csv
 from dpviz.families.accelerated import GradientDescent
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.run_figures import convergence
-from dpviz.plots.sweep_figures import against
+from dpviz.plots.sweep_figures import metric_by_setting
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.problems.linear.linear_models import HuberRegression, LeastSquares, LogisticRegression
@@ -74,10 +74,10 @@ def test_a_sweep_of_the_accuracy_has_the_guess_of_every_point() -> None:
     guesses = found[found["algorithm"] == MAJORITY]
     assert guesses["value"].tolist() == [0.75, 0.75] and guesses["setting"].tolist() == [1.0, 2.0]
     assert not guesses["released"].any() and set(found["algorithm"]) == {"GD", MAJORITY}
-    assert MAJORITY in str(against(result, "ε").to_dict())
+    assert MAJORITY in str(metric_by_setting(result, "ε").to_dict())
     assert result.visible(False).to_frame().empty
     other = sweep.replaced(metric="objective").run(TABLE)
-    assert set(other.to_frame()["algorithm"]) == {"GD"} and MAJORITY not in str(against(other, "ε").to_dict())
+    assert set(other.to_frame()["algorithm"]) == {"GD"} and MAJORITY not in str(metric_by_setting(other, "ε").to_dict())
 
 
 def test_a_comparison_has_it_too_and_offers_no_curve_of_its_own() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.results import budget_spent, reading
+from dpviz.experiments.results import budget_spent, epsilon_reading
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
@@ -49,7 +49,7 @@ def test_an_iteration_may_have_several_events_or_none() -> None:
     assert plan.spent("mu")[-1] == pytest.approx(accountants.total(plan.events, "mu"))
     for iteration, expected in enumerate([0, 0, 0.3, 0.3, 0.6, 0.6]):
         assert budget_spent(plan, iteration)[0] == pytest.approx(expected, abs=1e-15)
-        assert reading(plan, iteration, 1e-6).by_method["basic"] == pytest.approx(expected, abs=1e-15)
+        assert epsilon_reading(plan, iteration, 1e-6).by_method["basic"] == pytest.approx(expected, abs=1e-15)
 
 
 def test_blocks_are_paid_when_they_open_and_pass_through_the_iterations() -> None:
@@ -61,7 +61,7 @@ def test_what_was_released_before_the_run_is_spent_before_the_first_iteration() 
     plan = Plan.fixed(KNOWN, BUDGET, (A, B), charged_at=np.array([2, 2]), iterations=2)
     assert plan.spent("epsilon") == pytest.approx([0.5, 0.5, 0.8])
     assert plan.events == (A, B), "the run itself is not charged for it again"
-    assert reading(plan, 0, 1e-6).epsilon == pytest.approx(0.5)
+    assert epsilon_reading(plan, 0, 1e-6).epsilon == pytest.approx(0.5)
     filtered = dataclasses.replace(adaptive("epsilon", 0.7), facts=KNOWN)
     assert filtered.spent("epsilon") == pytest.approx([0.5, 1.2, 1.2, 1.2, 1.2])
 
@@ -69,7 +69,7 @@ def test_what_was_released_before_the_run_is_spent_before_the_first_iteration() 
 def test_a_run_without_releases_has_iterations_and_spends_nothing() -> None:
     plan = Plan.fixed(FACTS, BUDGET, (), iterations=2, step_size=np.ones(2))
     assert plan.events == () and plan.spent("epsilon").tolist() == [0, 0, 0]
-    assert reading(plan, 2, 1e-6).epsilon == 0
+    assert epsilon_reading(plan, 2, 1e-6).epsilon == 0
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_other_currencies_of_a_filter_are_those_of_its_ceiling() -> None:
     plan = adaptive("rho", 0.05, budget)
     expected = accountants.tightest((StatedZCDP(0.05),), 1e-6).epsilon
     assert [budget_spent(plan, t)[0] for t in range(3)] == pytest.approx([0, expected, expected])
-    assert reading(plan, 3, 1e-6).method in ("zcdp", "rdp")
+    assert epsilon_reading(plan, 3, 1e-6).method in ("zcdp", "rdp")
 
 
 def test_a_filter_without_a_cap_is_no_privacy() -> None:

@@ -136,14 +136,14 @@ def test_releases_of_the_smoothness_have_noise_of_their_own_and_repeat_exactly()
     def noise(model: LogisticRegression, epsilon: float) -> float:
         """In units of the scale b = R²/(n ε), with the margin b ln(1/2β)."""
         scale = radius / (2_000 * epsilon)
-        excess = 4 * (planning.released(model, epsilon, 7) - planning.estimated(model))
+        excess = 4 * (planning.release_smoothness(model, epsilon, 7) - planning.estimated_smoothness(model))
         return excess / scale - np.log(1 / (2 * planning.UNDERESTIMATE))
 
     assert noise(problem, 0.5) == noise(problem, 0.5)
     assert abs(noise(problem, 0.5) - noise(problem, 1.0)) > 1e-3
     other = problem.replaced(regularisation=0.07)
     assert abs(noise(problem, 0.5) - noise(other, 0.5)) > 1e-3
-    fresh = {planning.released(problem, 0.5, None) for _ in range(3)}
+    fresh = {planning.release_smoothness(problem, 0.5, None) for _ in range(3)}
     assert len(fresh) == 3
 
 

@@ -13,11 +13,11 @@ from dpviz.experiments.results import (
     budget_spent,
     columns,
     costs,
+    describe_releases,
+    epsilon_reading,
     final_table,
     median_interval,
     quantiles,
-    reading,
-    releases,
 )
 from dpviz.experiments.summary import Series
 from dpviz.experiments.trace import Trace
@@ -134,7 +134,7 @@ def test_the_budget_is_spent_in_its_own_currency(budget: Budget, noise: str, sym
     # Calibration by bisection leaves less than 1e-4 of an (ε, δ) budget unused, and exceeds none.
     assert currency == symbol and size * (1 - 1e-4) <= spent <= size * (1 + 1e-9)
     assert 0 < budget_spent(plan, 5)[0] <= spent and budget_spent(plan, 0)[0] == 0
-    assert reading(plan, 10, 1e-6).epsilon <= reading(plan, 10, 1e-8).epsilon
+    assert epsilon_reading(plan, 10, 1e-6).epsilon <= epsilon_reading(plan, 10, 1e-8).epsilon
 
 
 @pytest.mark.parametrize(
@@ -276,8 +276,8 @@ def test_runs_say_how_many_releases_they_make_and_what_these_add_up_to(
     free = Arm(label="free", algorithm=GradientDescent(iterations=3), budget=NoPrivacy())
     problem = LogisticRegression(data=ON_A_FILE, **bought)
     plans = Experiment(problem=problem, arms=(*arms, free), budget=budget).plans()
-    assert releases([(plan, repeats) for plan in plans.values()], budget) == said
-    assert releases([(plans["free"], repeats)], budget) == "no release"
+    assert describe_releases([(plan, repeats) for plan in plans.values()], budget) == said
+    assert describe_releases([(plans["free"], repeats)], budget) == "no release"
 
 
 @pytest.mark.filterwarnings("ignore:Not private")

@@ -10,14 +10,14 @@ import pytest
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.results import endings, final_table, reading, spent_curve
+from dpviz.experiments.results import endings, epsilon_reading, final_table, spent_curve
 from dpviz.exports.export import to_csv
 from dpviz.families.mirror_descent import BiasReduced
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.run_figures import convergence
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace
-from dpviz.privacy.ledger import times_of
+from dpviz.privacy.ledger import charge_counts
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Problem
 from dpviz.problems.games.matrix_games import MatrixGame
@@ -42,7 +42,7 @@ class Leaving(Algorithm[Problem, Facts]):
         yield Snapshot(0, {"x": x})
         for t, event in enumerate(plan.events, 1):
             rows = np.flatnonzero(last >= t)
-            assert times_of(rows, mechanisms.replicates) is not None
+            assert charge_counts(rows, mechanisms.replicates) is not None
             mechanisms.batch(event, rows)
             active = last > t
             yield Snapshot(t, {"x": x}, active=active, status=tuple("running" if on else "converged" for on in active))
@@ -82,7 +82,7 @@ def test_table_and_file_show_used_and_ceiling() -> None:
     assert (row["finished"], row["median_stop"], row["used"]) == ("3 of 3", 4.0, "0.4 ε")
     assert (row["status"], row["ceiling"]) == ("3 converged", "0.8 ε")
     (guarantee,) = final_table(trace, plans, delta=1e-6)["epsilon_at_delta"]
-    assert guarantee == reading(plans["A"], ROUNDS, 1e-6).epsilon > reading(plans["A"], 6, 1e-6).epsilon
+    assert guarantee == epsilon_reading(plans["A"], ROUNDS, 1e-6).epsilon > epsilon_reading(plans["A"], 6, 1e-6).epsilon
     assert row["spent"] == pytest.approx(ROUNDS * EPSILON * 6 / 8), "what the plan had spent by its last step"
     frame = pd.read_csv(io.StringIO(to_csv(trace, experiment, plans)), comment="#")
     last = frame[frame["iteration"] == 6].sort_values("replicate")

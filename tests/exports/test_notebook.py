@@ -63,7 +63,7 @@ def test_the_notebook_of_analyses_computes_their_numbers(budget: Budget) -> None
     assert table["scale"].tolist() == [p.scale for p in planned]
     assert table["rows_needed"].tolist() == [p.rows_needed(0.02) for p in planned]
     assert table["largest_error"]["histogram"] == planned[3].largest_error
-    assert found["total"] == allocation.together([p.share for p in planned], 1e-7)
+    assert found["total"] == allocation.joint_guarantee([p.share for p in planned], 1e-7)
     assert list(found["seen"]) == table.index[:4].tolist()
     assert all(0.95 - 5 * 0.0022 < share < 0.99 for share in found["seen"].values())
     rehearsed = found["rehearsal"].set_index("analysis")["released"]

@@ -20,13 +20,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpviz.exports.opendp import Release, releases, to_opendp, whose_count
+from dpviz.exports.opendp import Release, accounting_note, releases, to_opendp
 from dpviz.numbers import short_up
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Relation
 from dpviz.privacy.statistics import analyses
-from dpviz.privacy.statistics.analyses import Analyses, ByGroup, Count, Histogram, Mean, Quantile, Statistic, Sum
+from dpviz.privacy.statistics.analyses import (
+    Analyses,
+    Count,
+    GroupableStatistic,
+    Histogram,
+    Mean,
+    Quantile,
+    Statistic,
+    Sum,
+)
 
 GROUPED: tuple[Statistic, ...] = (
     Count(name="old", column="age", comparison="≥", operands=(65,), by="region", groups=("north", "Ж")),
@@ -134,11 +143,11 @@ def test_what_opendps_count_costs_in_noise_and_what_the_planned_noise_costs_by_i
         assert closed_forms.zcdp_epsilon(by_opendp(plan, stated), 1e-6) == pytest.approx(total, rel=1e-2)
         made, as_planned = releases(plan, stated), releases(plan, stated, "dpviz")
         assert 1.05 < made[0].factor < 1.08 and as_planned[0].factor == pytest.approx(1)
-        assert f"up to {short_up(made[0].factor, 5)} times" in whose_count(made, stated, "opendp")
+        assert f"up to {short_up(made[0].factor, 5)} times" in accounting_note(made, stated, "opendp")
     under_mu = GaussianDP(mu=0.5)
     made = releases(five, under_mu)
     assert [release.factor for release in made] == pytest.approx([1] * 5)
-    assert whose_count(made, under_mu, "opendp") == whose_count(made, under_mu, "dpviz")
+    assert accounting_note(made, under_mu, "opendp") == accounting_note(made, under_mu, "dpviz")
 
 
 # ------------------------------------------------------------------------------------------------- run against OpenDP
@@ -294,7 +303,7 @@ def test_opendp_gives_groups_their_noise(
         assert [r.factor / made[2].factor for r in made] == pytest.approx(less if is_looser else [1.0] * 4)
     for answer, statistic, release in zip(answers, GROUPED, made, strict=True):
         column = analyses.read(statistic, table)
-        groups = statistic.groups if isinstance(statistic, ByGroup) else ()
+        groups = statistic.groups if isinstance(statistic, GroupableStatistic) else ()
         exact = analyses.computed(statistic, column, relation)
         if isinstance(statistic, Mean):
             exact = 40 + 40 * exact[:2] / exact[2:]

@@ -16,7 +16,7 @@ from dpviz.experiments.algorithm import Algorithm
 from dpviz.privacy import audit as audits
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Laplace, Parallel, draws_batch, inner_events
-from dpviz.privacy.verification.implementation import Watch
+from dpviz.privacy.verification.implementation import ReleaseTests
 from dpviz.privacy.verification.transcripts import Transcript, law_of, standard_draws
 from dpviz.specification import registered
 from tests.families.registry import ALGORITHMS
@@ -101,7 +101,7 @@ def test_a_worst_case_is_one_that_moves_every_query_as_far_as_it_can_and_has_noi
             assert moved == pytest.approx(np.ones(20), abs=1e-6), name
 
 
-class Furthest(Watch):
+class Furthest(ReleaseTests):
     """How far one row moves each query, over what is declared, at least."""
 
     def __init__(self) -> None:

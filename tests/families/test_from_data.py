@@ -32,8 +32,8 @@ from dpviz.datasets import (
     prepare_groups,
     prepare_users,
 )
-from dpviz.datasets.uploads.from_data import Mark, in_words
-from dpviz.execution.increments import Sender, extend
+from dpviz.datasets.uploads.from_data import Mark, mark_phrases
+from dpviz.execution.increments import Sender, add_increment
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import conditional
@@ -121,7 +121,7 @@ def test_every_problem_hands_on_what_was_read_from_its_table() -> None:
                 marked = on(kind, upload.replaced(from_data=(mark,)))
                 assert marked is not None
                 (words,) = marked.facts().from_data
-                assert words == in_words([mark])[0] and mark[1] in words and marked.from_data == (words,)
+                assert words == mark_phrases([mark])[0] and mark[1] in words and marked.from_data == (words,)
                 assert str(marked.facts().condition) == f" {IF}{words}"
                 asked.add((kind, mark[0]))
     assert {mark for _, mark in asked} == {"bounds", "categories", "groups", "shares"}
@@ -158,10 +158,10 @@ def test_marks_stay_with_the_settings_and_settings_without_any_still_load() -> N
 
 def test_a_column_is_named_without_what_could_be_taken_for_more_than_a_name() -> None:
     name = 'a"""\n\\**b** <script>$x$ [l](u) #' + "c" * 60
-    (words,) = in_words([("bounds", name)])
+    (words,) = mark_phrases([("bounds", name)])
     assert not set(words) & set('"\\*<>$[]#\n') and len(words) < 60
-    assert in_words([("bounds", "income € (gross)")]) == ("the range of “income € (gross)”",)
-    several = in_words([("bounds", str(place)) for place in range(9)])
+    assert mark_phrases([("bounds", "income € (gross)")]) == ("the range of “income € (gross)”",)
+    several = mark_phrases([("bounds", str(place)) for place in range(9)])
     assert several == ("the ranges of “0”, “1”, “2” and 6 more",)
 
 
@@ -217,7 +217,7 @@ def test_every_plan_of_such_facts_says_on_what_its_guarantee_rests(
     for label, plan in experiment.plans().items():
         assert plan.privacy == (experiment.privacy if label in private else "not private")
         assert plan.guarantee == plan.budget.describe() + condition * plan.private
-    for sentence in results.sentences(results.costs(private, private, budget, 2, 1e-6)):
+    for sentence in results.cost_sentences(results.costs(private, private, budget, 2, 1e-6)):
         assert sentence.endswith(condition)
     assert isinstance(problem.dataset, Upload)
     paid = planned(family, problem.replaced(data=problem.dataset.replaced(ranges_costs=(0.1,))), budget).plans()
@@ -305,7 +305,7 @@ def test_nothing_of_such_a_run_is_called_private(
         assert set(ends["status"]) == {experiment.privacy} and ends["budget"].str.contains(IF).all()
         assert not any(curve.released for curve in comparison.curves([side], metric, "steps", every=True))
     arrived = Trace({})
-    extend(arrived, *Sender().increment(trace, last=True))
+    add_increment(arrived, *Sender().increment(trace, last=True))
     assert [lane.privacy for lane in arrived.lanes.values()] == [lane.privacy for lane in trace.lanes.values()]
     assert "seconds" in final_table(trace, plans) and "seconds" not in final_table(visible, plans)
 
@@ -331,11 +331,11 @@ def told(experiment: Experiment, trace: Trace, tables: Tables) -> dict[str, str]
     private = {label: plan for label, plan in plans.items() if plan.private}
     sweep = Sweep(experiment, epsilon=(1.0, 2.0), metric="distance")
     side = Side("one", experiment, private, summary(visible))
-    ends, together = comparison.ends([side], "distance", every=True), comparison.together([side, side], 1e-6, True)
+    ends, together = comparison.ends([side], "distance", every=True), comparison.joint_cost([side, side], 1e-6, True)
     return {
         "experiment": displayed._line(experiment),
         **{f"plan of {label}": f"{plan!r} {plan.privacy}" for label, plan in private.items()},
-        "costs": " ".join(results.sentences(results.costs(private, private, experiment.budget, 2, 1e-6))),
+        "costs": " ".join(results.cost_sentences(results.costs(private, private, experiment.budget, 2, 1e-6))),
         "curves": displayed.chart(visible, False).caption,
         "badge of the curves": displayed.chart(visible, False).provenance,
         "sweep": displayed.chart(sweep.run(tables), False).caption,
@@ -351,7 +351,7 @@ def told(experiment: Experiment, trace: Trace, tables: Tables) -> dict[str, str]
 def _sent(trace: Trace) -> Trace:
     """A trace as it comes from another process."""
     arrived = Trace({})
-    extend(arrived, *Sender().increment(trace, last=True))
+    add_increment(arrived, *Sender().increment(trace, last=True))
     return arrived
 
 

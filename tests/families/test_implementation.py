@@ -22,7 +22,7 @@ from dpviz.privacy import ledger, mechanisms
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event, inner_events
-from dpviz.privacy.ledger import times_of
+from dpviz.privacy.ledger import charge_counts
 from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms, Purpose
 from dpviz.privacy.releases import Norm, Query, Standard
@@ -146,9 +146,9 @@ LAPLACE, NORMAL, SUMS = "accelerated.gradient_descent", "accelerated.nesterov_ga
 CHOICES, BATCHES, HESSIAN = "mirror_descent.frank_wolfe", "accelerated.batches", "second_order.short_step_curvature"
 DIAGONAL, BESIDE = np.array([2**-0.5, 1.0, 2**-0.5]), np.array([1.0, 2**-0.5, 1.0])
 MISTAKES: dict[str, tuple[str, type[Transcript], str]] = {
-    "the same noise in two steps": (LAPLACE, broken.Again, "dependence"),
-    "the same noise in two steps, Gaussian": (NORMAL, broken.Again, "dependence"),
-    "the same noise in two sums": (SUMS, broken.Again, "repeats"),
+    "the same noise in two steps": (LAPLACE, broken.RepeatedNoise, "dependence"),
+    "the same noise in two steps, Gaussian": (NORMAL, broken.RepeatedNoise, "dependence"),
+    "the same noise in two sums": (SUMS, broken.RepeatedNoise, "repeats"),
     "the same noise in all steps": (LAPLACE, broken.OneStream, "repeats"),
     "the same noise in all runs": (NORMAL, drawing(every_run), "repeats"),
     "the same noise in two arms": (LAPLACE, OneForAllReleases, "repeats"),
@@ -159,7 +159,7 @@ MISTAKES: dict[str, tuple[str, type[Transcript], str]] = {
     "one random batch, Gaussian": ("second_order.mini_batch", broken.OneBatch, "batches"),
     "the same rows in all runs": (BATCHES, broken.Unsampled, "batches"),
     "a tree that misses a level": ("broken.leaf_twice", broken.LevelMissing, "scale"),
-    "a row in two leaves": ("broken.leaf_twice", broken.Twice, "sensitivity"),
+    "a row in two leaves": ("broken.leaf_twice", broken.OverlappingLeaves, "sensitivity"),
     "less noise on the diagonal": (HESSIAN, drawing(lambda drawn: drawn * DIAGONAL, (3,)), "scale"),
     "less noise off the diagonal": (HESSIAN, drawing(lambda drawn: drawn * BESIDE, (3,)), "scale"),
     "less noise off the diagonal, trust region": ("second_order.trust_region", broken.QuietBeside, "scale"),
@@ -308,7 +308,7 @@ def charged_only(self: Mechanisms, query: Query, event: Event, *rest: Any) -> np
     """The exact value: for a choice, the best index."""
     rows = rest[-1] if rest else None
     draws = rest[0] if len(rest) == 2 else 1
-    self._ledger.charge(event, times_of(rows, self.replicates, draws))
+    self._ledger.charge(event, charge_counts(rows, self.replicates, draws))
     if query.norm not in ("range", "linf"):
         return query.value
     best = query.value.argmax(axis=-1).reshape(len(query.value), -1)

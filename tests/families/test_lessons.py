@@ -99,7 +99,8 @@ def test_the_run_decides_and_fills_the_texts(lesson: Lesson) -> None:
         assert left <= curve.x[0] and curve.x[-1] <= right_end
         assert all(low < y.min() and y.max() < high for y in (curve.y, curve.low, curve.high) if y is not None)
     layouts = [
-        lesson_figures.told(old, seen, lesson.change.names, axes, lesson.frame(after)).layout for seen in ((), new)
+        lesson_figures.before_and_after(old, seen, lesson.change.names, axes, lesson.frame(after)).layout
+        for seen in ((), new)
     ]
     for name in ("xaxis", "yaxis"):
         assert layouts[0][name].range == layouts[1][name].range and layouts[0][name].type == layouts[1][name].type

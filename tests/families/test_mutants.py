@@ -14,16 +14,16 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import Gibo, GlobalSearch, GradientDescent, RandomSearch
 from dpviz.families.bayesian_optimization.algorithms import TRAININGS, Estimates, Posteriors, Walk
 from dpviz.families.second_order import LineSearch, MiniBatch, ShortStep, TrustRegion
-from dpviz.families.second_order.methods.releases import Separate, Together
-from dpviz.families.second_order.methods.steps import Measured
+from dpviz.families.second_order.methods.releases import BatchReleases, SeparateReleases
+from dpviz.families.second_order.methods.steps import NoisyDerivatives
 from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced
-from dpviz.families.zeroth_order.conversion import Path
+from dpviz.families.zeroth_order.conversion import ConversionState
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy import batches, calibration
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
 from dpviz.privacy.events import Event, inner_events
-from dpviz.privacy.ledger import Ledger, LedgerError, times_of
+from dpviz.privacy.ledger import Ledger, LedgerError, charge_counts
 from dpviz.privacy.matrix_factorisation import BinaryTree
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.releases import Query
@@ -241,7 +241,7 @@ class SpoiledMechanisms:
         if isinstance(self._of, Batch | PrefixSums) or event is None:
             return np.zeros_like(query.value)
         rows, draws = (rows, draws) if name == "exponential" else (None if np.ndim(draws) == 0 else draws, 1)
-        self._of._ledger.charge(event, times_of(rows, self._of.replicates, draws))
+        self._of._ledger.charge(event, charge_counts(rows, self._of.replicates, draws))
         if name != "exponential":
             return np.zeros_like(query.value)
         counts = np.broadcast_to(draws, len(query.value)) * len(inner_events(event))
@@ -316,7 +316,7 @@ def without_noise(purpose: str, owner: type) -> Patch:
 def short_by_raw(true: Any) -> Any:
     """Whether a gradient is short is decided by the raw one."""
 
-    def wrong(self: Measured, state: Any, rows: np.ndarray) -> Any:
+    def wrong(self: NoisyDerivatives, state: Any, rows: np.ndarray) -> Any:
         found, noisy = true(self, state, rows)
         raw = self.problem.mean_gradient(state.x[found]).value + self.problem.regulariser_gradient(state.x[found])
         state.released["noisy_gradient_norm"][found] = np.linalg.norm(raw, axis=1)
@@ -357,14 +357,14 @@ def raw_estimate(moves: bool) -> Patch:
         return lambda self, *rest: seen.append(true(self, *rest)) or seen[-1]  # type: ignore[func-returns-value]
 
     def learning(true: Any) -> Any:
-        def wrong(self: Path, t: int, rows: np.ndarray, gradient: np.ndarray, *more: Any) -> None:
+        def wrong(self: ConversionState, t: int, rows: np.ndarray, gradient: np.ndarray, *more: Any) -> None:
             true(self, t, rows, seen[-1].value if moves else gradient, *more)
             if not moves:
                 self.norm[rows] = np.linalg.norm(seen[-1].value, axis=1)
 
         return wrong
 
-    return both(instead(ValueProblem, "_query", noted), instead(Path, "learn", learning))
+    return both(instead(ValueProblem, "_query", noted), instead(ConversionState, "learn", learning))
 
 
 def both(*patches: Patch) -> Patch:
@@ -501,21 +501,21 @@ ALIKE = both(
 @pytest.mark.parametrize(
     ("cls", "start", "mistake", "check"),
     [
-        (ShortStep, SHORT, without_noise("hessian", Separate), "released only"),
-        (ShortStep, ROBUST, without_noise("gradient", Separate), "released only"),
-        (ShortStep, CERTIFIED, without_noise("certificate", Separate), "released only"),
+        (ShortStep, SHORT, without_noise("hessian", SeparateReleases), "released only"),
+        (ShortStep, ROBUST, without_noise("gradient", SeparateReleases), "released only"),
+        (ShortStep, CERTIFIED, without_noise("certificate", SeparateReleases), "released only"),
         (ShortStep, CERTIFIED, EIGENVALUE, "sensitivity"),
-        (ShortStep, SHORT, instead(Measured, "gradient", short_by_raw), "released only"),
+        (ShortStep, SHORT, instead(NoisyDerivatives, "gradient", short_by_raw), "released only"),
         (ShortStep, SHORT, HESSIAN, "sensitivity"),
         (ShortStep, SHORT, HESSIAN, "noise"),
         (ShortStep, ROBUST, GRADIENT, "sensitivity"),
         (ShortStep, AT_STATE, GRADIENT, "sensitivity"),
         (LineSearch, LONG, DECREASE, "sensitivity"),
-        (MiniBatch, SHORT, without_noise("hessian", Together), "released only"),
+        (MiniBatch, SHORT, without_noise("hessian", BatchReleases), "released only"),
         (MiniBatch, SHORT, instead(NonconvexRisk, "hessian", on_all_rows), "sensitivity"),
         (MiniBatch, ROBUST, AS_IF_ALL, "noise"),
         (MiniBatch, ROBUST, AS_IF_ALL, "sensitivity"),
-        (TrustRegion, ROBUST, without_noise("hessian", Together), "released only"),
+        (TrustRegion, ROBUST, without_noise("hessian", BatchReleases), "released only"),
         (VarianceReduced, DEFAULT, VALUE, "sensitivity"),
         (Naive, DEFAULT, VALUE, "sensitivity"),
         (Naive, DEFAULT, VALUE, "noise"),

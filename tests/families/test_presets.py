@@ -16,13 +16,13 @@ from dpviz import families
 from dpviz.compare.pins import clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
-from dpviz.experiments.results import headlined
+from dpviz.experiments.results import headline_metrics
 from dpviz.experiments.trace import Trace
 from dpviz.families import zeroth_order
 from dpviz.families.accelerated import HeavyBall
 from dpviz.families.accelerated import presets as accelerated
 from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.families.accelerated.planning import assumed
+from dpviz.families.accelerated.planning import assumed_constants
 from dpviz.families.accelerated.quadratic import published_log_bound
 from dpviz.families.bayesian_optimization import presets as tuning
 from dpviz.families.mirror_descent import VertexSampling, planning, rates
@@ -178,7 +178,7 @@ def of_runs(one: str, other: str = "", start: str = "", metric: str = "") -> Qua
 
     def end(family: str, name: str, label: str) -> float:
         trace = holding(family, name, label)
-        return float(np.median(trace.last(label, metric or next(iter(headlined(trace))))))
+        return float(np.median(trace.last(label, metric or next(iter(headline_metrics(trace))))))
 
     def read(family: str, preset: Preset) -> float:
         whole = end(family, preset.name, one)
@@ -459,7 +459,7 @@ def test_with_half_the_budget_runs_get_to_a_minimum_and_never_learn_it() -> None
     whole = named("second_order", "Start here").experiment
     experiment = whole.replaced(arms=whole.arms[:1], budget=whole.budget.replaced(epsilon=0.1))
     trace, (arm,) = experiment.run(), experiment.arms
-    met, plan = advice.within(trace, arm, experiment.plans()[arm.label]), experiment.plans()[arm.label]
+    met, plan = advice.within_targets(trace, arm, experiment.plans()[arm.label]), experiment.plans()[arm.label]
     assert met is not None and all(part.all() for part in met) and plan.iterations == 1511
     assert set(trace.lanes[arm.label].status) == {"exhausted"}
 
@@ -521,7 +521,7 @@ def test_runs_end_above_an_error_bound_only_where_it_rests_on_a_constant_that_is
         assert isinstance(method, GradientMethod)
         bound = method.error_bound(plan) if plan.private else None
         broken |= bound is not None and mean("accelerated", preset.name, arm.label) > bound[-1]
-    assert not broken or "E₀" in assumed(preset.experiment.problem)
+    assert not broken or "E₀" in assumed_constants(preset.experiment.problem)
     assert broken or not preset.name.startswith("Figure 3")
 
 
@@ -535,7 +535,7 @@ def test_a_constant_below_what_follows_is_assumed() -> None:
         ({"smoothness_source": "declared", "smoothness": smoothness}, ()),
         ({"smoothness_source": "declared", "smoothness": smoothness / 2}, ("L",)),
     ):
-        assert assumed(problem.replaced(**settings)) == symbols
+        assert assumed_constants(problem.replaced(**settings)) == symbols
 
 
 # --------------------------------------------------------------------------------------------------------------- games
@@ -661,7 +661,7 @@ def rows_of(section: str) -> list[list[str]]:
 
 def test_the_tables_of_the_derivations_are_what_was_measured() -> None:
     """THEORY.md, 7: three digits of every median; 8: of the least and the largest mean, and of the median."""
-    table = measured.table()
+    table = measured.measured_runs()
     methods = ("start", values.PUBLISHED, values.PAPER, values.IMPROVED, values.NAIVE, values.FRESH, values.REFERENCE)
     assert list(table["presets"]) == [preset.name for preset in values.PRESETS]
     for preset, row in zip(values.PRESETS, rows_of("## 7."), strict=True):
@@ -679,7 +679,7 @@ def test_the_tables_of_the_derivations_are_what_was_measured() -> None:
 
 def test_what_is_said_of_the_presets_is_so() -> None:
     """E9, and the texts: who ends lower in which of them."""
-    table = measured.table()["presets"]
+    table = measured.measured_runs()["presets"]
     clearly = {name for name, found in table.items() if found[values.NAIVE] > 1.2 * found[values.PUBLISHED]}
     assert {name.split(":")[0] for name in clearly} == {"Long epochs", "A small neural network"} and len(table) == 10
     for found in table.values():
@@ -695,9 +695,11 @@ def test_what_is_said_of_the_presets_is_so() -> None:
 )
 def test_the_default_can_be_measured_again(name: str, budget: str) -> None:
     """The same seeds: the same runs, but for the last digits of other processors."""
-    assert measure.of_the_default(name, budget) == pytest.approx(measured.table()["default"][budget][name], rel=0.02)
+    assert measure.of_the_default(name, budget) == pytest.approx(
+        measured.measured_runs()["default"][budget][name], rel=0.02
+    )
     preset = values.PRESETS[0 if budget == "3" else -2].name
-    assert measure.preset_medians(preset) == pytest.approx(measured.table()["presets"][preset], rel=0.02)
+    assert measure.preset_medians(preset) == pytest.approx(measured.measured_runs()["presets"][preset], rel=0.02)
 
 
 @pytest.mark.slow
@@ -705,7 +707,7 @@ def test_cells_of_the_table_can_be_measured_again_and_hold_on_other_data() -> No
     """The same seeds give the same median. That of other rows, with other noise, differs by what two medians of six do:
     1.25 · √(1/6 + 1/6) = 0.72 standard deviations of a run, each of which is up to half of the median; thrice."""
     sizes = measure.problems()[0]
-    cell = measured.table()["advice"][measured.key(sizes[0])][0]
+    cell = measured.measured_runs()["advice"][measured.key(sizes[0])][0]
     for way in WAYS:
         known = cell["medians"][way.name][1][1][1]  # μ = 0.3, T = 16, K = 20
         assert measure.median(sizes[0].build(), way.method(), 0.3, 16, 20) == pytest.approx(known, rel=0.02)
@@ -715,7 +717,7 @@ def test_cells_of_the_table_can_be_measured_again_and_hold_on_other_data() -> No
 
 
 def test_the_table_holds_every_problem_that_is_measured() -> None:
-    table = dict(measured.table()["advice"])
+    table = dict(measured.measured_runs()["advice"])
     for sizes in measure.problems():
         cells = table.pop(measured.key(sizes[0]))
         assert [BlackBox.from_json(json.dumps(cell["problem"])) for cell in cells] == list(sizes)
@@ -725,7 +727,7 @@ def test_the_table_holds_every_problem_that_is_measured() -> None:
 
 def test_runs_follow_the_noise_and_not_the_bound() -> None:
     """THEORY.md, 5: at the default and μ = 0.3, where the bound favours fresh estimates up to T = 5,376."""
-    (cell, *_) = measured.table()["advice"]["phase_retrieval_absolute"]
+    (cell, *_) = measured.measured_runs()["advice"]["phase_retrieval_absolute"]
     ends = {name: np.array(medians[1]).min(axis=1) for name, medians in cell["medians"].items()}  # (T,)
     assert (cell["size"], cell["radius"], cell["lengths"]) == (6, 0.1, [8, 16, 32, 64, 128])
     assert (ends["Published"] < ends["Naive"]).tolist() == [False, True, True, True, True]

@@ -12,11 +12,11 @@ from dpviz.lessons.classroom import (
     LASTS,
     MAX_PHONES,
     Choice,
-    Coins,
     Drawing,
-    Odds,
+    MembershipGame,
     OwnRun,
     Question,
+    RandomisedQuestion,
     Room,
     Rooms,
     Threshold,
@@ -30,9 +30,9 @@ KINDS: dict[str, tuple[Question, Any, list[Any]]] = {
     "drawing": (Drawing("?", (0.2, 0.8), LINE, "x", "y"), [0.0, 1], [[0.5], [0.5, 0.5, 0.5], [0.5, "0.5"], [0.5, [0]]]),
     "threshold": (Threshold("?", {"in": (0.0, 1.0)}, "score"), 0.25, [[0.5]]),
     "run": (OwnRun("?", "loss", (0.1, 0.2, 0.3)), True, [1, False]),
-    "coins": (Coins("?", ("yes", "no"), 1.0, 0.5), 1, [2, 0.0]),
+    "coins": (RandomisedQuestion("?", ("yes", "no"), 1.0, 0.5), 1, [2, 0.0]),
     "odds": (
-        Odds("?", 1.0, 30, [[30.5, 31.0]], [[True, False]]),
+        MembershipGame("?", 1.0, 30, [[30.5, 31.0]], [[True, False]]),
         [True, True],
         [[], [True], [True, 1], [[True], True]],
     ),
@@ -66,7 +66,7 @@ def test_a_question_goes_to_any_seat_as_json_and_takes_answers_of_its_own_form_o
 
 
 def test_a_game_tells_a_phone_its_counts_and_nothing_of_who_was_in() -> None:
-    games = [Odds("?", 1.0, 30, [[30.5, 31.0], [29.0, 28.0]], [[isin, True]] * 2) for isin in (True, False)]
+    games = [MembershipGame("?", 1.0, 30, [[30.5, 31.0], [29.0, 28.0]], [[isin, True]] * 2) for isin in (True, False)]
     assert games[0].facts(1) == games[1].facts(1) == {"epsilon": 1.0, "others": 30, "counts": [29.0, 28.0]}
     assert [game.right(5, (True, False)) for game in games] == [1, 0]
 

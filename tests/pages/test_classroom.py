@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.lessons.classroom import ROOMS, Ballot, Coins, Drawing, Odds, OwnRun, Room
+from dpviz.lessons.classroom import ROOMS, Ballot, Drawing, MembershipGame, OwnRun, RandomisedQuestion, Room
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse, success, success_bound
 from dpviz.ui import visitors
 from dpviz.ui.learn import classroom
@@ -175,7 +175,7 @@ def test_randomised_response_estimates_as_the_mathematics_does(lecture: tuple[Ap
     assert "**" not in app.title[0].value.replace("\\*", "") and "<b>" not in app.title[0].value
     assert not app.number_input  # ε is fixed while the question is open
     ballot = answer(room, [0, 0, 0, 0, 1, 1, 0, 1])
-    question, response = cast(Coins, ballot.question), RandomisedResponse(1.5)
+    question, response = cast(RandomisedQuestion, ballot.question), RandomisedResponse(1.5)
     assert (question.epsilon, question.truth) == (1.5, response.coin)
     app.run()
     (figure,) = charts(app).values()
@@ -218,7 +218,7 @@ def test_a_number_is_asked_in_bins_that_hold_every_number(lecture: tuple[AppTest
     app.number_input(key="class_high").set_value(8.0).run()
     press(app, "class_ask")
     ballot = answer(room, [0, 1, 2, 3])
-    question = cast(Coins, ballot.question)
+    question = cast(RandomisedQuestion, ballot.question)
     assert question.options == ("below 2", "2 to below 5", "5 to below 8", "8 or more")
     assert question.truth == RandomisedResponse(1.0, 4).coin
     app.run()
@@ -233,7 +233,7 @@ def test_the_odds_game_stands_against_the_best_attacker_and_the_bound(lecture: t
     app.number_input(key="class_odds_epsilon").set_value(2.0).run()
     press(app, "class_play")
     assert room.current is not None
-    question = cast(Odds, room.current.question)
+    question = cast(MembershipGame, room.current.question)
     ballot = answer(room, [list(question.present[0]), [not was_in for was_in in question.present[1]]])
     app.run()
     assert not app.metric and not charts(app)

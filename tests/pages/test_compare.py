@@ -14,8 +14,8 @@ from dpviz.families.mirror_descent.presets import PRESETS as GAMES
 from dpviz.numbers import short
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui import families
-from dpviz.ui.experiment.pins import Pinned
-from dpviz.ui.markdown import plain
+from dpviz.ui.experiment.pins import PagePin
+from dpviz.ui.markdown import escape_name
 from tests.pages.reading import Load, chart, choose, lines, metrics, run, table, text
 from tests.pages.test_pins import TINY, linked, press
 
@@ -54,7 +54,7 @@ def test_without_pins_the_page_says_how_to_pin_and_compares_two_presets(load: Lo
     shares = table(app, "Guarantee").set_index("Run")["Share of the start"].sort_values()
     assert metrics(app)["Lowest in the end, of different problems"] == short(shares.iloc[0])
     budgets = {family.title: family.page().presets[0].experiment.guarantee for family in first}
-    best, other = (f"{name} ({plain(budgets[name])})" for name in shares.index)
+    best, other = (f"{name} ({escape_name(budgets[name])})" for name in shares.index)
     assert f"**{best}**, by " in text(app) and f"Then {other} {short(shares.iloc[1])}." in text(app)
 
 
@@ -145,7 +145,7 @@ def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_s
     mine = Experiment(problem=LogisticRegression(data=data), arms=arms, replicates=2, seed=seed)
     app = load("compare")
     kept = summary(mine.run({"0" * 32: table}))
-    app.session_state["accel_pins"] = (Pinned(Pin("Mine", mine), summary=kept, raw=True, key="mine"),)
+    app.session_state["accel_pins"] = (PagePin(Pin("Mine", mine), summary=kept, raw=True, key="mine"),)
     app.run()
     assert not app.exception
     said = text(app)

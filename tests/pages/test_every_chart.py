@@ -21,13 +21,13 @@ PLANNER = ("Noise", "A given noise", "Rows", "Accounting", "From the accuracy", 
 def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Chart]:
     """What has been drawn so far, by key."""
     found: dict[str, Chart] = {}
-    picture = charts.picture
+    picture = charts.show_captioned
 
     def recorded(chart: Chart, key: str, *how: Any, **named: Any) -> Chart:
         found[key] = chart
         return picture(chart, key, *how, **named)
 
-    monkeypatch.setattr(charts, "picture", recorded)
+    monkeypatch.setattr(charts, "show_captioned", recorded)
     return found
 
 

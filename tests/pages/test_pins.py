@@ -94,7 +94,7 @@ def test_what_a_preset_compares_with_is_in_its_picture_and_leaves_with_its_setti
 def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:
     app = press(run(load("accelerated", **TINY)), "accel_pin")
     (packed,) = linked(app)
-    assert pins.from_link(packed) == Pin("Pin 1", app.session_state["accel_job"].experiment)
+    assert pins.pin_from_link(packed) == Pin("Pin 1", app.session_state["accel_job"].experiment)
     assert f"pin={packed}" in "".join(code.value for code in app.code)
     app.switch_page("pages/mirror_descent.py").run()
     assert not listed(app)
@@ -109,23 +109,27 @@ def test_there_are_at_most_three_with_names_of_ones_own(load: Load) -> None:
     assert len(listed(app)) == 3 and app.button(key="accel_pin").disabled and linked(app) == links
     field = next(field for field in app.text_input if field.value == "Pin 2")
     field.set_value("Six <b>steps").run()
-    assert not app.exception and [pins.from_link(link).name for link in linked(app)] == ["Pin 1", "Six bsteps", "Pin 3"]
+    assert not app.exception and [pins.pin_from_link(link).name for link in linked(app)] == [
+        "Pin 1",
+        "Six bsteps",
+        "Pin 3",
+    ]
     field = next(field for field in app.text_input if field.value == "Six bsteps")
     for typed, name in (("Pin 3", "Pin 3 2"), ("z" * 99, "z" * 30), (" <>\n", "z" * 30), ("Six bsteps", "Six bsteps")):
         field.set_value(typed).run()
         field = next(one for one in app.text_input if one.key == field.key)
-        assert not app.exception and field.value == name == pins.from_link(linked(app)[1]).name
+        assert not app.exception and field.value == name == pins.pin_from_link(linked(app)[1]).name
     for number in (0, 1):  # both the same, with a blank where the name is cut to make room for a number
         [one for one in app.text_input if (one.key or "").startswith("accel_pin_")][number].set_value(
             "y" * 27 + " yy"
         ).run()
-    assert app.session_state["accel_pins"][1].pin.name == "y" * 27 + " 2" == pins.from_link(linked(app)[1]).name
+    assert app.session_state["accel_pins"][1].pin.name == "y" * 27 + " 2" == pins.pin_from_link(linked(app)[1]).name
     for number, name in enumerate(("Pin 1", "Six bsteps")):
         [one for one in app.text_input if (one.key or "").startswith("accel_pin_")][number].set_value(name).run()
     assert "room for 3 pins" in text(app)
     remove = [button.key for button in app.button if (button.key or "").endswith("_remove")]
     press(press(app, remove[0]), "accel_pin")
-    assert [pins.from_link(link).name for link in linked(app)] == ["Six bsteps", "Pin 3", "Pin 1"]
+    assert [pins.pin_from_link(link).name for link in linked(app)] == ["Six bsteps", "Pin 3", "Pin 1"]
 
 
 def test_the_lines_of_a_pin_that_came_with_a_link_are_computed(load: Load) -> None:

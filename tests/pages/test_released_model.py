@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.trace import Trace
 from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.ui.markdown import plain
+from dpviz.ui.markdown import escape_name
 from tests.confirming import confirmed
 from tests.pages.reading import Load, chart, charts, run, table, text
 
@@ -76,7 +76,7 @@ def test_a_model_that_is_no_better_than_the_majority_is_said_to_be_none(load: Lo
     assert (found[guess] == 0.9).all() and (found[accuracy] <= 0.9).all()
     (warning,) = (warning for warning in app.warning if warning.title == "No better than a constant guess")
     assert "Always guessing the majority reaches 0.9" in warning.value and "**Not private**" in warning.value
-    assert all(plain(label) in warning.value for label in found["Algorithm"])
+    assert all(escape_name(label) in warning.value for label in found["Algorithm"])
     read = next(caption.value for caption in app.caption if "Medians of 2 runs" in caption.value)
     assert "**Not private**" in read and "Always guessing the majority" in read
     app.selectbox(key="accel_second").set_value("accuracy").run()

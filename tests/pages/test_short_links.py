@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.compare.pins import pack
+from dpviz.compare.pins import compress
 from dpviz.ui import navigation, presenting
 from tests.pages.conftest import APP
 from tests.pages.reading import Load, charts, link, said
@@ -51,7 +51,9 @@ def test_a_link_that_names_a_preset_keeps_what_the_preset_does_not_set(load: Loa
     assert link(again) == full
 
 
-@pytest.mark.parametrize("packed", ["", "%00<b>", pack("{}"), pack("[]"), pack("[1]"), pack("[" + "{}," * 20 + "{}]")])
+@pytest.mark.parametrize(
+    "packed", ["", "%00<b>", compress("{}"), compress("[]"), compress("[1]"), compress("[" + "{}," * 20 + "{}]")]
+)
 def test_hostile_pins_of_a_short_link_get_a_sentence(load: Load, packed: str) -> None:
     app = load("accelerated", pins=packed)
     assert "A pin was left out." in said(app) and "pins" not in app.query_params
@@ -59,7 +61,15 @@ def test_hostile_pins_of_a_short_link_get_a_sentence(load: Load, packed: str) ->
 
 @pytest.mark.parametrize(
     "packed",
-    ["", "!!!", "x" * 20_000, pack("&" * 9), pack("a=1&present=1"), pack("A b=1"), pack("&".join(["a=1"] * 400))],
+    [
+        "",
+        "!!!",
+        "x" * 20_000,
+        compress("&" * 9),
+        compress("a=1&present=1"),
+        compress("A b=1"),
+        compress("&".join(["a=1"] * 400)),
+    ],
     ids=range(7),
 )
 def test_a_hostile_packed_link_gets_a_sentence(load: Load, packed: str) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dpviz.plots.audit_figures import rising_bound, roc
-from dpviz.plots.elements.words import in_words
+from dpviz.plots.elements.words import alt_text
 from dpviz.plots.planner_figures import RATES
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.events import Laplace
@@ -26,7 +26,7 @@ def test_what_lies_above_the_claim_is_shaded_and_thresholds_are_marked() -> None
     assert "most that the planned noise allows" not in by_name  # it is the same
     more = roc(true, true, true, CLAIM, 0.9 * CLAIM, {})
     assert "most that the planned noise allows" in [trace.name for trace in more.data]
-    assert "yours: 50 % caught, 20 % false alarms; best: 80 % caught" in in_words(figure)
+    assert "yours: 50 % caught, 20 % false alarms; best: 80 % caught" in alt_text(figure)
 
 
 def test_the_bound_rises_below_its_claim_or_crosses_it() -> None:

@@ -21,7 +21,7 @@ from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.style import ArmStyle, arm_styles
-from dpviz.plots.elements.words import in_words
+from dpviz.plots.elements.words import alt_text
 from dpviz.plots.run_figures import convergence
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.problems.games.marginals import MarginalQueries
@@ -125,7 +125,7 @@ def check(made: Chart | go.Figure) -> None:
             if isinstance(values, np.ndarray) and values.dtype.kind != "O":
                 assert values.dtype in (np.int16, np.int32, np.float32) and np.isfinite(values).all()
         assert 0 < len(trace.x) == len(trace.y) <= 1000
-    assert len(figure.to_json()) < 80_000 and in_words(figure)
+    assert len(figure.to_json()) < 80_000 and alt_text(figure)
     assert figure.layout.title.text is None and figure.layout.paper_bgcolor is None
     if isinstance(made, Chart):
         assert made.heading and made.alt

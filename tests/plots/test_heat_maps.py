@@ -11,7 +11,7 @@ from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
 from dpviz.plots.sweep_figures import BEST, heat_maps
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Metric
-from dpviz.sweeps.sweep_result import Ended, Place, SweepResult
+from dpviz.sweeps.sweep_result import PointKey, PointRuns, SweepResult
 
 ARMS = (
     Arm(label="a", algorithm=GradientDescent()),
@@ -27,8 +27,8 @@ def made(metric: Metric) -> SweepResult:
     result.metric = metric
     for label, rows in HEIGHTS.items():
         for number, (row, column) in enumerate(np.ndindex(2, 2)):
-            place = Place(number, FIRST[column], SECOND[row])
-            result.curves[label].add(Ended(place, rows[row][column] * np.array([0.5, 1.0, 2.0]), 0))
+            place = PointKey(number, FIRST[column], SECOND[row])
+            result.curves[label].add(PointRuns(place, rows[row][column] * np.array([0.5, 1.0, 2.0]), 0))
     return result
 
 

@@ -8,7 +8,7 @@ import pytest
 from dpviz.plots.elements.axes import Axes, Bound
 from dpviz.plots.elements.lines import CEILING, FLOOR, MAX_POINTS, Line, downsample, line_figure
 from dpviz.plots.elements.style import HUES, ArmStyle
-from dpviz.plots.elements.words import in_words
+from dpviz.plots.elements.words import alt_text
 from tests.bounds import number
 
 BLUE, GREEN = ArmStyle(HUES[0], "solid"), ArmStyle(HUES[2], "dash")
@@ -59,7 +59,7 @@ def test_what_is_drawn_and_written_of_a_bound_is_on_its_side(bound: Bound, lines
             for curve in curves:
                 said = re.search(rf"{curve.name}: ([\d.,]+)", words)
                 assert said is None or sign * (number(said[1]) - curve.y[list(curve.x).index(x)]) >= 0
-    read_out = re.findall(r"(?:to|at|highest b,) ([\d.,]*\d)", in_words(figure))
+    read_out = re.findall(r"(?:to|at|highest b,) ([\d.,]*\d)", alt_text(figure))
     last = sorted(curve.y[-1] for curve in curves)
     assert all(sign * (number(one) - other) >= 0 for one, other in zip(read_out, last, strict=False)) and read_out
 

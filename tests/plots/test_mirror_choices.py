@@ -10,7 +10,7 @@ from dpviz.datasets.groups import GroupedSigns
 from dpviz.datasets.synthetic import LatentGame
 from dpviz.families.mirror_descent import CertifiedSampling, bounds, choice_figures, planning, theory
 from dpviz.families.mirror_descent.planning import Sampling
-from dpviz.families.mirror_descent.sampling_bias import measure_game, measure_spread
+from dpviz.families.mirror_descent.sampling_bias import measure_gradient_bias, measure_gradient_spread
 from dpviz.plots.elements import style
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
@@ -63,17 +63,17 @@ def test_shares_are_priced_as_far_as_the_budget_goes() -> None:
 
 def test_rows_for_a_gap_cross_the_target_where_it_is_said() -> None:
     problem = QuadraticGame()
-    chart, needed = choice_figures.rows_for_gap(problem, problem.facts(), BUDGET, 0.02, 64, {"Vertex sampling": LOOK})
+    chart, needed = choice_figures.gap_by_rows(problem, problem.facts(), BUDGET, 0.02, 64, {"Vertex sampling": LOOK})
     found = lines(chart.figure)
     assert set(needed) == {"bound, best T", "Vertex sampling"} and needed["bound, best T"] is None  # K = 1: bias 2 L₁
     rows, medians = found["Vertex sampling"]
     count = needed["Vertex sampling"]
     assert count is not None and np.interp(count, rows, medians) == pytest.approx(0.02, rel=0.05)
     matrix = MatrixGame()
-    _, needed = choice_figures.rows_for_gap(matrix, matrix.facts(), BUDGET, 0.2, 64, {})
+    _, needed = choice_figures.gap_by_rows(matrix, matrix.facts(), BUDGET, 0.2, 64, {})
     assert needed == {"bound, best T": bounds.rows_for_gap(matrix.facts(), BUDGET, 0.2)}
     # A bound says that fewer rows suffice than the fewest that were measured.
-    chart, needed = choice_figures.rows_for_gap(matrix, matrix.facts(), BUDGET, 2.0, 64, {"Vertex sampling": LOOK})
+    chart, needed = choice_figures.gap_by_rows(matrix, matrix.facts(), BUDGET, 2.0, 64, {"Vertex sampling": LOOK})
     assert needed["bound, best T"] < needed["Vertex sampling"] and chart.caption.count("or fewer") == 1
 
 
@@ -81,7 +81,7 @@ def test_bias_of_gradients_has_its_bounds_and_the_cheaper_oracle() -> None:
     """The oracle of level M takes 2 (M + 1)/C_M draws on average for the bias of 2^{M+1}: 4.27 instead of 16."""
     game = GroupLoss(loss="logistic", data=GroupedSigns(rows=500, dimension=4)).build()
     x, y = game.facts.uniform(1)
-    measured = measure_game(game, (x[0], y[0]), [1, 4, 16], 400, seed=0, rows=slice(0, 200))
+    measured = measure_gradient_bias(game, (x[0], y[0]), [1, 4, 16], 400, seed=0, rows=slice(0, 200))
     found = lines(choice_figures.gradient_bias(measured, game.facts).figure)
     assert found["bound by L₂"][1] == pytest.approx(4 * game.facts.second_smoothness / np.array([1, 4, 16]))
     assert found["bound by L₁"][1] == pytest.approx(
@@ -94,11 +94,11 @@ def test_bias_of_gradients_has_its_bounds_and_the_cheaper_oracle() -> None:
 def test_spread_and_tails_stay_below_their_bounds() -> None:
     game = QuadraticGame(data=LatentGame(rows=200, strategies_x=20, strategies_y=20)).build()
     x, y = game.facts.uniform(1)
-    measured = measure_spread(game, (x[0], y[0]), [1, 8, 64], 500, seed=0)
+    measured = measure_gradient_spread(game, (x[0], y[0]), [1, 8, 64], 500, seed=0)
     found = lines(choice_figures.gradient_spread(measured).figure)
     assert (found["bound"][1] > found[choice_figures.MEASURED][1]).all()
     tails = lines(choice_figures.tails((4, 64)).figure)
     assert len(tails) == 4
     linear = MatrixGame(data=LatentGame(rows=200, strategies_x=20, strategies_y=20)).build()
-    flat = choice_figures.gradient_spread(measure_spread(linear, (x[0], y[0]), [1, 8], 50, seed=0)).figure
+    flat = choice_figures.gradient_spread(measure_gradient_spread(linear, (x[0], y[0]), [1, 8], 50, seed=0)).figure
     assert not flat.data and "nothing is biased" in str(flat.layout)

@@ -27,8 +27,8 @@ def names(drawn: go.Figure) -> list[str]:
 
 
 def test_ghosts_are_faint_dotted_lines_of_the_same_hue_beneath_the_lines_with_labels_at_their_ends() -> None:
-    kept = pinned_overlay.taken(figure(0.5, steps=20), {"A, no privacy"})
-    drawn = pinned_overlay.over(figure(0.1), [("Pin 1", kept)])
+    kept = pinned_overlay.pinned_parts(figure(0.5, steps=20), {"A, no privacy"})
+    drawn = pinned_overlay.with_pinned(figure(0.1), [("Pin 1", kept)])
     assert names(drawn) == ["Pin 1: A", "Pin 1: B"] == [trace.name for trace in drawn.data[:2]]
     for trace, color in zip(drawn.data, (BLUE.color, RED.color), strict=False):
         assert (trace.line.color, trace.line.dash, trace.opacity) == (color, "dot", pinned_overlay.OPACITY)
@@ -39,16 +39,16 @@ def test_ghosts_are_faint_dotted_lines_of_the_same_hue_beneath_the_lines_with_la
 def test_the_axis_grows_to_hold_a_ghost_but_not_for_ever() -> None:
     own = figure(0.1, floor=False)
     low, high = own.layout.yaxis.range
-    above = pinned_overlay.over(own, [("P", pinned_overlay.taken(figure(50.0, floor=False), ()))])
+    above = pinned_overlay.with_pinned(own, [("P", pinned_overlay.pinned_parts(figure(50.0, floor=False), ()))])
     assert above.layout.yaxis.range[1] >= 2 > high and above.layout.yaxis.range[0] == low
-    below = pinned_overlay.over(own, [("P", pinned_overlay.taken(figure(1e-11, floor=False), ()))])
+    below = pinned_overlay.with_pinned(own, [("P", pinned_overlay.pinned_parts(figure(1e-11, floor=False), ()))])
     assert low - 2.2 < below.layout.yaxis.range[0] < low - 2
     assert below.layout.yaxis.uirevision != own.layout.yaxis.uirevision  # a kept zoom would hide it
 
 
 @pytest.mark.parametrize(("own", "kept"), [(False, True), (True, False), (False, False)])
 def test_ghosts_that_read_raw_data_carry_their_mark_with_them(own: bool, kept: bool) -> None:
-    drawn = pinned_overlay.over(
-        figure(0.1, not_private=own), [("P", pinned_overlay.taken(figure(0.5, not_private=kept), ()))]
+    drawn = pinned_overlay.with_pinned(
+        figure(0.1, not_private=own), [("P", pinned_overlay.pinned_parts(figure(0.5, not_private=kept), ()))]
     )
     assert sum(note.name == "not private" for note in drawn.layout.annotations) == (own or kept)

@@ -10,7 +10,7 @@ from dpviz.families.second_order import figures
 from dpviz.families.second_order.methods.releases import KIND
 from dpviz.plots import clouds as landscape
 from dpviz.plots.elements.style import PALETTE, ArmStyle
-from dpviz.plots.elements.words import in_words
+from dpviz.plots.elements.words import alt_text
 from dpviz.problems.base import Metric
 from dpviz.ui import charts
 
@@ -68,14 +68,14 @@ def test_every_step_of_every_run_is_a_marker_of_its_kind_and_a_run_that_ended_ha
     assert len({trace.marker.symbol for trace in figure.data if trace.mode == "markers"}) == 3  # not by colour alone
     (tolerance,) = [trace for trace in figure.data if "lines" in trace.mode]
     assert tolerance.text[0] == "tolerance 0.3" and (tolerance.y == np.float32(0.3)).all()
-    assert "gradient step 3, curvature step 1, stop 2" in in_words(figure)
+    assert "gradient step 3, curvature step 1, stop 2" in alt_text(figure)
 
 
 def test_the_curvature_shows_only_where_it_was_asked_for(trace: Trace) -> None:
     figure = figures.stopping_test(trace, "A", "curvature", -0.2, log_y=False).figure
     assert points(figure) == {"curvature step": [(1, -0.5)], "stop": [(2, 0.1), (4, 0.2)]}
     empty = figures.stopping_test(Trace({"A": METRICS}), "A", "curvature", -0.2, log_y=False).figure
-    assert not empty.data and "never asked" in in_words(empty)
+    assert not empty.data and "never asked" in alt_text(empty)
 
 
 def test_the_budget_is_split_by_purpose_below_the_ceiling(trace: Trace) -> None:
@@ -99,4 +99,4 @@ def test_the_landscape_has_a_dot_for_every_run_and_keeps_who_left_at_its_edge() 
     assert dots["A"].marker.symbol != dots["B"].marker.symbol
     assert [note.name for note in figure.layout.annotations] == ["not private"]
     ways = {f"{label}, way of the first run" for label in clouds}
-    assert set(charts.numbers(figure)["curve"]) == {*clouds, *ways} and "A 2, B 2" in in_words(figure)
+    assert set(charts.numbers(figure)["curve"]) == {*clouds, *ways} and "A 2, B 2" in alt_text(figure)

@@ -5,13 +5,13 @@ import pytest
 
 from dpviz.lessons.lesson import Axes, Curve
 from dpviz.plots import lesson_figures
-from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.sheets import FixedAxis
 
 
 @pytest.mark.parametrize(
-    "ruler", [Ruler("x", 0.0, 100.0, False), Ruler("x", -0.3, 7.5, False), Ruler("y", -3.0, 1.0, True)]
+    "ruler", [FixedAxis("x", 0.0, 100.0, False), FixedAxis("x", -0.3, 7.5, False), FixedAxis("y", -3.0, 1.0, True)]
 )
-def test_places_and_values_are_inverse_and_ticks_are_round(ruler: Ruler) -> None:
+def test_places_and_values_are_inverse_and_ticks_are_round(ruler: FixedAxis) -> None:
     places = np.linspace(0, 1, 7)
     assert ruler.place(ruler.value(places)) == pytest.approx(places)
     assert 2 <= len(ruler.ticks) <= 7
@@ -27,6 +27,6 @@ def test_a_drawn_curve_begins_where_the_known_one_does_and_ends_at_the_reach() -
     x, y = sheet.drawn([0.5] * len(sheet.handles))
     assert (x[0], x[-1], y[0]) == pytest.approx((0.0, 200.0, 0.2))
     assert [float(sheet.y.value(np.array(end))) for end in (0.0, 1.0)] == pytest.approx([0.001, 10.0])
-    told = lesson_figures.told((known,), (), names, axes, frame).layout  # the axes of other predictions
+    told = lesson_figures.before_and_after((known,), (), names, axes, frame).layout  # the axes of other predictions
     assert told.yaxis.range == pytest.approx((sheet.y.low, sheet.y.high))
     assert told.xaxis.range == pytest.approx((0.0, 200.0)) and told.margin.r == sheet.margin

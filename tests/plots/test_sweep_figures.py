@@ -4,11 +4,11 @@ import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
-from dpviz.plots.elements.lines import Turn
+from dpviz.plots.elements.lines import VerticalLine
 from dpviz.plots.elements.style import HUES, arm_styles
-from dpviz.plots.sweep_figures import against, along_budget
+from dpviz.plots.sweep_figures import along_budget, metric_by_setting
 from dpviz.problems.base import Metric
-from dpviz.sweeps.sweep_result import Ended, Place, SweepResult
+from dpviz.sweeps.sweep_result import PointKey, PointRuns, SweepResult
 
 GAP = Metric("gap", "Duality gap", scale="log")
 SIZES = (10.0, 100.0, 1000.0)
@@ -21,7 +21,7 @@ ARMS = {
 def add(result: SweepResult, label: str, setting: float, samples: np.ndarray, data_seed: int | None = None) -> None:
     """One more point of an arm."""
     curve = result.curves[label]
-    curve.add(Ended(Place(len(curve.ends), setting, data_seed=data_seed), samples, 0))
+    curve.add(PointRuns(PointKey(len(curve.ends), setting, data_seed=data_seed), samples, 0))
 
 
 def made(metric: Metric = GAP, spread: float = 0.2, replicates: int = 9, **medians: tuple[float, ...]) -> SweepResult:
@@ -35,7 +35,7 @@ def made(metric: Metric = GAP, spread: float = 0.2, replicates: int = 9, **media
 
 
 def drawn(result: SweepResult, **settings: object) -> go.Figure:
-    return against(result, "Dimension d", symbol="d", **settings)
+    return metric_by_setting(result, "Dimension d", symbol="d", **settings)
 
 
 def notes(figure: go.Figure) -> list[str]:
@@ -163,7 +163,7 @@ def test_along_the_budget_no_line_leads_over_budgets_that_are_missing() -> None:
             some,
             arm_styles([*some.arms, ARMS["c"]]),
             "Privacy budget ε",
-            [Turn(50.0, "here")],
+            [VerticalLine(50.0, "here")],
             (SIZES[0], SIZES[-1]),
             level=("c", 0.5),
         )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpviz.plots.elements.style import markup, plain, printed
+from dpviz.plots.elements.style import browser_figure, markup, with_subscripts
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,13 @@ from dpviz.plots.elements.style import markup, plain, printed
     ],
 )
 def test_indices_are_lowered_and_names_with_underscores_are_left_alone(text: str, marked: str, short: str) -> None:
-    assert (markup(text), plain(text)) == (marked, short)
+    assert (markup(text), with_subscripts(text)) == (marked, short)
 
 
 def test_texts_under_the_pointer_are_typeset_as_those_beside_a_mark() -> None:
     figure = {"data": [{"type": "scatter", "text": ["x_t"], "hovertext": ["x_t"]}], "layout": {}}
-    assert printed(figure)["data"][0] == {"type": "scatter", "text": ["x<sub>t</sub>"], "hovertext": ["x<sub>t</sub>"]}
+    assert browser_figure(figure)["data"][0] == {
+        "type": "scatter",
+        "text": ["x<sub>t</sub>"],
+        "hovertext": ["x<sub>t</sub>"],
+    }

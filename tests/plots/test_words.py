@@ -7,7 +7,7 @@ import pytest
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.style import HUES, ArmStyle, arm_styles
-from dpviz.plots.elements.words import in_words
+from dpviz.plots.elements.words import alt_text
 from dpviz.plots.run_figures import convergence
 
 X = np.arange(11)
@@ -22,15 +22,15 @@ def drawn(*lines: tuple[str, object], **settings: object) -> go.Figure:
 
 def test_who_ends_lowest_and_where_lines_cross() -> None:
     figure = drawn(("DP-GD", 1 - 0.05 * X), ("DP-NAG", 1.2 - 0.1 * X), ("DP-HB", np.full(11, 2.0)))
-    assert in_words(figure) == (
+    assert alt_text(figure) == (
         "Loss: DP-NAG ends lowest, at 0.2; DP-GD at 0.5; highest DP-HB, 2. DP-NAG and DP-GD cross at Step t = 4."
     )
     turned = drawn(("DP-GD", 1.2 - 0.1 * X), ("DP-NAG", 1 - 0.05 * X))
-    assert in_words(turned).startswith("Loss: DP-GD ends lowest, at 0.2; highest DP-NAG, 0.5."), "what it shows now"
+    assert alt_text(turned).startswith("Loss: DP-GD ends lowest, at 0.2; highest DP-NAG, 0.5."), "what it shows now"
 
 
 @pytest.mark.parametrize("bands", ["best", "panels"])
 def test_a_run_names_its_best_method(experiment, trace, bands: str) -> None:
     figure = convergence(trace, "objective_gap", arm_styles(experiment.arms), bands=bands)
     ends = {label: float(np.median(trace.series(label, "objective_gap")[1][-1])) for label in trace.lanes}
-    assert f": {min(ends, key=ends.__getitem__)} ends lowest" in in_words(figure)
+    assert f": {min(ends, key=ends.__getitem__)} ends lowest" in alt_text(figure)

@@ -9,7 +9,7 @@ import pytest
 from dpviz.families.zeroth_order import Naive, VarianceReduced, complexity, figures
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.families.zeroth_order.theory import Setting
-from dpviz.plots.elements.words import in_words
+from dpviz.plots.elements.words import alt_text
 from dpviz.privacy.budgets import GaussianDP
 from dpviz.privacy.matrix_factorisation import binary_tree, tree_nodes
 from dpviz.problems.values.black_box import PhaseRetrieval
@@ -89,7 +89,7 @@ def test_rows_needed_are_those_of_the_planner_and_far_from_the_bare_rate() -> No
     assert [needed[way.name] for way in complexity.WAYS] == pytest.approx(expected, rel=0.035)
     assert needed["published rate alone"] == pytest.approx(3609, rel=1e-3)
     assert needed["naive rate alone"] == pytest.approx((10 + 10**1.5) / (0.2 * 0.3**3), rel=1e-9)
-    assert set(curves(figure)) == set(needed) and "M = 2,700,000 at ε = 0.3" in in_words(figure)
+    assert set(curves(figure)) == set(needed) and "M = 2,700,000 at ε = 0.3" in alt_text(figure)
     for line in (trace for trace in figure.data if trace.name in needed):
         assert (np.diff(line.x) > 0).all() and (np.diff(line.y) < 0).all() and line.x.max() <= 1
     assert figures.rows_needed(TEN, 1e-4)[1]["as published"] == math.inf

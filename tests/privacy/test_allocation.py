@@ -32,10 +32,10 @@ from dpviz.privacy.events import (
 from dpviz.privacy.statistics.allocation import (
     Analysis,
     Share,
-    composed,
+    joint_events,
+    joint_guarantee,
     split,
     stated_event,
-    together,
     weighted_variance,
 )
 from dpviz.privacy.statistics.noisy_means import Guarantee
@@ -52,7 +52,7 @@ TOTALS: list[Budget] = [PureDP(epsilon=1.0), ApproximateDP(epsilon=1.0), ZeroCon
 
 
 def events(shares: tuple[Share, ...]) -> tuple:
-    return composed([(share.analysis, share.event) for share in shares])
+    return joint_events([(share.analysis, share.event) for share in shares])
 
 
 def spent(shares: tuple[Share, ...], budget: Budget) -> float:
@@ -202,7 +202,7 @@ def test_a_stated_guarantee_is_the_largest_release_of_its_kind_that_meets_it(noi
 
 def compose_stated(analyses: Sequence[Analysis], delta: float) -> Guarantee:
     """Analyses that each state a guarantee of their own, together."""
-    return together([Share(analysis, None, stated_event(analysis)) for analysis in analyses], delta)
+    return joint_guarantee([Share(analysis, None, stated_event(analysis)) for analysis in analyses], delta)
 
 
 def test_of_an_unknown_mechanism_only_the_guarantee_counts() -> None:

@@ -20,7 +20,7 @@ from dpviz.privacy.statistics.analyses import (
     Count,
     Histogram,
     Mean,
-    Planned,
+    PlannedStatistic,
     Quantile,
     Statistic,
     Sum,
@@ -128,7 +128,7 @@ def test_a_person_with_k_rows_gets_k_times_the_noise() -> None:
         Analyses(rows=20, rows_per_person=30, statistics=ALL)
 
 
-def drawn(planned: Planned, values: int = 1) -> np.ndarray:
+def drawn(planned: PlannedStatistic, values: int = 1) -> np.ndarray:
     """(DRAWS, values) what the mechanism adds to a statistic, as it is released."""
     mechanisms = Mechanisms(Ledger(FixedEvents((planned.event,)), 1), 5)
     norm = "l1" if planned.noise == "laplace" else "l2"
@@ -205,7 +205,7 @@ def test_all_together_use_up_the_budget_in_shares_like_the_weights(budget: Budge
             plan.planned(budget)
         return
     planned = plan.planned(budget)
-    spent = budget.spent(allocation.composed([(p.share.analysis, p.event) for p in planned]))
+    spent = budget.spent(allocation.joint_events([(p.share.analysis, p.event) for p in planned]))
     # Where shares of ε are added up under (ε, δ), a δ remains unused.
     assert spent == pytest.approx(budget.limit, rel=1e-2) and spent <= budget.limit * (1 + 1e-9)
     fractions = {p.statistic.name: p.share.fraction for p in planned}

@@ -21,7 +21,7 @@ def lower_bound(
     least: Callable[..., Any], hits: int, runs: int, false_hits: int, false_runs: int, confidence: float = 0.95
 ) -> float:
     """Of the parameter that `least` bounds."""
-    return float(least(*audit.separated(hits, runs, false_hits, false_runs, confidence)))
+    return float(least(*audit.rate_bounds(hits, runs, false_hits, false_runs, confidence)))
 
 
 @pytest.mark.parametrize("runs", [1, 7, 1000])

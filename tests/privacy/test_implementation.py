@@ -12,7 +12,7 @@ from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.releases import Query
 from dpviz.privacy.verification import broken
-from dpviz.privacy.verification.implementation import ERROR, KINDS, Finding, Implementation, Watch
+from dpviz.privacy.verification.implementation import ERROR, KINDS, Finding, ImplementationVerdict, ReleaseTests
 from dpviz.privacy.verification.transcripts import Transcript
 from tests.families.test_implementation import drawing, scaled
 
@@ -25,7 +25,7 @@ def test_what_one_replicate_need_not_hide_switches_no_test_off(noisy: str) -> No
 
     def found(source: type[Transcript], moved: float = 0.0) -> dict[str, Finding]:
         event = {"laplace": Laplace(1.0), "choices": ExpMech(1.0)}.get(noisy, Gaussian(1.0))
-        ledger, watch = Ledger(FixedEvents((event,)), runs), Watch(np.empty(0), False, 0)
+        ledger, watch = Ledger(FixedEvents((event,)), runs), ReleaseTests(np.empty(0), False, 0)
         true = source(ledger, 7, noisy)
         asked(true, event, np.zeros(runs))
         again = source(Ledger(FixedEvents((event,)), runs), 7, noisy, true)
@@ -56,7 +56,7 @@ def test_a_release_that_nobody_paid_for_is_seen() -> None:
         def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
             return Batch(Laplace(2.0), super().batch(event, rows, table).replicates, self, self._ledger.relation)
 
-    watch = Watch(np.empty(0), False, 0)
+    watch = ReleaseTests(np.empty(0), False, 0)
     true = Cheaper(Ledger(FixedEvents((Laplace(1.0),)), 50), 7)
     true.laplace(Query(np.zeros((50, 1)), 1.0, "l1"), Laplace(1.0))
     watch.add(true, (true, true))
@@ -65,7 +65,7 @@ def test_a_release_that_nobody_paid_for_is_seen() -> None:
 
 def test_a_release_more_than_was_paid_for_is_seen() -> None:
     """Of the same event, which is in the ledger once."""
-    watch, event = Watch(np.empty(0), False, 0), Laplace(1.0)
+    watch, event = ReleaseTests(np.empty(0), False, 0), Laplace(1.0)
     true = Transcript(Ledger(FixedEvents((event,)), 50), 7)
     query = Query(np.zeros((50, 1)), 1.0, "l1")
     true.laplace(query, event)
@@ -82,8 +82,8 @@ def test_a_tenth_less_noise_in_products_with_a_matrix_is_seen() -> None:
 
 
 def test_a_noise_that_comes_again_late_in_a_run_is_seen() -> None:
-    runs, watch = 200, Watch(np.empty(0), False, 0)
-    true = broken.Again(Ledger(FixedEvents((Gaussian(1.0),) * 6), runs), 7)
+    runs, watch = 200, ReleaseTests(np.empty(0), False, 0)
+    true = broken.RepeatedNoise(Ledger(FixedEvents((Gaussian(1.0),) * 6), runs), 7)
     for place in range(6):
         true._stored = None if place < 5 else true._stored  # only the last two releases have one noise
         true.gaussian(Query(np.zeros((runs, 5)), 1.0, "l2"), Gaussian(1.0))
@@ -93,7 +93,7 @@ def test_a_noise_that_comes_again_late_in_a_run_is_seen() -> None:
 
 def products(source: type[Transcript]) -> tuple[Finding, ...]:
     """Of two products with 3 × 3 matrices, in 2,000 runs."""
-    runs, watch = 2000, Watch(np.empty(0), False, 0)
+    runs, watch = 2000, ReleaseTests(np.empty(0), False, 0)
     true = source(Ledger(FixedEvents((Gaussian(1.0),)), runs), 7, "products")
     opened = true.matrix_products(MatrixQuery(lambda v: 2 * v, 3, 1.0), Gaussian(1.0))
     first = opened.times(np.tile([1.0, 0.0, 0.0], (runs, 1)))
@@ -106,7 +106,7 @@ def test_what_comes_later_numbers_no_earlier_test() -> None:
     """Else whether a run goes on, which its noise decides, would choose the share of the error that this noise gets."""
 
     def numbered(releases: int) -> tuple[list[tuple[float, int]], list[tuple[float, int]]]:
-        event, runs, watch = Sub("wor", 4, 8, Gaussian(1.0)), 50, Watch(np.empty(0), False, 0)
+        event, runs, watch = Sub("wor", 4, 8, Gaussian(1.0)), 50, ReleaseTests(np.empty(0), False, 0)
         true = Transcript(Ledger(FixedEvents((event,) * releases), runs), 7, "numbered")
         for _ in range(releases):
             batch = true.batch(event)
@@ -124,10 +124,14 @@ def test_what_was_found_is_said_in_words() -> None:
         Finding("repeats", 0.5),
         Finding("sensitivity", 0.0, 1, 1.0526),
     )
-    found = Implementation(findings)
+    found = ImplementationVerdict(findings)
     assert [fault.kind for fault in found.faults] == ["scale", "sensitivity"]
     assert "the noise of entry 3 of release 2 is 0.71 times what was declared" in found.sentence()
     assert "one row moves the query of release 1 by 1.053 times what was declared" in found.sentence()
     assert "1 of 100,000 audits" in found.sentence() and "repeats" not in found.sentence()
     assert all(Finding(kind, 0.0, 1, 1.0).sentence() for kind in KINDS)
-    assert Implementation(findings[1:2]).sentence().startswith("What left the mechanisms looks as declared in all 1 ")
+    assert (
+        ImplementationVerdict(findings[1:2])
+        .sentence()
+        .startswith("What left the mechanisms looks as declared in all 1 ")
+    )

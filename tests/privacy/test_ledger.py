@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.privacy.events import Gaussian, Laplace, Sub
-from dpviz.privacy.ledger import BudgetExceeded, FixedEvents, Ledger, LedgerError, times_of
+from dpviz.privacy.ledger import BudgetExceeded, FixedEvents, Ledger, LedgerError, charge_counts
 
 A, B, C = Laplace(0.5), Gaussian(0.25), Sub("wor", 3, 9, Laplace(0.5))
 
@@ -109,10 +109,10 @@ def test_the_callers_array_is_not_kept() -> None:
 
 
 def test_rows_become_times() -> None:
-    assert times_of(None, 3) is None
-    assert np.array_equal(times_of([2, 0], 3), [1, 0, 1])
-    assert np.array_equal(times_of(np.array([], dtype=int), 3), [0, 0, 0])
-    assert np.array_equal(times_of(range(3), 3), [1, 1, 1])
+    assert charge_counts(None, 3) is None
+    assert np.array_equal(charge_counts([2, 0], 3), [1, 0, 1])
+    assert np.array_equal(charge_counts(np.array([], dtype=int), 3), [0, 0, 0])
+    assert np.array_equal(charge_counts(range(3), 3), [1, 1, 1])
 
 
 @pytest.mark.parametrize(
@@ -128,5 +128,5 @@ def test_rows_become_times() -> None:
 def test_rows_that_do_not_name_each_replicate_at_most_once_are_refused(rows: object) -> None:
     book = ledger(A)
     with pytest.raises((LedgerError, IndexError, ValueError)):
-        book.charge(A, times_of(rows, 3))  # type: ignore[arg-type]
+        book.charge(A, charge_counts(rows, 3))  # type: ignore[arg-type]
     assert books(book) == [()] * 3

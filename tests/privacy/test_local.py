@@ -13,7 +13,7 @@ from dpviz.privacy.events import Laplace, StatedPureDP, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.releases import Reported
+from dpviz.privacy.releases import ReportRelease
 from dpviz.privacy.tradeoffs import advantage
 
 EPSILONS = (0.25, 1.0, math.log(3), 3.0)
@@ -138,7 +138,7 @@ def test_the_mechanism_has_the_law_of_the_device_and_one_event_pays_for_all_repo
     assert source._ledger.booked(0) == (StatedPureDP(1.2),)
     answers, replaced = np.array([[0, 1, 2, 2]]), np.array([[1, 1, 2, 2]])
     densities = [
-        Reported(data, reports[:1], np.arange(1), None, event=response.event).log_density()
+        ReportRelease(data, reports[:1], np.arange(1), None, event=response.event).log_density()
         for data in (answers, replaced)
     ]
     one = np.log(law(response))

@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 import dpviz
-from dpviz.privacy.batches import Batch, marked
+from dpviz.privacy.batches import Batch, draw_marks
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale, streams
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, seed_or_random, streams
 from dpviz.privacy.releases import Query
 
 A, G, S = Laplace(0.5), Gaussian(0.25), Sub("wor", 4, 10, Laplace(0.5))
@@ -295,7 +295,7 @@ def test_every_set_of_rows_is_as_likely_to_be_marked(m: int) -> None:
     """All sets of m of 6 rows are counted: the law of a batch that is drawn as marks is that of choosing without
     replacement, whatever the bytes came to before they were corrected."""
     draws = 3000
-    found = np.concatenate([marked(streams(seed, Purpose.BATCHES, draws // 3), m, 6) for seed in range(3)])
+    found = np.concatenate([draw_marks(streams(seed, Purpose.BATCHES, draws // 3), m, 6) for seed in range(3)])
     assert (found.sum(axis=1) == m).all()
     counts = np.bincount(found @ (1 << np.arange(6)), minlength=64)
     sets = [number for number in range(64) if number.bit_count() == m]
@@ -368,9 +368,9 @@ def test_a_batch_that_is_split_by_replicates_releases_each_of_them_once_with_the
 
 def test_a_seed_that_nobody_knows_has_128_random_bits() -> None:
     """Each bit is 0 in some and 1 in others of 64 draws; that one of 128 fair bits is not has a chance of 2⁻⁵⁶."""
-    drawn = [drawn_seed(None) for _ in range(64)]
+    drawn = [seed_or_random(None) for _ in range(64)]
     assert all(any(seed >> bit & 1 == value for seed in drawn) for bit in range(128) for value in (0, 1))
-    assert len(set(drawn)) == 64 and drawn_seed(5) == 5
+    assert len(set(drawn)) == 64 and seed_or_random(5) == 5
 
 
 def test_whoever_needs_a_seed_that_nobody_knows_takes_it_from_the_one_place() -> None:

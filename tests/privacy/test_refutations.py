@@ -32,7 +32,7 @@ from dpviz.privacy.events import (
     Sub,
     inner_events,
 )
-from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError, times_of
+from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError, charge_counts
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
 from dpviz.problems.base import ProblemSpecification
@@ -191,7 +191,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> None:
     def exponential(
         self: Mechanisms, query: Query, event: Event, draws: int | np.ndarray = 1, rows: np.ndarray | None = None
     ) -> np.ndarray:
-        self._ledger.charge(event, times_of(rows, self.replicates, draws))
+        self._ledger.charge(event, charge_counts(rows, self.replicates, draws))
         chosen = np.arange(self.replicates) if rows is None else rows
         counts = np.broadcast_to(draws, len(chosen)) * len(inner_events(event))
         found = np.full((len(chosen), int(counts.max())), -1)

@@ -16,8 +16,8 @@ from dpviz.privacy.events import Gaussian, Laplace, StatedPureDP, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.releases import Accepted, Noised, Query, Selected
-from dpviz.privacy.verification.transcripts import Departure, Transcript
+from dpviz.privacy.releases import NoisyRelease, Query, SelectionRelease, ThresholdRelease
+from dpviz.privacy.verification.transcripts import ReplayMismatch, Transcript
 from dpviz.problems.base import SmoothFacts, SmoothProblem
 
 EVERYONE = np.arange(3)
@@ -25,13 +25,15 @@ EVERYONE = np.arange(3)
 
 def test_densities_are_those_of_the_laws() -> None:
     value, found = np.zeros((2, 2)), np.array([[1.0, -2.0], [0.0, 0.0]])
-    laplace = Noised(value, found, EVERYONE[:2], None, "laplace", 0.5).log_density()
+    laplace = NoisyRelease(value, found, EVERYONE[:2], None, "laplace", 0.5).log_density()
     assert laplace == pytest.approx([-6 - 2 * math.log(0.5), -2 * math.log(0.5)])
-    normal = Noised(value, found, EVERYONE[:2], None, "standard_normal", np.array([1.0, 2.0])).log_density()
+    normal = NoisyRelease(value, found, EVERYONE[:2], None, "standard_normal", np.array([1.0, 2.0])).log_density()
     assert normal == pytest.approx([-2.5, -2 * math.log(2.0)])
-    without = Noised(value, found, EVERYONE[:2], None, "laplace", 0.0).log_density()
+    without = NoisyRelease(value, found, EVERYONE[:2], None, "laplace", 0.0).log_density()
     assert without.tolist() == [-math.inf, 0.0]
-    chosen = Selected(np.array([[0.0, 1.0]] * 2), np.array([[0, -1], [1, 1]]), EVERYONE[:2], None, np.array([2.0, 2.0]))
+    chosen = SelectionRelease(
+        np.array([[0.0, 1.0]] * 2), np.array([[0, -1], [1, 1]]), EVERYONE[:2], None, np.array([2.0, 2.0])
+    )
     assert chosen.log_density() == pytest.approx([-math.log1p(math.exp(2)), -2 * math.log1p(math.exp(-2))])
 
 
@@ -43,7 +45,7 @@ def test_the_density_of_a_sparse_vector_is_how_often_it_answers_so() -> None:
     first = 2.0 / (1 + 2 ** (2 / 3))
     scales = np.full((4, 1), 1 / first), np.full((4, 1), 2 / (2.0 - first))
     outcomes = np.array([0, 1, 2, -1])
-    chances = np.exp(Accepted(np.tile(values, (4, 1)), outcomes, np.arange(4), None, *scales).log_density())
+    chances = np.exp(ThresholdRelease(np.tile(values, (4, 1)), outcomes, np.arange(4), None, *scales).log_density())
     assert chances.sum() == pytest.approx(1, abs=1e-9)
     assert [(found == outcome).mean() for outcome in outcomes] == pytest.approx(chances.tolist(), abs=0.0141)
 
@@ -73,11 +75,11 @@ def test_a_run_that_asks_for_something_else_departs() -> None:
     true = Transcript(Ledger(terms, 3), 1)
     true.laplace(Query(np.zeros((3, 2)), 1.0, "l1"), Laplace(1.0))
     again = Transcript(Ledger(terms, 3), 1, of=true)
-    with pytest.raises(Departure, match="release 1"):
+    with pytest.raises(ReplayMismatch, match="release 1"):
         again.laplace(Query(np.zeros((3, 1)), 1.0, "l1"), Laplace(1.0))
     again = Transcript(Ledger(terms, 3), 1, of=true)
     again.laplace(Query(np.zeros((3, 2)), 1.0, "l1"), Laplace(1.0))
-    with pytest.raises(Departure, match="release 2"):
+    with pytest.raises(ReplayMismatch, match="release 2"):
         again.laplace(Query(np.zeros((3, 2)), 1.0, "l1"), Laplace(1.0))
     poisson = Sub("poisson", 2, 10, Laplace(1.0))
     with pytest.raises(LedgerError, match="random size"):

@@ -56,7 +56,7 @@ def selections_epsilon(eta: float, count: int, delta: float) -> float:
             id="TV66",
         ),
         pytest.param(
-            lambda: float(audit.least_mu(*audit.separated(691, 1000, 309, 1000))),
+            lambda: float(audit.least_mu(*audit.rate_bounds(691, 1000, 309, 1000))),
             0.832184093679,
             0.832184093679,
             1e-8,

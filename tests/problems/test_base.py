@@ -5,7 +5,7 @@ import pytest
 
 from dpviz import families
 from dpviz.datasets import BundledTable, UniformLogistic
-from dpviz.datasets.base import DataSpecification
+from dpviz.datasets.base import RowsSpecification
 from dpviz.datasets.groups import GroupedBundled
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.group_loss import GroupLoss, GroupLossGame
@@ -45,7 +45,7 @@ CLASSES: list[ProblemSpecification] = [  # problems that predict classes
 @pytest.mark.parametrize("problem", CLASSES, ids=lambda problem: problem.title)
 def test_the_share_of_rows_that_a_model_predicts_is_counted_row_by_row(problem: ProblemSpecification) -> None:
     built, dataset = problem.build(), problem.dataset
-    assert isinstance(dataset, DataSpecification)
+    assert isinstance(dataset, RowsSpecification)
     data = dataset.load()
     x = np.random.default_rng(0).normal(size=(3, problem.facts().d))
     if isinstance(built, GroupLossGame):

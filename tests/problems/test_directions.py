@@ -5,7 +5,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dpviz.problems.values.value_problem import Directions, Kind, bank, bank_size, haar, singles, spread
+from dpviz.problems.values.value_problem import (
+    Directions,
+    Kind,
+    bank,
+    bank_size,
+    draw_directions,
+    haar,
+    max_mean_length,
+)
 
 D = 6
 
@@ -60,15 +68,15 @@ def test_no_signs_make_a_rows_part_longer_than_its_spread() -> None:
     their spectral norm over √m, and never more than 1."""
     signs = np.array(list(product([-1.0, 1.0], repeat=D)))
     lengths = np.linalg.norm(signs @ bank("orthonormal", D, D)[:50] / D, axis=2)
-    assert lengths == pytest.approx(spread("orthonormal", D), abs=1e-12)
+    assert lengths == pytest.approx(max_mean_length("orthonormal", D), abs=1e-12)
     free = bank("iid", D, D)[:200]
     longest = np.linalg.norm(signs @ free / D, axis=2).max(axis=1)
     assert (longest <= np.linalg.norm(free, 2, axis=(1, 2)) / np.sqrt(D) + 1e-12).all()
-    assert D**-0.5 < longest.max() < spread("iid", D) == 1.0
+    assert D**-0.5 < longest.max() < max_mean_length("iid", D) == 1.0
 
 
 def test_single_directions_have_the_mean_squared_length_of_the_dimension() -> None:
     generators = [np.random.default_rng(seed) for seed in range(500)]
-    sphere, normal = singles("sphere", D, generators), singles("normal", D, generators)
+    sphere, normal = draw_directions("sphere", D, generators), draw_directions("normal", D, generators)
     assert (sphere**2).sum(axis=1) == pytest.approx(D)
     assert (normal**2).sum(axis=1).mean() == pytest.approx(D, abs=5 * np.sqrt(2 * D / 500))

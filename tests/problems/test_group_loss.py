@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns, GroupedUpload
-from dpviz.problems.games.games import Game, Scores
+from dpviz.problems.games.games import Game, GradientSums
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix, LossMatrixGame
 from dpviz.specification import Specification
 
@@ -118,7 +118,7 @@ def hostile_row(generator: np.random.Generator) -> np.ndarray:
 def moves(before: Game, after: Game, seed: int) -> None:
     """Raises unless scores and noisy gradients move as little as their Queries declare."""
     schedule = [(vertices(before, 4, seed + t), slice(5 * t, 5 * t + 5) if seed % 2 else None) for t in range(3)]
-    pair = [Scores(game, 4) for game in (before, after)]
+    pair = [GradientSums(game, 4) for game in (before, after)]
     if isinstance(before, LossMatrixGame):
         old, new = before.payoffs(1), after.payoffs(1)  # type: ignore[attr-defined]
         assert np.linalg.norm(new.value - old.value) <= old.sensitivity
@@ -149,7 +149,7 @@ def test_no_replaced_row_however_hostile_moves_the_sums_further_than_declared(pr
 
 def spread(before: Game, after: Game, x: np.ndarray, y: np.ndarray) -> list[float]:
     """Range of the change of both players' scores as a share of what is declared."""
-    pair = [Scores(game, 1) for game in (before, after)]
+    pair = [GradientSums(game, 1) for game in (before, after)]
     for scores in pair:
         scores.add([(1.0, x, y)])
     queries = zip(*([s.x(s.weight), s.y(s.weight)] for s in pair), strict=True)

@@ -20,23 +20,23 @@ EXACT = [360, 40, 0]
 
 
 def test_counts_carry_laplace_noise_of_scale_two_over_epsilon() -> None:
-    noise = np.array([grouped.released(GROUPS, 3, 0.5, seed) - EXACT for seed in range(600)])
+    noise = np.array([grouped.release_counts(GROUPS, 3, 0.5, seed) - EXACT for seed in range(600)])
     # Scale b = 2/ε = 4: |noise| has mean b and standard deviation b; 1800 draws, four standard errors.
     assert np.abs(noise).mean() == pytest.approx(4.0, abs=4 * 4.0 / np.sqrt(1800))
     assert noise.mean() == pytest.approx(0.0, abs=4 * 4.0 * np.sqrt(2 / 1800))
 
 
 def test_two_releases_share_no_noise_and_without_a_seed_none_repeats() -> None:
-    first, second = (grouped.released(GROUPS, 3, epsilon, 0) - EXACT for epsilon in (0.5, 1.0))
+    first, second = (grouped.release_counts(GROUPS, 3, epsilon, 0) - EXACT for epsilon in (0.5, 1.0))
     assert not np.isclose(first, 2 * second, rtol=1e-3).any()
-    assert np.array_equal(grouped.released(GROUPS, 3, 0.5, 0), grouped.released(GROUPS, 3, 0.5, 0))
-    assert not np.array_equal(grouped.released(GROUPS, 3, 0.5), grouped.released(GROUPS, 3, 0.5))
+    assert np.array_equal(grouped.release_counts(GROUPS, 3, 0.5, 0), grouped.release_counts(GROUPS, 3, 0.5, 0))
+    assert not np.array_equal(grouped.release_counts(GROUPS, 3, 0.5), grouped.release_counts(GROUPS, 3, 0.5))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan")])
 def test_a_release_needs_a_budget(epsilon: float) -> None:
     with pytest.raises(UserError, match="positive part"):
-        grouped.released(GROUPS, 3, epsilon)
+        grouped.release_counts(GROUPS, 3, epsilon)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_release_needs_a_budget(epsilon: float) -> None:
     ],
 )
 def test_shares_sum_to_one_and_none_is_too_small(counts: list, smallest: float, expected: list) -> None:
-    found = grouped.as_shares(np.array(counts, dtype=float), smallest)
+    found = grouped.floored_shares(np.array(counts, dtype=float), smallest)
     assert sum(found) == pytest.approx(1.0, abs=1e-12)
     assert found == pytest.approx(expected, abs=1e-4)
 
@@ -108,7 +108,7 @@ def test_a_filter_keeps_to_the_budget_together_with_the_shares_as_the_page_reads
 
 
 def test_the_papers_accounting_gets_what_is_left_of_epsilon() -> None:
-    left = planning.stated_for_approximate(ApproximateDP(epsilon=1.0, delta=1e-6), "A", game(0.1, 0.15).facts())
+    left = planning.remaining_approximate(ApproximateDP(epsilon=1.0, delta=1e-6), "A", game(0.1, 0.15).facts())
     assert left.epsilon == pytest.approx(0.75) and left.delta == 1e-6
 
 

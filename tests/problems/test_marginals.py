@@ -10,13 +10,18 @@ import pytest
 from scipy.optimize import linprog
 
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, prepare_categories
+from dpviz.datasets.categories import (
+    CategoricalFacts,
+    CategoricalGenerator,
+    CategoricalSpecification,
+    prepare_categories,
+)
 from dpviz.datasets.uploads.parsing import Bins
 from dpviz.errors import UserError
 from dpviz.privacy.events import Gaussian
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.privacy.releases import Query
-from dpviz.problems.games.games import Game, Scores
+from dpviz.problems.games.games import Game, GradientSums
 from dpviz.problems.games.marginals import MarginalGame, MarginalQueries, Marginals
 from dpviz.specification import Specification
 
@@ -24,7 +29,7 @@ SIZES = (2, 3, 2)
 Z = math.prod(SIZES)
 
 
-class Rows(CategoricalData):
+class Rows(CategoricalSpecification):
     """A tiny table whose rows are given as domain points."""
 
     title: ClassVar[str] = "Rows"
@@ -174,7 +179,7 @@ def _first_point(problem: MarginalGame) -> np.ndarray:
 
 def _scores(problem: MarginalGame) -> Query:
     x, y = points_of(problem, 3)
-    scores = Scores(problem, 3)
+    scores = GradientSums(problem, 3)
     for c in (1.0, 2.0):
         scores.add([(c, x, y)])
     return scores.y(3 / problem.facts.n)
@@ -182,7 +187,7 @@ def _scores(problem: MarginalGame) -> Query:
 
 def _block_scores(problem: MarginalGame) -> Query:
     x, y = points_of(problem, 3)
-    scores = Scores(problem, 3)
+    scores = GradientSums(problem, 3)
     scores.add([(1.0, x, y)], slice(0, 2))
     scores.add([(1.0, x, y)], slice(2, 4))
     return scores.y(1 / 2)

@@ -11,7 +11,7 @@ from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import matrix_games
-from dpviz.problems.games.games import Game, GameFacts, Pair, Scores
+from dpviz.problems.games.games import Game, GameFacts, GradientSums, Pair
 from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs, bilinear_gap, equilibrium
 from dpviz.specification import Specification
 from tests.pairs import all_pairs
@@ -123,7 +123,7 @@ def test_no_neighbour_moves_the_scores_further_than_stated_and_some_moves_them_t
     rounds = [(0.75, vertex, vertex), (0.25, vertex, vertex if batching == "full_batch" else even)]
     found = {}
     for key, records in every_table().items():
-        scores = Scores(MatrixGameProblem(facts, Payoffs.of(records, (even.T, even.T))), 1)
+        scores = GradientSums(MatrixGameProblem(facts, Payoffs.of(records, (even.T, even.T))), 1)
         for t, step in enumerate(rounds):
             scores.add([step], None if batching == "full_batch" else slice(t, t + 1))
         x, y = scores.x(scores.weight), scores.y(scores.weight)
@@ -231,7 +231,7 @@ def test_gap_of_uniform_play(structure: str, d: int, expected: float) -> None:
 
 def test_multiplicative_weights_without_noise_reach_the_known_gap() -> None:
     game = ExplicitGame(np.array([[0.5, -1.0, 0.0], [-0.5, 1.0, 0.25]]))
-    scores, (x, y) = Scores(game, 1), game.facts.uniform(1)
+    scores, (x, y) = GradientSums(game, 1), game.facts.uniform(1)
     total_x, total_y = np.zeros_like(x), np.zeros_like(y)
     for _ in range(200):
         total_x, total_y = total_x + x, total_y + y

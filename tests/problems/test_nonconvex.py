@@ -25,7 +25,7 @@ from dpviz.problems.nonconvex.nonconvex import (
     RobustComponent,
     SigmoidTukey,
     Tukey,
-    shorten,
+    clip_row_norms,
 )
 from dpviz.problems.nonconvex.nonconvex_risk import UNIT, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import unpacked
@@ -253,7 +253,9 @@ def test_hostile_rows_become_short_ones() -> None:
     hostile = [np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, 0.0, 3.0]
     rows = np.array(list(itertools.product(hostile, repeat=3)))
     finite = np.isfinite(rows).all(axis=1)
-    assert shorten(rows) == (np.abs(np.array(list(itertools.product(hostile[3:], repeat=3)))).max(axis=1) > 1).sum()
+    assert (
+        clip_row_norms(rows) == (np.abs(np.array(list(itertools.product(hostile[3:], repeat=3)))).max(axis=1) > 1).sum()
+    )
     assert np.linalg.norm(rows, axis=1).max() <= UNIT and (rows[~finite] == 0).all()
     with pytest.raises(ValueError, match="longer than 1"):
         small(RobustComponent).__class__(RobustComponent().facts(), Ridge(1.0), np.full((3, 2), 0.8))

@@ -9,7 +9,7 @@ from scipy.optimize import linprog, minimize
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import EuclideanGradient, VertexSampling
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.problems.games.games import Ball, Scores
+from dpviz.problems.games.games import Ball, GradientSums
 from dpviz.problems.games.simplex_learning import LearningGame, PolytopeRegression, SparseRegression
 from dpviz.specification import Specification
 
@@ -229,7 +229,7 @@ def test_no_replaced_row_moves_the_scores_further_than_declared(name: str) -> No
         after = on_rows(specification, others, changed)
         x, y = points(before, 6, seed=int(generator.integers(1 << 30)))
         for rows in (None, slice(0, 20)):
-            sums = [Scores(game, 6) for game in (before, after)]
+            sums = [GradientSums(game, 6) for game in (before, after)]
             for total in sums:
                 total.add([(0.7, x, y)], rows)
             old, new = (total.x(total.weight) for total in sums)

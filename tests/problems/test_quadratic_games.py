@@ -9,7 +9,7 @@ from dpviz import checkpoints
 from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import quadratic_games
-from dpviz.problems.games.games import GameFacts, Pair, Scores, minimise, project
+from dpviz.problems.games.games import GameFacts, GradientSums, Pair, minimise_on_simplex, project_to_simplex
 from dpviz.problems.games.matrix_games import MatrixGame, Payoffs
 from dpviz.problems.games.quadratic_games import CurvedGame, CurvedGameProblem, QuadraticGame, quadratic_gap
 from dpviz.specification import Specification
@@ -99,7 +99,7 @@ def test_the_closed_form_gap_agrees_with_certified_minimisation(weights: tuple[f
             return (slopes[which] * z + weight / 2 * z * z).sum(axis=1), slopes[which] + weight * z
 
         start = np.full(slopes.shape, 1 / slopes.shape[1])
-        return minimise(value_and_gradient, start, weight, tolerance=1e-10).value
+        return minimise_on_simplex(value_and_gradient, start, weight, tolerance=1e-10).value
 
     best_y = weights[0] / 2 * (x * x).sum(axis=1) - smallest(-c, weights[1])
     best_x = smallest(e, weights[0]) - weights[1] / 2 * (y * y).sum(axis=1)
@@ -152,7 +152,7 @@ def test_identical_replicates_have_one_minimum_that_pauses(monkeypatch: pytest.M
 
     def projected(points: np.ndarray) -> np.ndarray:
         started.append(len(points))
-        return project(points)
+        return project_to_simplex(points)
 
     game, (x, y) = CurvedGame(data=DATA).build(), pair(DATA, 1)
     alone, apart = game.evaluate({"x": x, "y": y}), pair(DATA, 4)
@@ -212,7 +212,7 @@ def test_no_row_moves_the_scores_of_the_curved_game_further_than_stated_and_some
         u, v, p, q = (Signs.pack(part[:, None] < 0) for part in np.split(np.array(signs), [3, 5, 8]))
         payoffs = Payoffs.of((u, v), (np.ones((3, 1)), np.ones((2, 1))))
         moments = (p.mean_products(p), q.mean_products(q))
-        scores = Scores(CurvedGameProblem(facts, payoffs, (p, q), moments), 1)
+        scores = GradientSums(CurvedGameProblem(facts, payoffs, (p, q), moments), 1)
         scores.add([(1.0, x, y)])
         found.append([scores.x(1.0).value[0], np.append(scores.y(1.0).value[0], np.nan)])
     assert scores.x(1.0).sensitivity == scores.y(1.0).sensitivity == 8

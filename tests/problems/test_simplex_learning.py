@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.problems.games.games import Ball, Scores, Simplex
+from dpviz.problems.games.games import Ball, GradientSums, Simplex
 from dpviz.problems.games.simplex_learning import LearningGame, Portfolio, SparseRegression
 from dpviz.specification import Specification
 
@@ -84,7 +84,7 @@ def made(specification: SparseRegression | Portfolio, features: np.ndarray, labe
 def moved(before: LearningGame, after: LearningGame, rows: slice | None, x: np.ndarray) -> tuple[float, float, float]:
     """Range of the change of the scores, what is declared, and the largest change of a coordinate times the rows."""
     y = np.ones((len(x), 1))
-    scores = [Scores(game, len(x)) for game in (before, after)]
+    scores = [GradientSums(game, len(x)) for game in (before, after)]
     for total in scores:
         total.add([(0.7, x, y)], rows)
         if rows is None:

@@ -9,7 +9,7 @@ import pytest
 from dpviz.datasets.categories import CategoricalFacts, CategoricalGenerator
 from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.errors import UserError
-from dpviz.problems.games.marginals import SEED, MarginalQueries, Marginals, others, synthetic_table, table_errors
+from dpviz.problems.games.marginals import SEED, MarginalQueries, Marginals, other_mask, synthetic_table, table_errors
 
 SURVEY = MarginalQueries().marginals()
 WITH_OTHER = CategoricalFacts(100, (("a", ("x", "y", OTHER)), ("b", ("0", "1")), ("c", ("p", "q", OTHER))))
@@ -65,9 +65,9 @@ def test_rows_are_public_randomness_and_repeat_themselves() -> None:
 
 
 def test_other_occurs_as_often_as_released_or_not_at_all() -> None:
-    marginals, other = Marginals(WITH_OTHER, 2), others(WITH_OTHER)
+    marginals, other = Marginals(WITH_OTHER, 2), other_mask(WITH_OTHER)
     assert other.sum() == 18 - 2 * 2 * 2
-    assert not others(CategoricalGenerator().facts()).any()
+    assert not other_mask(CategoricalGenerator().facts()).any()
     shares = np.random.default_rng(0).dirichlet(np.ones(18))
     released = synthetic_table(marginals, shares, 5000)
     assert released.counts[other].sum() / 5000 == pytest.approx(shares[other].sum(), abs=2e-3)

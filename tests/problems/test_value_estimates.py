@@ -11,7 +11,7 @@ from scipy.special import betainc
 
 from dpviz.privacy.batches import Batch
 from dpviz.problems.values.black_box import CappedRegression, PhaseRetrieval, Votes
-from dpviz.problems.values.value_losses import Capped, SquaredPhase, ValueLoss
+from dpviz.problems.values.value_losses import CappedLoss, SquaredPhaseLoss, ValueLoss
 from dpviz.problems.values.value_problem import Directions, Kind, ValueProblem, bank
 
 D, RADIUS, OFFSET = 10, 0.5, 0.2
@@ -33,7 +33,7 @@ def problem_of(loss: ValueLoss, rows: np.ndarray, targets: np.ndarray, radius: f
 
 def kink(offset: float, n: int = 1) -> ValueProblem:
     """n times |⟨e₁, x⟩ - y| with -y = offset."""
-    return problem_of(Capped(np.inf), np.tile(np.eye(D)[0], (n, 1)), np.full((n, 1), -offset))
+    return problem_of(CappedLoss(np.inf), np.tile(np.eye(D)[0], (n, 1)), np.full((n, 1), -offset))
 
 
 def closed_form(offset: float) -> float:
@@ -174,7 +174,7 @@ def test_no_row_moves_an_estimate_by_more_than_its_sensitivity(kind: Kind, count
     for replaced in (1e7, 1e300, -1e7):
         others = targets.copy()
         others[5] = replaced  # beyond the parabola: the slopes of this row change their sign
-        one, other = (problem_of(SquaredPhase(), rows, values, 0.1) for values in (targets, others))
+        one, other = (problem_of(SquaredPhaseLoss(), rows, values, 0.1) for values in (targets, others))
         worst = np.maximum(worst, moved(one, other, x, kind, count))
     assert (worst <= 1 + 1e-9).all()
     assert kind == "iid" or worst[0] > 0.999
@@ -183,7 +183,7 @@ def test_no_row_moves_an_estimate_by_more_than_its_sensitivity(kind: Kind, count
 
 def test_the_sensitivity_is_that_of_the_worked_example() -> None:
     """2 √d L / b = 0.125615 for d = 6 orthonormal directions, b = 39, clipped at 2rL."""
-    problem = problem_of(SquaredPhase(), np.tile(np.eye(6)[0], (39, 1)), np.zeros((39, 1)), 0.1)
+    problem = problem_of(SquaredPhaseLoss(), np.tile(np.eye(6)[0], (39, 1)), np.zeros((39, 1)), 0.1)
     batch = leaf(np.arange(39)[None])
     turned = drawn("orthonormal", 6, 1, np.random.default_rng(0), 6)
     (found,) = np.asarray(problem.slope(np.ones((1, 6)), batch, turned, 0.2).sensitivity)
@@ -191,7 +191,7 @@ def test_the_sensitivity_is_that_of_the_worked_example() -> None:
 
 
 def test_values_that_are_no_numbers_count_as_no_difference() -> None:
-    class Broken(Capped):
+    class Broken(CappedLoss):
         def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
             found = super().values(arguments, targets)
             found[:1], found[1:2] = np.nan, np.inf

@@ -15,7 +15,7 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.specification import Control
-from dpviz.sweeps.sweep import Setting, Sweep, data_seed, named, settings
+from dpviz.sweeps.sweep import Setting, Sweep, data_seed, setting_at, settings
 from tests.strategies import steady
 
 EXPERIMENT = Experiment(
@@ -45,7 +45,7 @@ def test_every_setting_can_be_swept_and_has_a_title_of_its_own(preset) -> None:
     for name, setting in found.items():
         if "smoothness" in name:
             continue  # goes with another setting
-        assert named(preset.experiment, setting.fields) == setting
+        assert setting_at(preset.experiment, setting.fields) == setting
         low, high = setting.usual
         assert setting.control.low <= low < high <= setting.control.high  # type: ignore[operator]
         values = setting.grid(low, high, 3)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.experiments.task import Cell, InThread, OnProgress, Outcome, Stopping
+from dpviz.experiments.task import Cell, OnProgress, Outcome, SerialExecutor, StopSignal
 from dpviz.privacy.budgets import PureDP
 from dpviz.sweeps.sweep import Axis, Sweep
 from tests.sweeps.test_sweep import BASE, DIMENSIONS, GAP, SEVERAL
@@ -25,14 +25,14 @@ class Elsewhere:
     cells: Sequence[Cell] = ()
 
     def run(
-        self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
+        self, cells: Sequence[Cell], stopping: StopSignal, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
         self.cells = cells
         for number in self.order or range(len(cells)):
             if number in self.instead:
                 yield number, self.instead[number]
             else:
-                ((_, outcome),) = InThread().run([cells[number]], stopping)
+                ((_, outcome),) = SerialExecutor().run([cells[number]], stopping)
                 yield number, outcome
 
 
@@ -46,7 +46,7 @@ def test_a_sweep_is_cells_that_keep_the_last_record() -> None:
 @pytest.fixture(scope="module")
 def outcomes() -> dict[int, Outcome]:
     """Of the points of a sweep over several data sets; some did not end well."""
-    found = dict(InThread().run(SEVERAL.cells(), threading.Event()))
+    found = dict(SerialExecutor().run(SEVERAL.cells(), threading.Event()))
     return found | {3: Outcome("failed", "Too large."), 5: Outcome("done", left_out={"noisy": "Not here."})}
 
 
@@ -84,7 +84,7 @@ def test_points_that_were_cut_off_leave_what_is_finished(ending: Literal["stoppe
 
 
 def test_points_from_a_store_are_counted_and_their_part_of_the_progress_is_told() -> None:
-    (_, known), *_ = InThread().run(DIMENSIONS.cells()[:1], threading.Event())
+    (_, known), *_ = SerialExecutor().run(DIMENSIONS.cells()[:1], threading.Event())
     steps = list(DIMENSIONS.stream(executor=Elsewhere(instead={0: replace(known, restored=True)})))
     assert steps[-1].result.restored == 1 and steps[-1].result.finished == 3
     assert [step.restored for step in steps] == pytest.approx([1 / 3] * 3)

@@ -8,7 +8,7 @@ import pytest
 from dpviz import families
 from dpviz.audits.audit import Attack, Look, Progress, Verdict
 from dpviz.execution.auditing import BROKEN, Auditing
-from dpviz.plots.elements.words import in_words
+from dpviz.plots.elements.words import alt_text
 from dpviz.ui.audit import results
 from dpviz.ui.audit.results import proven_at, recognised, verdict
 from tests.bounds import after, number
@@ -32,7 +32,7 @@ def test_every_case_can_be_drawn_at_every_moment(family: str, case: str, budget)
         figures = [results.roc(auditing, moment, 0.1), results.bound(auditing, moment)]
         figures.append(results.histogram(moment.present, moment.absent, {"yours": math.inf}))
         for figure in figures:
-            assert in_words(figure)
+            assert alt_text(figure)
             for trace in figure.data:
                 assert np.isfinite(np.asarray(trace.x, dtype=float)).all() and np.isfinite(trace.y).all()
         assert all(abs(sum(trace.y) - 1) < 1e-5 for trace in figures[-1].data)  # each run is in some bin

@@ -66,7 +66,7 @@ def test_the_numbers_of_a_chart_say_what_is_not_private(of: Provenance, mark: st
 
 def test_tables_write_numbers_as_everywhere() -> None:
     table = pd.DataFrame({"method": ["a", "b"], "loss": [6.356e-10, np.nan], "steps": [1000, 5]})
-    page = explain.readable(table).to_html()
+    page = explain.format_numbers(table).to_html()
     assert all(f">{words}<" in page for words in ("a", "6.356×10⁻¹⁰", "–", "1,000", "5"))
 
 

@@ -9,7 +9,7 @@ from streamlit.testing.v1.element_tree import SelectSlider
 from dpviz import families
 from dpviz.privacy.budgets import PureDP
 from dpviz.specification import Control, Specification, registered
-from dpviz.ui.controls import grid, mistake, nearest
+from dpviz.ui.controls import grid, input_error, nearest
 
 families.load_all()
 DECLARED = [
@@ -41,8 +41,8 @@ def test_the_nearest_point_is_so_by_ratio_on_a_logarithmic_grid() -> None:
 
 def test_a_number_out_of_range_is_named_in_a_sentence() -> None:
     (epsilon,) = PureDP.controls()
-    assert mistake(epsilon, 0.0) == mistake(epsilon, -3.0) == "Privacy budget must be between 0.01 and 50."
-    assert mistake(epsilon, math.inf) and mistake(epsilon, None) and not mistake(epsilon, 2.0)
+    assert input_error(epsilon, 0.0) == input_error(epsilon, -3.0) == "Privacy budget must be between 0.01 and 50."
+    assert input_error(epsilon, math.inf) and input_error(epsilon, None) and not input_error(epsilon, 2.0)
 
 
 def script() -> None:

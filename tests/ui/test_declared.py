@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dpviz.errors import UserError
 from dpviz.privacy.statistics.analyses import Count, Histogram, Mean, Quantile, Statistic
 from dpviz.ui.budget_planner import declared
-from dpviz.ui.budget_planner.editing import harmless
+from dpviz.ui.budget_planner.editing import safe_cell
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ from dpviz.ui.budget_planner.editing import harmless
 def test_a_line_is_read_as_it_is_written_and_so_after_it_was_in_a_link(
     cls: type[Statistic], line: str, fields: dict[str, Any]
 ) -> None:
-    for text in (line, harmless(line)):
-        parts = declared.read(cls, text)
+    for text in (line, safe_cell(line)):
+        parts = declared.parse_line(cls, text)
         assert parts | fields == parts and cls(**{"highest": 2.0} if cls is Mean else {}, **parts)
 
 
@@ -69,30 +69,32 @@ def test_a_line_is_read_as_it_is_written_and_so_after_it_was_in_a_link(
 )
 def test_a_line_that_cannot_be_read_is_a_sentence(cls: type[Statistic], line: str) -> None:
     with pytest.raises(UserError):
-        declared.read(cls, line)
+        declared.parse_line(cls, line)
 
 
 HOSTILE = ["12", "3e5", "a by b", "is one of", ";", "a:b", "=x", "'y'", '"z"', "a  b", "a;=b"]
 TEXTS = st.lists(st.none() | st.text(max_size=70) | st.sampled_from(HOSTILE))
 
 
-@given(name=st.text(min_size=1, max_size=60).map(harmless).filter(bool), texts=TEXTS, groups=TEXTS)
+@given(name=st.text(min_size=1, max_size=60).map(safe_cell).filter(bool), texts=TEXTS, groups=TEXTS)
 def test_a_proposal_is_read_as_the_texts_of_the_file_whatever_they_are(
     name: str, texts: list[str | None], groups: list[str | None]
 ) -> None:
     values, others = pd.Series(["in", "out", *texts], dtype=object), pd.Series(["yes", "no", *groups], dtype=object)
     cells = {text.strip() for text in values.dropna()}
     for cls, field in ((Histogram, "keys"), (Count, "operands")):
-        parts = declared.read(cls, harmless(declared.proposal(cls, name, values)))
+        parts = declared.parse_line(cls, safe_cell(declared.proposal(cls, name, values)))
         assert parts["from_data"] and parts["column"] == name and set(parts[field]) <= cells and len(parts[field]) >= 2
         assert cls(**parts).source == "read from the data"
-    parts = declared.read(Mean, declared.proposal(Mean, name, values, ("g", others)))
+    parts = declared.parse_line(Mean, declared.proposal(Mean, name, values, ("g", others)))
     assert parts["column"] == name and parts["by"] == "g" and {"yes", "no"} <= set(parts["groups"])
 
 
 def test_where_no_value_is_proposed_none_was_read() -> None:
     for cls in (Count, Mean):
-        assert declared.read(cls, harmless(declared.proposal(cls, "c", pd.Series(["x" * 61])))) == {"column": "c"}
+        assert declared.parse_line(cls, safe_cell(declared.proposal(cls, "c", pd.Series(["x" * 61])))) == {
+            "column": "c"
+        }
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,6 @@ def test_where_no_value_is_proposed_none_was_read() -> None:
 )
 def test_numbers_of_any_size_are_proposed_as_ascending_cut_points(values: list[float]) -> None:
     numbers = pd.Series(np.array(values, dtype=float))
-    histogram = Histogram(**declared.read(Histogram, declared.proposal(Histogram, "x", numbers)))
-    count = Count(**declared.read(Count, declared.proposal(Count, "x", numbers)))
+    histogram = Histogram(**declared.parse_line(Histogram, declared.proposal(Histogram, "x", numbers)))
+    count = Count(**declared.parse_line(Count, declared.proposal(Count, "x", numbers)))
     assert 2 <= histogram.bins <= 12 and count.operands[0] in histogram.cut_points

@@ -13,9 +13,9 @@ from dpviz.datasets.synthetic import Saddle
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization.algorithms import Surface
-from dpviz.families.bayesian_optimization.posterior import Evaluated, Surrogate
+from dpviz.families.bayesian_optimization.posterior import EvaluatedPoints, Surrogate
 from dpviz.families.second_order import ShortStep
-from dpviz.families.second_order.advice import within
+from dpviz.families.second_order.advice import within_targets
 from dpviz.privacy import audit, budgets
 from dpviz.privacy.events import Event, Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
@@ -105,7 +105,7 @@ def test_second_order() -> None:
     trace = Trace({"a": ()})
     trace.lanes["a"].iterations.append(0)
     trace.lanes["a"].values |= {name: list(last) for name, last in lasts.items()}
-    met = within(trace, arm, plan)
+    met = within_targets(trace, arm, plan)
     assert met is not None and [part.tolist() for part in met] == [[True, True, False], [True, False, True]]
 
 
@@ -113,7 +113,7 @@ def believed() -> tuple[Any, np.ndarray, np.ndarray]:
     """What is known of a slope at 0 from five points, the inverse K⁻¹, and the kernel's slopes there."""
     surrogate = Surrogate(mean="zero", relative_noise=0.01)
     points = DRAWN.normal(size=(5, 2))
-    local, kernel = Evaluated(surrogate, points).at(np.zeros(2)), surrogate.covariance
+    local, kernel = EvaluatedPoints(surrogate, points).at(np.zeros(2)), surrogate.covariance
     inverse = np.linalg.inv(kernel.gram(points, points) + np.diag(local.known.noise(points)))
     return local, inverse, kernel.slopes(np.zeros(2), points)
 

@@ -13,7 +13,7 @@ from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment import freshness, run
 from dpviz.ui.experiment.freshness import FIRST
-from dpviz.ui.experiment.run import Ready
+from dpviz.ui.experiment.run import StartableExperiment
 from dpviz.ui.families import FAMILIES, Entry
 
 STATES = ("queued", "running", "done", "stopped", "timeout", "failed")
@@ -68,13 +68,13 @@ A = Settings("A")
     ],
 )
 def test_what_begins_by_itself(settings: Settings, newest: Any, begins: Settings | None) -> None:
-    assert freshness.due(settings, newest, others_wait=False) == begins
+    assert freshness.next_run(settings, newest, others_wait=False) == begins
 
 
 def test_where_others_wait_the_first_repeats_begin_and_no_more_follow() -> None:
-    assert freshness.due(A, None, others_wait=True) == A.first
-    assert freshness.due(A, job("A", FIRST), others_wait=True) is None
-    assert freshness.due(replace(A, repeats=7), None, others_wait=True) == replace(A, repeats=7)
+    assert freshness.next_run(A, None, others_wait=True) == A.first
+    assert freshness.next_run(A, job("A", FIRST), others_wait=True) is None
+    assert freshness.next_run(replace(A, repeats=7), None, others_wait=True) == replace(A, repeats=7)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_only_few_repeats_and_what_the_first_ones_measured_count_as_short(
 )
 def test_what_a_page_shows(settings: Any, newest: Any, pictured: Any, state: str, pale: bool) -> None:
     assert freshness.state(settings, newest, pictured) == state
-    assert freshness.belongs(settings, pictured) != pale
+    assert freshness.matches_job(settings, pictured) != pale
 
 
 @pytest.mark.parametrize("public", [True, False])
@@ -128,8 +128,8 @@ def test_no_run_on_a_file_is_the_first_repeats_of_another(public: bool) -> None:
     problem = Quadratic() if public else LogisticRegression(data=data)
     whole = Experiment(problem, GradientDescent(iterations=3), replicates=20)
     few: Any = SimpleNamespace(task=whole.replaced(replicates=FIRST))
-    ready = Ready(whole, whole.plans())
-    assert (ready.first is not None) == freshness.belongs(ready, few) == public
+    ready = StartableExperiment(whole, whole.plans())
+    assert (ready.first is not None) == freshness.matches_job(ready, few) == public
     assert run._first_of(few, SimpleNamespace(task=whole)) == public  # type: ignore[arg-type]
 
 
@@ -139,7 +139,7 @@ def test_a_run_beyond_the_limit_of_memory_is_refused(
 ) -> None:
     experiment = Experiment(problem=Quadratic(), arms=(Arm(label="GD", algorithm=GradientDescent()),))
     monkeypatch.setattr(Experiment, "estimated_bytes", lambda *_: bytes)
-    assert Ready(experiment, experiment.plans()).too_much == too_much
+    assert StartableExperiment(experiment, experiment.plans()).too_much == too_much
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -147,4 +147,6 @@ def test_every_preset_begins_by_itself(family: Entry) -> None:
     """Seventeen of them left another experiment's picture on the screen."""
     for preset in family.page().presets:
         planned = preset.experiment.planned()
-        assert freshness.due(Ready(planned.ready(), planned.plans), None, False) is not None, preset.name
+        assert freshness.next_run(StartableExperiment(planned.ready(), planned.plans), None, False) is not None, (
+            preset.name
+        )

@@ -27,7 +27,7 @@ def _line() -> None:
     from tests.experiments.adaptive import careful
 
     experiment = careful()
-    guarantee.line(experiment, experiment.plans(), 1e-6)
+    guarantee.show_cards(experiment, experiment.plans(), 1e-6)
 
 
 def test_a_method_under_a_filter_has_a_guarantee_line() -> None:
@@ -71,7 +71,7 @@ def _worth(texts: list[str], deltas: list[float]) -> None:
 
     for text, delta in zip(texts, deltas, strict=True):
         experiment = Experiment.from_json(text)
-        guarantee.line(experiment, experiment.plans(), delta)
+        guarantee.show_cards(experiment, experiment.plans(), delta)
         view.worth(experiment.budget, "replace-one", 1, delta)
 
 

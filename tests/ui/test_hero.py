@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.experiments.summary import Outcome
+from dpviz.experiments.summary import HeadlineResult
 from dpviz.problems.base import Metric
 from dpviz.ui.experiment import hero
 from tests.ui.uploaded_run import uploaded_run
@@ -24,9 +24,9 @@ def _page() -> None:
     ) -> None:
         st.session_state["drawn"] = {trace.name for trace in chart.figure.data if trace.name}
 
-    kept, charts.alone = charts.alone, alone
-    hero._draw(Panel("p"), hero.curves, hero.lowest, hero.Frame(None, True, "P"))
-    charts.alone = kept
+    kept, charts.show_bare = charts.show_bare, alone
+    hero._draw(Panel("p"), hero.curves, hero.lowest_headline, hero.Frame(None, True, "P"))
+    charts.show_bare = kept
 
 
 def page() -> AppTest:
@@ -73,7 +73,7 @@ def test_a_run_that_was_stopped_has_no_end() -> None:
     labels = []
     for state in ("done", "stopped"):
         run.job.state = state
-        headline = hero.lowest(run, run.job.trace)
+        headline = hero.lowest_headline(run, run.job.trace)
         labels.append("" if headline is None else headline.label)
     assert labels == ["DP-GD ends at", "DP-GD is at"]
 
@@ -82,10 +82,12 @@ GAP, LOSS = Metric("gap", "Gap", scale="log"), Metric("loss", "Loss")
 AROUND = np.linspace(-1, 1, 8)
 
 
-def ended(metric: Metric, end: float, start: float, other: float, floor: float, spread: float, repeats: int) -> Outcome:
+def ended(
+    metric: Metric, end: float, start: float, other: float, floor: float, spread: float, repeats: int
+) -> HeadlineResult:
     """B is the next method, C the one without privacy; what its repeats come to lies around each end."""
     runs = {label: value + spread * AROUND[:repeats] for label, value in zip("ABC", (end, other, floor), strict=True)}
-    return Outcome(metric, "A", end, start, (("B", other),), floor, "C", runs)
+    return HeadlineResult(metric, "A", end, start, (("B", other),), floor, "C", runs)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +108,12 @@ def test_the_sentence_says_nothing_that_the_numbers_do_not(
 def test_two_methods_that_are_alike_are_told_apart_once_in_twenty_times() -> None:
     """Of 400 pairs of 6 runs, at most 20 and three standard errors of √(400 · 0.05 · 0.95) = 4.4 each."""
     drawn = np.random.default_rng(0).standard_normal((400, 2, 6))
-    found = [Outcome(GAP, "A", 0.1, 1.0, (), None, runs={"A": one, "B": other}) for one, other in drawn]
+    found = [HeadlineResult(GAP, "A", 0.1, 1.0, (), None, runs={"A": one, "B": other}) for one, other in drawn]
     assert sum(not outcome.chance("A", "B") for outcome in found) < 20 + 3 * 4.4
     for shift, told in ((0.0, False), (10.0, True)):
         runs = {"A": drawn[0, 0], "B": drawn[0, 0] + shift}
-        assert Outcome(GAP, "A", 0.1, 1.0, (), None, runs=runs).chance("A", "B") is not told
+        assert HeadlineResult(GAP, "A", 0.1, 1.0, (), None, runs=runs).chance("A", "B") is not told
     lost = {"A": np.zeros(5), "B": np.array([np.nan, np.inf, np.inf, 1.0, 1.0])}
-    assert not Outcome(GAP, "A", 0.1, 1.0, (), None, runs=lost).chance("A", "B"), "who diverged ended highest"
+    assert not HeadlineResult(GAP, "A", 0.1, 1.0, (), None, runs=lost).chance("A", "B"), "who diverged ended highest"
     same = {"A": np.zeros(5), "B": np.zeros(5)}
-    assert Outcome(GAP, "A", 0.1, 1.0, (), None, runs=same).chance("A", "B")
+    assert HeadlineResult(GAP, "A", 0.1, 1.0, (), None, runs=same).chance("A", "B")

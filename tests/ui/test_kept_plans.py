@@ -77,5 +77,5 @@ def test_the_charts_of_a_plan_are_made_once_also_when_all_of_them_are_drawn_agai
             made.append(chart)
             yield chart
 
-    first, again = list(plan.kept(view, drawings())), list(plan.kept(view, drawings()))
+    first, again = list(plan.cached_charts(view, drawings())), list(plan.cached_charts(view, drawings()))
     assert len(first) == 2 and made == first == again

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dpviz.ui.markdown import plain, sentence
+from dpviz.ui.markdown import escape_name, escape_sentence
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ from dpviz.ui.markdown import plain, sentence
     ],
 )
 def test_nothing_of_it_is_read_as_markdown(text: str, written: str) -> None:
-    assert plain(text) == written
-    assert re.sub(r"\\(.)", r"\1", sentence(text)) == re.sub(r"\\(.)", r"\1", written)
+    assert escape_name(text) == written
+    assert re.sub(r"\\(.)", r"\1", escape_sentence(text)) == re.sub(r"\\(.)", r"\1", written)
 
 
 def test_a_sentence_keeps_its_quotes_and_colons() -> None:
-    assert sentence('column "a_b": 3 cells, :red') == 'column "a\\_b": 3 cells, \\:red'
+    assert escape_sentence('column "a_b": 3 cells, :red') == 'column "a\\_b": 3 cells, \\:red'

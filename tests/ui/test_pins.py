@@ -12,7 +12,7 @@ from dpviz.plots import pinned_overlay
 from dpviz.plots.elements.chart import Chart
 from dpviz.ui import families
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment.pins import Pinned, beneath
+from dpviz.ui.experiment.pins import PagePin, with_pins
 from tests.ui.uploaded_run import uploaded_run
 
 
@@ -23,15 +23,15 @@ def _page() -> None:
     from dpviz.ui.experiment import hero
     from dpviz.ui.experiment import pins as panel
     from dpviz.ui.experiment import run as run_panel
-    from dpviz.ui.experiment.run import Ready
+    from dpviz.ui.experiment.run import StartableExperiment
 
     here = Panel("p")
-    panel.arrive(here, lambda _: True)
+    panel.read_address(here, lambda _: True)
     panel.button(here, hero.curves, lambda _: True)
-    run = run_panel.shown("p")
+    run = run_panel.finished_run("p")
     assert run is not None
-    panel.show(here, "P", run.experiment, hero.curves, lambda found: Ready(found, {}))
-    picture = panel.beneath(here, hero.curves)(run, bool(st.session_state.get("p_diagnostics")))
+    panel.show(here, "P", run.experiment, hero.curves, lambda found: StartableExperiment(found, {}))
+    picture = panel.with_pins(here, hero.curves)(run, bool(st.session_state.get("p_diagnostics")))
     names = [] if picture is None else [trace.name for trace in picture.figure.data if trace.name]
     st.session_state["pinned_overlay"] = [name for name in names if name.startswith("Pin ")]
     st.session_state["linked"] = here.query
@@ -46,7 +46,7 @@ def page() -> AppTest:
     return app
 
 
-def press(app: AppTest) -> Pinned:
+def press(app: AppTest) -> PagePin:
     app.button(key="p_pin").click().run()
     assert not app.exception
     (pinned,) = app.session_state["p_pins"]
@@ -129,9 +129,9 @@ def test_over_an_objective_a_pin_of_another_problem_is_named_and_not_drawn(monke
     figure = go.Figure([go.Contour(z=[[0.0, 1.0], [1.0, 2.0]]), go.Scatter(dots)])
     figure.update_layout(xaxis_title="x", yaxis={"title": "y", "range": (0, 1)})
     run, (other, *_) = uploaded_run(), families.FAMILIES[0].page().presets
-    drawn = pinned_overlay.taken(figure, ())
-    pinned = (Pinned(pins.Pin("Same", run.experiment), drawn), Pinned(pins.Pin("Other", other.experiment), drawn))
-    monkeypatch.setattr("dpviz.ui.experiment.pins.of", lambda _: pinned)
-    picture = beneath(Panel("p"), lambda *_: Chart(figure, "", "", ""))(run, True)
+    drawn = pinned_overlay.pinned_parts(figure, ())
+    pinned = (PagePin(pins.Pin("Same", run.experiment), drawn), PagePin(pins.Pin("Other", other.experiment), drawn))
+    monkeypatch.setattr("dpviz.ui.experiment.pins.on_page", lambda _: pinned)
+    picture = with_pins(Panel("p"), lambda *_: Chart(figure, "", "", ""))(run, True)
     assert picture is not None and [trace.name for trace in picture.figure.data][1:] == ["Same: DP-GD", "DP-GD"]
     assert "Other" in picture.caption and "Same" not in picture.caption

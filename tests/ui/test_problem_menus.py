@@ -81,7 +81,7 @@ def built(page: FamilyPage, panel: Panel) -> Experiment | None:
         return page.applicable(names, source.kind, budget.cls)
 
     methods = labels or offer.methods
-    settings = controls.grouped(panel, page.catalogue, page.groups, methods, applicable, ())
+    settings = controls.choose_settings(panel, page.catalogue, page.groups, methods, applicable, ())
     numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
     problem = page.problems.build(panel, source, budget, numbers["seed"])
     if problem is None:

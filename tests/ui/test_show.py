@@ -22,7 +22,7 @@ from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui import downloads
 from dpviz.ui.experiment import guarantee, results
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.markdown import plain
+from dpviz.ui.markdown import escape_name
 
 TINY = Experiment(
     problem=LogisticRegression(),
@@ -92,7 +92,7 @@ def test_the_table_of_a_run_that_was_stopped_names_whose_numbers_are_those_of_a_
     (said,) = [caption.value for caption in app.run().caption if "Not at the end" in caption.value]
     unfinished = {label for label, lane in step.trace.lanes.items() if lane.private and lane.iterations[-1] < 4}
     assert not app.exception and "DP-NAG-opt" in unfinished
-    assert all((plain(label) in said) is (label in unfinished) for label in step.trace.lanes)
+    assert all((escape_name(label) in said) is (label in unfinished) for label in step.trace.lanes)
 
 
 def test_files_hold_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

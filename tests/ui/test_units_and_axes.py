@@ -10,7 +10,7 @@ from dpviz.families.accelerated import GradientDescent
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment import released_model
-from dpviz.ui.explain import released as released_caption
+from dpviz.ui.explain import release_sentence as released_caption
 
 
 def _page() -> None:
@@ -39,14 +39,16 @@ def _page() -> None:
     shown = PlanView(experiment, plans, arm_styles(arms), {}, lambda *_: None)
     job = Runner(slots=0).submit(experiment, wait=True)
     run, panel = run_panel.Run(job, plans, "toy", "Toy"), Panel("toy")
-    guarantee.line(experiment, plans, 1e-6)
+    guarantee.show_cards(experiment, plans, 1e-6)
     explain.assumptions(explain.protects(experiment.problem), "", "", "", "")
     st.session_state["toy_axis"] = st.session_state.get("axis", "passes")
-    figures = results.curves(panel, run, job.trace, results.plain_options(shown))
+    figures = results.show_curves(panel, run, job.trace, results.plain_options(shown))
     st.session_state["figure"] = figures[0].figure
     run_panel.runner().max_bytes = 1.0
-    run_panel.refusal(run_panel.Ready(experiment, plans))
-    run_panel.bar(panel, "Toy", run_panel.Ready(experiment, plans), st.empty(), file_text="Runs by click only")
+    run_panel.show_memory_error(run_panel.StartableExperiment(experiment, plans))
+    run_panel.bar(
+        panel, "Toy", run_panel.StartableExperiment(experiment, plans), st.empty(), file_text="Runs by click only"
+    )
     run_panel.runner().max_bytes = 3e9
 
 

@@ -71,7 +71,7 @@ class Run:
 
 def page() -> None:
     """The script of the toy app."""
-    visitor = visitors.here()
+    visitor = visitors.current()
     visitor.drawn()
     if "toy_job" not in st.session_state:
         visitor.keep("toy_job", Run())

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from dpviz.datasets.uploads.limits import shown
+from dpviz.datasets.uploads.limits import quote_name
 from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow, types
 
 _EXACT = 2**53  # whole numbers up to here are exact in float64
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # ticks of a duration in one second
 _PART = 50_000  # values of an array that are Python objects at a time
-_ROWS = ""  # names the column of row numbers that `sampled` adds; no column of a file has an empty name
+_ROWS = ""  # names the column of row numbers that `take_rows` adds; no column of a file has an empty name
 _MERGED_FROM = 4_000_000  # bytes of a column's new dictionaries before they are merged for the first time
 
 
@@ -28,7 +28,7 @@ def as_texts(array: "pyarrow.Array") -> "pyarrow.DictionaryArray":
     return array.cast(pyarrow.large_binary()).cast(pyarrow.large_string()).dictionary_encode()
 
 
-def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
+def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     """Convert an array of any type to float64, int64, uint64, timestamps or a dictionary of texts.
 
     name : of the column, for errors. Raises UserError for a type whose cells are not single numbers or texts, and for
@@ -36,10 +36,10 @@ def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     """
     kind = array.type
     if isinstance(kind, pyarrow.BaseExtensionType):  # a type made from a usual one, which stores the cells
-        return plain(array.storage, name)
+        return to_plain_array(array.storage, name)
     if types.is_dictionary(kind):  # convert each distinct value once
         indices, values = _without_unused(array)
-        return plain(values, name).take(indices)
+        return to_plain_array(values, name).take(indices)
     if types.is_boolean(kind):
         truths = pyarrow.array(["False", "True"], pyarrow.large_string())
         return pyarrow.DictionaryArray.from_arrays(array.cast(pyarrow.int32()), truths)
@@ -78,7 +78,7 @@ def _check_times(array: "pyarrow.Array", name: str) -> None:
     if ends["min"] is not None and not low <= ends["min"] <= ends["max"] < high:
         raise UserError(
             "Correct them, or leave the column out of the file.",
-            title=f"Column {shown(name)} holds times before year 0, after year 9999, or beyond a day",
+            title=f"Column {quote_name(name)} holds times before year 0, after year 9999, or beyond a day",
         )
 
 
@@ -87,7 +87,7 @@ def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
     encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
     parts = [
         pyarrow.array([value.decode(errors="replace") for value in part.to_pylist()], pyarrow.large_string())
-        for part in in_parts(encoded.dictionary)
+        for part in array_slices(encoded.dictionary)
     ]
     return as_texts(pyarrow.concat_arrays(parts)).take(encoded.indices)
 
@@ -95,7 +95,7 @@ def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
 def _as_float(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     """Convert an array of numbers, durations (to seconds) or nulls to float64. Raises UserError for any other type."""
     kind = array.type
-    # Exact also for whole numbers: `plain` keeps those of 64 bits as they are.
+    # Exact also for whole numbers: `to_plain_array` keeps those of 64 bits as they are.
     if types.is_null(kind) or types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind):
         return array.cast(pyarrow.float64())
     if types.is_float16(kind):
@@ -106,7 +106,9 @@ def _as_float(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     if types.is_duration(kind):
         ticks = array.cast(pyarrow.int64()).cast(pyarrow.float64(), safe=False)  # beyond _EXACT they are rounded
         return pyarrow.compute.divide(ticks, _PER_SECOND[kind.unit])
-    raise _unusable(name, "lists or records" if types.is_nested(kind) else f"values of the type {shown(str(kind))}")
+    raise _unusable(
+        name, "lists or records" if types.is_nested(kind) else f"values of the type {quote_name(str(kind))}"
+    )
 
 
 def is_text(kind: "pyarrow.DataType") -> bool:
@@ -120,7 +122,7 @@ def is_text(kind: "pyarrow.DataType") -> bool:
 
 def _unusable(name: str, content: str) -> UserError:
     """Return the error for a column `name` whose cells hold `content`, such as lists."""
-    title = f"Column {shown(name)} holds {content}"
+    title = f"Column {quote_name(name)} holds {content}"
     return UserError("Leave it out of the file, or save one number or text per cell.", title=title)
 
 
@@ -152,7 +154,7 @@ def select_texts(texts: "pyarrow.DictionaryArray", is_selected: np.ndarray) -> "
     return pyarrow.DictionaryArray.from_arrays(*_without_unused(selected))
 
 
-def in_parts(array: "pyarrow.Array") -> "Iterator[pyarrow.Array]":
+def array_slices(array: "pyarrow.Array") -> "Iterator[pyarrow.Array]":
     """Yield an array in slices: a caller that converts one at a time holds few Python objects."""
     return (array.slice(start, _PART) for start in range(0, len(array), _PART))
 
@@ -162,8 +164,8 @@ def _one(column: "pyarrow.ChunkedArray") -> "pyarrow.Array":
     return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
 
-class Column:
-    """A column that is put together from parts, each a result of `plain`.
+class ColumnBuilder:
+    """A column that is put together from parts, each a result of `to_plain_array`.
 
     first : the first part, which may be empty; its type is that of the column.
     """
@@ -204,7 +206,7 @@ class Column:
         return array
 
 
-def sampled(table: "pyarrow.Table", rows: np.ndarray) -> "pyarrow.Table":
+def take_rows(table: "pyarrow.Table", rows: np.ndarray) -> "pyarrow.Table":
     """Return the rows of a table at the indices `rows`, and these indices as a last column "".
 
     Texts that no selected row holds are removed from the dictionaries.
@@ -218,10 +220,11 @@ def sampled(table: "pyarrow.Table", rows: np.ndarray) -> "pyarrow.Table":
 
 
 def frame_of(table: "pyarrow.Table") -> "pd.DataFrame":
-    """Return a table whose columns come from `plain` or `Column` as a DataFrame; numbers and texts are not copied.
+    """Return a table whose columns come from `to_plain_array` or `ColumnBuilder` as a DataFrame; numbers and texts are
+    not copied.
 
     Two columns with the same name, one of numbers and one of texts, become one column of both. The numbers of the rows,
-    if `sampled` added them, become the index.
+    if `take_rows` added them, become the index.
     """
     arrays_by_name: dict[str, list[pyarrow.Array]] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -233,7 +236,7 @@ def frame_of(table: "pyarrow.Table") -> "pd.DataFrame":
     return pd.DataFrame(columns, copy=False).set_axis(index, axis=0)
 
 
-def texts_of(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None":
+def text_codes(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None":
     """Return the index (n,) of each cell's text among the distinct texts of a column, and these texts.
 
     The index is -1 where a cell is missing. Returns None if the column is not one of texts, as `frame_of` makes it.

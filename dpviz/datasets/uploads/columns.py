@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dpviz.datasets.base import MAX_BOUND
-from dpviz.datasets.uploads.arrow import texts_of
+from dpviz.datasets.uploads.arrow import text_codes
 from dpviz.datasets.uploads.limits import MAX_NAME
-from dpviz.datasets.uploads.parsing import as_number, class_label, classes, is_empty, numbers
+from dpviz.datasets.uploads.parsing import as_number, class_label, column_numbers, encode_classes, is_empty
 from dpviz.datasets.uploads.reading import Kind
 from dpviz.later import pd
 
@@ -85,7 +85,7 @@ def target_classes(series: "pd.Series", most: int = MAX_CLASSES_SHOWN) -> tuple[
 
     A class of more than MAX_NAME characters is left out, since no declaration can name it.
     """
-    codes, labels = classes(series)
+    codes, labels = encode_classes(series)
     counts = np.bincount(codes[codes >= 0], minlength=len(labels))
     by_frequency = sorted(zip(labels, counts, strict=True), key=lambda pair: (-pair[1], in_order(pair[0])))
     declarable = [label for label, _ in by_frequency if len(label) <= MAX_NAME]
@@ -105,7 +105,7 @@ def usual_positive(column: ColumnInfo) -> str:
 
 def encode_target(series: "pd.Series", positive: str) -> np.ndarray:
     """Return labels (n,): +1 where the series has the class `positive`, -1 elsewhere."""
-    codes, labels = classes(series)
+    codes, labels = encode_classes(series)
     label = class_label(positive)
     if label not in labels:
         return np.full(len(series), -1.0)
@@ -120,7 +120,7 @@ def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str,
     """
     suggestions: dict[str, tuple[float, float]] = {}
     for name in columns:
-        values = numbers(frame[name])
+        values = column_numbers(frame[name])
         finite = values[np.isfinite(values)]
         if len(finite):
             suggestions[name] = _rounded_outwards(float(finite.min()), float(finite.max()))
@@ -141,7 +141,7 @@ def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
 
 
 def _describe(name: str, series: "pd.Series") -> ColumnInfo:
-    values = numbers(series)
+    values = column_numbers(series)
     missing = int(is_empty(series).sum())
     number_count = int((~np.isnan(values)).sum())
     numeric = 0 < len(series) - missing <= 2 * number_count  # at least half of the cells that are not missing
@@ -154,7 +154,7 @@ def _describe(name: str, series: "pd.Series") -> ColumnInfo:
 
 def _counts(series: "pd.Series") -> np.ndarray:
     """Return the number of rows of each distinct value; only the first rows count if they have DISTINCT_CAP values."""
-    dictionary = texts_of(series)
+    dictionary = text_codes(series)
     if dictionary is not None:
         codes, _ = dictionary
         return np.bincount(codes[codes >= 0])

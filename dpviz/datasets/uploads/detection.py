@@ -15,14 +15,14 @@ from dpviz.datasets.uploads.parsing import as_number
 from dpviz.datasets.uploads.reading import MISSING, PATTERNS, SEPARATORS, Kind, Reading, plain_number
 from dpviz.datasets.uploads.texts import (
     LOOKED_AT,
-    Rows,
+    TextRows,
     blank_lines,
     cells_of,
     fits,
-    is_open,
-    layout,
+    has_unclosed_quote,
     lines_of,
     named_separator,
+    split_header,
     usual_width,
 )
 from dpviz.errors import UserError
@@ -66,7 +66,7 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     if given is None:
         reading, more_questions = _detect_marks(data, reading)
         questions += more_questions
-    header, rows = layout(data, reading)
+    header, rows = split_header(data, reading)
     first_rows = _first_rows(rows, reading.separator)
     # One more than can be read, so that a file with too many columns is not taken for one with MAX_COLUMNS.
     width = min(len(header) or usual_width(rows, reading.separator), MAX_COLUMNS + 1)
@@ -137,16 +137,16 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
         below += 1
     reading = reading.replaced(below=below if below < LOOKED_AT else 0)
     if reading.rows == "returns" or (is_given and reading.rows == "lines"):
-        layout(data, reading)  # raises UserError for a file that cannot be read so
+        split_header(data, reading)  # raises UserError for a file that cannot be read so
         return reading, []
     # Left are records that the user has chosen, and a text of which the unit is to be detected.
     by_line, by_record = reading.replaced(rows="lines"), reading.replaced(rows="records")
-    _, lines_as_rows = layout(data, by_line)
+    _, lines_as_rows = split_header(data, by_line)
     with suppress(UserError):  # raised where a quote is not closed; then a row is a line
-        _, records_as_rows = layout(data, by_record)
+        _, records_as_rows = split_header(data, by_record)
         if len(records_as_rows) < len(lines_as_rows) or is_given:
             return by_record, []
-    has_open_quote = is_open(lines, reading.separator)
+    has_open_quote = has_unclosed_quote(lines, reading.separator)
     question = 'A " is opened in some line and not closed: every line is read as a row.'
     return by_line, [question] * has_open_quote
 
@@ -171,7 +171,7 @@ def _detect_separator(texts: Sequence[str]) -> str:
     return max(scores, key=scores.__getitem__)
 
 
-def _first_rows(rows: Rows, separator: str) -> list[list[str]]:
+def _first_rows(rows: TextRows, separator: str) -> list[list[str]]:
     """Cut the first rows into cells: LOOKED_AT rows, or fewer where they have more than _MAX_CELLS cells."""
     table, cell_count = [], 0
     for row in range(min(len(rows), LOOKED_AT)):
@@ -187,7 +187,7 @@ def _detect_marks(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
 
     Returns the reading with them, and questions to the user about those that are not sure.
     """
-    _, all_rows = layout(data, reading.replaced(header=False))
+    _, all_rows = split_header(data, reading.replaced(header=False))
     rows = [row for row in _first_rows(all_rows, reading.separator) if any(row)]
     first = [cell.strip() for cell in rows[0]] if rows else []
     columns = [[row[index].strip() for row in rows[1:] if index < len(row)] for index in range(len(first))]

@@ -19,7 +19,7 @@ import numpy as np
 
 from dpviz.arguments import Between, checked  # UserError for arguments of a wrong type
 from dpviz.datasets.uploads import limits
-from dpviz.datasets.uploads.arrow import Column, frame_of, is_text, plain, sampled
+from dpviz.datasets.uploads.arrow import ColumnBuilder, frame_of, is_text, take_rows, to_plain_array
 from dpviz.datasets.uploads.detection import Detected, detect
 from dpviz.datasets.uploads.limits import too_big, unreadable
 from dpviz.datasets.uploads.reading import Kind, Reading
@@ -60,9 +60,9 @@ class TableFile:
             with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
                 names = limits.checked_names(file.schema_arrow.names, limits.MIN_COLUMNS, limits.MAX_COLUMNS)
                 for batch in file.iter_batches(ROWS):
-                    arrays = [plain(array, name) for array, name in zip(batch.columns, names, strict=True)]
+                    arrays = [to_plain_array(array, name) for array, name in zip(batch.columns, names, strict=True)]
                     # `whole` makes floats of whole numbers where that loses no digit, and NaN of missing numbers.
-                    columns = [Column(array).whole() for array in arrays]
+                    columns = [ColumnBuilder(array).whole() for array in arrays]
                     yield frame_of(pyarrow.Table.from_arrays(columns, names=names))
         except (pyarrow.ArrowException, *_ERRORS):
             raise unreadable() from None
@@ -171,7 +171,7 @@ def read_columns(
         table = read_text(data, reading or Reading(), None if sample_rows else max_rows, min_columns, max_columns)
     if sample_rows and len(table) > sample_rows:
         rows = np.random.default_rng(seed).choice(len(table), sample_rows, replace=False, shuffle=False)
-        table = sampled(table, np.sort(rows))
+        table = take_rows(table, np.sort(rows))
     if len(table) > max_rows:  # a sample may be too large, too
         raise limits.too_many_rows(max_rows)
     if not len(table):
@@ -224,7 +224,7 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> "pyarrow.Table":
-    """Read a Parquet file into a table whose columns have the few types of `arrow.plain`.
+    """Read a Parquet file into a table whose columns have the few types of `arrow.to_plain_array`.
 
     max_rows : a longer table is refused; None reads as many rows as MAX_CELLS allows. min_columns, max_columns : a
         table with fewer or more columns is refused. Raises UserError for a file that is refused or cannot be read.
@@ -277,8 +277,8 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     # Sizes of whole row groups, since `row_group(i).column(j)` of a damaged file ends the process instead of raising.
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows, unpacked = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
-    # Empty arrays of the types that `plain` gives: they refuse unusable columns before anything is read.
-    empty = [plain(pyarrow.nulls(0, field.type), name) for field, name in zip(schema, names, strict=True)]
+    # Empty arrays of the types that `to_plain_array` gives: they refuse unusable columns before anything is read.
+    empty = [to_plain_array(pyarrow.nulls(0, field.type), name) for field, name in zip(schema, names, strict=True)]
     if max_rows is not None and rows > max_rows:
         raise limits.too_many_rows(max_rows)
     # Before anything is unpacked: the file's size says nothing about the table's.
@@ -293,7 +293,7 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     for index, (field, name) in enumerate(zip(schema, names, strict=True)):
         try:
             column = _read_column(
-                compact, field.name, name, Column(empty[index]), max_text_bytes=remaining_bytes, rows=_BATCH_ROWS
+                compact, field.name, name, ColumnBuilder(empty[index]), max_text_bytes=remaining_bytes, rows=_BATCH_ROWS
             )
         except OSError:  # Arrow makes no dictionary of texts that are written as differences
             if field.name not in texts:
@@ -307,7 +307,7 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
         columns[index] = column.whole()
         remaining_bytes -= column.text_bytes
     for index in delta_encoded:
-        column = Column(empty[index])
+        column = ColumnBuilder(empty[index])
         _read_column(file, schema[index].name, names[index], column, max_text_bytes=remaining_bytes, rows=_TEXT_ROWS)
         columns[index] = column.whole()
         remaining_bytes -= column.text_bytes
@@ -318,8 +318,14 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
 
 
 def _read_column(
-    file: "pyarrow.parquet.ParquetFile", file_name: str, name: str, column: Column, *, max_text_bytes: int, rows: int
-) -> Column:
+    file: "pyarrow.parquet.ParquetFile",
+    file_name: str,
+    name: str,
+    column: ColumnBuilder,
+    *,
+    max_text_bytes: int,
+    rows: int,
+) -> ColumnBuilder:
     """Read the column that a file calls `file_name`, in batches of `rows` rows; add them to `column` and return it.
 
     name : of the column, for errors. Raises UserError for more than `max_text_bytes` bytes of text.
@@ -329,7 +335,7 @@ def _read_column(
     batches = islice(file.iter_batches(rows, columns=[file_name]), max_batches)
     # Arrow takes a name for a path, so that it may deliver "a.b" along with "a".
     for part in _gather(batch.column(batch.schema.get_field_index(file_name)) for batch in batches):
-        column.add(plain(part, name))
+        column.add(to_plain_array(part, name))
         if column.text_bytes > max_text_bytes:
             raise too_big(f"Unpacked, its texts take more than {limits.MAX_TEXT_BYTES // 1_000_000} MB.")
     return column

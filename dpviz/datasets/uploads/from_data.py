@@ -26,7 +26,7 @@ _NAMED, _LONGEST = 3, 30  # columns of a phrase that are named, and characters o
 SIGNS = frozenset('"\\*<>$[]#`|~{}')  # characters with a meaning in Markdown, programs or HTML
 
 
-def in_words(marks: Sequence[Mark]) -> tuple[str, ...]:
+def mark_phrases(marks: Sequence[Mark]) -> tuple[str, ...]:
     """Return one phrase for each kind of mark, such as "the ranges of “age” and “income”"; plain text on one line."""
     names_by_kind: dict[Kind, list[str]] = {}
     for kind, name in marks:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from dpviz.datasets.base import MAX_BOUND, is_range
-from dpviz.errors import NotYet, UserError, did_you_mean  # NotYet: an input is still missing
+from dpviz.errors import MissingInput, UserError, did_you_mean  # NotYet: an input is still missing
 from dpviz.later import pd
 from dpviz.numbers import short
 
@@ -26,7 +26,7 @@ KEEP_LESS = "Keep the columns and rows that you need."
 HOW_TO_SAVE = "Save it as UTF-8 CSV (or Parquet) with a header row, at most 50 MB."
 
 
-def shown(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a column name as an error quotes it: in quotes, shortened to 40 characters."""
     return f"'{name}'" if len(name) <= 40 else f"'{name[:39]}…'"
 
@@ -85,7 +85,7 @@ def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[
         )
     repeated = next((name for position, name in enumerate(names) if name in names[:position]), None)
     if repeated is not None:
-        title = f"Two columns are called {shown(repeated)}"
+        title = f"Two columns are called {quote_name(repeated)}"
         raise UserError("Give every column its own name in the header.", title=title)
     return names
 
@@ -96,7 +96,7 @@ def check_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) ->
         raise ValueError("every range needs the name of its own column")
     for name, (low, high) in zip(names, bounds, strict=True):
         if not is_range(low, high):
-            raise ValueError(f"the range of column {shown(name)} must run from a smaller to a larger number")
+            raise ValueError(f"the range of column {quote_name(name)} must run from a smaller to a larger number")
 
 
 def check_columns(frame: "pd.DataFrame", names: Sequence[str]) -> None:
@@ -104,10 +104,10 @@ def check_columns(frame: "pd.DataFrame", names: Sequence[str]) -> None:
     unknown = next((name for name in names if name not in frame.columns), None)
     if unknown is not None:
         hint = did_you_mean(unknown, map(str, frame.columns))
-        raise UserError(f"Choose the columns again.{hint}", title=f"The file has no column {shown(unknown)}")
+        raise UserError(f"Choose the columns again.{hint}", title=f"The file has no column {quote_name(unknown)}")
 
 
-def check_named(
+def check_id_column(
     frame: "pd.DataFrame", what: str, column: str | None, target: str | None, features: Sequence[str]
 ) -> None:
     """Raise UserError if a table lacks the column that names the group, user or person, or if it has another use.
@@ -121,14 +121,14 @@ def check_named(
     if column == target or column in features:
         raise UserError(
             f"The column that names the {what} can be neither the target nor a feature. Choose another one.",
-            title=f"Column {shown(column)} has two uses",
+            title=f"Column {quote_name(column)} has two uses",
         )
 
 
 def check_positive(positive: str | None) -> None:
     """Raise UserError unless the class of the target that counts as +1 is declared; a guess would not be private."""
     if positive is None or not positive.strip():
-        raise NotYet("Choose the class of the target that counts as yes.", title="No positive class is chosen")
+        raise MissingInput("Choose the class of the target that counts as yes.", title="No positive class is chosen")
 
 
 def check_rows(total: int, remaining: int) -> None:
@@ -145,14 +145,14 @@ def check_features(n: int, numeric: int, categories: Sequence[tuple[str, int]]) 
     """
     d = numeric + sum(size for _, size in categories)
     if d == 0:
-        raise NotYet("Choose at least one column.", title="No feature is chosen")
+        raise MissingInput("Choose at least one column.", title="No feature is chosen")
     # Numeric columns alone make no more features than a file has columns.
     if categories and (d > MAX_FEATURES or n * d > MAX_CELLS):
         name, size = max(categories, key=lambda column: column[1])
         max_features = min(MAX_FEATURES, MAX_CELLS // n)
         raise UserError(
-            f"Every category makes a feature, and {n:,} rows can have {max_features:,} of them. Column {shown(name)} "
-            f"alone has {size:,} categories: merge some, or leave the column out.",
+            f"Every category makes a feature, and {n:,} rows can have {max_features:,} of them. Column "
+            f"{quote_name(name)} alone has {size:,} categories: merge some, or leave the column out.",
             title=f"The columns make {d:,} features",
         )
 
@@ -170,14 +170,14 @@ def check_choice(
     target : the column to predict, which must not be a feature; None if there is none.
     """
     if not columns:
-        raise NotYet("Choose at least one numeric column.", title="No feature is chosen")
+        raise MissingInput("Choose at least one numeric column.", title="No feature is chosen")
     check_columns(frame, columns if target is None else (target, *columns))
     if len(set(columns)) < len(columns):
         raise UserError("Choose every column once.", title="A feature is chosen twice")
     if target in columns:
         raise UserError(
             "A feature that is the target itself makes the task trivial. Take it out of the features.",
-            title=f"Column {shown(str(target))} is both target and feature",
+            title=f"Column {quote_name(str(target))} is both target and feature",
         )
     for name in numeric:
         if not is_range(*bounds.get(name, UNDECLARED)):
@@ -185,10 +185,10 @@ def check_choice(
 
 
 def no_range(name: str, bounds: tuple[float, float]) -> UserError:
-    """Return the error for a column without a usable range: `NotYet` if the user has not finished declaring it."""
-    error = NotYet if any(map(math.isnan, bounds)) else UserError
+    """Return the error for a column without a usable range: `MissingInput` while its declaration is unfinished."""
+    error = MissingInput if any(map(math.isnan, bounds)) else UserError
     return error(
         f"The lowest value must be below the highest, and both between {short(-MAX_BOUND)} and {short(MAX_BOUND)}. "
         "Declare what is known of this column without looking at the file.",
-        title=f"Column {shown(name)} needs a range",
+        title=f"Column {quote_name(name)} needs a range",
     )

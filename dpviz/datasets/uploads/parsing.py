@@ -14,9 +14,9 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from pydantic import Field
 
-from dpviz.datasets.uploads.arrow import in_parts, texts_of
-from dpviz.datasets.uploads.limits import MAX_NAME, shown
-from dpviz.errors import NotYet, UserError  # NotYet: an input is still missing
+from dpviz.datasets.uploads.arrow import array_slices, text_codes
+from dpviz.datasets.uploads.limits import MAX_NAME, quote_name
+from dpviz.errors import MissingInput, UserError  # NotYet: an input is still missing
 from dpviz.later import pd, pyarrow
 
 # Texts with a whole number of 16 digits or more, and texts that begin like a number.
@@ -77,18 +77,18 @@ def class_label(value: Any) -> str:
     return str(int(number)) if number.is_integer() and abs(number) < _IN_FULL else repr(number)
 
 
-def regular(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, np.ndarray]":
+def parse_plain_numbers(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, np.ndarray]":
     """Read the texts (n,) that are plain numbers: return true for each of these, and the numbers (n,), NaN elsewhere.
 
     A plain number is one that Arrow reads to the last digit, as Python does, and much faster. Whole numbers of 16
-    digits and more are left to `long_whole`.
+    digits and more are left to `parse_long_integers`.
     """
     is_plain = _short_match(texts, _FLOAT)
     plain_texts = pyarrow.compute.if_else(is_plain, texts, None)
     return is_plain, _floats(pyarrow.compute.utf8_ltrim(plain_texts, "+"))  # Arrow reads no plus sign
 
 
-def long_whole(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, pyarrow.Array, np.ndarray]":
+def parse_long_integers(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, pyarrow.Array, np.ndarray]":
     """Read the texts (n,) that are whole numbers of 16 to about 100 digits, which float64 may not hold.
 
     Returns true for each of these; the numbers as texts, as `class_label` writes them, null elsewhere; and the numbers
@@ -102,7 +102,7 @@ def long_whole(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, pyarrow.Array, n
     return is_long, labels, _floats(labels)
 
 
-def in_full(values: np.ndarray) -> "pyarrow.Array":
+def integer_texts(values: np.ndarray) -> "pyarrow.Array":
     """Return whole numbers (n,), given as floats, as texts with all digits; null for NaN and from _IN_FULL on."""
     whole = pyarrow.array(values, mask=~(np.abs(values) < _IN_FULL))  # null also for NaN, which is not below
     # Below _IN_FULL there are 22 digits at most.
@@ -122,21 +122,21 @@ def _floats(texts: "pyarrow.Array") -> np.ndarray:
     return texts.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
 
 
-def numbers(series: "pd.Series") -> np.ndarray:
+def column_numbers(series: "pd.Series") -> np.ndarray:
     """Return the cells of a column as numbers, (n,) float64: NaN where a cell is no number; ±inf stays."""
-    dictionary = texts_of(series)
+    dictionary = text_codes(series)
     if dictionary is not None:
         codes, texts = dictionary
-        return np.append(numbers_in(texts), np.nan)[codes]  # code -1, missing, takes the last entry, here and below
+        return np.append(text_numbers(texts), np.nan)[codes]  # code -1, missing, takes the last entry, here and below
     if isinstance(series.dtype, pd.CategoricalDtype):
         # Per category and not per row: a long text that is stored once must not be written out for every row.
         categories = series.dtype.categories
         if all(isinstance(value, float | str) for value in categories):  # a column that `arrow.mixed` has made
             texts = pyarrow.array([value if isinstance(value, str) else None for value in categories], "large_string")
             plain = [value if isinstance(value, float) else np.nan for value in categories]
-            values = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain, numbers_in(texts))
+            values = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain, text_numbers(texts))
         else:
-            values = numbers(pd.Series(categories))
+            values = column_numbers(pd.Series(categories))
         return np.append(values, np.nan)[series.cat.codes]
     if _are_times(series):  # they are classes, not numbers
         return np.full(len(series), np.nan)
@@ -146,7 +146,7 @@ def numbers(series: "pd.Series") -> np.ndarray:
     return np.append(np.array(cell_numbers, dtype=np.float64), np.nan)[codes]
 
 
-def classes(series: "pd.Series") -> tuple[np.ndarray, list[str]]:
+def encode_classes(series: "pd.Series") -> tuple[np.ndarray, list[str]]:
     """Return the index (n,) of each cell's class in a list, -1 where it is missing or blank, and this list.
 
     The list has the distinct classes of the column, as `class_label` writes them.
@@ -161,7 +161,7 @@ def classes(series: "pd.Series") -> tuple[np.ndarray, list[str]]:
 
 def is_empty(series: "pd.Series") -> np.ndarray:
     """Return true, as an array (n,), for the cells of a column that are missing or blank."""
-    dictionary = texts_of(series)
+    dictionary = text_codes(series)
     if dictionary is not None:
         codes, texts = dictionary
         are_blank = pyarrow.compute.match_substring_regex(texts, _BLANK)
@@ -188,7 +188,7 @@ def _read_distinct(
     The index is -1 where a cell is missing. read_text : a faster function with the same results, for texts that are
     neither numbers nor truths.
     """
-    dictionary = texts_of(series)
+    dictionary = text_codes(series)
     if dictionary is not None:
         return dictionary[0], _read_texts(dictionary[1], read, read_text)
     if series.dtype != object:
@@ -215,25 +215,25 @@ def _read_distinct(
 def _read_texts(texts: "pyarrow.Array", read: Callable[[Any], Read], read_text: Callable[[str], Read]) -> list[Read]:
     """Apply `read` to the texts that may be numbers or truths and `read_text` to all others; return the results."""
     values: list[Read] = []
-    for part in in_parts(texts):
+    for part in array_slices(texts):
         are_unclear = pyarrow.compute.match_substring_regex(part, _UNCLEAR).to_pylist()
         for text, is_unclear in zip(part.to_pylist(), are_unclear, strict=True):
             values.append((read if is_unclear else read_text)(text))
     return values
 
 
-def numbers_in(texts: "pyarrow.Array") -> np.ndarray:
+def text_numbers(texts: "pyarrow.Array") -> np.ndarray:
     """Return texts as numbers (k,), NaN where a text is no number.
 
     Python reads only the texts that could be numbers and that Arrow does not read.
     """
-    is_regular, values = regular(texts)
-    is_long, _, long_values = long_whole(texts)
+    is_regular, values = parse_plain_numbers(texts)
+    is_long, _, long_values = parse_long_integers(texts)
     values = np.where(np.isnan(values), long_values, values)
     may_be_number = pyarrow.compute.match_substring_regex(texts, _UNCLEAR)
     is_unclear = pyarrow.compute.and_not(may_be_number, pyarrow.compute.or_(is_regular, is_long)).fill_null(False)
     values[is_unclear.to_numpy(zero_copy_only=False)] = [
-        as_number(text) for part in in_parts(texts.filter(is_unclear)) for text in part.to_pylist()
+        as_number(text) for part in array_slices(texts.filter(is_unclear)) for text in part.to_pylist()
     ]
     return values
 
@@ -276,7 +276,7 @@ class Bins:
 Declared = Sequence[str] | Bins  # of the categories of one column
 
 
-def declared_lists(columns: Mapping[str, Declared]) -> tuple[Lists, Edges]:
+def category_lists(columns: Mapping[str, Declared]) -> tuple[Lists, Edges]:
     """Return the categories of every column, the last of them "other", and the edges of columns cut into ranges.
 
     Numbers are compared as such: 1.0 is "1". Raises UserError for a list or edges that cannot be used.
@@ -296,13 +296,13 @@ def check_lists(columns: Lists, edges: Edges) -> None:
         raise ValueError("every column must have its own name")
     for name, categories in columns:
         if len(set(categories)) < len(categories):
-            raise ValueError(f"column {shown(name)} lists a category twice")
+            raise ValueError(f"column {quote_name(name)} lists a category twice")
     # k edges make k + 1 ranges, and "other" is one more category.
     if any(len(lists.get(name, ())) != len(column_edges) + 2 for name, column_edges in edges):
         raise ValueError("edges need a column with a category for each range, and one for the rest")
 
 
-def list_codes(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np.ndarray:
+def encode_categories(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np.ndarray:
     """Return the index of every cell's category in its column's list, (n, columns) int16, read-only.
 
     The index depends on the cell and the declarations alone.
@@ -311,7 +311,7 @@ def list_codes(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np.ndarra
     codes = np.empty((len(frame), len(columns)), dtype=np.int16)
     for position, (name, categories) in enumerate(columns):
         if name in edges_by_name:
-            values, column_edges = numbers(frame[name]), edges_by_name[name]
+            values, column_edges = column_numbers(frame[name]), edges_by_name[name]
             other = len(column_edges) + 1  # for a cell that is no number
             codes[:, position] = np.where(np.isnan(values), other, np.digitize(values, column_edges))
         else:
@@ -320,10 +320,10 @@ def list_codes(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np.ndarra
     return codes
 
 
-def unlisted(codes: np.ndarray, columns: Lists) -> dict[str, int]:
+def count_unlisted(codes: np.ndarray, columns: Lists) -> dict[str, int]:
     """Count the rows with the last category, "other", in each column; return the counts by column. Not private.
 
-    codes : (n, columns), as `list_codes` returns them.
+    codes : (n, columns), as `encode_categories` returns them.
     """
     names = [name for name, _ in columns]
     last = [len(categories) - 1 for _, categories in columns]
@@ -339,14 +339,16 @@ def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
         if not edges or not all(math.isfinite(edge) for edge in edges) or not increasing:
             raise UserError(
                 "Give at least one number, each larger than the one before.",
-                title=f"The edges of column {shown(name)} do not increase",
+                title=f"The edges of column {quote_name(name)} do not increase",
             )
         categories = declared.labels
     else:
-        categories = tuple(text.strip() for text in declared if text.strip() != OTHER)  # which `declared_lists` adds
-    title = f"The categories of column {shown(name)} cannot be used"
+        categories = tuple(text.strip() for text in declared if text.strip() != OTHER)  # which `category_lists` adds
+    title = f"The categories of column {quote_name(name)} cannot be used"
     if not categories or "" in categories:
-        raise (UserError if categories else NotYet)("List at least one category, and none that is empty.", title=title)
+        raise (UserError if categories else MissingInput)(
+            "List at least one category, and none that is empty.", title=title
+        )
     if len(categories) > MAX_CATEGORIES:
         raise UserError(
             f"They are {len(categories):,}, at most {MAX_CATEGORIES:,} are possible. List the frequent ones; the rest "
@@ -358,13 +360,13 @@ def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
     labels = [class_label(text) for text in categories]  # 1 and 1.0 are the same
     repeated = next((text for index, text in enumerate(categories) if labels[index] in labels[:index]), None)
     if repeated is not None:
-        raise UserError(f"{shown(repeated)} is listed twice. List every category once.", title=title)
+        raise UserError(f"{quote_name(repeated)} is listed twice. List every category once.", title=title)
     return categories
 
 
 def _category_codes(series: "pd.Series", categories: Sequence[str]) -> np.ndarray:
     """Return the index (n,) of every cell's class in the list; the last one where it is missing or not listed."""
-    codes, labels = classes(series)
+    codes, labels = encode_classes(series)
     other = len(categories) - 1
     indices = {class_label(text): index for index, text in enumerate(categories)}
     by_code = [indices.get(label, other) for label in labels]

@@ -10,9 +10,15 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from dpviz.datasets.uploads.arrow import as_texts, in_parts
+from dpviz.datasets.uploads.arrow import array_slices, as_texts
 from dpviz.datasets.uploads.limits import MAX_COLUMNS
-from dpviz.datasets.uploads.parsing import as_number, class_label, in_full, long_whole, regular
+from dpviz.datasets.uploads.parsing import (
+    as_number,
+    class_label,
+    integer_texts,
+    parse_long_integers,
+    parse_plain_numbers,
+)
 from dpviz.later import pyarrow
 from dpviz.specification import Specification
 
@@ -69,10 +75,10 @@ PATTERNS = {
     for mark, group in ((".", ","), (",", "."))
 }
 # A number whose thousands are grouped by the mark that is not the decimal one, with up to 15 digits before the latter:
-# `regular` reads no more.
+# `parse_plain_numbers` reads no more.
 _GROUPED = r"^[+-]?[1-9]\d{{0,2}}([{group}]\d{{3}}){{1,4}}([{decimal}]\d*)?$"
-# A text that may be a number although `regular` reads none, or that `class_label` writes otherwise; the last two
-# alternatives are for signs at its ends that `class_label` strips.
+# A text that may be a number although `parse_plain_numbers` reads none, or that `class_label` writes otherwise; the
+# last two alternatives are for signs at its ends that `class_label` strips.
 _DIGITS = r"([0-9]*|[1-9][0-9]{0,2}([.,'’\x{a0}\x{202f} ][0-9]{3})+)([.,][0-9]*)?(e[+-]?[0-9]+)?"
 _UNCLEAR = rf"(?i)^([+-]?({_DIGITS}|inf(inity)?)|true|false)$|^[\x1c-\x1f]|[\x1c-\x1f]$"
 
@@ -113,18 +119,18 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
     if reading.decimal == ",":
         has_point = compute.match_substring(plain, ".")  # a point that groups no thousands: an odd cell
         plain = compute.replace_substring(compute.if_else(has_point, None, plain), ",", ".")
-    is_regular, values = regular(plain)
+    is_regular, values = parse_plain_numbers(plain)
     odd = compute.if_else(is_regular, None, cells).dictionary_encode()  # distinct texts, and the index of each cell's
     # Long whole numbers become floats only where these have all their digits.
-    is_long, long_labels, long_values = long_whole(odd.dictionary)
-    is_exact = compute.fill_null(compute.equal(in_full(long_values), long_labels), False)
+    is_long, long_labels, long_values = parse_long_integers(odd.dictionary)
+    is_exact = compute.fill_null(compute.equal(integer_texts(long_values), long_labels), False)
     long_labels = compute.if_else(is_exact, None, long_labels)
     # The number of each distinct odd text; the last entry is for the cells that are not odd, whose index is -1.
     odd_values = np.append(np.where(is_exact.to_numpy(zero_copy_only=False), long_values, np.nan), np.nan)
     # Python reads the odd texts that could be numbers.
     is_unclear = compute.and_not(compute.match_substring_regex(odd.dictionary, _UNCLEAR), is_long)
     numbers, labels = [np.empty(0)], [pyarrow.array([], pyarrow.large_string())]
-    for part in in_parts(odd.dictionary.filter(is_unclear)):
+    for part in array_slices(odd.dictionary.filter(is_unclear)):
         readings = [_read_cell(text, reading.decimal) for text in part.to_pylist()]
         numbers.append(np.array([cell if isinstance(cell, float) else np.nan for cell in readings]))
         labels.append(pyarrow.array([None if isinstance(cell, float) else cell for cell in readings], labels[0].type))

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpviz.datasets.uploads.arrow import Column, as_texts, select_texts
-from dpviz.datasets.uploads.limits import checked_names, shown, too_many_rows, unreadable
-from dpviz.datasets.uploads.parsing import numbers_in
+from dpviz.datasets.uploads.arrow import ColumnBuilder, as_texts, select_texts
+from dpviz.datasets.uploads.limits import checked_names, quote_name, too_many_rows, unreadable
+from dpviz.datasets.uploads.parsing import text_numbers
 from dpviz.datasets.uploads.reading import Reading, read_cells
 from dpviz.errors import UserError
 from dpviz.later import pyarrow
@@ -30,7 +30,7 @@ _PART = 2000  # rows that are Python objects at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TextRows:
     """Consecutive rows of a text, which stays as it is: only their limits are stored.
 
     data : the text in UTF-8.
@@ -43,9 +43,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, part: slice) -> "Rows":
+    def __getitem__(self, part: slice) -> "TextRows":
         first, last, _ = part.indices(len(self))
-        return Rows(self.data, self.offsets[first : max(first, last) + 1])
+        return TextRows(self.data, self.offsets[first : max(first, last) + 1])
 
     def texts(self) -> "pyarrow.Array":
         """Return the rows as an array of texts, with the line breaks that end them; nothing is copied."""
@@ -57,7 +57,7 @@ class Rows:
         row %= len(self)
         return self.data[self.offsets[row] : self.offsets[row + 1]].decode().strip("\r\n")
 
-    def blocks(self, rows: int) -> Iterator["Rows"]:
+    def blocks(self, rows: int) -> Iterator["TextRows"]:
         """Yield all rows in blocks of `rows` rows; where rows are long, of fewer, with _BLOCK_BYTES bytes at most."""
         start = 0
         while start < len(self):
@@ -67,7 +67,7 @@ class Rows:
             start = stop
 
 
-def lines_of(data: bytes, returns: bool = False) -> Rows:
+def lines_of(data: bytes, returns: bool = False) -> TextRows:
     """Return the lines of a text, the last one empty if the text ends in a line break.
 
     Bytes that are no UTF-8 become "�".
@@ -82,12 +82,12 @@ def lines_of(data: bytes, returns: bool = False) -> Rows:
     offsets[1:-1] = np.flatnonzero(is_break)
     offsets[1:-1] += 1  # a line begins behind a break
     offsets[-1] = len(data)
-    return Rows(data, offsets)
+    return TextRows(data, offsets)
 
 
 def _as_utf8(data: bytes) -> bytes:
     """Return a text in valid UTF-8: the same bytes, or with "�" in place of those that are none."""
-    text = Rows(data, np.array([0, len(data)], dtype=np.int64))
+    text = TextRows(data, np.array([0, len(data)], dtype=np.int64))
     try:
         text.texts().validate(full=True)
     except pyarrow.ArrowInvalid:
@@ -125,7 +125,7 @@ def _closed_pattern(separator: str) -> str:
     return rf"^{cell}(?:[{separator}]{cell})*[\r\n]*$"
 
 
-def _all_match(rows: Rows, indices: np.ndarray, pattern: str) -> bool:
+def _all_match(rows: TextRows, indices: np.ndarray, pattern: str) -> bool:
     """Return true if all rows at `indices` match a pattern, or if there are none."""
     matches = _match(rows.texts().take(pyarrow.array(indices)), pattern)
     return bool(pyarrow.compute.all(matches, min_count=0).as_py())
@@ -135,7 +135,7 @@ def _match(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
     return pyarrow.compute.match_substring_regex(texts, pattern)
 
 
-def records(lines: Rows, separator: str) -> Rows:
+def records(lines: TextRows, separator: str) -> TextRows:
     """Merge lines to CSV records. Raises UserError where it is not clear which quotes belong together.
 
     A line break belongs to a cell if the number of quotes before it is odd. Each record has an even number of quotes,
@@ -150,7 +150,7 @@ def records(lines: Rows, separator: str) -> Rows:
     is_inside = quote_counts.astype(bool)  # true for lines that begin inside a cell in quotes
     if not is_inside.any():
         return lines
-    merged = Rows(lines.data, lines.offsets[~is_inside])
+    merged = TextRows(lines.data, lines.offsets[~is_inside])
     multiline = np.flatnonzero(np.diff(np.flatnonzero(~is_inside)) > 1)  # records of several lines
     is_open_at_end = is_inside[-1]
     if is_open_at_end or not _all_match(merged, multiline, _strict_pattern(separator)):
@@ -166,21 +166,21 @@ def _not_closed() -> UserError:
     )
 
 
-def header_lines(lines: Rows, separator: str) -> int:
+def header_lines(lines: TextRows, separator: str) -> int:
     """Count the lines of the header, which is the first row: several where its cells in quotes hold line breaks.
 
     Raises UserError if the header opens a quote that is not closed, so that no row below can become a part of it.
     """
     for count in range(1, min(_HEADER_LINES, len(lines)) + 1):
-        header = Rows(lines.data, lines.offsets[[0, count]])
+        header = TextRows(lines.data, lines.offsets[[0, count]])
         if _all_match(header, np.array([0]), _strict_pattern(separator)):
             return count
-    if len(lines) and is_open(lines[:1], separator):
+    if len(lines) and has_unclosed_quote(lines[:1], separator):
         raise _not_closed()
     return 1
 
 
-def is_open(lines: Rows, separator: str) -> bool:
+def has_unclosed_quote(lines: TextRows, separator: str) -> bool:
     """Return true if there is a line at whose end a quote is open."""
     with_quotes = np.flatnonzero(pyarrow.compute.match_substring(lines.texts(), '"').to_numpy(zero_copy_only=False))
     return not _all_match(lines, with_quotes, _closed_pattern(separator))
@@ -203,7 +203,7 @@ def fits(cells: list[str], width: int) -> bool:
     return not any(cell.strip() for cell in cells[width:])
 
 
-def columns_of(rows: Rows, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
+def columns_of(rows: TextRows, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
     """Cut rows into cells; return them by column, as texts, and the number of rows with more than `width` cells.
 
     A row with fewer cells gets empty ones in the last columns. A row with more gets only empty cells, since it is not
@@ -225,7 +225,9 @@ def columns_of(rows: Rows, separator: str, width: int) -> "tuple[list[pyarrow.Ar
     return columns, wide
 
 
-def _read_by_column(rows: Rows, indices: np.ndarray, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
+def _read_by_column(
+    rows: TextRows, indices: np.ndarray, separator: str, width: int
+) -> "tuple[list[pyarrow.Array], int]":
     """Read the rows at `indices` with `csv`; return cells by column and the number of wide rows, as `columns_of`."""
     # By column, the cells of every part; an empty array comes first, so that there is one to join without any row.
     parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
@@ -243,7 +245,7 @@ def _read_by_column(rows: Rows, indices: np.ndarray, separator: str, width: int)
     return [pyarrow.concat_arrays(part) for part in parts], wide
 
 
-def _read_rows(rows: Rows, indices: np.ndarray, separator: str) -> list[list[str]]:
+def _read_rows(rows: TextRows, indices: np.ndarray, separator: str) -> list[list[str]]:
     """Read the cells of the rows at `indices`.
 
     They are read together, which is fast, unless a row is long, has a quote that is not closed, or a carriage return:
@@ -269,7 +271,7 @@ _CHUNK_CELLS = 2_000_000  # that are read at a time
 _NO_KINDS = "Say of every column what it holds"
 
 
-def layout(data: bytes, reading: Reading) -> tuple[list[str], Rows]:
+def split_header(data: bytes, reading: Reading) -> tuple[list[str], TextRows]:
     """Return the cells of the header, an empty list if the reading declares none, and the rows below it.
 
     Raises UserError for a header that is no text, and where it is not clear where rows end.
@@ -283,14 +285,14 @@ def layout(data: bytes, reading: Reading) -> tuple[list[str], Rows]:
         lines = lines[len(blank_lines(lines)) :]
         if len(lines):
             count = 1 if reading.rows != "records" else header_lines(lines, reading.separator)
-            header = _header(Rows(lines.data, lines.offsets[[0, count]]), reading.separator)
+            header = _header(TextRows(lines.data, lines.offsets[[0, count]]), reading.separator)
             lines = lines[count:]
     if reading.rows == "records":
         return header, records(lines, reading.separator)
     return header, lines
 
 
-def blank_lines(lines: Rows) -> list[str]:
+def blank_lines(lines: TextRows) -> list[str]:
     """Return the lines at the top that are blank or name the separator ("sep=;"): above a header they are no rows."""
     blank = []
     for row in range(min(len(lines), LOOKED_AT)):
@@ -301,7 +303,7 @@ def blank_lines(lines: Rows) -> list[str]:
     return blank
 
 
-def _header(line: Rows, separator: str) -> list[str]:
+def _header(line: TextRows, separator: str) -> list[str]:
     """Return the cells of the header, the only row of `line`. Raises UserError if it is too long or no text."""
     if line.offsets[1] - line.offsets[0] > MAX_LINE_BYTES:
         raise unreadable(f"A line of it is longer than {MAX_LINE_BYTES:,} bytes.")
@@ -311,7 +313,7 @@ def _header(line: Rows, separator: str) -> list[str]:
     return cells_of(text, separator)
 
 
-def usual_width(rows: Rows, separator: str) -> int:
+def usual_width(rows: TextRows, separator: str) -> int:
     """Return the most frequent number of cells of the first rows, the largest of several; 0 without rows."""
     widths = Counter(len(cells_of(rows.text(row), separator)) for row in range(min(len(rows), LOOKED_AT)))
     return max(widths, key=lambda width: (widths[width], width), default=0)
@@ -327,7 +329,7 @@ def read_text(
     max_rows : a longer table is refused, unless it is None. min_columns, max_columns : a table with fewer used columns
         or more columns is refused. Raises UserError for a text that is refused or cannot be read.
     """
-    header, rows = layout(data, reading)
+    header, rows = split_header(data, reading)
     if not reading.header:
         if not reading.kinds:
             raise UserError("Without a header, nothing else says how many there are.", title=_NO_KINDS)
@@ -355,12 +357,12 @@ def read_text(
     return _read_table(rows, names, kinds, reading)
 
 
-def _read_table(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: Reading) -> "pyarrow.Table":
+def _read_table(rows: TextRows, names: list[str], kinds: tuple[str, ...], reading: Reading) -> "pyarrow.Table":
     """Read the cells of all rows, block by block; `names` and `kinds` are those of the file's columns."""
     used = [index for index, kind in enumerate(kinds) if kind != "unused"]
     # By the index of a used column: the numbers of its cells, block by block, and its texts.
     numbers = {index: [np.empty(0)] for index in used}
-    texts = {index: Column(as_texts(pyarrow.array([], pyarrow.large_string()))) for index in used}
+    texts = {index: ColumnBuilder(as_texts(pyarrow.array([], pyarrow.large_string()))) for index in used}
     wide = 0
     for block in rows.blocks(max(1, _CHUNK_CELLS // len(names))):
         columns, surplus = columns_of(block, reading.separator, len(names))
@@ -368,7 +370,7 @@ def _read_table(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: R
         for index in used:
             values, cell_texts = read_cells(columns[index], reading)
             if kinds[index] == "number":  # only whole numbers with too many digits for a float stay texts
-                cell_texts = select_texts(cell_texts, ~np.isnan(numbers_in(cell_texts.dictionary)))
+                cell_texts = select_texts(cell_texts, ~np.isnan(text_numbers(cell_texts.dictionary)))
             numbers[index].append(values)
             texts[index].add(cell_texts)
     if wide and wide == len(rows) and not reading.kinds:  # with declared kinds, no content of rows refuses the file
@@ -387,8 +389,8 @@ def _read_table(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: R
 def _another_header(names: list[str]) -> UserError:
     """Return the error for a header that names fewer columns than every row has cells."""
     return UserError(
-        f"Every row has more cells than the header, which has {len(names)} and begins with {shown(names[0])}. Give "
-        "every column a name. Where numbers have decimal commas, put them in quotes or separate the cells by "
+        f"Every row has more cells than the header, which has {len(names)} and begins with {quote_name(names[0])}. "
+        "Give every column a name. Where numbers have decimal commas, put them in quotes or separate the cells by "
         "semicolons.",
         title="The header does not fit the rows",
     )

@@ -21,9 +21,9 @@ from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, is_
 from dpviz.datasets.uploads import limits, parsing
 from dpviz.datasets.uploads.columns import encode_target
 from dpviz.datasets.uploads.files import TableFile
-from dpviz.datasets.uploads.from_data import ROWS, Mark, in_words
-from dpviz.datasets.uploads.limits import shown
-from dpviz.datasets.uploads.parsing import is_empty, numbers
+from dpviz.datasets.uploads.from_data import ROWS, Mark, mark_phrases
+from dpviz.datasets.uploads.limits import quote_name
+from dpviz.datasets.uploads.parsing import column_numbers, is_empty
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.errors import UserError
 from dpviz.later import pd
@@ -97,7 +97,7 @@ class Upload(Specification):
 
         The number of rows is one of them where rows are left out because of missing values.
         """
-        phrases = in_words(self.from_data)
+        phrases = mark_phrases(self.from_data)
         drops_rows = getattr(self, "missing", "fill") == "drop"  # some kinds of uploads have no such field
         return (*phrases, ROWS) if drops_rows else phrases
 
@@ -131,8 +131,8 @@ class Upload(Specification):
         return {} if rows is None else {self.identity: rows}
 
     def of_people(self, frame: "pd.DataFrame") -> "pd.DataFrame":
-        """Return the rows of a whole table from `read_table` that are used, as the function `of_people` does."""
-        return of_people(frame, self.person, self.rows_per_person)
+        """Return the rows of a whole table from `read_table` that are used, as `limit_person_rows` does."""
+        return limit_person_rows(frame, self.person, self.rows_per_person)
 
     @abstractmethod
     def read(self, frame: "pd.DataFrame") -> "RowsRead":
@@ -144,7 +144,7 @@ class Upload(Specification):
         """
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the array (n, columns), read-only, that `read` makes of the rows `of_people` of a whole table.
+        """Return the array (n, columns), read-only, that `read` makes of the rows `limit_person_rows` of a whole table.
 
         Raises UserError as `read` does, for another number of rows than n, and for a column declared as numbers in
         which there is none. Other odd cells make warnings.
@@ -234,7 +234,7 @@ class UploadedTable(Upload, DatasetSpecification):
     @property
     def _columns(self) -> str:
         of_categories = [f"{name} with {len(texts)} categories" for name, texts in self.categories]
-        columns = _join_first([*in_ranges(self.names, self.bounds), *of_categories])
+        columns = _join_first([*range_phrases(self.names, self.bounds), *of_categories])
         target = f'positive "{self.positive}"'
         if self.target_range is not None:
             target = "in [{:g}, {:g}]".format(*self.target_range)
@@ -272,10 +272,10 @@ class UploadedTable(Upload, DatasetSpecification):
         limits.check_columns(frame, [name for name, _ in self.categories])
         if not self.categories:
             return result
-        codes = parsing.list_codes(frame, self.categories, self.edges)[result.kept]
+        codes = parsing.encode_categories(frame, self.categories, self.edges)[result.kept]
         table = np.column_stack([result.table[:, :-1], codes, result.table[:, -1]])
         table.flags.writeable = False
-        notes = *result.notes, *_other_notes(parsing.unlisted(codes, self.categories))
+        notes = *result.notes, *_other_notes(parsing.count_unlisted(codes, self.categories))
         return replace(result, table=table, notes=notes)
 
     def parts(self, tables: Mapping[str, np.ndarray]) -> Iterator[Dataset]:
@@ -375,15 +375,15 @@ def read_rows(
         columns.append((target, target_range))  # at the position of the label
     unusable_counts, constant, empty = {}, list[str](), list[str]()  # the lists hold quoted names of columns
     for position, (name, (low, high)) in enumerate(columns):
-        values = numbers(frame[name])
+        values = column_numbers(frame[name])
         is_unusable = ~np.isfinite(values)
         table[:, position] = np.where(is_unusable, (low + high) / 2, values)
         has_gap |= is_unusable
         unusable_counts[name] = int(is_unusable.sum())
         if name != target and values.size and is_unusable.all():
-            empty.append(shown(name))
+            empty.append(quote_name(name))
         if name != target and values.size and (values == values[0]).all():
-            constant.append(shown(name))
+            constant.append(quote_name(name))
     notes = []
     if constant:
         notes.append(f"a column with one value only explains nothing and costs noise: {', '.join(constant)}")
@@ -398,7 +398,7 @@ def read_rows(
         has_gap |= is_missing
         negative_by_default = int(is_missing.sum()) if missing == "fill" else 0
         notes += _target_notes(table[:, -1], negative_by_default, target, positive)
-    filled = [f"{count:,} in {shown(name)}" for name, count in unusable_counts.items() if count]
+    filled = [f"{count:,} in {quote_name(name)}" for name, count in unusable_counts.items() if count]
     if missing == "fill" and filled:
         notes.append(
             f"cells without a finite number, which take the middle of the declared range: {_join_first(filled)}"
@@ -417,14 +417,15 @@ def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) 
     if labels.size and abs(labels.sum()) == labels.size:
         count = "every row" if labels[0] > 0 else "no row"
         notes.append(
-            f"{count} has the class {shown(positive)} in column {shown(target)}: there is nothing to tell apart"
+            f"{count} has the class {quote_name(positive)} in column {quote_name(target)}: there is nothing to tell "
+            "apart"
         )
     return notes
 
 
 def _other_notes(counts: Mapping[str, int]) -> list[str]:
     """Return a note about the columns that have rows in the category "other", by their counts of these, or no note."""
-    phrases = [f"{count:,} in {shown(name)}" for name, count in counts.items() if count]
+    phrases = [f"{count:,} in {quote_name(name)}" for name, count in counts.items() if count]
     return [f"rows in the category “{parsing.OTHER}”: {_join_first(phrases)}"] if phrases else []
 
 
@@ -433,12 +434,12 @@ def _join_first(phrases: Sequence[str]) -> str:
     return ", ".join(phrases[:_LISTED]) + (" and more" if len(phrases) > _LISTED else "")
 
 
-def in_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> list[str]:
+def range_phrases(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> list[str]:
     """Return each column with its range, as text."""
     return [f"{name} in [{low:g}, {high:g}]" for name, (low, high) in zip(names, bounds, strict=True)]
 
 
-def of_people(frame: "pd.DataFrame", person: str | None, rows_per_person: int) -> "pd.DataFrame":
+def limit_person_rows(frame: "pd.DataFrame", person: str | None, rows_per_person: int) -> "pd.DataFrame":
     """Return at most `rows_per_person` rows of each person of a table, in their order; all rows without a `person`.
 
     The choice for a person depends on the name and on the number of their rows alone (`rows_kept`). Raises UserError if
@@ -447,7 +448,7 @@ def of_people(frame: "pd.DataFrame", person: str | None, rows_per_person: int) -
     if person is None:
         return frame
     limits.check_columns(frame, (person,))
-    codes, names = parsing.classes(frame[person])
+    codes, names = parsing.encode_classes(frame[person])
     people = np.array([*names, ""], dtype=object)[codes]  # code -1, a row without a name, takes the last entry
     return frame.iloc[rows_kept(people, rows_per_person)].reset_index(drop=True)
 
@@ -521,14 +522,14 @@ def prepare(
     Raises UserError that names the column, for choices that cannot be used with any rows.
     """
     limits.check_choice(frame, target, columns=[*features, *categories], numeric=features, bounds=bounds)
-    limits.check_named(frame, "person", column=person, target=target, features=[*features, *categories])
+    limits.check_id_column(frame, "person", column=person, target=target, features=[*features, *categories])
     if target_range is None:
         limits.check_positive(positive)
     if target_range is not None and not is_range(*target_range):
         raise limits.no_range(target, target_range)
-    lists, edges = parsing.declared_lists(categories)
+    lists, edges = parsing.category_lists(categories)
     limits.check_features(len(frame), len(features), [(name, len(texts)) for name, texts in lists])
-    return prepared(
+    return prepare_upload(
         UploadedTable,
         frame,
         identity,
@@ -552,7 +553,7 @@ def ranges_of(names: Sequence[str], bounds: Mapping[str, tuple[float, float]]) -
     return tuple((float(bounds[name][0]), float(bounds[name][1])) for name in names)
 
 
-def prepared(cls: type[U], frame: "pd.DataFrame", identity: str | None, **declared: Any) -> Prepared[U]:
+def prepare_upload(cls: type[U], frame: "pd.DataFrame", identity: str | None, **declared: Any) -> Prepared[U]:
     """Make an upload of class `cls` with the declarations, and read the rows of a table from `read_table` by it.
 
     Raises UserError for declarations that do not go together, and for fewer than MIN_ROWS rows.

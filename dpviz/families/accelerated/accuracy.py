@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
+from dpviz.experiments.accuracy import BestBound, ErrorBound, no_bound_error
 from dpviz.families.accelerated import planning, theory
 from dpviz.families.accelerated.algorithms import (
     NOISE,
@@ -100,7 +100,7 @@ class SmoothConvexBound(ErrorBound):
         cls = _METHODS[self.method]
         return cls(iterations=self.iterations, noise=self.noise, schedule=self.schedule, horizon="bound")
 
-    def best(self, budget: Budget) -> Best:
+    def best(self, budget: Budget) -> BestBound:
         """Return the smallest error bound over 0 to `iterations` steps that spend the whole budget.
 
         It uses exactly the noise of the plan under pure ε and for Gaussian noise. For Laplace noise under other budgets
@@ -108,7 +108,7 @@ class SmoothConvexBound(ErrorBound):
         long: it keeps Σ ε_t²/2 of the Laplace steps within `total_rho`, which the budget surely pays for.
         """
         if budget.private and budget.total_epsilon is None and budget.total_rho is None:
-            raise no_bound_in(budget)
+            raise no_bound_error(budget)
         method, facts = self.algorithm(), self.facts()
         if self.noise == "gaussian" and budget.private:
             _, bounds_by_steps, _ = planning.bound_by_horizon(method, facts, budget)  # after 1..T: all rows, no search
@@ -132,12 +132,12 @@ class SmoothConvexBound(ErrorBound):
         """Return the smallest error bound of the same method without noise."""
         return self.best(NoPrivacy()).bound
 
-    def _best_of(self, bounds: Floats) -> Best:
+    def _best_of(self, bounds: Floats) -> BestBound:
         """Return the smallest of the bounds (T,) after 1..T steps with its number of steps, or the initial gap with 0
         steps if that is smaller still."""
         iterations = theory.best_iterations(bounds)
         bound = float(bounds[iterations - 1])
-        return Best(bound, iterations) if bound < self.initial_gap else Best(self.initial_gap, 0)
+        return BestBound(bound, iterations) if bound < self.initial_gap else BestBound(self.initial_gap, 0)
 
 
 def _laplace_factor(recursion: theory.Recursion, schedule: theory.Schedule) -> Floats:

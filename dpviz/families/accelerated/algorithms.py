@@ -363,7 +363,7 @@ class MultistageNesterov(Nesterov):
 _SMALLEST = 1e-30
 
 
-class Compared(NamedTuple):
+class ScheduleComparison(NamedTuple):
     """Predicted error after the last step under three schedules that spend the same budget.
 
     yours : under the schedule drawn by hand. even : with the same share for each step. optimal : with the shares that
@@ -382,7 +382,7 @@ class Compared(NamedTuple):
     proven: bool
 
 
-def compare(method: GradientMethod, plan: Plan) -> Compared | None:
+def compare(method: GradientMethod, plan: Plan) -> ScheduleComparison | None:
     """Compare the error of a plan whose schedule is drawn by hand with that of the even and of the optimal schedule.
 
     Return None where there is neither an exact error nor a bound.
@@ -400,7 +400,7 @@ def compare(method: GradientMethod, plan: Plan) -> Compared | None:
 
     even, optimal = plan_with_shares(np.ones(plan.iterations)), plan_with_shares(best_shares)
     proven = plan.budget.pure if method.noise == "laplace" else m == facts.n
-    return Compared(
+    return ScheduleComparison(
         yours=_error(method, plan),
         even=_error(method, even),
         optimal=_error(method, optimal),

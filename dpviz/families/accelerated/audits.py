@@ -34,15 +34,15 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, require
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.verification.broken import (
-    Again,
     LevelMissing,
     OneBatch,
     OneStream,
+    OverlappingLeaves,
     Quieter,
+    RepeatedNoise,
     Reusing,
     RoundedOff,
     TenthLess,
-    Twice,
     Unsampled,
 )
 from dpviz.privacy.verification.transcripts import Transcript
@@ -347,8 +347,8 @@ BROKEN = audit.load(
         "reused_noise": (replace(SPARSE_VECTOR, source=Reusing), SPARSE_VECTOR),
         "data_step": (replace(STEP_SIZE, algorithm=DataStep(iterations=1)), STEP_SIZE),
         "unnoised": (replace(ONE_STEP, algorithm=Unnoised(iterations=1)), ONE_STEP),
-        "leaf_twice": (replace(RUNNING_SUMS, source=Twice), RUNNING_SUMS),
-        "noise_again": (replace(THREE_STEPS, source=Again), THREE_STEPS),
+        "leaf_twice": (replace(RUNNING_SUMS, source=OverlappingLeaves), RUNNING_SUMS),
+        "noise_again": (replace(THREE_STEPS, source=RepeatedNoise), THREE_STEPS),
         "one_batch": (replace(TWO_BATCHES, source=OneBatch), TWO_BATCHES),
         "level_missing": (replace(RUNNING_SUMS, source=LevelMissing), RUNNING_SUMS),
         "one_fewer": (replace(ONE_STEP, data=partial(neighbours_with_mistake, OneFewer)), ONE_STEP),

@@ -1,9 +1,9 @@
 """Figures that only the page of the accelerated methods has: momentum on quadratics, parts of an error bound, planes.
 
-They need settings only, never data; except `section`, which evaluates the objective of public data.
+They need settings only, never data; except `model_background`, which evaluates the objective of public data.
 
-In a figure a `Mark` is a point with a hover text, a `Turn` a labelled vertical line; a `Line` with `value=False` does
-not state its last value in its label, and is in the legend unless `legend=False`.
+In a figure a `Mark` is a point with a hover text, a `VerticalLine` a labelled vertical line; a `Line` with
+`value=False` does not state its last value in its label, and is in the legend unless `legend=False`.
 """
 
 import math
@@ -21,7 +21,7 @@ from dpviz.plots.clouds import Background
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart
-from dpviz.plots.elements.lines import Line, Mark, Turn, area, downsample, line_figure, turned
+from dpviz.plots.elements.lines import Line, Mark, VerticalLine, area, downsample, line_figure, vertical_line_parts
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearProblem
@@ -30,7 +30,7 @@ RELATIVE_STEPS = (0.1, 0.5, 1.0)  # of the paper's figure 1
 START = float(np.sqrt(2.5))  # both coordinates, so that ‖(x_0, x_0)‖² = 10 as in the paper's figure 1
 _SPECTRUM = 20  # number of eigenvalues, log-uniform in [μ, L], where a problem does not state its own
 SHARE = 0.9  # of the runs, inside an ellipse of `ellipse`
-KNOTS = 15  # points along each axis at which `section` evaluates the objective
+KNOTS = 15  # points along each axis at which `model_background` evaluates the objective
 REACH = math.sqrt(-2 * math.log(1 - SHARE))  # 2.146 standard deviations: in a plane, a Gaussian has SHARE within them
 # Name, colour and pattern of the three parts of an error, in the order in which all functions here return them.
 _PARTS = (
@@ -182,7 +182,8 @@ def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure
     frame = style.layout(Axes("Step t", title, from_zero=True), legend_entries=len(traces), height=style.ALONE)
     step = noise_takes_over(parts)
     if step is not None:
-        labels, shapes = turned([Turn(step, f"noise takes over: step {step:,}")])  # its text, and its line
+        # Its text, and its line.
+        labels, shapes = vertical_line_parts([VerticalLine(step, f"noise takes over: step {step:,}")])
         frame |= {"annotations": [*frame["annotations"], *labels], "shapes": shapes}
     return go.Figure({"data": traces, "layout": frame})
 
@@ -314,7 +315,7 @@ def ellipse(method: GradientMethod, plan: Plan) -> tuple[np.ndarray, np.ndarray]
     return centres, np.where(np.isnan(half_axes), np.inf, half_axes)
 
 
-def ground(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Background:
+def quadratic_background(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Background:
     """Return a quadratic objective F on a grid, x (k,) and y (m,), of the plane of its coordinates with the smallest
     and the largest eigenvalue; all other coordinates are at the minimum.
 
@@ -324,7 +325,7 @@ def ground(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Background:
     return Background(x, y, 0.5 * (along_x + along_y[:, None]), raw=False)
 
 
-def section(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Background:
+def model_background(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Background:
     """Return the objective F of a linear model on a grid, x (k,) and y (m,), of the plane of its first two weights; all
     other weights are at the minimum. It reads the raw data: not private.
 

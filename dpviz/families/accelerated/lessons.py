@@ -11,7 +11,7 @@ import numpy as np
 
 from dpviz.families.accelerated import quadratic
 from dpviz.families.accelerated.algorithms import HeavyBall
-from dpviz.lessons.lesson import Curve, Ends, Numbers, Side, load
+from dpviz.lessons.lesson import Curve, FinalMedian, Numbers, Side, load_lesson
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.events import inner_events
@@ -48,7 +48,7 @@ def _spending_over_steps(_: Side, after: Side) -> Numbers:
     }
     if after.trace is not None:
         (label,) = after.plans
-        numbers["climbs"] = short(float(Ends(label).numbers(after)["highest"]), 2)
+        numbers["climbs"] = short(float(FinalMedian(label).numbers(after)["highest"]), 2)
     return numbers
 
 
@@ -74,13 +74,15 @@ def _sampling_assumptions(before: Side, after: Side) -> Numbers:
     }
 
 
-STEPS = load(__package__, "steps", measure=Ends("DP-NAG"), also=_noise_per_step)
-SHRINK = load(__package__, "shrink", measure=Ends("DP-NAG", schedule="gradient"), also=_spending_over_steps)
-SAMPLING = load(__package__, "sampling", measure=Ends("DP-GD"), also=_sampling_assumptions)
+STEPS = load_lesson(__package__, "steps", measure=FinalMedian("DP-NAG"), also=_noise_per_step)
+SHRINK = load_lesson(
+    __package__, "shrink", measure=FinalMedian("DP-NAG", schedule="gradient"), also=_spending_over_steps
+)
+SAMPLING = load_lesson(__package__, "sampling", measure=FinalMedian("DP-GD"), also=_sampling_assumptions)
 
 
 @dataclass(frozen=True)
-class Upsets(Ends):
+class Upsets(FinalMedian):
     """Share of the pairs of runs, one run of each of two methods, in which the method with the worse median wins.
 
     arm, other : labels of the two methods. metric : the error by whose value in the last iteration a run wins.
@@ -102,7 +104,7 @@ class Upsets(Ends):
         """Return the lines of a side's chart: the errors of both methods, by name."""
         curves: list[Curve] = []
         for arm in (self.arm, self.other):
-            curves += [replace(curve, name=arm) for curve in Ends(arm, self.metric).curves(side)]
+            curves += [replace(curve, name=arm) for curve in FinalMedian(arm, self.metric).curves(side)]
         return tuple(curves)
 
     def numbers(self, side: Side) -> Numbers:
@@ -126,7 +128,7 @@ class Upsets(Ends):
         return side.ends(self.arm, self.metric), side.ends(self.other, self.metric)
 
 
-LUCK = load(__package__, "luck", measure=Upsets("DP-GD", other="DP-MASG"))
+LUCK = load_lesson(__package__, "luck", measure=Upsets("DP-GD", other="DP-MASG"))
 
 
 def _gaps_by_momentum(before: Side, after: Side) -> Numbers:
@@ -165,6 +167,6 @@ def _noise_free_gap(side: Side) -> float:
     return float(gap.bias[-1])
 
 
-MOMENTUM = load(__package__, "momentum", measure=Ends("DP-HB"), also=_gaps_by_momentum)
+MOMENTUM = load_lesson(__package__, "momentum", measure=FinalMedian("DP-HB"), also=_gaps_by_momentum)
 
 LESSONS = (STEPS, SHRINK, SAMPLING, LUCK, MOMENTUM)

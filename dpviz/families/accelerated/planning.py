@@ -16,7 +16,7 @@ from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, seed_or_random
 from dpviz.problems.base import ProblemSpecification, SmoothFacts
 from dpviz.problems.linear.linear_base import LinearModel
 
@@ -31,7 +31,7 @@ UNDERESTIMATE = 1e-3  # probability that the released L is below the true one
 FAR_ABOVE, HARDLY_BELOW = 10.0, 0.9
 
 
-def estimated(problem: LinearModel, tables: Mapping[str, np.ndarray] = NO_TABLES) -> float:
+def estimated_smoothness(problem: LinearModel, tables: Mapping[str, np.ndarray] = NO_TABLES) -> float:
     """Compute the smoothness L of a linear model from its data: NOT private.
 
     tables : uploaded tables by identity. Raises UserError if one is missing.
@@ -41,7 +41,7 @@ def estimated(problem: LinearModel, tables: Mapping[str, np.ndarray] = NO_TABLES
     return problem.smoothness_of(float(largest_eigenvalue))
 
 
-def released(
+def release_smoothness(
     problem: LinearModel, epsilon: float, seed: int | None, tables: Mapping[str, np.ndarray] = NO_TABLES
 ) -> float:
     """Release the smoothness L of a linear model privately, with Laplace noise that costs `epsilon`, and a margin.
@@ -66,14 +66,14 @@ def released(
     # The text from which, with the seed, the noise is derived.
     release = f"smoothness\n{epsilon!r}\n{specification.to_json()}"
     ledger = Ledger(FixedEvents((event,)), replicates=1)
-    mechanisms = Mechanisms(ledger, drawn_seed(seed), Purpose.FACTS, release)
+    mechanisms = Mechanisms(ledger, seed_or_random(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
     return problem.smoothness_of(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2))
 
 
 def suggested_cost(budget: Budget, share: float = SHARE) -> float:
-    """Return the ε at which `released` uses about `share` of the budget.
+    """Return the ε at which `release_smoothness` uses about `share` of the budget.
 
     Raises UserError for a budget without a limit.
     """
@@ -92,7 +92,7 @@ def _without_smoothness(problem: LinearModel) -> LinearModel:
     return problem.replaced(smoothness=None, smoothness_source="bounds", smoothness_cost=None)
 
 
-def assumed(problem: ProblemSpecification) -> tuple[str, ...]:
+def assumed_constants(problem: ProblemSpecification) -> tuple[str, ...]:
     """Return the names of the constants that a user has set below the value that follows from the declared ranges: "L",
     the smoothness, and "E₀", the bound on the initial gap.
 

@@ -1,7 +1,8 @@
 """Numbers of the start page's three pictures.
 
 First, a survey publishes how many people answered yes, with noise (`answers`). Second, gradient descent walks down a
-valley with noise on every step (`walk`, `ground`). Third, the proven error of a private model against ε (`price`).
+valley with noise on every step (`walk`, `quadratic_background`). Third, the proven error of a private model against ε
+(`price`).
 """
 
 import math
@@ -71,7 +72,7 @@ def answers(epsilon: float) -> Answers:
 def _density(values: Floats, centre: float, scale: float) -> Floats:
     """Return (k,) the density at `values` (k,) of `centre` plus Laplace noise of scale `scale`."""
     centres, numbers = np.full(len(values), centre), np.arange(len(values))  # each value as the output of a replicate
-    noised = releases.Noised(centres, output=values, replicates=numbers, batch=None, law="laplace", scale=scale)
+    noised = releases.NoisyRelease(centres, output=values, replicates=numbers, batch=None, law="laplace", scale=scale)
     return np.exp(noised.log_density()) / 2  # log_density leaves out the Laplace density's factor 1/2
 
 

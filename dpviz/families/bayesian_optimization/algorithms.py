@@ -18,14 +18,14 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import planning, posterior
-from dpviz.families.bayesian_optimization.batches import Batches, Placing
-from dpviz.families.bayesian_optimization.posterior import MIN_NOISE, Matern, solved
+from dpviz.families.bayesian_optimization.batches import BatchRule, Placing
+from dpviz.families.bayesian_optimization.posterior import MIN_NOISE, Matern, solve_triangular
 from dpviz.privacy import calibration, releases
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Memory, Metric, check_facts
-from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem, at_a_time
+from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem, points_at_once
 from dpviz.specification import choice, number, switch
 
 TRAININGS = Metric("trainings", "Trainings so far", released=True, axis=True, better="lower", headline=3)
@@ -206,12 +206,12 @@ class Posteriors(Estimates):
     depends on a loss, so that only the mean gradient needs noise.
     """
 
-    def __init__(self, evaluations: Evaluations, batches: Batches) -> None:
+    def __init__(self, evaluations: Evaluations, batches: BatchRule) -> None:
         super().__init__(evaluations)
         count, d = len(evaluations.count), len(batches.low)
         self._batches = batches
         # Evaluated points of each replicate. All begin with one object, which is replaced and never changed.
-        self._known = [posterior.Evaluated(batches.surrogate, np.empty((0, d)))] * count
+        self._known = [posterior.EvaluatedPoints(batches.surrogate, np.empty((0, d)))] * count
         # After the last step: (R,) size of its batch, and the uncertainty that the posterior leaves.
         self._series = {name: np.full(count, np.nan) for name in (BATCH_SIZE.name, UNEXPLAINED.name, UNCERTAINTY.name)}
 
@@ -295,10 +295,10 @@ class Gibo(Descent):
                 return style
         return self.hue, int(self.batch_size is not None)
 
-    def batches(self, facts: TuningFacts) -> Batches:
+    def batches(self, facts: TuningFacts) -> BatchRule:
         """Return the rule that chooses the points of every step, for a problem with these facts."""
         surrogate = self.surrogate.observing(facts.observation_sd, self.noise_factor)
-        return Batches(surrogate, self.placing, *facts.box, self.bias_level, self.batch_size)
+        return BatchRule(surrogate, self.placing, *facts.box, self.bias_level, self.batch_size)
 
     def _trainings(self, facts: TuningFacts) -> float:
         return planning.expected_trainings(self.batches(facts), self.iterations)
@@ -388,7 +388,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         facts = plan.facts
-        losses = replicates * at_a_time(replicates, self.trainings, facts.n) * facts.n
+        losses = replicates * points_at_once(replicates, self.trainings, facts.n) * facts.n
         # 8 bytes a number: settings and a copy of them, losses and two copies.
         return replicates * (problem.replicate + 16.0 * self.trainings * facts.d) + 24.0 * losses
 
@@ -510,15 +510,19 @@ class Surface:
         gram = self._kernel.gram(points, points)
         noise = (self._noise / scale) ** 2 + MIN_NOISE
         self._points, self._factor = points, np.linalg.cholesky(gram + noise * np.eye(len(points)))  # L
-        # L⁻ᵀ L⁻¹ y: `solved` applies L⁻¹, or L⁻ᵀ. Times covariances with the points, the weights give posterior means.
-        self._weights = solved(self._factor, solved(self._factor, standardised[:, None]), transposed=True)[:, 0]
+        # L⁻ᵀ L⁻¹ y: `solve_triangular` applies L⁻¹, or L⁻ᵀ. Times covariances with the points, the weights give
+        # posterior means.
+        self._weights = solve_triangular(
+            self._factor, solve_triangular(self._factor, standardised[:, None]), transposed=True
+        )[:, 0]
         return int(np.argmin(gram @ self._weights))
 
     def lowest(self, candidates: np.ndarray, t: int) -> int:
         """Return the index of the candidate (C, d) with the lowest confidence bound in step t >= 1, after `learn`: the
         posterior mean less √β_t standard deviations, β_t = 0.4 ln(C t² π²/0.6) (THEORY.md, section 8)."""
         covariances = self._kernel.gram(self._points, candidates)
-        explained = (solved(self._factor, covariances) ** 2).sum(axis=0)  # part of each candidate's variance, 1
+        # Part of each candidate's variance, 1.
+        explained = (solve_triangular(self._factor, covariances) ** 2).sum(axis=0)
         variance = np.maximum(1 - explained, 0.0)  # not below 0 by rounding
         beta = 0.4 * math.log(len(candidates) * t**2 * math.pi**2 / 0.6)
         return int(np.argmin(self._weights @ covariances - np.sqrt(beta * variance)))

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dpviz.families.bayesian_optimization import designs
-from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Surrogate, Trial
+from dpviz.families.bayesian_optimization.posterior import EvaluatedPoints, LocalPosterior, Surrogate, TrialPosterior
 from dpviz.specification import Specification, choice, number
 
 STEPS = 60  # the most iterations of L-BFGS-B, to limit the time; points may be used after any of them
@@ -78,7 +78,7 @@ class Placing(Specification):
 
 
 @dataclass(frozen=True)
-class Batches:
+class BatchRule:
     """The rule that chooses batches of points.
 
     low, high : (d,) the box. level : ω, the share of the gradient's variance that may stay unexplained. size : b, if
@@ -126,7 +126,7 @@ class Batches:
         placing = self.placing
         return designs.smallest_batch(self.level, len(self.low), self.surrogate.noise, placing.nearest, placing.repeats)
 
-    def next_batch(self, known: Evaluated, theta: np.ndarray) -> Trial:
+    def next_batch(self, known: EvaluatedPoints, theta: np.ndarray) -> TrialPosterior:
         """Return the points to evaluate in a step from theta (d,), with the posterior after their evaluation.
 
         known : the evaluations so far. There may be no new points, where enough is explained already.
@@ -149,7 +149,7 @@ class Batches:
             batch = fewer
         return batch
 
-    def _smallest(self, local: Local, axes: np.ndarray) -> Trial:
+    def _smallest(self, local: LocalPosterior, axes: np.ndarray) -> TrialPosterior:
         """Return the smallest batch after which at most ω is unexplained, and at least `placing.least` points; the
         largest batch if none reaches ω. axes : directions (d, d), in columns."""
         d = len(axes)
@@ -170,19 +170,19 @@ class Batches:
                 low = middle
         return best if high >= self.placing.least else self._placed(local, self.placing.least, axes)
 
-    def _moved(self, local: Local, trial: Trial) -> Trial:
+    def _moved(self, local: LocalPosterior, trial: TrialPosterior) -> TrialPosterior:
         """Return the trial with its points moved together by an optimiser for the design "joint", else unchanged."""
         is_joint = self.placing.design == "joint" and len(trial.points) > 0
         return polished(local, trial, self.low, self.high) if is_joint else trial
 
-    def _placed(self, local: Local, count: int, axes: np.ndarray) -> Trial:
+    def _placed(self, local: LocalPosterior, count: int, axes: np.ndarray) -> TrialPosterior:
         """Return a trial with the closed-form design of `count` points around theta, along the directions `axes` (d,
         d), in columns, and in the box."""
         if not count:
             return local.trial(np.empty((0, len(axes))))
         noise, length = self.surrogate.noise, self.surrogate.length_scale
         moves = length * designs.offsets(count, len(axes), noise, self.placing.nearest) @ axes.T
-        return local.trial(designs.inside(local.theta, moves, self.low, self.high))
+        return local.trial(designs.moved_into_box(local.theta, moves, self.low, self.high))
 
 
 @lru_cache(64)
@@ -190,14 +190,14 @@ def _first_size(
     surrogate: Surrogate, placing: Placing, low: tuple[float, ...], high: tuple[float, ...], level: float
 ) -> int:
     """Return `Batches.first_size` for a kernel without a closed form, and without a given size: that of the smallest
-    batch in the middle of the box. The arguments are those of `Batches`, in a form that the cache can hash."""
-    batches = Batches(surrogate, placing, np.array(low), np.array(high), level, size=None)
-    no_history = Evaluated(surrogate, np.empty((0, len(low))))
+    batch in the middle of the box. The arguments are those of `BatchRule`, in a form that the cache can hash."""
+    batches = BatchRule(surrogate, placing, np.array(low), np.array(high), level, size=None)
+    no_history = EvaluatedPoints(surrogate, np.empty((0, len(low))))
     middle = no_history.at((batches.low + batches.high) / 2)
     return len(batches._smallest(middle, np.eye(len(low))).points)
 
 
-def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> Trial:
+def polished(local: LocalPosterior, trial: TrialPosterior, low: np.ndarray, high: np.ndarray) -> TrialPosterior:
     """Return a trial whose points are moved together, by L-BFGS-B on all their coordinates in the box, so that they
     explain more; the given trial if that does not succeed.
 
@@ -216,7 +216,7 @@ def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> T
     return moved if moved.unexplained < trial.unexplained else trial
 
 
-def unexplained(local: Local, points: np.ndarray) -> tuple[float, np.ndarray]:
+def unexplained(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.ndarray]:
     """Return α/P after evaluations at points (b, d), and its gradient (b d,) with respect to their coordinates.
 
     K is the covariance of the losses at all points, old and new, D (N, d) that of these losses with the gradient at

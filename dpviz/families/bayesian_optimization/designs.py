@@ -116,7 +116,7 @@ def offsets(count: int, d: int, noise: float, least: float) -> np.ndarray:
     return points
 
 
-def inside(theta: np.ndarray, moves: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def moved_into_box(theta: np.ndarray, moves: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return the points θ + `moves` (b, d), changed so that they are in the box: a coordinate that would leave it moves
     the other way instead, and stops at the edge."""
     points = theta + moves

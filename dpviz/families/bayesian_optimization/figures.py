@@ -4,8 +4,9 @@ Of a run: losses against trainings, the lengths of gradient, bias and noise, the
 along one setting. Before a run: bias and trainings against the bias level, error bounds, ε after each step, the best
 attacks, and the cost of random stopping.
 
-In a figure a `Limit` is a labelled horizontal line, a `Turn` a vertical one, a `Mark` a point with a hover text; a
-`Line` with `value=False` does not state its last value in its label. `bound="upper"` rounds numbers of the y axis up.
+In a figure a `Limit` is a labelled horizontal line, a `VerticalLine` a vertical one, a `Mark` a point with a hover
+text; a `Line` with `value=False` does not state its last value in its label. `bound="upper"` rounds numbers of the y
+axis up.
 """
 
 import math
@@ -21,13 +22,13 @@ from dpviz.experiments.plan import Plan, Privacy
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.bayesian_optimization import algorithms, planning, posterior_slice, texts
-from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, LEVELS, Forecast, biases, expected
+from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, LEVELS, Forecast, biases, trainings_at
 from dpviz.families.bayesian_optimization.planning import Landscape
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart, provenance
-from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, held_lines, line_figure, on_curve, one_band
+from dpviz.plots.elements.lines import Limit, Line, Mark, VerticalLine, held_lines, line_figure, on_curve, one_band
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import PLANNED
 from dpviz.plots.planner_figures import RATES, attackers
@@ -117,7 +118,7 @@ def by_trainings(
     lines, notes = one_band(lines, min(last_medians, key=last_medians.__getitem__, default=""))
     if thin_lines:
         notes = [*notes, "thin lines: some runs have ended"]
-    marks, turns, sentence = [], list[Turn](), ""
+    marks, turns, sentence = [], list[VerticalLine](), ""
     private_curves = last_medians.keys() & curves.keys()
     if private_curves and ended:
         lowest = min(private_curves, key=last_medians.__getitem__)
@@ -129,7 +130,7 @@ def by_trainings(
             x = float(at[index])
             marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest].color)]
             # The text is at the top, where falling curves leave room, on the side on which the frame has more of it.
-            turns = [Turn(x, f"looks pay until {short(x)}", "left" if x < 0.6 * at[-1] else "right")]
+            turns = [VerticalLine(x, f"looks pay until {short(x)}", "left" if x < 0.6 * at[-1] else "right")]
     metric = trace.metrics.get(metric_name)  # None if no method of the trace has it
     figure = line_figure(
         [*lines, *thin_lines],
@@ -137,7 +138,7 @@ def by_trainings(
         marks=marks,
         turns=turns,
         notes=notes,
-        not_private=metric is not None and style.marked(trace.statuses(metric)),
+        not_private=metric is not None and style.privacy_mark(trace.statuses(metric)),
         height=height,
     )
     return figure, sentence
@@ -239,7 +240,7 @@ def trainings_by_level(forecast: Forecast) -> Chart:
         for label, count in forecast.trainings.items()
         if label != forecast.label
     ]
-    trainings = expected(forecast, levels)
+    trainings = trainings_at(forecast, levels)
     figure = line_figure(
         [Line(levels, trainings, forecast.label, BIAS, value=False)],
         Axes("Bias level ω", "Trainings of a run, about", log_x=True, from_zero=True),
@@ -295,7 +296,7 @@ def random_stopping(mu: float, delta: float) -> Chart:
     """
     lines = []
     for law, name, line_style in STOPPING:
-        mu_by_tries = np.array([planning.stopped_mu(law, tries, mu, delta) for tries in TRIES.tolist()])
+        mu_by_tries = np.array([planning.mu_per_try(law, tries, mu, delta) for tries in TRIES.tolist()])
         lines.append(Line(TRIES, mu_by_tries, name, line_style, value=False))
     lines.append(Line(TRIES, mu / np.sqrt(TRIES), *NAIVE, value=False))  # the μ² of released tries add up
     figure = line_figure(
@@ -391,7 +392,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") 
         lines,
         Axes("Step t", "Length in a step's gradient", log_y=True),
         if_empty="No step has been taken so far.",
-        not_private=style.marked(statuses),
+        not_private=style.privacy_mark(statuses),
     )
     return chart(
         figure,
@@ -461,7 +462,7 @@ def _coordinates(points: np.ndarray) -> dict[str, np.ndarray]:
     return {"x": points[:, 0].astype(np.float32), "y": points[:, 1].astype(np.float32)}
 
 
-def process(curve: posterior_slice.Curve, title: str, logarithmic: bool, step: int = 1) -> Chart:
+def posterior_slice_chart(curve: posterior_slice.PosteriorSlice, title: str, logarithmic: bool, step: int = 1) -> Chart:
     """Draw the mean loss along one setting, its posterior mean by the Gaussian process with a band of two standard
     deviations, and the evaluated points that the posterior rests on. Not private: it reads the losses.
 
@@ -476,7 +477,7 @@ def process(curve: posterior_slice.Curve, title: str, logarithmic: bool, step: i
         Line(settings, curve.truth, "mean loss", TRUTH, value=False),
     ]
     figure = line_figure(
-        lines, Axes(title, "Validation loss", log_x=logarithmic), turns=[Turn(here, "θ_t")], not_private=True
+        lines, Axes(title, "Validation loss", log_x=logarithmic), turns=[VerticalLine(here, "θ_t")], not_private=True
     )
     for is_drawn, name, symbol, color in (
         (~curve.newest, "earlier points", "circle-open", style.GREY),

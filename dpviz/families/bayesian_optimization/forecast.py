@@ -174,7 +174,7 @@ def biases(forecast: Forecast) -> np.ndarray:
     return np.asarray(AMPLITUDE * np.sqrt(LEVELS * prior / forecast.facts.d))
 
 
-def expected(forecast: Forecast, levels: np.ndarray) -> np.ndarray:
+def trainings_at(forecast: Forecast, levels: np.ndarray) -> np.ndarray:
     """Return (k,) about the number of trainings of a run of DP-GIBO at each of these bias levels (k,).
 
     It takes about 0.1 ms a level; with rougher kernels and a hundred settings 6 ms, the first time.

@@ -2,7 +2,7 @@
 
 from dpviz.families.bayesian_optimization.algorithms import RandomSearch
 from dpviz.families.bayesian_optimization.presets import RANDOM
-from dpviz.lessons.lesson import Numbers, Side, Spread, load
+from dpviz.lessons.lesson import Numbers, Side, Spread, load_lesson
 from dpviz.numbers import short
 
 
@@ -18,6 +18,6 @@ def _trainings(before: Side, after: Side) -> Numbers:
     }
 
 
-LOOKING = load(__package__, "looking", measure=Spread(RANDOM, "distance"), also=_trainings)
+LOOKING = load_lesson(__package__, "looking", measure=Spread(RANDOM, "distance"), also=_trainings)
 
 LESSONS = (LOOKING,)

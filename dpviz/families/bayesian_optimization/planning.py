@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammainccinv
 
-from dpviz.families.bayesian_optimization.batches import Batches
+from dpviz.families.bayesian_optimization.batches import BatchRule
 from dpviz.families.bayesian_optimization.posterior import NOTHING_NEW
 from dpviz.numbers import short
 from dpviz.privacy.accounting import closed_forms
@@ -217,7 +217,7 @@ def stopped_epsilon(stopping: Stopping, tries: float, mu: float, delta: float) -
     return float(minimize_scalar(epsilon, bounds=(-7.0, 14.0), method="bounded", options={"xatol": 1e-9}).fun)
 
 
-def stopped_mu(stopping: Stopping, tries: float, mu: float, delta: float) -> float:
+def mu_per_try(stopping: Stopping, tries: float, mu: float, delta: float) -> float:
     """Return μ₀, the budget of each try with which the best of K tries has the same ε at δ as one μ-GDP release; nan
     where that is below μ/10,000, or proven for no budget, as where the ε of the one release is 0."""
     target = closed_forms.gdp_epsilon(mu, delta)
@@ -237,12 +237,12 @@ def stopped_mu(stopping: Stopping, tries: float, mu: float, delta: float) -> flo
 LATER_SHARE, LATER_LEVEL, LATER_POWER = 0.6, 0.02, 0.45
 
 
-def expected_trainings(batches: Batches, steps: int) -> float:
+def expected_trainings(batches: BatchRule, steps: int) -> float:
     """Return about the number of trainings of one replicate in T = `steps` steps, one for each evaluated point."""
     return float(expected_batches(batches, steps).sum())
 
 
-def expected_batches(batches: Batches, steps: int) -> np.ndarray:
+def expected_batches(batches: BatchRule, steps: int) -> np.ndarray:
     """Return (T,) about the number of points that each step evaluates. The first batch is known exactly; later ones are
     smaller, as they reuse earlier points, unless all have the same size."""
     first_size = batches.first_size()
@@ -272,7 +272,7 @@ def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
     )
 
 
-def surrogate_warnings(facts: TuningFacts, batches: Batches) -> tuple[str, ...]:
+def surrogate_warnings(facts: TuningFacts, batches: BatchRule) -> tuple[str, ...]:
     """Return warnings about the settings of the Gaussian process: if it assumes less noise than is declared, and if no
     batch reaches the bias level."""
     warnings, surrogate = [], batches.surrogate

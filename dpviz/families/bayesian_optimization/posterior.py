@@ -184,7 +184,7 @@ JITTER = 1e-12  # share of a point's variance that is added to it, against round
 NOTHING_NEW = 1e-8  # a point adds no information if a smaller share of its variance is unknown
 
 
-class Evaluated:
+class EvaluatedPoints:
     """The points at which losses have been evaluated, with the Cholesky factor of the losses' covariance.
 
     points : X (N, d). factor : L (N, N), with L Lᵀ = k(X, X) + noise; computed if it is not given.
@@ -201,22 +201,24 @@ class Evaluated:
         """Return (N,) the amounts that are added to the variances at points (N, d): observation noise and jitter."""
         return np.full(len(points), self.surrogate.noise) + JITTER * self.kernel.diagonal(points)
 
-    def latest(self, count: int) -> "Evaluated":
+    def latest(self, count: int) -> "EvaluatedPoints":
         """Return the last `count` points with their factor; this object itself if there are no more points."""
         surplus = len(self.points) - count
-        return self if surplus <= 0 else Evaluated(self.surrogate, self.points[surplus:])
+        return self if surplus <= 0 else EvaluatedPoints(self.surrogate, self.points[surplus:])
 
-    def at(self, theta: np.ndarray) -> "Local":
+    def at(self, theta: np.ndarray) -> "LocalPosterior":
         """Return the posterior of the gradient at theta (d,)."""
-        return Local(self, theta, solved(self.factor, self.kernel.slopes(theta, self.points)), self._ones)
+        return LocalPosterior(
+            self, theta, solve_triangular(self.factor, self.kernel.slopes(theta, self.points)), self._ones
+        )
 
     @cached_property
     def _ones(self) -> np.ndarray:
         """a = L⁻¹ 1 (N,)."""
-        return solved(self.factor, np.ones((len(self.points), 1)))[:, 0]
+        return solve_triangular(self.factor, np.ones((len(self.points), 1)))[:, 0]
 
 
-class Local:
+class LocalPosterior:
     """Posterior of the gradient of a user's loss at one point theta (d,), given the losses at the evaluated points.
 
     known : the evaluated points. slopes : V = L⁻¹ D (N, d). ones : a = L⁻¹ 1 (N,). The process has mean zero, or an
@@ -224,13 +226,13 @@ class Local:
     tells the constant at most, and no slope).
     """
 
-    def __init__(self, known: Evaluated, theta: np.ndarray, slopes: np.ndarray, ones: np.ndarray) -> None:
+    def __init__(self, known: EvaluatedPoints, theta: np.ndarray, slopes: np.ndarray, ones: np.ndarray) -> None:
         self._known, self.theta, self.slopes, self.ones = known, theta, slopes, ones
         self._kernel, self._has_constant = known.kernel, known.surrogate.mean == "constant" and len(ones) > 1
 
     @property
-    def known(self) -> Evaluated:
-        """Evaluations that the posterior is based on; a property, because a `Trial` computes it when first needed."""
+    def known(self) -> EvaluatedPoints:
+        """Evaluations that the posterior is based on; a property, because a `TrialPosterior` computes it late."""
         return self._known
 
     @cached_property
@@ -278,15 +280,15 @@ class Local:
         if self._has_constant:
             product, square = self._constant_terms
             slopes = slopes - np.outer(self.ones, product) / square
-        return solved(self.known.factor, slopes, transposed=True)
+        return solve_triangular(self.known.factor, slopes, transposed=True)
 
-    def trial(self, points: np.ndarray) -> "Trial":
+    def trial(self, points: np.ndarray) -> "TrialPosterior":
         """Return the posterior after hypothetical further evaluations at points (b, d), of which those are left out
         that add no information."""
-        return Trial(self, points)
+        return TrialPosterior(self, points)
 
 
-class Trial(Local):
+class TrialPosterior(LocalPosterior):
     """Posterior of the gradient at theta after hypothetical evaluations at further points.
 
     V and a get further rows, which need the small factor of the new points only. The factor of all points is put
@@ -295,21 +297,21 @@ class Trial(Local):
     points : (k, d) the proposed points that add information. kept : (k,) their indices among the proposed ones.
     """
 
-    def __init__(self, local: Local, points: np.ndarray) -> None:
+    def __init__(self, local: LocalPosterior, points: np.ndarray) -> None:
         known, kernel = local.known, local.known.kernel
-        cross = solved(known.factor, kernel.gram(known.points, points))  # L⁻¹ k(X, Z) for the new points Z
+        cross = solve_triangular(known.factor, kernel.gram(known.points, points))  # L⁻¹ k(X, Z) for the new points Z
         conditional = kernel.gram(points, points) - cross.T @ cross  # covariance at Z, given the losses at X
         self._new_factor, self.kept = factor_of_new(conditional, known.noise(points), kernel.diagonal(points))
         self.points, self._cross = points[self.kept], cross[:, self.kept]
         # What the old points leave of D and of 1 at the new ones; the new factor's inverse makes them rows of V and a.
         new_slopes = kernel.slopes(local.theta, self.points) - self._cross.T @ local.slopes
         new_ones = 1 - self._cross.T @ local.ones
-        slopes = np.concatenate([local.slopes, solved(self._new_factor, new_slopes)])
-        ones = np.concatenate([local.ones, solved(self._new_factor, new_ones[:, None])[:, 0]])
+        slopes = np.concatenate([local.slopes, solve_triangular(self._new_factor, new_slopes)])
+        ones = np.concatenate([local.ones, solve_triangular(self._new_factor, new_ones[:, None])[:, 0]])
         super().__init__(known, local.theta, slopes, ones)
 
     @cached_property
-    def known(self) -> Evaluated:
+    def known(self) -> EvaluatedPoints:
         """Evaluated points including the new ones. Their factor is composed of the old one and the new rows."""
         old = self._known
         n_old, n_new = len(old.points), len(self.points)
@@ -317,7 +319,7 @@ class Trial(Local):
         factor[:n_old, :n_old] = old.factor
         factor[n_old:, :n_old] = self._cross.T
         factor[n_old:, n_old:] = self._new_factor
-        return Evaluated(old.surrogate, np.concatenate([old.points, self.points]), factor)
+        return EvaluatedPoints(old.surrogate, np.concatenate([old.points, self.points]), factor)
 
 
 def factor_of_new(covariance: np.ndarray, noise: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -339,7 +341,7 @@ def factor_of_new(covariance: np.ndarray, noise: np.ndarray, variances: np.ndarr
     rows = np.zeros_like(covariance)
     for i in range(len(covariance)):
         k = len(indices)
-        row = solved(rows[:k, :k], covariance[indices, i][:, None])[:, 0]
+        row = solve_triangular(rows[:k, :k], covariance[indices, i][:, None])[:, 0]
         remaining = covariance[i, i] + noise[i] - row @ row
         if remaining >= minimum[i]:
             rows[k, :k], rows[k, k] = row, np.sqrt(remaining)
@@ -347,7 +349,7 @@ def factor_of_new(covariance: np.ndarray, noise: np.ndarray, variances: np.ndarr
     return rows[: len(indices), : len(indices)], np.array(indices, dtype=int)
 
 
-def solved(factor: np.ndarray, right: np.ndarray, transposed: bool = False) -> np.ndarray:
+def solve_triangular(factor: np.ndarray, right: np.ndarray, transposed: bool = False) -> np.ndarray:
     """Return L⁻¹ B, or L⁻ᵀ B if `transposed`, for a lower triangular factor L (N, N) and right sides B (N, k)."""
     if not right.size:
         return np.zeros(right.shape)

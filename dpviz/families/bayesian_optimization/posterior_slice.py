@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpviz.families.bayesian_optimization.algorithms import Gibo
-from dpviz.families.bayesian_optimization.posterior import Evaluated, solved
+from dpviz.families.bayesian_optimization.posterior import EvaluatedPoints, solve_triangular
 from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem
 
 POINTS = 41  # of the curve
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class PosteriorSlice:
     """The mean loss along one coordinate through an iterate, and its posterior.
 
     places : (k,) values of the coordinate. truth : (k,) mean losses there. mean, deviation : (k,) posterior mean and
@@ -34,18 +34,18 @@ class Curve:
     here: float
 
 
-def known_after(method: Gibo, facts: TuningFacts, way: np.ndarray) -> tuple[Evaluated, int]:
+def known_after(method: Gibo, facts: TuningFacts, way: np.ndarray) -> tuple[EvaluatedPoints, int]:
     """Return the evaluated points that the step from the last of the iterates `way` (k, d) of a run uses, and the
     number of those that it adds."""
     batches = method.batches(facts)
-    known, n_new = Evaluated(batches.surrogate, np.empty((0, facts.d))), 0
+    known, n_new = EvaluatedPoints(batches.surrogate, np.empty((0, facts.d))), 0
     for theta in way:
         trial = batches.next_batch(known, theta)
         known, n_new = trial.known.latest(batches.window), len(trial.points)
     return known, n_new
 
 
-def along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int) -> Curve:
+def slice_along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int) -> PosteriorSlice:
     """Compute the mean loss along a coordinate through the last of the iterates `way` (k, d), with the posterior in the
     step from there.
 
@@ -62,20 +62,22 @@ def along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int
     truth, losses = objective[:POINTS], objective[POINTS:]
     mean, deviation = expected(known, losses, line)
     newest = np.arange(len(losses)) >= len(losses) - n_new
-    return Curve(places, truth, mean, deviation, known.points[:, coordinate], losses, newest, float(theta[coordinate]))
+    return PosteriorSlice(
+        places, truth, mean, deviation, known.points[:, coordinate], losses, newest, float(theta[coordinate])
+    )
 
 
-def expected(known: Evaluated, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def expected(known: EvaluatedPoints, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the posterior mean and standard deviation (k,) of a loss of variance 1 at points (k, d), from its values
     `losses` (N,) at the evaluated points.
 
     If the process has an unknown constant mean, the constant is estimated from the losses, and the uncertainty about it
     adds to the variance (ordinary kriging).
     """
-    # `solved` multiplies by L⁻¹, with the Cholesky factor L of the evaluated points' covariance.
-    cross = solved(known.factor, known.kernel.gram(known.points, points))
-    values = solved(known.factor, losses[:, None])[:, 0]
-    ones = solved(known.factor, np.ones((len(losses), 1)))[:, 0]
+    # `solve_triangular` multiplies by L⁻¹, with the Cholesky factor L of the evaluated points' covariance.
+    cross = solve_triangular(known.factor, known.kernel.gram(known.points, points))
+    values = solve_triangular(known.factor, losses[:, None])[:, 0]
+    ones = solve_triangular(known.factor, np.ones((len(losses), 1)))[:, 0]
     variance = known.kernel.diagonal(points) - (cross**2).sum(axis=0)
     if known.surrogate.mean != "constant" or len(losses) < 2:
         return cross.T @ values, np.sqrt(np.maximum(variance, 0.0))

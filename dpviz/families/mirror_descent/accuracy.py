@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
+from dpviz.experiments.accuracy import BestBound, ErrorBound, no_bound_error
 from dpviz.families.mirror_descent import planning, theory
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, NoPrivacy
@@ -71,7 +71,7 @@ class GameBound(ErrorBound):
             smoothness_y=self.smoothness if self.strategies_y > 1 else 0.0,
         )
 
-    def best(self, budget: Budget) -> Best:
+    def best(self, budget: Budget) -> BestBound:
         """Return the smallest bound over the numbers of rounds, with steps that the budget surely pays for.
 
         The cost of the draws is bounded in closed form, so that all numbers of rounds are compared at once. A draw of
@@ -84,7 +84,7 @@ class GameBound(ErrorBound):
         # A uniform strategy has the weight 1/d on the best vertex already, so it loses at most spread × (1 - 1/d), in
         # which 1 - 1/d is -expm1(-ln d).
         uniform_bound = sum(player.spread * -math.expm1(-player.log_vertices) for player in players)
-        return Best(bound, rounds) if bound < uniform_bound else Best(uniform_bound, 0)
+        return BestBound(bound, rounds) if bound < uniform_bound else BestBound(uniform_bound, 0)
 
     def without_privacy(self) -> float:
         """Return the bound without a budget. It is above 0, because the number of rounds is limited and the players
@@ -129,7 +129,7 @@ def _bounds(
         caps = list(theory.capped_steps(paying, shares, rho, rounds, n, "full_batch"))
         bounds.append(_bound(players, dict(zip(paying, caps, strict=True)), rounds))
     if not bounds:
-        raise no_bound_in(budget)
+        raise no_bound_error(budget)
     return np.asarray(np.min(bounds, axis=0))
 
 

@@ -89,7 +89,7 @@ def expectation(
     return Expectation(medians, uniform, _as_measured(problem) and _inside(vertices, signal, rounds, sizes))
 
 
-def over_rows(
+def medians_by_rows(
     problem: ProblemSpecification, budget: Budget, rounds: int, rows: Sequence[float]
 ) -> Mapping[str, np.ndarray]:
     """Return, by label of the method, (k,) its expected median error with each number of rows (k,); NaN outside of the
@@ -115,9 +115,9 @@ def over_rows(
 def rows_for(medians: np.ndarray, rows: np.ndarray, target: float) -> float | None:
     """Return the smallest number of rows from which on all medians of one method are at most `target`.
 
-    medians, rows : (k,) a curve of `over_rows`, and its numbers of rows in ascending order. The result is interpolated
-    in logarithms between two of them. None if the last median is above the target; the first measured number of rows
-    if no median is above it.
+    medians, rows : (k,) a curve of `medians_by_rows`, and its numbers of rows in ascending order. The result is
+    interpolated in logarithms between two of them. None if the last median is above the target; the first measured
+    number of rows if no median is above it.
     """
     finite = np.flatnonzero(np.isfinite(medians))
     above = finite[medians[finite] > target]

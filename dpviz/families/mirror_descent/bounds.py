@@ -46,7 +46,7 @@ def gap_bound(algorithm: algorithms.VertexSampling, plan: Plan) -> np.ndarray | 
     return np.concatenate([[np.nan], bound])
 
 
-def where_useful(bound: np.ndarray, facts: GameFacts) -> np.ndarray:
+def without_vacuous(bound: np.ndarray, facts: GameFacts) -> np.ndarray:
     """Return a bound on the gap, with NaN where it is not below `facts.largest_gap`, the limit of any gap of the game:
     there it says nothing."""
     return np.where(bound < facts.largest_gap, bound, np.nan)
@@ -146,7 +146,7 @@ def paper_over_rounds(facts: GameFacts, budget: ApproximateDP, rounds: Floats, d
 
     The step size is the paper's: min(√(ℓ/T)/L₀, its privacy cap), with ℓ = ln d_x + ln d_y. draws : K.
     """
-    remaining = planning.stated_for_approximate(budget, "The paper's bound", facts)
+    remaining = planning.remaining_approximate(budget, "The paper's bound", facts)
     log_vertices = (math.log(facts.d_x), math.log(facts.d_y))
     cap = rates.tau_paper(rounds, facts.n // rounds, remaining.epsilon, remaining.delta, facts.lipschitz, draws)
     step = np.minimum(np.sqrt(facts.log_vertices / rounds) / facts.lipschitz, cap)
@@ -212,7 +212,7 @@ Split = (
 )  # the methods whose players share a budget
 
 
-class Compared(NamedTuple):
+class SplitComparison(NamedTuple):
     """The part of a method's bound on the gap that depends on how the players split the budget, for three splits.
 
     yours, even, best : that part at the split as set, at equal shares, and at the best split. For methods that draw
@@ -231,7 +231,7 @@ class Compared(NamedTuple):
     players: tuple[float, float]
 
 
-def compare(method: AnyAlgorithm, plan: Plan) -> Compared | None:
+def compare(method: AnyAlgorithm, plan: Plan) -> SplitComparison | None:
     """Compare the plan's split of the budget between the players with the even and the best one; None where there is
     nothing to split, or no privacy."""
     facts = GameFacts.of(plan.facts)
@@ -243,7 +243,7 @@ def compare(method: AnyAlgorithm, plan: Plan) -> Compared | None:
     best = method.replaced(split="bound").plan(facts, plan.budget)
     noisy = isinstance(method, noisy_gradients.NoisyGradients)
     x, y = (float(plan.noise[name][0] if noisy else plan.schedule[f"step_size_{name}"][0]) for name in "xy")
-    return Compared(
+    return SplitComparison(
         _split_term(method, plan),
         _split_term(method, even),
         _split_term(method, best),
@@ -255,7 +255,7 @@ def compare(method: AnyAlgorithm, plan: Plan) -> Compared | None:
 
 
 def _split_term(method: Split, plan: Plan) -> float:
-    """Return the part of the bound on the gap that depends on the split, as in `Compared`; both players pay."""
+    """Return the part of the bound on the gap that depends on the split, as in `SplitComparison`; both players pay."""
     facts = GameFacts.of(plan.facts)
     players = planning.players(facts)
     if isinstance(method, noisy_gradients.NoisyGradients):

@@ -55,7 +55,7 @@ def split(
     figure = line_figure(
         [
             Line(SHARES, regret, "what the split decides, Σ ln d/(τ T)", OURS),
-            Line(SHARES, bounds.where_useful(bound, facts), "whole bound, best step sizes", LOWER),
+            Line(SHARES, bounds.without_vacuous(bound, facts), "whole bound, best step sizes", LOWER),
         ],
         Axes("Share of x in the budget, φ", "Part of the bound on the gap", log_y=True),
         marks=marks,
@@ -152,7 +152,7 @@ def group_shares(
     )
 
 
-def rows_for_gap(
+def gap_by_rows(
     problem: ProblemSpecification,
     facts: GameFacts,
     budget: Budget,
@@ -172,10 +172,12 @@ def rows_for_gap(
     most_rows = max(10 * facts.n, 2 * (rows_by_bound or 0))  # the axis shows the number that the bound needs, if any
     rows = np.geomspace(min(100, facts.n), most_rows, 60)
     bound = bounds.bound_over_rows(facts, budget, rows.tolist(), draws)
-    lines = [Line(rows, bounds.where_useful(bound, facts), "bound, best T", ArmStyle(style.PALETTE["theory"], "dash"))]
+    lines = [
+        Line(rows, bounds.without_vacuous(bound, facts), "bound, best T", ArmStyle(style.PALETTE["theory"], "dash"))
+    ]
     needed: dict[str, float | None] = {"bound, best T": rows_by_bound}
     fewest: dict[str, float] = {}  # by measured method, the smallest number of rows that was measured
-    for label, medians in advice.over_rows(problem, budget, rounds, rows.tolist()).items():
+    for label, medians in advice.medians_by_rows(problem, budget, rounds, rows.tolist()).items():
         if label in labels and np.isfinite(medians).any():
             lines.append(Line(rows, medians, label, labels[label]))
             needed[label] = advice.rows_for(medians, rows, target)

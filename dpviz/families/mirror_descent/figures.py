@@ -62,7 +62,8 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
         bound, facts = bounds.gap_bound(arm.algorithm, plan), GameFacts.of(plan.facts)
         if bound is None:
             continue
-        useful, limit_clause = bounds.where_useful(bound, facts), facts.cannot_exceed  # the clause is the same for all
+        # The clause is the same for all.
+        useful, limit_clause = (bounds.without_vacuous(bound, facts), facts.cannot_exceed)
         any_one_player |= facts.d_y == 1
         if np.isnan(useful[-1]):
             useless.append(arm.label)
@@ -124,7 +125,8 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
     on_axis = [count for count, _ in special_rounds.values() if count <= longest]
     grid = np.unique(np.append(np.geomspace(2, longest, 24).round(), on_axis)).astype(int)
     at_caps, at_best = (
-        bounds.where_useful(curve, facts) for curve in bounds.bound_over_rounds(facts, budget, grid.tolist(), sampling)
+        bounds.without_vacuous(curve, facts)
+        for curve in bounds.bound_over_rounds(facts, budget, grid.tolist(), sampling)
     )
     solid, dashed = ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["private"], "dash")
     bound_at = dict(zip(grid.tolist(), at_caps.tolist(), strict=True))

@@ -1,6 +1,6 @@
 """A lesson with a game: a method that plays randomly drawn strategies needs no other noise for its privacy."""
 
-from dpviz.lessons.lesson import Ends, Numbers, Side, load
+from dpviz.lessons.lesson import FinalMedian, Numbers, Side, load_lesson
 from dpviz.numbers import short
 from dpviz.problems.games.quadratic_games import QuadraticGame
 
@@ -13,7 +13,7 @@ def _strategies(before: Side, after: Side) -> Numbers:
     few, many = _strategies_x(before), _strategies_x(after)
     numbers: dict[str, float | int | str] = {"few": few, "many": many, "times_strategies": short(many / few)}
     if before.trace is not None:
-        noisy_gap = Ends(_NOISE, "duality_gap")
+        noisy_gap = FinalMedian(_NOISE, "duality_gap")
         numbers["noise_before"] = noisy_gap.value(before)
         if after.trace is not None:
             numbers |= {
@@ -30,6 +30,6 @@ def _strategies_x(side: Side) -> int:
     return problem.data.strategies_x
 
 
-GAME = load(__package__, "game", measure=Ends(_DRAWS, "duality_gap"), also=_strategies)
+GAME = load_lesson(__package__, "game", measure=FinalMedian(_DRAWS, "duality_gap"), also=_strategies)
 
 LESSONS = (GAME,)

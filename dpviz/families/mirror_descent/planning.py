@@ -121,7 +121,7 @@ def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
     )
 
 
-def stated_for_approximate(budget: Budget, result: str, facts: GameFacts) -> ApproximateDP:
+def remaining_approximate(budget: Budget, result: str, facts: GameFacts) -> ApproximateDP:
     """Return the (ε, δ) that remains of a budget for the run, for a result of the paper that is stated for (ε, δ) only.
 
     Releases before the run are pure ε, which is subtracted (basic composition). Raises UserError if the budget is not
@@ -139,7 +139,7 @@ def stated_for_approximate(budget: Budget, result: str, facts: GameFacts) -> App
     return ApproximateDP.model_construct(epsilon=budget.left(facts.released), delta=budget.delta)
 
 
-def cut_short(rule: str, symbol: str, wanted: int, allowed: int, limit: str) -> tuple[str, ...]:
+def limit_note(rule: str, symbol: str, wanted: int, allowed: int, limit: str) -> tuple[str, ...]:
     """Return a note if a rule, such as a theorem, wants a larger number than is allowed; else an empty tuple.
 
     symbol : of the number. limit : the subject and verb of the limit, such as "draws end at".
@@ -195,7 +195,7 @@ def private_steps(
     """
     (share_x, share_y), (draws_x, draws_y) = split, per_player(draws)
     if accounting == "paper":
-        remaining = stated_for_approximate(budget, "The paper's composition", facts)
+        remaining = remaining_approximate(budget, "The paper's composition", facts)
         epsilon, delta = remaining.epsilon, remaining.delta
         log_vertices = facts.log_vertices
         if share_x:

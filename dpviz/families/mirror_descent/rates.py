@@ -123,7 +123,7 @@ class Previous:
 
 
 @dataclass(frozen=True)
-class Setting:
+class TheoremParameters:
     """A row of the paper's table, evaluated with unit constants: a method's parameters and the error that they reach.
 
     statistical_rate, private_rate : the term of the error that remains without privacy, and the term that privacy adds.
@@ -186,7 +186,7 @@ class Sizes:
         return self.log_vertices**1.5 * math.sqrt(self.log_odds) / (self.n * self.epsilon)
 
 
-def settings(sizes: Sizes) -> tuple[Setting, ...]:
+def table_rows(sizes: Sizes) -> tuple[TheoremParameters, ...]:
     """Return all rows of the paper's Table 1, in its order, whose smoothness assumption holds, and the lower bound."""
     second_order = sizes.curvature < math.inf
     # What Theorem 4.1 asks of L2 for its row "quadratic".
@@ -259,7 +259,7 @@ def _statistical_rate(sizes: Sizes) -> float:
     return math.sqrt(sizes.log_vertices / sizes.n)
 
 
-def sampling_setting(sizes: Sizes, result: Literal["bilinear", "second_order", "first_order"]) -> Setting:
+def sampling_setting(sizes: Sizes, result: Literal["bilinear", "second_order", "first_order"]) -> TheoremParameters:
     """Return the setting of Theorems 4.1 and 4.2, mirror descent with vertex sampling in a single pass.
 
     The theorems choose T, and K = 1, √(T/ℓ) or T/ℓ, so that regret, sampling bias and the privacy cap of τ balance; the
@@ -275,10 +275,10 @@ def sampling_setting(sizes: Sizes, result: Literal["bilinear", "second_order", "
     draws, batch = _count((rounds / ell) ** draws_power), sizes.n // rounds
     cap = float(tau_paper(rounds, batch, sizes.epsilon, sizes.delta, sizes.lipschitz, draws))
     step = min(math.sqrt(ell / rounds) / sizes.lipschitz, cap)
-    return Setting(result, theorem, _statistical_rate(sizes), sizes.a**rate_power, rounds, draws, batch, step)
+    return TheoremParameters(result, theorem, _statistical_rate(sizes), sizes.a**rate_power, rounds, draws, batch, step)
 
 
-def bias_reduced_setting(sizes: Sizes) -> Setting:
+def bias_reduced_setting(sizes: Sizes) -> TheoremParameters:
     """Return the setting of Theorem 4.3, the bias-reduced oracle with random stopping: B = √Λ/ε and U = n/B.
 
     The theorem holds with constant probability; its logarithmic factors are left out.
@@ -288,7 +288,7 @@ def bias_reduced_setting(sizes: Sizes) -> Setting:
     stop = sizes.n // batch
     level = largest_level(stop)
     cap = float(tau_paper_bias_reduced(stop, batch, sizes.epsilon, sizes.delta, sizes.lipschitz))
-    return Setting(
+    return TheoremParameters(
         "bias_reduced",
         "Theorem 4.3",
         sizes.log_vertices / math.sqrt(sizes.n),
@@ -301,7 +301,7 @@ def bias_reduced_setting(sizes: Sizes) -> Setting:
     )
 
 
-def anytime_setting(sizes: Sizes, result: Literal["anytime_second_order", "anytime_first_order"]) -> Setting:
+def anytime_setting(sizes: Sizes, result: Literal["anytime_second_order", "anytime_first_order"]) -> TheoremParameters:
     """Return the setting of Theorem 5.1, minimisation over one simplex by anytime averages and lazy refreshes.
 
     K, U and K_out are one of several choices that balance the terms of the error.
@@ -318,7 +318,7 @@ def anytime_setting(sizes: Sizes, result: Literal["anytime_second_order", "anyti
     batch, output_draws = sizes.n // rounds, _count(math.sqrt(rounds / ell))
     total_draws = anytime_draws(rounds, draws, refresh, output_draws)
     cap = float(tau_paper_anytime(batch, sizes.epsilon, sizes.delta, sizes.lipschitz, total_draws))
-    return Setting(
+    return TheoremParameters(
         result,
         "Theorem 5.1" + (", first order" if result == "anytime_first_order" else ""),
         _statistical_rate(sizes),
@@ -332,13 +332,13 @@ def anytime_setting(sizes: Sizes, result: Literal["anytime_second_order", "anyti
     )
 
 
-def synthetic_setting(n: int, cells: int, queries: int, epsilon: float, delta: float) -> Setting:
+def synthetic_setting(n: int, cells: int, queries: int, epsilon: float, delta: float) -> TheoremParameters:
     """Return the setting of Theorem G.1: synthetic data over a domain of |Z| = `cells` cells that answers q = `queries`
     queries. `step_size` is that of the player that draws queries; it has each with both signs, hence 2q vertices."""
     log_cells, log_queries, odds = math.log(cells), math.log(queries), math.log(1 / delta)
     rounds = _count(n * epsilon * math.sqrt(log_cells) / (log_queries * math.sqrt(odds)), minimum=2)
     cap = float(tau_paper_synthetic(rounds, n, epsilon, delta))
-    return Setting(
+    return TheoremParameters(
         "synthetic",
         "Theorem G.1",
         math.sqrt(log_queries / n),
@@ -350,9 +350,9 @@ def synthetic_setting(n: int, cells: int, queries: int, epsilon: float, delta: f
     )
 
 
-def lower_bound(sizes: Sizes) -> Setting:
+def lower_bound(sizes: Sizes) -> TheoremParameters:
     """Return the lower bound on the error of every private algorithm, up to constants: √(ℓ/n) + ℓ^¾/√(n ε).
 
     Its second term is multiplied by Λ^¼ here, which makes it √a, so that it can be compared with the upper bounds.
     """
-    return Setting("lower_bound", "Lower bound", _statistical_rate(sizes), math.sqrt(sizes.a))
+    return TheoremParameters("lower_bound", "Lower bound", _statistical_rate(sizes), math.sqrt(sizes.a))

@@ -53,7 +53,7 @@ def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -
     return SamplingBias(sizes, np.array(means), np.array(errors), exact, theory.maurey_value(1.0, sizes))
 
 
-def measure_game(
+def measure_gradient_bias(
     game: Game, strategies: Pair, draws: Sequence[int], repetitions: int, seed: int, rows: slice | None = None
 ) -> SamplingBias:
     """Measure the largest bias of a coordinate of a game's gradients, ‖E ∇F(x̂, ŷ) - ∇F(x, y)‖_∞, at strategies
@@ -84,14 +84,14 @@ def measure_game(
     return SamplingBias(sizes, np.array(means), np.array(errors), exact=None, bound=bound)
 
 
-def measure_spread(
+def measure_gradient_spread(
     game: Game, strategies: Pair, draws: Sequence[int], repetitions: int, seed: int, rows: slice | None = None
 ) -> SamplingBias:
     """Measure E ‖∇ₓF(x̂, y) - ∇ₓF(x, y)‖²_∞, the mean square of the largest error of a coordinate of x's gradient, at
     strategies x (d_x,) and y (d_y,). Not private.
 
     Only x is seen through drawn vertices here. The bound is `theory.maurey_second_moment`, 0 where x's gradient does
-    not depend on x. draws, repetitions, rows : as in `measure_game`.
+    not depend on x. draws, repetitions, rows : as in `measure_gradient_bias`.
     """
     facts, source, (x, y) = game.facts, _public_draws(seed), strategies
     exact_gradient = game.gradients(x[None], y[None], rows)[0][0]  # (d_x,) of x

@@ -2,8 +2,8 @@
 
 Before a run: can its budget tell a minimum from a point that only looks flat through the noise, and what would make it
 able to; with which split of the budget between gradients and Hessians (`compare`)? After it: how many runs stopped by
-their tests, when, and how many of them at a true solution (`finish`). And a private release of the gap Γ, the bound on
-how far the objective can fall (`released`).
+their tests, when, and how many of them at a true solution (`run_endings`). And a private release of the gap Γ, the
+bound on how far the objective can fall (`release_gap`).
 
 Symbols: α and ε_H are the targets of the gradient's norm and of the curvature, W is the mean number of iterations that
 a run waits at a flat point until both of its stopping tests pass.
@@ -38,7 +38,7 @@ from dpviz.privacy import events, ledger
 from dpviz.privacy.accounting import accountants, currencies
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.ledger import Filter
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, seed_or_random
 from dpviz.problems.nonconvex import nonconvex
 from dpviz.problems.nonconvex.nonconvex_risk import Assumed, NonconvexFacts
 
@@ -113,7 +113,7 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, .
     """Return the forecasts of all phases of one private method's plan."""
     facts = NonconvexFacts.of(plan.facts)
     analysis = method.analysis(facts)
-    stoppings = planning.stoppings(analysis, method.hessian_noise, plan)
+    stoppings = planning.stopping_forecasts(analysis, method.hessian_noise, plan)
     all_rows = bool((plan.rows == facts.n).all())
     # A plan has one phase with all the iterations that the analysis asks for, so that it alone suffices; it has none if
     # the setting "Steps at most" cut it short.
@@ -172,7 +172,7 @@ def least_decrease(plan: Plan) -> float:
     return min((plan.resolved[name] for name in names if name in plan.resolved), default=float("nan"))
 
 
-def best(phases: tuple[Forecast, ...]) -> Forecast:
+def stopping_phase(phases: tuple[Forecast, ...]) -> Forecast:
     """Return the forecast of the phase in which a run is most likely to stop: the last one of those with the best
     light."""
     return min(reversed(phases), key=lambda forecast: ORDER.index(forecast.light))
@@ -209,7 +209,7 @@ ROUNDING = 1e-9  # relative tolerance with which exact values must meet the targ
 
 
 @dataclass(frozen=True)
-class Finish:
+class RunEndings:
     """Endings of the runs of a method. All but `solved` follow from released values.
 
     finished : number of runs that stopped because both of their tests passed. runs : R, the number of all runs.
@@ -224,19 +224,19 @@ class Finish:
     solved: int | None
 
 
-def finish(trace: Trace, arm: Arm, plan: Plan) -> Finish | None:
+def run_endings(trace: Trace, arm: Arm, plan: Plan) -> RunEndings | None:
     """Return the endings of an arm's runs so far; None before their first record."""
     arm_trace = trace.lanes[arm.label]
     if not arm_trace.status or not len(arm_trace.stopped_at):
         return None
     has_converged = np.array([status == "converged" for status in arm_trace.status])  # (R,)
     steps = arm_trace.stopped_at[has_converged]
-    targets_met = within(trace, arm, plan)
+    targets_met = within_targets(trace, arm, plan)
     solved = None
     if targets_met is not None:
         gradient_met, curvature_met = targets_met
         solved = int((gradient_met & curvature_met & has_converged).sum())
-    return Finish(
+    return RunEndings(
         finished=int(has_converged.sum()),
         runs=len(has_converged),
         median_step=float(np.median(steps)) if len(steps) else float("nan"),
@@ -244,7 +244,7 @@ def finish(trace: Trace, arm: Arm, plan: Plan) -> Finish | None:
     )
 
 
-def within(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.ndarray] | None:
+def within_targets(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.ndarray] | None:
     """Return two arrays (R,) bool: True for a run at whose last point the exact gradient meets its target, and the same
     for the exact curvature. None where they may not be shown, as they read raw data, or were not computed."""
     method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
@@ -280,7 +280,7 @@ class Split(NamedTuple):
     needed: float | None
 
 
-class Compared(NamedTuple):
+class SplitComparison(NamedTuple):
     """Comparison of a plan's split of the budget between gradients and Hessians with others.
 
     splits : by name, the plan's own first. phase : name of the phase that they refer to.
@@ -299,13 +299,13 @@ class Compared(NamedTuple):
     proven: np.ndarray | None
 
 
-def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
+def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison | None:
     """Compare a plan's split of the budget between gradients and Hessians with others; return None where no Hessian is
     released, or without privacy."""
     facts = NonconvexFacts.of(plan.facts)
     if not (plan.private and isinstance(method, Descent | TrustRegion) and "hessian" in plan.noise):
         return None
-    forecast, analysis = best(phases(label, method, plan)), method.analysis(facts)
+    forecast, analysis = stopping_phase(phases(label, method, plan)), method.analysis(facts)
     current, stopping = share_of(plan), forecast.stopping
 
     def needed(share: float) -> float | None:
@@ -320,7 +320,7 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
     if forecast.needed is not None:
         shares[PROVEN] = soonest_proven(guarantee(analysis, stopping, method, plan), current)
         proven = np.array([needed(share) for share in CURVE.tolist()], dtype=float)
-    return Compared(
+    return SplitComparison(
         splits={
             name: Split(share, with_share(stopping, current, share), needed(share)) for name, share in shares.items()
         },
@@ -339,7 +339,7 @@ def share_of(plan: Plan) -> float:
     A release with the sensitivity Δ and noise of the scale σ costs ρ = (Δ/σ)²/2.
     """
     facts = NonconvexFacts.of(plan.facts)
-    changes = planning.changes(facts)
+    changes = planning.sensitivities(facts)
     costs = {purpose: (changes[purpose] / plan.noise[purpose][0]) ** 2 for purpose in changes if purpose in plan.noise}
     return float(1 - costs["gradient"] / sum(costs.values()))
 
@@ -383,7 +383,7 @@ SHARE = 0.02  # of the budget, for the release of the gap: one number, so its no
 _MIN_GAP = 1e-3  # smallest gap that a release returns, the lower limit of the problem's setting
 
 
-def released(
+def release_gap(
     problem: nonconvex.NonconvexModel, epsilon: float, seed: int | None, tables: Mapping[str, np.ndarray] = NO_TABLES
 ) -> float:
     """Release privately, at the price `epsilon`, the gap Γ: a bound on how far the objective f can fall from the
@@ -414,7 +414,9 @@ def released(
     x = facts.starting_point(1)
     query = risk.mean_value(x)._replace(norm="l1")  # one number: all norms are alike
     release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"  # from this text and the seed the noise is derived
-    mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
+    mechanisms = Mechanisms(
+        ledger.Ledger(ledger.FixedEvents((event,)), 1), seed_or_random(seed), Purpose.FACTS, release
+    )
     ((noisy,),) = mechanisms.laplace(query, event)  # one replicate, one number
     margin = noise_scale(event, float(np.max(query.sensitivity))) * math.log(1 / (2 * UNDERESTIMATE))
     (penalty,) = risk.penalty.value(x)
@@ -422,7 +424,7 @@ def released(
 
 
 def suggested_cost(budget: Budget) -> float:
-    """Return the ε at which `released` uses about the part SHARE of the budget.
+    """Return the ε at which `release_gap` uses about the part SHARE of the budget.
 
     Raises UserError under pure ε, which the Gaussian noise of the run cannot meet, and without a budget.
     """

@@ -15,7 +15,7 @@ from dpviz import resources
 from dpviz.families.second_order import texts
 from dpviz.families.second_order.advice import Forecast
 from dpviz.numbers import short
-from dpviz.sweeps.sweep_result import Ended, SweepResult
+from dpviz.sweeps.sweep_result import PointRuns, SweepResult
 
 Tolerances = Literal["loose", "tight"]
 Mode = Literal["honest", "published"]
@@ -65,7 +65,7 @@ Lights = Mapping[float, Mapping[str, Forecast]]  # forecasts by the value of a s
 
 
 def rows(
-    table: Mapping[str, Sequence[Cell]], epsilon: float, ends: Mapping[str, Ended], lights: Mapping[str, Forecast]
+    table: Mapping[str, Sequence[Cell]], epsilon: float, ends: Mapping[str, PointRuns], lights: Mapping[str, Forecast]
 ) -> list[dict[str, Any]]:
     """Return a table of the paper at the budget `epsilon` next to runs here, a row for each method; missing results are
     None.
@@ -94,9 +94,9 @@ def rows(
     ]
 
 
-def ends(result: SweepResult | None, value: float) -> dict[str, Ended]:
+def runs_at(result: SweepResult | None, value: float) -> dict[str, PointRuns]:
     """Return the results of a sweep so far at one value of the setting that it varies, by method."""
-    ends_by_label: dict[str, Ended] = {}
+    ends_by_label: dict[str, PointRuns] = {}
     if result is not None:
         for label, curve in result.curves.items():
             for end in curve.ends:
@@ -105,17 +105,17 @@ def ends(result: SweepResult | None, value: float) -> dict[str, Ended]:
     return ends_by_label
 
 
-def _converged(end: Ended) -> int:
+def _converged(end: PointRuns) -> int:
     """Return the number of runs that met the targets."""
     return 0 if end.endings is None else end.endings.status.get("converged", 0)
 
 
-def _loss(end: Ended | None) -> str | None:
+def _loss(end: PointRuns | None) -> str | None:
     """Return mean and standard deviation of the final loss, which `samples` has for each run; None without runs."""
     return None if end is None else f"{end.samples.mean():.3f} ± {end.samples.std():.3f}"
 
 
-def _finished(end: Ended | None) -> str | None:
+def _finished(end: PointRuns | None) -> str | None:
     """Return in words how many runs met the targets, and at which step in the median; None without runs."""
     if end is None or end.endings is None:
         return None
@@ -125,7 +125,7 @@ def _finished(end: Ended | None) -> str | None:
     return f"{_converged(end)} of {end.endings.replicates}{median_stop}"
 
 
-def _time(end: Ended | None, fastest: float) -> str | None:
+def _time(end: PointRuns | None, fastest: float) -> str | None:
     """Return the run time as a multiple of `fastest`; None without runs, and where some did not meet the targets."""
     if end is None or _converged(end) < len(end.samples):
         return None

@@ -18,7 +18,7 @@ from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.second_order import texts
-from dpviz.families.second_order.advice import PROVEN, SOONEST, YOURS, Compared
+from dpviz.families.second_order.advice import PROVEN, SOONEST, YOURS, SplitComparison
 from dpviz.families.second_order.methods.algorithms import NonconvexMethod
 from dpviz.families.second_order.methods.releases import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
 from dpviz.families.second_order.theory import GREEN, spectral_factor
@@ -89,7 +89,7 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
     return plan_figures.noise_schedule(plans, styles, caption, noise=noise, title=title, limits=limits)
 
 
-def by_share(compared: Compared) -> Chart:
+def by_share(compared: SplitComparison) -> Chart:
     """Draw the factor by which noise must fall against the share of the Hessians in the budget: until a method waits at
     most two steps at a flat point, and, if the theorem applies, until that promises a solution.
 

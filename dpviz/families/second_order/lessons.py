@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpviz.families.second_order.methods.algorithms import NonconvexMethod
-from dpviz.lessons.lesson import Ends, Numbers, Side, load
+from dpviz.lessons.lesson import FinalMedian, Numbers, Side, load_lesson
 
 
 @dataclass(frozen=True)
-class Valleys(Ends):
+class Valleys(FinalMedian):
     """Share of the runs that end in a valley: where no curvature is below minus the method's curvature target.
 
     arm : label of the method. metric : the smallest eigenvalue of the Hessian at the last point of each run.
@@ -36,8 +36,8 @@ class Valleys(Ends):
         gradient norm and loss, the number of valleys, and the median number of steps."""
         numbers = dict(super().numbers(side))
         if side.trace is not None:
-            gradients = Ends(self.arm, "gradient_norm")
-            numbers |= {"gradient": gradients.value(side), "loss": Ends(self.arm, "objective").value(side)}
+            gradients = FinalMedian(self.arm, "gradient_norm")
+            numbers |= {"gradient": gradients.value(side), "loss": FinalMedian(self.arm, "objective").value(side)}
             arm_trace = side.trace.lanes[self.arm]
             steps = np.where(arm_trace.stopped_at < 0, arm_trace.iterations[-1], arm_trace.stopped_at)  # (R,)
             taken = int(np.median(steps))
@@ -54,6 +54,6 @@ class Valleys(Ends):
         return 0.0, 6.0
 
 
-FLAT = load(__package__, "flat", measure=Valleys("OPT"))
+FLAT = load_lesson(__package__, "flat", measure=Valleys("OPT"))
 
 LESSONS = (FLAT,)

@@ -147,7 +147,7 @@ def split_into_phases(
     return tuple(phases)
 
 
-def name(purpose: Purpose, phase: int, used: int | None = None) -> str:
+def release_name(purpose: Purpose, phase: int, used: int | None = None) -> str:
     """Return the name under which a filter knows the release for a purpose in a phase.
 
     phase : its number, from 0. used : number of optional releases that the first phase has used, where the release
@@ -158,13 +158,13 @@ def name(purpose: Purpose, phase: int, used: int | None = None) -> str:
 
 
 def allowed(budget_split: BudgetSplit, phases: Sequence[Phase]) -> dict[str, Event]:
-    """Return, by the name that `name` gives them, the events of all releases that a plan allows."""
+    """Return, by the name that `release_name` gives them, the events of all releases that a plan allows."""
     by_name: dict[str, Event] = {}
     for number, phase in enumerate(phases):
         costs_by_used = enumerate(phase.costs_after) if phase.costs_after else [(None, phase.costs)]
         for used, costs in costs_by_used:
             for purpose, amount in costs.items():
-                by_name[name(purpose, number, used)] = budget_split.event(purpose, amount)
+                by_name[release_name(purpose, number, used)] = budget_split.event(purpose, amount)
     return by_name
 
 
@@ -173,7 +173,7 @@ def in_each(phases: Sequence[Phase], values: Sequence[float]) -> np.ndarray:
     return np.repeat(np.asarray(values, dtype=float), [phase.iterations for phase in phases])
 
 
-def changes(facts: NonconvexFacts) -> dict[Purpose, float]:
+def sensitivities(facts: NonconvexFacts) -> dict[Purpose, float]:
     """Return, by purpose, n times the sensitivity of the release: the largest change of the sum over all rows if one
     row is replaced."""
     return {
@@ -187,14 +187,14 @@ def noise(budget_split: BudgetSplit, phases: Sequence[Phase], facts: NonconvexFa
     """Return, by purpose, (T,) the largest noise scale of each iteration: that at the point of the largest sensitivity,
     and with nothing carried over from the first phase."""
     scales: dict[str, np.ndarray] = {}
-    for purpose, change in changes(facts).items():
+    for purpose, change in sensitivities(facts).items():
         if purpose in phases[0].costs:
             events = [budget_split.event(purpose, phase.costs[purpose]) for phase in phases]
             scales[purpose] = in_each(phases, [noise_scale(event, change / facts.n) for event in events])
     return scales
 
 
-def cut_short(by_theory: int, iterations: int, budget: Budget) -> tuple[str, ...]:
+def limit_note(by_theory: int, iterations: int, budget: Budget) -> tuple[str, ...]:
     """Return a note if a plan has fewer iterations than the analysis needs, else nothing."""
     if iterations >= by_theory:
         return ()
@@ -219,7 +219,7 @@ def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
     return (note,)
 
 
-def filtered(
+def filtered_plan(
     budget_split: BudgetSplit,
     phases: Sequence[Phase],
     facts: NonconvexFacts,
@@ -243,12 +243,12 @@ def filtered(
         noise_varies=any(phase.costs_after for phase in phases),
         resolved=resolved,
         notes=(*notes, *assumptions(facts)),
-        phase=in_each(phases, range(len(phases))),  # from 0, for the payment by `releases.Separate`
+        phase=in_each(phases, range(len(phases))),  # from 0, for the payment by `releases.SeparateReleases`
         **schedule,
     )
 
 
-def fixed(
+def fixed_plan(
     batch_fraction: float,
     weights: np.ndarray,
     hessian_share: float,
@@ -274,7 +274,7 @@ def fixed(
     for amount in np.unique(rho).tolist():
         on_batch = Seq(tuple(Gaussian(math.sqrt(2 * amount * share)) for share in shares.values()))  # μ = √(2ρ)
         event_of[amount] = on_batch if m == facts.n else Sub("wor", m, facts.n, on_batch)
-    change_of = changes(facts)
+    change_of = sensitivities(facts)
     noise: dict[str, np.ndarray] = {  # sensitivity/μ
         purpose: change_of[purpose] / m / np.sqrt(2 * rho * share) for purpose, share in shares.items()
     }
@@ -293,7 +293,7 @@ def fixed(
 # ------------------------------------------------------------------------------------------------ forecast of stopping
 
 
-def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, ...]:
+def stopping_forecasts(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, ...]:
     """Return for each phase of a plan the forecast of its stopping test at a flat point.
 
     A phase is recognised by its noise, which differs from that of the phases next to it.

@@ -64,7 +64,7 @@ def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -
     )
 
 
-def table(tolerances: Tolerances, mode: Mode) -> Sweep:
+def table_sweep(tolerances: Tolerances, mode: Mode) -> Sweep:
     """Return the sweep over all budgets of a table, as experiments of `paper`.
 
     Its values, in the currency of the budget, are in the order of `comparison.EPSILONS`.

@@ -93,19 +93,19 @@ def _stated(problem: nonconvex.NonconvexModel) -> list[str]:
     return sentences
 
 
-def ended(finish: advice.Finish) -> str:
+def ended(finish: advice.RunEndings) -> str:
     """Return a sentence on how the runs of a method ended, which begins with their number."""
     if not finish.finished:
         return f"none of {finish.runs} runs stopped by itself."
     return f"{finish.finished} of {finish.runs} stopped, {when_and_where(finish)}."
 
 
-def when(finish: advice.Finish) -> str:
+def when(finish: advice.RunEndings) -> str:
     """Return a sentence with the median step at which those runs stopped that stopped by themselves."""
     return f"{'Median step' if finish.finished > 1 else 'Step'} {short(finish.median_step, 4)}."
 
 
-def when_and_where(finish: advice.Finish) -> str:
+def when_and_where(finish: advice.RunEndings) -> str:
     """Return in words the median step at which those runs stopped that stopped by themselves, and, if it may be shown,
     how many of them meet the targets of gradient and curvature there."""
     where = "" if finish.solved is None else f", **{_where(finish.solved, finish.finished)}**"

@@ -92,7 +92,7 @@ def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
 
     mu : μ of the budget.
     """
-    facts, cells = problem.facts(), table()["advice"].get(key(problem), [])
+    facts, cells = problem.facts(), measured_runs()["advice"].get(key(problem), [])
     if not cells or not isinstance(facts, ValueFacts) or not isinstance(problem, BlackBox) or not math.isfinite(mu):
         return None
     # Each cell of the table has one size and one radius, and medians for every signal, T and K, which are the same in
@@ -158,7 +158,7 @@ def _as_measured(problem: BlackBox, measured: BlackBox) -> bool:
     return True
 
 
-def table() -> dict[str, Any]:
+def measured_runs() -> dict[str, Any]:
     """Return the table of measured runs: "presets" has medians by name of a preset, "advice" the measured problems by
     `key`. Both are empty if there is no file."""
     return resources.data(__package__, TABLE.name) if TABLE.exists() else {"presets": {}, "advice": {}}
@@ -168,7 +168,7 @@ NO_BOUND = "No bound holds: values jump, or move faster than L."
 
 
 @dataclass(frozen=True)
-class Way:
+class GradientEstimator:
     """Way to estimate gradients from values.
 
     name : on the page. kind : of the directions, independent or orthonormal.
@@ -192,13 +192,13 @@ class Way:
         return Naive(directions=self.kind, directions_per_row=None if self.full else 1, **epochs)
 
 
-WAYS: tuple[Way, ...] = (
-    Way("Published", "iid", "tree"),
-    Way("Published, square-root sums", "iid", "square_root"),
-    Way("Improved", "orthonormal", "optimal"),
-    Way("Improved, batches follow the moves", "orthonormal", "optimal", follows=True),
-    Way("Naive", "iid", sums=None, full=False),
-    Way("Naive, orthonormal", "orthonormal", sums=None),
+WAYS: tuple[GradientEstimator, ...] = (
+    GradientEstimator("Published", "iid", "tree"),
+    GradientEstimator("Published, square-root sums", "iid", "square_root"),
+    GradientEstimator("Improved", "orthonormal", "optimal"),
+    GradientEstimator("Improved, batches follow the moves", "orthonormal", "optimal", follows=True),
+    GradientEstimator("Naive", "iid", sums=None, full=False),
+    GradientEstimator("Naive, orthonormal", "orthonormal", sums=None),
 )
 
 
@@ -212,7 +212,7 @@ class Option:
     there : the median of measured runs with T and K of `best`; None if such runs were not measured.
     """
 
-    way: Way
+    way: GradientEstimator
     facts: ValueFacts
     mu: float
     best: Best
@@ -350,7 +350,7 @@ def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected:
     options = []
     for way in WAYS:
         directions = facts.d if way.full else 1
-        setting = replace(setting_of(facts, mu), kind=way.kind, count=directions, follows=way.follows)
+        setting = replace(bound_constants(facts, mu), kind=way.kind, count=directions, follows=way.follows)
         if way.sums is None:
             best = theory.best_naive(setting, most=most)
         else:
@@ -364,7 +364,7 @@ def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected:
     return Advice(tuple(options), facts.lipschitz, facts.exact, expected)
 
 
-def _most_steps(facts: ValueFacts, way: Way, most: int | None) -> Callable[[int], float]:
+def _most_steps(facts: ValueFacts, way: GradientEstimator, most: int | None) -> Callable[[int], float]:
     """Return the function from the length T of epochs to the largest number of steps, at most `most`, for which the n
     rows suffice."""
     # Half an epoch's rows are for its first step, as in measured runs and bounds; without running sums all steps share.
@@ -373,7 +373,7 @@ def _most_steps(facts: ValueFacts, way: Way, most: int | None) -> Callable[[int]
     return lambda length: min(planning.most_steps(facts.n, length, share, way.follows), limit)
 
 
-def setting_of(facts: ValueFacts, mu: float) -> Setting:
+def bound_constants(facts: ValueFacts, mu: float) -> Setting:
     """Return the constants on which bounds depend, for a problem with these facts and d orthonormal directions per
     row."""
     constants = facts.n, facts.d, facts.lipschitz, facts.radius, facts.gap
@@ -393,7 +393,9 @@ def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
     if tau is not None and tau < math.sqrt(facts.d):  # differences are clipped at τ/√d of what L allows
         return None
     layout = method.layout(facts)
-    setting = replace(setting_of(facts, mu), kind=method.directions, count=layout.directions, follows=layout.follows)
+    setting = replace(
+        bound_constants(facts, mu), kind=method.directions, count=layout.directions, follows=layout.follows
+    )
     length, epochs, move = layout.length, layout.epochs, layout.move
     if not isinstance(method, VarianceReduced):
         return theory.naive_bound(setting, length, epochs, layout.batch, move)
@@ -451,13 +453,13 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
         bounds=bounds,
         without=tuple(arm.label for arm in private if arm.label not in bounds),
         watched={} if mu is None else {label: watched(method, facts, mu) for label, method in methods.items()},
-        reach=reach(plans),
+        reach=max_distance(plans),
         far=distance(experiment.problem),
         advice=recommendation,
     )
 
 
-def reach(plans: Mapping[str, Plan]) -> float:
+def max_distance(plans: Mapping[str, Plan]) -> float:
     """Return the largest distance from its start that a run of any of these plans may get; 0 if none has epochs, as
     only for such plans the distance is bounded."""
     return max((plan.resolved.get("reach", 0.0) for plan in plans.values()), default=0.0)
@@ -480,7 +482,7 @@ def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
     return np.asarray(mu * largest_move / theory.charged(method.sums, sums, changes))
 
 
-def reduced_of(experiment: Experiment) -> VarianceReduced:
+def running_sums_method(experiment: Experiment) -> VarianceReduced:
     """Return a method with running sums, for figures about these: the experiment's first one, or if it has none, one
     with default running sums and otherwise the settings of the experiment's first method with epochs."""
     methods = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Conversion)]
@@ -492,7 +494,7 @@ def reduced_of(experiment: Experiment) -> VarianceReduced:
 
 
 def has_sums(experiment: Experiment) -> bool:
-    """Return True if a private method of the experiment has running sums: then `reduced_of` returns it."""
+    """Return True if a private method of the experiment has running sums: then `running_sums_method` returns it."""
     return any(isinstance(arm.algorithm, VarianceReduced) and not arm.reference for arm in experiment.arms)
 
 

@@ -16,7 +16,7 @@ from pydantic import model_validator
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import theory
-from dpviz.families.zeroth_order.conversion import Conversion, Oracle, Path, directions_field
+from dpviz.families.zeroth_order.conversion import Conversion, ConversionState, Oracle, directions_field
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy.events import Gaussian, Parallel
 from dpviz.privacy.matrix_factorisation import Factorisation, restarted
@@ -88,7 +88,7 @@ class Naive(Conversion):
         mechanisms.parallel(event, leaves)  # pays for one release on each leaf, the batch of a step
         directions = self._directions(layout, problem.facts, mechanisms)
 
-        def estimate(t: int, replicates: np.ndarray, path: Path) -> np.ndarray:
+        def estimate(t: int, replicates: np.ndarray, path: ConversionState) -> np.ndarray:
             leaf = leaves.next(replicates)
             query = problem.slope(path.point[replicates], leaf, directions(t, replicates), clip)
             return leaf.gaussian(query)
@@ -273,7 +273,7 @@ class VarianceReduced(Conversion):
         sums = mechanisms.prefix_sums(plan.events[0], self.factorisation(facts, layout), leaves, changes, (facts.d,))
         directions = self._directions(layout, facts, mechanisms)
 
-        def estimate(t: int, replicates: np.ndarray, path: Path) -> np.ndarray:
+        def estimate(t: int, replicates: np.ndarray, path: ConversionState) -> np.ndarray:
             leaf = leaves.next(replicates)  # the batch of step t
             x, step_directions = path.point[replicates], directions(t, replicates)
             if layout.begins(t):

@@ -20,7 +20,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Laplace, Parallel
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Memory, Metric, check_facts
-from dpviz.problems.values.value_problem import ValueFacts, ValueProblem, singles
+from dpviz.problems.values.value_problem import ValueFacts, ValueProblem, draw_directions
 from dpviz.specification import choice, number
 
 
@@ -174,7 +174,7 @@ class DirectionalDescent(SinglePass):
 
     def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
         facts = problem.facts
-        u = singles(self.law, facts.d, mechanisms.public)
+        u = draw_directions(self.law, facts.d, mechanisms.public)
         clip = self.clip * facts.lipschitz
         if self.noise == "gaussian":
             return leaf.gaussian(problem.directional(x, u, leaf, clip, self.distance)) * u

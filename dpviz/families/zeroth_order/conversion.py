@@ -30,7 +30,7 @@ EVALUATIONS = Metric("evaluations", "Function evaluations", released=True, axis=
 NOISY_NORM = Metric("noisy_gradient_norm", "Norm of the noisy gradient ‖g_t‖", released=True, scale="log", better="")
 
 
-class Path:
+class ConversionState:
     """State of the paths of R replicates in Algorithm 3: x moves by Δ, which a learner updates with the noisy gradient
     at a random point of the move.
 
@@ -113,7 +113,7 @@ def shortened(moves: np.ndarray, longest: float) -> np.ndarray:
 MOST_STEPS = 20_000  # the upper limit of the setting
 # Function from a step t, from 1, the numbers of the replicates that take part (R',), and the path, to the noisy
 # gradients (R', d) at their points.
-Oracle = Callable[[int, np.ndarray, Path], np.ndarray]
+Oracle = Callable[[int, np.ndarray, ConversionState], np.ndarray]
 
 
 def directions_field(default: int | None) -> Any:
@@ -315,7 +315,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         if self.one_epoch:  # `common` generators draw the same for all methods that are compared
             epoch_returned = np.array([generator.integers(1, layout.epochs + 1) for generator in mechanisms.common])
             last = layout.length * epoch_returned  # (R,) the step after which each replicate stops
-        path = Path(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
+        path = ConversionState(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
         yield path.snapshot(0)
         estimate = self._oracle(problem, plan, layout, sizes, mechanisms)
         values = self.evaluations(layout)

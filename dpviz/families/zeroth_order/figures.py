@@ -3,9 +3,9 @@
 Before a run: rows that a target needs, noise of running sums and along an epoch, the parts of the bound, the tree of
 the running sums, readings of the budget. After it: how long the gradients were, and how stationary the results are.
 
-In a figure a `Limit` is a labelled horizontal line, a `Turn` a vertical one, a `Mark` a point with a hover text; a
-`Line` with `value=False` does not state its last value in its label; `labels=False` leaves all names to the legend.
-`bound="upper"` rounds the numbers of the y axis up.
+In a figure a `Limit` is a labelled horizontal line, a `VerticalLine` a vertical one, a `Mark` a point with a hover
+text; a `Line` with `value=False` does not state its last value in its label; `labels=False` leaves all names to the
+legend. `bound="upper"` rounds the numbers of the y axis up.
 
 Notation: d parameters, L Lipschitz constant, r smoothing radius, K epochs of T steps, D the longest move, μ the budget.
 """
@@ -21,7 +21,7 @@ import plotly.graph_objects as go
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.plan import Plan, worst
+from dpviz.experiments.plan import Plan, weakest_privacy
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import advice, algorithms, complexity, planning, texts, theory
 from dpviz.families.zeroth_order.advice import Expectation
@@ -32,7 +32,16 @@ from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart, chart
-from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, limit_across, line_drawing, line_figure, turned
+from dpviz.plots.elements.lines import (
+    Limit,
+    Line,
+    Mark,
+    VerticalLine,
+    limit_across,
+    line_drawing,
+    line_figure,
+    vertical_line_parts,
+)
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon, zcdp_epsilon
 from dpviz.privacy.budgets import Budget
@@ -99,7 +108,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
         Axes("Stationarity ε", "Rows needed, M", log_x=True, log_y=True, bound="upper"),
         limits=[Limit(setting.n, f"your n = {setting.n:,}")],
         marks=marks,
-        turns=[Turn(accuracy, f"ε = {short(accuracy)}")],
+        turns=[VerticalLine(accuracy, f"ε = {short(accuracy)}")],
         notes=["rates have no constants and no logarithms"],
         labels=False,
     )
@@ -177,7 +186,7 @@ def crossover(length: int, sums: theory.Sums | None = None, follows: bool = Fals
         Axes("Steps per epoch T", "Bound's private term, sums over naive", log_x=True, log_y=True),
         limits=[Limit(1.0, "the bound favours running sums below")],
         marks=marks,
-        turns=[Turn(length, f"T = {length:,}")],
+        turns=[VerticalLine(length, f"T = {length:,}")],
     )
     published, root, with_moves = (f"{favoured_from(kind, following):,}" for kind, _, following, _ in CURVES)
     return chart(
@@ -232,7 +241,7 @@ def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = Fa
         Axes("Steps per epoch T", "Noise, running sums over naive", log_x=True, log_y=True),
         limits=[Limit(1.0, "less noise with running sums below")],
         marks=marks,
-        turns=[Turn(length, f"T = {length:,}")],
+        turns=[VerticalLine(length, f"T = {length:,}")],
         notes=["thick: mean of an epoch; thin: a step"],
         labels=False,
     )
@@ -414,7 +423,9 @@ def readings(mu: float, delta: float) -> Chart:
         epsilons = np.array([epsilon_of(mu, delta_on_axis) for delta_on_axis in _DELTAS.tolist()])
         lines.append(Line(_DELTAS, epsilons, name, line_style, value=False))
     figure = line_figure(
-        lines, Axes("δ", "ε", log_x=True, from_zero=True, bound="upper"), turns=[Turn(delta, f"δ = {short(delta)}")]
+        lines,
+        Axes("δ", "ε", log_x=True, from_zero=True, bound="upper"),
+        turns=[VerticalLine(delta, f"δ = {short(delta)}")],
     )
     ticks = _DELTAS[::8]  # 1e-10, 1e-8, …, 1e-2
     figure.update_xaxes(tickvals=ticks, ticktext=[short(tick) for tick in ticks.tolist()])
@@ -449,7 +460,7 @@ def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle
     figure = line_figure(
         lines, Axes("Step t", "Length of g_t; thin: of its noise", log_y=True), if_empty="No method with epochs."
     )
-    status = worst(plan.privacy for plan in plans.values() if plan.private)
+    status = weakest_privacy(plan.privacy for plan in plans.values() if plan.private)
     return chart(
         figure,
         "How much of it was noise?",
@@ -467,7 +478,7 @@ def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequenc
     """
     guess = f" {texts.GUESS}" * (bool(bounds) and facts.guessed)
     left_out = f" Without a bound: {', '.join(without)}." if without else ""
-    figure = _stacked(bounds, facts.lipschitz, texts.rests_on(facts.guessed))
+    figure = _stacked(bounds, facts.lipschitz, texts.condition(facts.guessed))
     return chart(
         figure,
         "What the bound promises",
@@ -662,12 +673,12 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     entered, summed = set[tuple[int, int]](), set(tree_nodes(step))
     # One node ends at each step; its size, last & -last, is the largest power of two that divides the step's number.
     released = {(last - (last & -last) + 1, last) for last in range(1, length + 1)}
-    turns = [Turn(step + 0.5, f"t = {step:,}")]  # vertical lines
+    turns = [VerticalLine(step + 0.5, f"t = {step:,}")]  # vertical lines
     if position is None:
         notes = [f"row {row:,} is not used"]
     else:
         epoch, leaf = position
-        turns.insert(0, Turn(leaf, "row"))
+        turns.insert(0, VerticalLine(leaf, "row"))
         entered = set(nodes_of(leaf, length))
         notes = [f"row {row:,} is in step {leaf:,} of epoch {epoch:,}"]
         if layout.follows:
@@ -694,7 +705,7 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}  # with room for the labels of turns, by eye
     frame["xaxis"] |= {"range": [0.4, length + 0.6]}
     frame["legend"] = frame["legend"] | {"itemsizing": "constant"}
-    labels, shapes = turned(turns)
+    labels, shapes = vertical_line_parts(turns)
     for label in labels:  # the label of a line far to the right goes to its left
         if label["x"] > 0.8 * length:
             label |= {"xanchor": "right", "xshift": -3}

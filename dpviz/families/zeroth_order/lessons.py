@@ -5,7 +5,7 @@ numbers here are those between braces in these texts.
 """
 
 from dpviz.families.zeroth_order.presets import FRESH
-from dpviz.lessons.lesson import Ends, Numbers, Side, load
+from dpviz.lessons.lesson import FinalMedian, Numbers, Side, load_lesson
 from dpviz.numbers import short
 
 
@@ -21,6 +21,6 @@ def _directions(before: Side, after: Side) -> Numbers:
     }
 
 
-VALUES = load(__package__, "values", measure=Ends(FRESH, "objective"), also=_directions)
+VALUES = load_lesson(__package__, "values", measure=FinalMedian(FRESH, "objective"), also=_directions)
 
 LESSONS = (VALUES,)

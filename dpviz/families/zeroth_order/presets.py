@@ -30,7 +30,7 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     return preset.arms(private, {REFERENCE: METHODS[PUBLISHED].adopting(settings)} if references else {})
 
 
-def label_of(way: advice.Way) -> str:
+def label_of(way: advice.GradientEstimator) -> str:
     """Return the label of the method of this page for a way to estimate gradients that the advice recommends."""
     if way.sums is None:  # the naive oracle
         return FRESH if way.kind == "orthonormal" else NAIVE
@@ -39,7 +39,8 @@ def label_of(way: advice.Way) -> str:
 
 def _numbers(name: str) -> str:
     """Return sentences on the results of a preset's runs, from the table of measured runs; "" if it has none."""
-    medians = dict(advice.table()["presets"].get(name, {}))  # by the label of each method, and that of the start
+    # By the label of each method, and that of the start.
+    medians = dict(advice.measured_runs()["presets"].get(name, {}))
     if not medians:
         return ""
     start = medians.pop("start")

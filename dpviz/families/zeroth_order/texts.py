@@ -15,7 +15,7 @@ GUESS: str = TEXTS["GUESS"]
 MEASURED_ELSEWHERE = f"{TEXTS['MEASURED']} {TEXTS['ELSEWHERE']}"
 
 
-def rests_on(guessed: bool) -> str:
+def condition(guessed: bool) -> str:
     """Return the condition under which bounds hold, to follow their name; "" if the gap F* is not guessed."""
     return " if F* holds" * guessed
 

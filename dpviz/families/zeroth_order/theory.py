@@ -21,7 +21,7 @@ from scipy.special import gammaln
 
 from dpviz.privacy import matrix_factorisation
 from dpviz.privacy.optimal_sums import optimal_mean
-from dpviz.problems.values.value_problem import Kind, spread
+from dpviz.problems.values.value_problem import Kind, max_mean_length
 
 Sums = Literal["published", "tree", "square_root", "normalised", "optimal", "honaker", "independent"]
 # Largest number of steps for which the optimal sums are computed, which takes 20 ms; for more steps the normalised
@@ -80,7 +80,7 @@ def slope_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float
     A row contributes (1/m) Σ_j (d/2r) h_j u_j with |h_j| ≤ clip, whose length is at most (d/2r) clip ς, ς = `spread`;
     replacing it can change that by twice as much.
     """
-    return d / radius * clip * spread(kind, count)
+    return d / radius * clip * max_mean_length(kind, count)
 
 
 def change_sensitivity(kind: Kind, count: int, d: int, clip: Any, radius: float) -> Any:
@@ -89,7 +89,7 @@ def change_sensitivity(kind: Kind, count: int, d: int, clip: Any, radius: float)
 
     A row contributes (1/m) Σ_j (d/r) h_j u_j with |h_j| ≤ clip; otherwise as for `slope_sensitivity`.
     """
-    return 2 * d / radius * clip * spread(kind, count)
+    return 2 * d / radius * clip * max_mean_length(kind, count)
 
 
 # ------------------------------------------------------------------------------------------------------------- the path

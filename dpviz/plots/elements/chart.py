@@ -12,10 +12,10 @@ import plotly.graph_objects as go
 import plotly.io as pio
 
 from dpviz import templates
-from dpviz.experiments.plan import Privacy, worst
+from dpviz.experiments.plan import Privacy, weakest_privacy
 from dpviz.plots.elements.lines import Drawing
-from dpviz.plots.elements.style import PLOT_CONFIG, printed, values
-from dpviz.plots.elements.words import in_words
+from dpviz.plots.elements.style import PLOT_CONFIG, browser_figure, figure_values
+from dpviz.plots.elements.words import alt_text
 
 Provenance = Literal["settings", "partly private"] | Privacy
 SETTINGS_ONLY = "Depends only on your settings."  # some settings may be from the data: the guarantee line says so
@@ -51,7 +51,7 @@ class Chart:
     @cached_property
     def words(self) -> str:
         """A description of the curves that the figure shows now: which ends lowest, where they cross."""
-        return in_words(self.drawn)
+        return alt_text(self.drawn)
 
 
 def chart(
@@ -75,7 +75,7 @@ def provenance(curves: Iterable[Privacy]) -> Provenance:
     It is "partly private" if some curves are private, on no condition, and the others are not; else that of the worst.
     """
     statuses = set(curves)
-    return "partly private" if statuses == {"private", "not private"} else worst(statuses)
+    return "partly private" if statuses == {"private", "not private"} else weakest_privacy(statuses)
 
 
 # -------------------------------------------------------------------------------- charts as one page that opens offline
@@ -105,7 +105,7 @@ def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> 
         (chart.heading + mark, figure, bold(chart.caption))
         for chart, mark, figure in zip(charts, marks, figures, strict=True)
     ]
-    return templates.document(
+    return templates.render(
         "plots/elements/figures.html.j2", literal=html.escape, title=title, sections=sections, settings=settings
     )
 
@@ -121,7 +121,7 @@ def on_white(figure: go.Figure) -> go.Figure:
 
     On our pages the theme sets the colours of background and text, which a figure by itself lacks.
     """
-    specification = printed(values(figure))
+    specification = browser_figure(figure_values(figure))
     layout = specification["layout"]
     layout["template"] = pio.templates["plotly_white"]
     if (right := layout.get("margin", {}).get("r", 0)) > _EMPTY_MARGIN:  # it has text, in a wider type than the page's

@@ -59,7 +59,7 @@ class End:
     @property
     def lines(self) -> list[str]:
         """The text of the label, in lines that fit the margin."""
-        return broken(self.name, self.number)
+        return label_lines(self.name, self.number)
 
     @property
     def outside(self) -> bool:
@@ -67,7 +67,7 @@ class End:
         return self.crossed or self.across > FRAME or self.reach > self.frame
 
 
-def least(height: int) -> float:
+def min_frame_width(height: int) -> float:
     """Return the smallest width in pixels that the frame of a figure with this height may have on a page.
 
     High figures have a row of the page to themselves; lower ones share it with another.
@@ -75,7 +75,7 @@ def least(height: int) -> float:
     return _ALONE if height >= style.ALONE else _BESIDE
 
 
-def numbers(ends: Sequence[float], opening: Range, bound: Bound = "") -> list[str]:
+def end_texts(ends: Sequence[float], opening: Range, bound: Bound = "") -> list[str]:
     """Return the values at the ends of lines as texts, where a value that is negligible is written "≈ 0".
 
     It is negligible next to the largest of the values or, on a linear axis, next to the range of the axis.
@@ -84,7 +84,7 @@ def numbers(ends: Sequence[float], opening: Range, bound: Bound = "") -> list[st
     return [beside(end, scale, WRITE[bound]) for end in ends]
 
 
-def broken(name: str, number: str, width: int = _WIDTH) -> list[str]:
+def label_lines(name: str, number: str, width: int = _WIDTH) -> list[str]:
     """Return a label in lines of at most `width` characters: the name and then, in bold, the number.
 
     No line is broken within a number and its unit, nor at "= 3" or "± 0.1".
@@ -109,15 +109,15 @@ def fits(ends: Sequence[End], height: float, max_labels: int = MAX_LABELS) -> bo
 
 def margin(ends: Sequence[End]) -> int:
     """Return the pixels that the labels need to the right of the frame."""
-    return beyond([line for end in ends if end.outside for line in end.lines])
+    return margin_width([line for end in ends if end.outside for line in end.lines])
 
 
-def beyond(lines: Sequence[str]) -> int:
+def margin_width(lines: Sequence[str]) -> int:
     """Return the pixels that these lines of text need to the right of the frame; an empty margin without lines."""
     return math.ceil(_GAP + wide(lines) + 4) if lines else 16  # 4 pixels free; 16 is the margin of `style.layout`
 
 
-def draw(ends: Sequence[End], height: float, log_x: bool, log_y: bool) -> tuple[list[dict[str, Any]], ...]:
+def label_annotations(ends: Sequence[End], height: float, log_x: bool, log_y: bool) -> tuple[list[dict[str, Any]], ...]:
     """Return plotly's annotations and shapes of the labels: for each end a text, in the colour of all text, after a
     short stroke in the line's colour and dash.
 
@@ -194,8 +194,8 @@ def compact(figure: go.Figure) -> go.Figure:
     notes = _labels(figure)
     if not notes:
         return result
-    texts = [broken(*_name_and_number(note.text), _NARROW) for note in notes]
-    right_margin = max(map(beyond, texts))
+    texts = [label_lines(*_name_and_number(note.text), _NARROW) for note in notes]
+    right_margin = max(map(margin_width, texts))
     is_small = figure.layout.height <= style.SMALL
     if (
         not is_small
@@ -221,7 +221,7 @@ def _wrap_notes(figure: go.Figure) -> go.Figure:
 
 
 def _labels(figure: go.Figure) -> list[go.layout.Annotation]:
-    """Return the texts of the labels in a figure that `draw` has made."""
+    """Return the texts of the labels in a figure that `label_annotations` has made."""
     return [note for note in figure.layout.annotations if note.name == NAME]
 
 

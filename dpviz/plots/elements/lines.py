@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes, Bound, Range, axis, bounding, hover_format, log_ticks, y_range
-from dpviz.plots.elements.labels import End, draw, fits, least, margin, numbers
+from dpviz.plots.elements.labels import End, end_texts, fits, label_annotations, margin, min_frame_width
 from dpviz.plots.elements.readout import Values, needed, readout
 from dpviz.plots.elements.style import ArmStyle
 
@@ -71,7 +71,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Turn:
+class VerticalLine:
     """A value along the horizontal axis where something changes: a thin vertical line with a text next to it.
 
     side : "left" if the line is on the left side of the text, "right" if it is on the right.
@@ -109,7 +109,7 @@ def line_drawing(
     *,
     limits: Sequence[Limit] = (),
     marks: Sequence[Mark] = (),
-    turns: Sequence[Turn] = (),
+    turns: Sequence[VerticalLine] = (),
     notes: Sequence[str] = (),
     if_empty: str = "Nothing to show yet.",
     not_private: bool | str = False,
@@ -128,7 +128,7 @@ def line_drawing(
     labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
     ranges : of the horizontal and of the vertical axis, whatever the lines are; None to open with all of them.
     """
-    lines = [drawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
+    lines = [drop_undrawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
     visible = merged([line for line in lines if len(line.x)])
     if not visible:  # and so no range of the axis that could begin at zero
         return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
@@ -147,9 +147,9 @@ def line_drawing(
     frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
     # Labels of lines that end early may be inside the frame, whose width is at least this. The labels of limits are
     # inside, too, so with limits 0 puts all others to the right of the frame.
-    frame_width = 0.0 if limits else least(height)
+    frame_width = 0.0 if limits else min_frame_width(height)
     labelled = [line for line in visible if line.legend] if labels else []
-    ends = tips(labelled, x_span, y_opening, scale, frame_width, axes.bound)
+    ends = line_ends(labelled, x_span, y_opening, scale, frame_width, axes.bound)
     is_labelled = fits(ends, frame_height)
     if ends and not is_labelled and height <= style.SMALL:  # a small figure has no legend: try names without values
         ends = [replace(end, number="") for end in ends]
@@ -169,9 +169,9 @@ def line_drawing(
         frame["xaxis"] |= log_ticks(Range(math.log10(x_span[0]), math.log10(x_span[1]), log=True), across=True)
     if is_labelled:
         frame["margin"] |= {"r": margin(ends)}
-    label_parts = draw(ends if is_labelled else [], frame_height, axes.log_x, axes.log_y)
+    label_parts = label_annotations(ends if is_labelled else [], frame_height, axes.log_x, axes.log_y)
     levels = [_level(line) for line in visible if line.until]
-    for texts, shapes in (label_parts, turned(turns, axes.log_x), ([], levels)):
+    for texts, shapes in (label_parts, vertical_line_parts(turns, axes.log_x), ([], levels)):
         frame["annotations"] += texts
         frame["shapes"] += shapes
     traces = [trace for line in visible for trace in band(line, scale)]  # before all lines, so that none is covered
@@ -228,7 +228,7 @@ def opening_range(
     return y_range(values[np.isfinite(values)], scale.log_y, from_zero, above=_ROOM_ABOVE)
 
 
-def tips(
+def line_ends(
     lines: Sequence["Line"], span: tuple[float, float], opening: Range, scale: "Scale", frame: float, bound: Bound = ""
 ) -> list[End]:
     """Return the ends of lines with the texts to be written there.
@@ -236,7 +236,7 @@ def tips(
     span, opening : ranges of the horizontal and of the vertical axis.
     frame : smallest width of the frame in pixels; 0 to have all texts right of it.
     """
-    texts = numbers([float(line.y[-1]) for line in lines], opening, bound)
+    texts = end_texts([float(line.y[-1]) for line in lines], opening, bound)
     left, right = (math.log10(edge) if scale.log_x else edge for edge in span)
     along = Range(left, right, scale.log_x)
     ends = []
@@ -352,7 +352,7 @@ def _small(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float32)
 
 
-def drawable(line: Line, log_x: bool) -> Line:
+def drop_undrawable(line: Line, log_x: bool) -> Line:
     """Return the line without the points that cannot be drawn: those that are not numbers, and x <= 0 on a log axis."""
     edges = [edge for edge in (line.low, line.high) if edge is not None]
     is_drawable = np.isfinite(line.x) & ~np.isnan([line.y, *edges]).any(axis=0)
@@ -473,7 +473,9 @@ def _level(line: Line) -> dict[str, Any]:
     return {"name": "level", "type": "line", "xref": "x", "yref": "y", "line": stroke, **ends}
 
 
-def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def vertical_line_parts(
+    turns: Sequence[VerticalLine], log_x: bool = False
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return plotly's annotations and shapes of vertical lines; texts are near the top: falling lines leave room."""
     texts, shapes = [], []
     for turn in turns:

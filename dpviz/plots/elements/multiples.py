@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes, hover_format
-from dpviz.plots.elements.labels import broken
-from dpviz.plots.elements.lines import Line, Scale, band, curve, drawable, first_view, merged, opening_range
+from dpviz.plots.elements.labels import label_lines
+from dpviz.plots.elements.lines import Line, Scale, band, curve, drop_undrawable, first_view, merged, opening_range
 from dpviz.plots.elements.style import ArmStyle
 
 AGAIN = "again"  # `meta` of a line that is also in another panel
@@ -32,7 +32,7 @@ def small_multiples(
     columns : largest number of panels side by side. notes : lines of small print above the panels.
     not_private : True if the lines read the raw data, or a text that names those which do.
     """
-    lines = [drawable(line, log_x=False) for line in lines]
+    lines = [drop_undrawable(line, log_x=False) for line in lines]
     visible = merged([line for line in lines if len(line.x)])
     if not visible:
         return go.Figure({"layout": style.layout(axes, notes=["Nothing to show yet."])})
@@ -41,7 +41,7 @@ def small_multiples(
     rows = -(-len(panels) // columns)
     scale, view = Scale(log_x=False, log_y=axes.log_y), first_view(visible) if axes.log_y else {}
     opening = opening_range([replace(line, band=True) for line in visible], (), scale, view, from_zero=False)
-    all_notes = [*notes, *([style.in_frame(not_private)] if not_private else [])]
+    all_notes = [*notes, *([style.mark_text(not_private)] if not_private else [])]
     frame = style.layout(axes, notes=all_notes, opening=opening)
     height = rows * _PANEL + (rows - 1) * _ABOVE
     frame["margin"] |= {"t": frame["margin"]["t"] + _ABOVE}
@@ -73,6 +73,6 @@ def small_multiples(
         if i:  # zooms with the first panel
             across["matches"], up["matches"] = "x", "y"
         frame |= {f"xaxis{number}": across, f"yaxis{number}": up}
-        name = broken(line.name, short(float(line.y[-1])), 99)[0]  # 99 characters: all in one line
+        name = label_lines(line.name, short(float(line.y[-1])), 99)[0]  # 99 characters: all in one line
         frame["annotations"].append(style.panel_name(name, left, top))
     return go.Figure({"data": traces, "layout": frame})

@@ -14,7 +14,7 @@ from dpviz.plots.elements.axes import Range
 
 
 @dataclass(frozen=True)
-class Ruler:
+class FixedAxis:
     """One axis: its title, and the numbers at both ends, which are powers of ten (exponents) if `log` is True."""
 
     title: str
@@ -23,7 +23,7 @@ class Ruler:
     log: bool
 
     @classmethod
-    def of(cls, title: str, opening: Range) -> "Ruler":
+    def of(cls, title: str, opening: Range) -> "FixedAxis":
         """Return the axis with this title that shows the range `opening`."""
         return cls(title, opening.low, opening.high, opening.log)
 
@@ -62,8 +62,8 @@ class Sheet:
     height : height of the figure in pixels. margin : pixels to the right of the frame, where the screen is wide.
     """
 
-    x: Ruler
-    y: Ruler
+    x: FixedAxis
+    y: FixedAxis
     known: list[tuple[float, float]]
     start: tuple[float, float] | None
     handles: tuple[float, ...]

@@ -16,7 +16,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.plan import Privacy, conditional, worst
+from dpviz.experiments.plan import Privacy, conditional, weakest_privacy
 from dpviz.plots.elements.axes import Axes, Range, axis
 
 # Hues with a contrast of at least 3:1 on the light and on the dark page, distinct for colour-blind readers.
@@ -143,7 +143,7 @@ def layout(
         "margin": {"l": 48, "r": 16, "t": top_margin(notes, axes.y), "b": BOTTOM},
         "annotations": [
             *([_NOTE | {"text": "<br>".join(notes)}] if notes else []),
-            *([_NOT_PRIVATE | {"text": "<br>".join(wrap(in_frame(not_private), FRAME))}] if not_private else []),
+            *([_NOT_PRIVATE | {"text": "<br>".join(wrap(mark_text(not_private), FRAME))}] if not_private else []),
         ],
         "shapes": [],
         "hovermode": "x unified",
@@ -156,7 +156,7 @@ def layout(
     } | ({"meta": axes.bound} if axes.bound else {})
 
 
-def marked(curves: Mapping[str, Privacy]) -> bool | str:
+def privacy_mark(curves: Mapping[str, Privacy]) -> bool | str:
     """Return the argument `not_private` of a figure from the privacy of its curves, by name.
 
     It is True if no curve is private; else a text that names the curves that are not, and the condition on which the
@@ -170,11 +170,11 @@ def marked(curves: Mapping[str, Privacy]) -> bool | str:
         texts.append(f"not private: {'; '.join(names)}")
     conditions = [status for status in curves.values() if conditional(status)]
     if conditions:
-        texts.append(worst(conditions))
+        texts.append(weakest_privacy(conditions))
     return "; ".join(texts)
 
 
-def in_frame(curves: bool | str) -> str:
+def mark_text(curves: bool | str) -> str:
     """Return the text of the mark inside the frame: about all curves if `curves` is True, else the text itself."""
     return f"◉ {curves}" if isinstance(curves, str) else "◉ not private: reads the raw data"
 
@@ -183,7 +183,7 @@ def say_condition(figure: go.Figure, condition: str) -> None:
     """Write into the frame of a figure, in place, that its curves are private only on a condition, unless a text there
     says so already."""
     if not any(condition in (note.text or "") for note in figure.layout.annotations):
-        figure.add_annotation(_NOT_PRIVATE | {"text": in_frame(condition)})
+        figure.add_annotation(_NOT_PRIVATE | {"text": mark_text(condition)})
 
 
 def top_margin(notes: Sequence[str], title: str = "") -> int:
@@ -258,7 +258,7 @@ def markup(text: str) -> str:
     return _POWER.sub(lambda match: f"<sup>{match[1].strip('{}')}</sup>", lowered).replace(" - ", " − ")
 
 
-def plain(text: str) -> str:
+def with_subscripts(text: str) -> str:
     """Return a text with Unicode's lowered letters as indices, for headings and tables: "F(x_t)" becomes "F(xₜ)".
 
     An index with a letter that Unicode does not have lowered is left as it is.
@@ -271,12 +271,12 @@ def plain(text: str) -> str:
     return _INDEX.sub(lowered, text)
 
 
-def values(figure: go.Figure) -> dict[str, Any]:
+def figure_values(figure: go.Figure) -> dict[str, Any]:
     """Return a plotly figure as a dictionary of plain values and arrays."""
     return {"data": [trace.to_plotly_json() for trace in figure.data], "layout": figure.layout.to_plotly_json()}
 
 
-def printed(drawing: dict[str, Any]) -> dict[str, Any]:
+def browser_figure(drawing: dict[str, Any]) -> dict[str, Any]:
     """Return the form of a figure, given as plain values, that is sent to browsers.
 
     Indices in its texts are typeset, the title of its vertical axis is an upright text above the frame, and its arrays

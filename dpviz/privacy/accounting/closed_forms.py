@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpviz.errors import UserError
-from dpviz.later import functions
+from dpviz.later import lazy_functions
 from dpviz.numbers import short
 
-(dtbtrs,) = functions("scipy.linalg.lapack", "dtbtrs")
-(brentq,) = functions("scipy.optimize", "brentq")
-erfcx, erfinv, expit, log_ndtr, ndtr, ndtri, ndtri_exp = functions(
+(dtbtrs,) = lazy_functions("scipy.linalg.lapack", "dtbtrs")
+(brentq,) = lazy_functions("scipy.optimize", "brentq")
+erfcx, erfinv, expit, log_ndtr, ndtr, ndtri, ndtri_exp = lazy_functions(
     "scipy.special", "erfcx erfinv expit log_ndtr ndtr ndtri ndtri_exp"
 )
 

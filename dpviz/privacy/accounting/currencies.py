@@ -16,12 +16,12 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from dpviz.later import functions
+from dpviz.later import lazy_functions
 from dpviz.privacy import events as kinds
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.closed_forms import Floats
 
-(brentq,) = functions("scipy.optimize", "brentq")
+(brentq,) = lazy_functions("scipy.optimize", "brentq")
 
 Currency = Literal["epsilon", "rho", "mu"]
 Noise = Literal["laplace", "gaussian", "selection", "any"]

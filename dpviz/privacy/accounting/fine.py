@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpviz.later import functions
+from dpviz.later import lazy_functions
 from dpviz.privacy.accounting import pld
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.pld import PLD, AccountingLimit
 from dpviz.privacy.events import Event
 
-irfft, next_fast_len, rfft = functions("scipy.fft", "irfft next_fast_len rfft")
+irfft, next_fast_len, rfft = lazy_functions("scipy.fft", "irfft next_fast_len rfft")
 
 FINENESS = (32, 8, 5)  # numbers of cells for each cell of the normal grid; the first one that is affordable is used
 TAIL = 1e-7  # the share of δ that may be lost outside the window, and again outside the range of single losses

@@ -13,7 +13,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.later import functions
+from dpviz.later import lazy_functions
 from dpviz.privacy.accounting import closed_forms, subsampled_rdp
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.events import (
@@ -33,7 +33,7 @@ from dpviz.privacy.events import (
     parts,
 )
 
-erfinv, ndtri_exp = functions("scipy.special", "erfinv ndtri_exp")
+erfinv, ndtri_exp = lazy_functions("scipy.special", "erfinv ndtri_exp")
 
 Profile = Callable[[ArrayLike], Floats]
 # Rényi divergences, functions of (ε, orders), of events whose parameter is a pure ε. For other events with a pure ε,

@@ -20,17 +20,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.later import functions
+from dpviz.later import lazy_functions
 from dpviz.privacy.accounting import closed_forms, per_event
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.per_event import Profile
 from dpviz.privacy.accounting.rounding import blocks_of, log_strength, parameter, releases_of, simplified
 from dpviz.privacy.events import Event, Gaussian, StatedApproximateDP, StatedZCDP, Sub, relation
 
-irfft, next_fast_len, rfft = functions("scipy.fft", "irfft next_fast_len rfft")
-(dtbsv,) = functions("scipy.linalg.blas", "dtbsv")
-(brentq,) = functions("scipy.optimize", "brentq")
-(ndtri,) = functions("scipy.special", "ndtri")
+irfft, next_fast_len, rfft = lazy_functions("scipy.fft", "irfft next_fast_len rfft")
+(dtbsv,) = lazy_functions("scipy.linalg.blas", "dtbsv")
+(brentq,) = lazy_functions("scipy.optimize", "brentq")
+(ndtri,) = lazy_functions("scipy.special", "ndtri")
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.later import functions
+from dpviz.later import lazy_functions
 from dpviz.privacy.accounting.closed_forms import Floats
 
-(brentq,) = functions("scipy.optimize", "brentq")
+(brentq,) = lazy_functions("scipy.optimize", "brentq")
 
 # A large ρ needs orders very near 1. For any ρ, the β from this grid is at most 1e-5 below that from all orders.
 ORDERS = 1 + np.geomspace(1e-5, 999, 800)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from dpviz.arguments import Delta, checked
 from dpviz.errors import UserError
-from dpviz.later import functions
+from dpviz.later import lazy_functions
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -28,10 +28,10 @@ from dpviz.privacy.budgets.base import Budget, Order
 from dpviz.privacy.events import Event, objects
 from dpviz.specification import number
 
-(ndtr,) = functions("scipy.special", "ndtr")
+(ndtr,) = lazy_functions("scipy.special", "ndtr")
 
 
-def budget_number(default: float, low: float, high: float, symbol: str, largest: float) -> Any:
+def budget_field(default: float, low: float, high: float, symbol: str, largest: float) -> Any:
     """Declare the field of a budget that says how much privacy it gives, with its default and range; with a larger
     number than `largest` nothing is private, and exponentials of it overflow."""
     help = "Smaller = more privacy, more noise."
@@ -82,7 +82,7 @@ class PureDP(AdditiveBudget):
     remark: ClassVar[str] = "Costs of the steps add up (basic composition)."
     pure: ClassVar[bool] = True
     allows_gaussian: ClassVar[bool] = False
-    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε", 500.0)
+    epsilon: float = budget_field(2.0, 0.01, 50.0, "ε", 500.0)
 
     @property
     def total_epsilon(self) -> float:
@@ -149,7 +149,7 @@ class ZeroConcentratedDP(AdditiveBudget):
     direction: ClassVar[str] = "Smaller ρ = more privacy, more noise."
     currency: ClassVar[Currency] = "rho"
     remark: ClassVar[str] = "Costs of the steps add up (zCDP)."
-    rho: float = budget_number(0.1, 1e-5, 100.0, "ρ", 500.0)
+    rho: float = budget_field(0.1, 1e-5, 100.0, "ρ", 500.0)
 
     @property
     def total_rho(self) -> float:
@@ -202,7 +202,7 @@ class GaussianDP(AdditiveBudget):
     direction: ClassVar[str] = "Smaller μ = more privacy, more noise."
     currency: ClassVar[Currency] = "mu"
     remark: ClassVar[str] = "The squares of the costs add up (Gaussian DP)."
-    mu: float = budget_number(0.5, 0.01, 20.0, "μ", 50.0)
+    mu: float = budget_field(0.5, 0.01, 20.0, "μ", 50.0)
 
     @property
     def total_rho(self) -> float:
@@ -258,7 +258,7 @@ class RenyiDP(Budget):
     direction: ClassVar[str] = "Smaller ε or larger α = more privacy, more noise."
     amplifies_gaussian: ClassVar[bool] = True
     larger_is_more: ClassVar[tuple[str, ...]] = ("order",)
-    epsilon: float = budget_number(1.0, 1e-4, 100.0, "ε", 500.0)
+    epsilon: float = budget_field(1.0, 1e-4, 100.0, "ε", 500.0)
     order: float = number(
         8.0,
         1.01,

@@ -20,20 +20,20 @@ from pydantic import model_validator
 
 from dpviz.arguments import Delta, checked
 from dpviz.errors import UserError
-from dpviz.later import functions
+from dpviz.later import lazy_functions
 from dpviz.numbers import short_up
 from dpviz.privacy import audit, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, pld
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import Noise
-from dpviz.privacy.budgets.additive import GaussianDP, ZeroConcentratedDP, budget_number
+from dpviz.privacy.budgets.additive import GaussianDP, ZeroConcentratedDP, budget_field
 from dpviz.privacy.budgets.base import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, StatedApproximateDP
 from dpviz.specification import number
 
 _SMALLEST_DELTA = 1e-100  # of one row, to plan with
-(brentq,) = functions("scipy.optimize", "brentq")
-(ndtri,) = functions("scipy.special", "ndtri")
+(brentq,) = lazy_functions("scipy.optimize", "brentq")
+(ndtri,) = lazy_functions("scipy.special", "ndtri")
 
 
 class ApproximateDP(Budget):
@@ -49,7 +49,7 @@ class ApproximateDP(Budget):
     direction: ClassVar[str] = "Smaller ε or δ = more privacy, more noise."
     adds_up: ClassVar[bool] = False
     amplifies_gaussian: ClassVar[bool] = True
-    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε", 500.0)
+    epsilon: float = budget_field(2.0, 0.01, 50.0, "ε", 500.0)
     delta: float = number(
         1e-6,
         1e-10,

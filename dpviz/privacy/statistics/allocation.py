@@ -173,7 +173,7 @@ def _remaining(total: float, currency: Currency, stated: Sequence[Analysis]) -> 
     Raises UserError if nothing remains, or if their guarantees have no cost in the currency.
     """
     releases = [(analysis, stated_event(analysis)) for analysis in stated]
-    used = _price(composed(releases), currency)
+    used = _price(joint_events(releases), currency)
     if used == math.inf:
         raise UserError(
             f"{_no_cost(releases, currency)}, so nothing can be said of what is left of the total. State the total or "
@@ -260,7 +260,7 @@ def _split_composed(
     def excess(log_rho: float) -> float:
         """Return ln(spent / limit), both in the number that the budget states, such as the ε of (ε, δ)."""
         releases = [(share.analysis, share.event) for share in shares_of(math.exp(log_rho))]
-        spent = budget.stated(budget.cost(composed([*prior, *releases])))
+        spent = budget.stated(budget.cost(joint_events([*prior, *releases])))
         if spent == math.inf:
             return 100.0  # far beyond the limit; the root finder needs finite numbers
         return math.log(max(spent, 1e-300) / budget.limit)  # to spend 0 is finite, too
@@ -279,7 +279,7 @@ def _split_composed(
     # The tolerance of the root is subtracted, so that the shares do not exceed the budget.
     candidates = [shares_of(math.exp(brentq(excess, low, high, xtol=1e-6) - 1e-6))]
     # Shares of ε exist if the prior releases leave some of the budget's ε, and if all mechanisms have an ε.
-    used, total = _price(composed(prior), "epsilon"), budget.total_epsilon or 0.0
+    used, total = _price(joint_events(prior), "epsilon"), budget.total_epsilon or 0.0
     if used < total * (1 - 1e-9) and all(a.noise in ("laplace", "selection") for a in sharing):
         candidates.append(_split_added(sharing, "epsilon", rule, total - used, total))
     return min(candidates, key=weighted_variance)
@@ -317,7 +317,7 @@ def stated_event(analysis: Analysis) -> Event:
     return budget.release(noise)
 
 
-def composed(releases: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
+def joint_events(releases: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
     """Return the events of all analyses: those on disjoint sets of rows as one `Parallel`, the others one by one."""
     events_of_set: dict[str, list[Event]] = {}
     for analysis, event in releases:
@@ -327,13 +327,13 @@ def composed(releases: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
     return (*on_all_rows, Parallel(tuple(blocks))) if blocks else tuple(on_all_rows)
 
 
-def together(shares: Sequence[Share], delta: float) -> noisy_means.Guarantee:
+def joint_guarantee(shares: Sequence[Share], delta: float) -> noisy_means.Guarantee:
     """Return the cost of all analyses together, in every currency.
 
     Where a currency has no cost, the reason in `missing` begins with the names of the analyses to which it applies.
     """
     releases = [(share.analysis, share.event) for share in shares]
-    total = noisy_means.guarantee(composed(releases), delta)
+    total = noisy_means.guarantee(joint_events(releases), delta)
     missing = dict(total.missing)
     for name in UNITS:
         if name in total.missing:

@@ -28,11 +28,11 @@ from dpviz.privacy.accounting.currencies import Noise
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Relation
 from dpviz.privacy.ledger import FixedEvents, Ledger
-from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
+from dpviz.privacy.mechanisms import Mechanisms, seed_or_random
 from dpviz.privacy.releases import Norm, Query
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.allocation import Analysis, Share
-from dpviz.privacy.statistics.noisy_means import PeoplesRows
+from dpviz.privacy.statistics.noisy_means import TableSize
 from dpviz.specification import Specification, choice, number
 
 _WHY: Mapping[Relation, Mapping[str, str]] = resources.data(__package__, "words.toml")["WHY"]
@@ -276,7 +276,7 @@ class Ranged(Statistic):
         )
 
 
-class ByGroup(Statistic):
+class GroupableStatistic(Statistic):
     """A statistic of all rows, or one for each of several declared groups of them. A row is in at most one group.
 
     by, groups : a column, and the texts of its cells, one for each group. Rows of other groups are not counted.
@@ -286,7 +286,7 @@ class ByGroup(Statistic):
     groups: tuple[Key, ...] = Field((), max_length=1000)
 
     @model_validator(mode="after")
-    def _has_groups(self) -> "ByGroup":
+    def _has_groups(self) -> "GroupableStatistic":
         if bool(self.by) != bool(self.groups) or len(self.groups) == 1:
             raise ValueError("groups are a column and at least two texts of its cells")
         if len(set(self.groups)) < len(self.groups):
@@ -313,7 +313,7 @@ class ByGroup(Statistic):
         return _WHY[relation][f"{self.title}{'Groups' * bool(self.groups)}"]
 
 
-class Count(ByGroup):
+class Count(GroupableStatistic):
     """The number of rows that satisfy a condition, which depends on each row alone.
 
     comparison, operands : the condition on the cell of the column, such as "≥" and (65.0,), or "is one of" and
@@ -364,7 +364,7 @@ class Count(ByGroup):
         return 1.0
 
 
-class Sum(ByGroup, Ranged):
+class Sum(GroupableStatistic, Ranged):
     """The sum of a column.
 
     >>> import dpviz
@@ -408,7 +408,7 @@ class Sum(ByGroup, Ranged):
         return max(1, math.ceil(self.values * self.error(noise, scale, rows, relation) / (relative * self.width)))
 
 
-class Mean(ByGroup, Ranged):
+class Mean(GroupableStatistic, Ranged):
     """The mean of a column: its sum divided by the public number of rows.
 
     Under add/remove-one the number of rows is secret, and so is that of a group under both relations: two numbers get
@@ -610,7 +610,7 @@ def _listed(declared: Sequence[float | str]) -> str:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedStatistic:
     """A statistic with the share of the budget that it gets.
 
     share : its release; the noise scale in it is that for a sensitivity of 1.
@@ -684,7 +684,7 @@ class Planned:
         return self.error / self.statistic.reference(self.rows)
 
 
-class Analyses(PeoplesRows):
+class Analyses(TableSize):
     """Several statistics of the same table, which share a budget.
 
     >>> from dpviz.privacy.budgets import PureDP
@@ -719,7 +719,7 @@ class Analyses(PeoplesRows):
         """Names of the statistics whose condition, keys, cut points or groups were read from the data."""
         return tuple(statistic.name for statistic in self.statistics if statistic.from_data)
 
-    def planned(self, budget: Budget) -> tuple[Planned, ...]:
+    def planned(self, budget: Budget) -> tuple[PlannedStatistic, ...]:
         """Return each statistic with its share of the budget, in proportion to its weight.
 
         Raises UserError if a mechanism cannot meet a budget in this currency, or if the currency cannot be split.
@@ -735,7 +735,7 @@ class Analyses(PeoplesRows):
 
 
 @lru_cache(64)
-def _planned(plan: Analyses, budget: Budget) -> tuple[Planned, ...]:
+def _planned(plan: Analyses, budget: Budget) -> tuple[PlannedStatistic, ...]:
     """Return `plan.planned(budget)`: with the noise that the plan demands, or with the one that is smaller overall."""
     return min((_shared(plan, budget, noise) for noise in _noises(plan, budget)), key=_spread)
 
@@ -752,19 +752,19 @@ def _noises(plan: Analyses, budget: Budget) -> Sequence[Noise]:
     return (plan.noise,)
 
 
-def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[Planned, ...]:
+def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[PlannedStatistic, ...]:
     """Return each statistic with its share, if numbers are protected by this noise."""
     # All analyses have sensitivity 1: shares in proportion to weights do not depend on it. Shares that minimise the
     # sum of errors would, but errors in different units, such as euros and rows, cannot be added.
     analyses = [Analysis(name=s.name, noise=s.mechanism(noise), weight=s.weight) for s in plan.statistics]
     shares = allocation.split(budget, analyses, "proportional")
     return tuple(
-        Planned(statistic, share, plan.rows, plan.rows_per_person, plan.relation)
+        PlannedStatistic(statistic, share, plan.rows, plan.rows_per_person, plan.relation)
         for statistic, share in zip(plan.statistics, shares, strict=True)
     )
 
 
-def _spread(planned: tuple[Planned, ...]) -> float:
+def _spread(planned: tuple[PlannedStatistic, ...]) -> float:
     """Return Σ log of the noises' standard deviations, to compare plans: the difference of two does not depend on
     units."""
     deviations = (p.statistic.standard_deviation(p.noise, p.scale) for p in planned)
@@ -791,7 +791,7 @@ def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget) -> 
     return _smallest(plan, tuple(errors), _default_size(budget))  # cached, once for all sizes of the budget
 
 
-def least_spent(plan: Analyses, errors: Sequence[float], budget: Budget) -> float:
+def cost_of_errors(plan: Analyses, errors: Sequence[float], budget: Budget) -> float:
     """Return what releases with just these errors cost together, as the number that the budget states."""
     return _cheapest(plan, tuple(errors), _default_size(budget))[0]
 
@@ -853,7 +853,10 @@ def _event(statistic: Statistic, noise: Noise, error: float, plan: Analyses) -> 
 
 
 def released(
-    planned: Sequence[Planned], columns: Iterable[ArrayLike], seed: int | None = None, people: ArrayLike | None = None
+    planned: Sequence[PlannedStatistic],
+    columns: Iterable[ArrayLike],
+    seed: int | None = None,
+    people: ArrayLike | None = None,
 ) -> list[Any]:
     """Release every planned statistic of a table; return for each a number, or the numbers (B,) of a histogram.
 
@@ -870,11 +873,11 @@ def released(
     numbers = [_numbers(p, column) for p, column in zip(planned, columns, strict=True)]
     _check_people(planned, people, len(numbers[0]))
     ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), 1, planned[0].relation)
-    mechanisms = Mechanisms(ledger, drawn_seed(seed))
+    mechanisms = Mechanisms(ledger, seed_or_random(seed))
     return [_answer(p, column, mechanisms) for p, column in zip(planned, numbers, strict=True)]
 
 
-def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: int) -> None:
+def _check_people(planned: Sequence[PlannedStatistic], people: ArrayLike | None, rows: int) -> None:
     """Raise UserError unless no person has more rows than the plans allow; `people` must have as many rows."""
     max_rows = min(p.rows_per_person for p in planned)
     if people is None and max_rows == 1:
@@ -893,7 +896,7 @@ def _check_people(planned: Sequence[Planned], people: ArrayLike | None, rows: in
         )
 
 
-def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
+def _answer(planned: PlannedStatistic, column: np.ndarray, mechanisms: Mechanisms) -> Any:
     """Release one planned statistic of a column, (n,) or (n, 2): a number, or the numbers of all bins or groups."""
     statistic, event = planned.statistic, planned.event
     offset = 0.0
@@ -920,7 +923,7 @@ def _answer(planned: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any
     return answer if statistic.values > 1 else answer.item()
 
 
-def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
+def _numbers(p: PlannedStatistic, column: ArrayLike) -> np.ndarray:
     """Return the column as n numbers, (n,) or (n, 2); raise UserError, which quotes none of its values, if it is
     anything else. Under add/remove-one n may be any."""
     try:
@@ -928,7 +931,7 @@ def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
     except (TypeError, ValueError):
         numbers = None
     is_public = p.relation == "replace-one"
-    has_groups = isinstance(p.statistic, ByGroup) and bool(p.statistic.groups)
+    has_groups = isinstance(p.statistic, GroupableStatistic) and bool(p.statistic.groups)
     shape = (2,) if has_groups else ()
     if numbers is None or numbers.ndim == 0 or numbers.shape[1:] != shape or (is_public and len(numbers) != p.rows):
         raise UserError(
@@ -947,7 +950,7 @@ def computed(statistic: Statistic, column: np.ndarray, relation: Relation = "rep
     numbers is (G,), one after the other.
     """
     groups = np.zeros(len(column))  # without groups, all rows are in one
-    if isinstance(statistic, ByGroup) and statistic.groups:
+    if isinstance(statistic, GroupableStatistic) and statistic.groups:
         is_declared = (column[:, 1] >= 0) & (column[:, 1] < statistic.values)
         column, groups = column[is_declared].T  # its two columns
 
@@ -995,7 +998,7 @@ def read(statistic: Statistic, table: Mapping[str, Any]) -> np.ndarray:
             f"The table has no column “{statistic.reads}”, which {statistic.name} reads.", title="A column is missing"
         )
     cells = pd.Series(table[statistic.reads])
-    if isinstance(statistic, ByGroup) and statistic.groups:
+    if isinstance(statistic, GroupableStatistic) and statistic.groups:
         if statistic.by not in table:
             raise UserError(
                 f"The table has no column “{statistic.by}”, the groups of {statistic.name}.",
@@ -1071,7 +1074,7 @@ def made_up(statistics: Sequence[Statistic], rows: int, generator: np.random.Gen
     columns: dict[str, list[float | str]] = {}
     for statistic in statistics:
         columns.setdefault(statistic.reads, []).extend(example_cells(statistic))
-        if isinstance(statistic, ByGroup) and statistic.groups:
+        if isinstance(statistic, GroupableStatistic) and statistic.groups:
             columns.setdefault(statistic.by, []).extend((*statistic.groups, "made up"))
     return {
         name: np.array(values, dtype=object)[generator.integers(len(values), size=rows)]

@@ -36,7 +36,7 @@ def protected_change(relation: Relation, rows_per_person: int = 1) -> str:
     return f"{who} may be added or removed; the number of rows is secret."
 
 
-class PeoplesRows(Specification):
+class TableSize(Specification):
     """A table as a plan knows it: its number of rows n, and the largest number of rows of one person, k."""
 
     rows: int = number(
@@ -53,13 +53,13 @@ class PeoplesRows(Specification):
     )
 
     @model_validator(mode="after")
-    def _has_these_rows(self) -> "PeoplesRows":
+    def _has_these_rows(self) -> "TableSize":
         if self.rows_per_person > self.rows:
             raise ValueError(f"a person cannot have {self.rows_per_person:,} of {self.rows:,} rows")
         return self
 
 
-class NoisyMeans(PeoplesRows):
+class NoisyMeans(TableSize):
     """T releases of the mean of m clipped rows: the queries of most private algorithms.
 
     >>> import dpviz
@@ -269,7 +269,7 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
     return low
 
 
-def cut_off(people: Mapping[float, float], rows_per_person: int) -> tuple[float, float]:
+def dropped_shares(people: Mapping[float, float], rows_per_person: int) -> tuple[float, float]:
     """Return the shares of all rows, and of all people, that are cut off if only k = `rows_per_person` rows of each
     person are kept: (rows that are dropped, people who lose some).
 

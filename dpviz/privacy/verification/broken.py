@@ -67,7 +67,7 @@ class Reusing(Transcript):
         return np.concatenate([threshold_noise, np.repeat(value_noise, shape[0] - 1, axis=1)], axis=1)
 
 
-class Twice(Transcript):
+class OverlappingLeaves(Transcript):
     """Leaves of which the first two have one row in common."""
 
     def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
@@ -78,7 +78,7 @@ class Twice(Transcript):
         return Leaves(indices, sizes, leaves.replicates, self, self._ledger.relation)
 
 
-class Again(Transcript):
+class RepeatedNoise(Transcript):
     """Noise that is drawn for every second release only, and used again for the release after it."""
 
     _stored: np.ndarray | None = None

@@ -30,8 +30,8 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, ExpMech, StatedPureDP, draws_batch, has_blocks, inner_events
 from dpviz.privacy.ledger import SLACK, FixedEvents, Ledger
-from dpviz.privacy.releases import Accepted, Query, Release, Selected, Standard, Summed
-from dpviz.privacy.verification.transcripts import Opened, Transcript, declared_scale, law_of, standard_draws
+from dpviz.privacy.releases import Query, Release, SelectionRelease, Standard, SumRelease, ThresholdRelease
+from dpviz.privacy.verification.transcripts import BatchRelease, Transcript, declared_scale, law_of, standard_draws
 
 # ------------------------------------------------------- likelihood ratios of wrong distributions, for all selections
 # Under the declared distribution such a ratio has expectation 1, also if utilities are chosen adaptively. So the
@@ -50,7 +50,7 @@ class ChoiceOdds:
     def __init__(self) -> None:
         self._odds: dict[str, float] = {}
 
-    def add(self, release: Selected, last: dict[int, np.ndarray], runs: int) -> None:
+    def add(self, release: SelectionRelease, last: dict[int, np.ndarray], runs: int) -> None:
         """Add the selections of one release in `runs` runs.
 
         last : for each number k of options, the earlier selection among k of each run, (runs,), -1 for none; it is
@@ -107,7 +107,7 @@ _LOGITS = np.array([0.0, 1.2, 2.4])  # log weights at which a tenth more or less
 _HEIGHTS = np.array([-1.0, -1.0, 0.5])  # values less the threshold, in scales of their noise
 
 
-def known_choices(
+def choice_counts(
     source: type[Transcript], events: Iterable[Event], seed: int, release: str, runs: int
 ) -> Iterator[tuple[list[int], list[float]]]:
     """Make choices at the auditor's values, in `runs` runs; yield how often each index was chosen, and its probability.
@@ -168,7 +168,7 @@ def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:
     threshold, noise = (np.full((len(rows), 1), scale) for scale in (threshold_scale, value_scale))
     value = np.tile(values, (len(rows), 1))
     # A release of which each replicate has another one of the possible outcomes.
-    each_outcome = Accepted(value, outcomes, rows, batch=None, threshold=threshold, noise=noise)
+    each_outcome = ThresholdRelease(value, outcomes, rows, batch=None, threshold=threshold, noise=noise)
     return values, np.exp(each_outcome.log_density(_NODES))
 
 
@@ -259,7 +259,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Implementation:
+class ImplementationVerdict:
     """The verdict of all tests."""
 
     findings: tuple[Finding, ...]
@@ -313,7 +313,7 @@ def rare_p_value(count: int, expected: float) -> float:
     return math.exp(min(0.0, count * math.log(expected) - math.lgamma(count + 1))) if count else 1.0
 
 
-class Watch:
+class ReleaseTests:
     """The releases of an audit's runs, collected in chunks of runs by `add`, and the tests of them, by `findings`.
 
     plan_scales : the scales of noise that the plan displays; empty if it displays none.
@@ -364,7 +364,7 @@ class Watch:
                 self._keep(release_number, release, units[:, :_WIDEST], runs)
                 self._count_zeros(release_number, release, units)
                 self._compare_scale(release_number, release)
-            if isinstance(release, Selected):
+            if isinstance(release, SelectionRelease):
                 self._odds.add(release, last_choices, runs)
         for opened in true.opened:
             self._batches(opened, true, on_same, tested_charges)
@@ -382,7 +382,7 @@ class Watch:
             self._impossible("budget", 0, spent / limit)
 
     def add_choices(self, counts: Sequence[int], chances: Sequence[float]) -> None:
-        """Add counts of outcomes with known probabilities, as `known_choices` yields them."""
+        """Add counts of outcomes with known probabilities, as `choice_counts` yields them."""
         old_counts = self._counted.get(tuple(chances), np.zeros(len(chances), dtype=int))
         self._counted[tuple(chances)] = old_counts + np.asarray(counts)
 
@@ -452,7 +452,7 @@ class Watch:
         scale = declared_scale(release)
         if scale is None or not len(self._plan_scales):
             return
-        if isinstance(release, Summed):
+        if isinstance(release, SumRelease):
             decoder = release.factorisation.decoder()
             scale = scale * np.linalg.norm(decoder[release.step])
             steps = np.arange(len(decoder))
@@ -547,7 +547,11 @@ class Watch:
     # ------------------------------------------------------------------------------------------------ batches
 
     def _batches(
-        self, opened: Opened, true: Transcript, on_same: tuple[Transcript, Transcript] | None, tested_charges: set[int]
+        self,
+        opened: BatchRelease,
+        true: Transcript,
+        on_same: tuple[Transcript, Transcript] | None,
+        tested_charges: set[int],
     ) -> None:
         """Record a fault if a release was not computed on its batch, and store the rows of the batch for tests.
 
@@ -629,7 +633,7 @@ class Watch:
                     moved = np.abs(difference).sum(axis=1) / first.paid
                 else:
                     square = (difference**2).sum(axis=1) / first.paid**2
-                    if isinstance(first, Summed):
+                    if isinstance(first, SumRelease):
                         total = squares.setdefault(id(first.series), np.zeros(one.replicates))
                         total[first.replicates] += square
                         square = total
@@ -643,11 +647,11 @@ class Watch:
         """Return the change of the utilities of selections, or of the values of a sparse vector, divided by the
         declared sensitivity, (R',); [0] for other releases."""
         is_comparable = type(first) is type(second) and first.value.shape == second.value.shape
-        if not is_comparable or not isinstance(first, Selected | Accepted):
+        if not is_comparable or not isinstance(first, SelectionRelease | ThresholdRelease):
             return np.zeros(1)
         difference = first.value - second.value
         change = np.broadcast_to(np.asarray(first.change, dtype=float), len(difference))
-        if isinstance(first, Accepted):
+        if isinstance(first, ThresholdRelease):
             moved = np.abs(difference).reshape(len(difference), -1).max(axis=1, initial=0.0)
         else:
             moved = np.ptp(difference, axis=-1).reshape(len(difference), -1).max(axis=1)

@@ -18,10 +18,10 @@ from scipy.linalg import solve_triangular
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Seq, Sub, inner_events
-from dpviz.privacy.ledger import Ledger, LedgerError, times_of
+from dpviz.privacy.ledger import Ledger, LedgerError, charge_counts
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.releases import Multiplied, Noised, Release, Selected, Standard, Summed
+from dpviz.privacy.releases import NoisyRelease, ProductRelease, Release, SelectionRelease, Standard, SumRelease
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
 # ---------------------------------------------------------------------------- releases in units of their declared noise
@@ -35,11 +35,13 @@ def declared_scale(release: Release) -> Floats | None:
     It is the standard deviation of Gaussian noise, for a running sum that of the independent draws. The result is None
     if no noise is declared: for selections, for the sparse vector technique, and without privacy.
     """
-    has_noise = isinstance(release, Noised | Summed | Multiplied) and isinstance(release.event, Laplace | Gaussian)
+    has_noise = isinstance(release, NoisyRelease | SumRelease | ProductRelease) and isinstance(
+        release.event, Laplace | Gaussian
+    )
     if not has_noise or not 0 < release.paid < np.inf:
         return None
     change = np.asarray(release.change, dtype=float)
-    if isinstance(release, Summed):  # the sensitivity of C y is the largest s_i ‖C_i‖, see `matrix_factorisation`
+    if isinstance(release, SumRelease):  # the sensitivity of C y is the largest s_i ‖C_i‖, see `matrix_factorisation`
         change = (change * np.linalg.norm(release.factorisation.encoder(), axis=0)).max(axis=-1)
     return np.broadcast_to(change / release.paid, len(release.value))
 
@@ -66,15 +68,15 @@ def standard_draws(releases: Sequence[Release], replicates: int) -> list[np.ndar
             continue
         noise = (release.output - release.value).reshape(len(scale), -1)
         units = noise / np.where(scale > 0, scale, 1.0)[:, None]
-        if isinstance(release, Summed):
+        if isinstance(release, SumRelease):
             units = whitened(release, units, earlier_of_series.setdefault(id(release.series), []), replicates)
-        elif isinstance(release, Multiplied):
+        elif isinstance(release, ProductRelease):
             units = _along_and_across(release, units)
         draws.append(np.where(scale[:, None] > 0, units, np.nan))
     return draws
 
 
-def whitened(release: Summed, noise: np.ndarray, past: list[np.ndarray], replicates: int) -> np.ndarray:
+def whitened(release: SumRelease, noise: np.ndarray, past: list[np.ndarray], replicates: int) -> np.ndarray:
     """Return the independent draws that a running sum adds to those of the earlier sums of its series, (R', k).
 
     The noise of all sums is σ B z; the result is the last row of z = B⁻¹ (noise/σ) for the sums so far.
@@ -91,7 +93,7 @@ def whitened(release: Summed, noise: np.ndarray, past: list[np.ndarray], replica
     return np.asarray(draws.reshape(noise_of_all.shape)[release.replicates])
 
 
-def _along_and_across(release: Multiplied, noise: np.ndarray) -> np.ndarray:
+def _along_and_across(release: ProductRelease, noise: np.ndarray) -> np.ndarray:
     """Return the independent parts of the noise of a product with a matrix, each of the same scale, (R', d - earlier).
 
     The first is the noise along the product's direction. The others are √2 times the noise in the directions orthogonal
@@ -113,7 +115,7 @@ def _along_and_across(release: Multiplied, noise: np.ndarray) -> np.ndarray:
 HANDED_OUT: Sequence[np.random.Generator] = []  # replaces the streams of noise in a second run, which draws no noise
 
 
-class Opened(NamedTuple):
+class BatchRelease(NamedTuple):
     """A release on a random batch.
 
     release_number : its number among all releases, from 1.
@@ -161,7 +163,7 @@ class Transcript(Mechanisms):
         self.fixed = np.zeros(self.replicates)  # sum of the log densities of the releases on public sets of rows, (R,)
         # For each random batch: the probability that the row is in it, and the sum of its releases' log densities.
         self.sampled: list[tuple[float, Floats]] = []
-        self.opened: list[Opened] = []
+        self.opened: list[BatchRelease] = []
         self.leaves_paid: list[Leaves] = []
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
@@ -199,7 +201,7 @@ class Transcript(Mechanisms):
 
     def _fixed_batch(self, event: Sub, rows: Replicates | None, taken: bool) -> Batch:
         """Charge the event and return a batch that is not drawn: one that has the row, or one that lacks it."""
-        self._ledger.charge(event, times_of(rows, self.replicates))
+        self._ledger.charge(event, charge_counts(rows, self.replicates))
         others = np.delete(np.arange(event.n), self._row)
         table_rows = np.append(others[: event.m - 1], self._row) if taken else others[: event.m]
         numbers = self._numbers(rows)
@@ -271,13 +273,13 @@ class Transcript(Mechanisms):
             # `strict=False`: a leaf that was not used owes no release. The event is None for running sums.
             for paid, leaf in zip(leaves._events or (), leaves._used, strict=False):
                 for count in (lower, upper):
-                    count[paid or Summed][leaf.replicates] += 1
+                    count[paid or SumRelease][leaf.replicates] += 1
         for release in self._releases:
             # A replicate with fewer selections than others has -1 in place of an index.
-            count_of_release = (release.output >= 0).sum(axis=1) if isinstance(release, Selected) else 1
-            if isinstance(release, Summed):
-                actual[Summed][release.replicates] += 1
-            if not isinstance(release, Summed | Multiplied) or release.first:
+            count_of_release = (release.output >= 0).sum(axis=1) if isinstance(release, SelectionRelease) else 1
+            if isinstance(release, SumRelease):
+                actual[SumRelease][release.replicates] += 1
+            if not isinstance(release, SumRelease | ProductRelease) or release.first:
                 actual[release.event][release.replicates] += count_of_release
         return all(
             (lower[event] <= actual[event]).all() and (actual[event] <= upper[event]).all()
@@ -291,7 +293,7 @@ class Transcript(Mechanisms):
         else:
             release.output = self._of._output_of(len(self._releases), release).copy()
         self._releases.append(release)
-        log_density = self._whitened_density(release) if isinstance(release, Summed) else release.log_density()
+        log_density = self._whitened_density(release) if isinstance(release, SumRelease) else release.log_density()
         is_on_batch = isinstance(release.batch, Batch) and not release.batch.whole
         is_batch_secret = is_on_batch and self._chance is not None
         total = self.sampled[-1][1] if is_batch_secret else self.fixed  # (R,) of the batch opened last, or of all else
@@ -299,7 +301,7 @@ class Transcript(Mechanisms):
         # The event booked last opened the batch. All replicates of the release have paid for it: the first one tells.
         booked = self._ledger.booked(int(release.replicates[0])) if is_on_batch and len(release.replicates) else ()
         if booked and isinstance(booked[-1], Sub):
-            self.opened.append(Opened(len(self._releases), len(booked), booked[-1]))
+            self.opened.append(BatchRelease(len(self._releases), len(booked), booked[-1]))
         return release.output
 
     def _output_of(self, index: int, requested: Release) -> np.ndarray:
@@ -310,10 +312,10 @@ class Transcript(Mechanisms):
         release = self._releases[index] if index < len(self._releases) else None
         is_same = type(release) is type(requested) and np.array_equal(release.replicates, requested.replicates)
         if release is None or not is_same or release.output.shape != requested.output.shape:
-            raise Departure(f"release {index + 1} would have been another one on this data set")
+            raise ReplayMismatch(f"release {index + 1} would have been another one on this data set")
         return release.output
 
-    def _whitened_density(self, release: Summed) -> Floats:
+    def _whitened_density(self, release: SumRelease) -> Floats:
         """Return (R',) the log density of a running sum given the earlier ones, by the independent draws in it."""
         is_noisy = release.scale > 0
         scale = np.where(is_noisy, release.scale, 1.0)  # without noise, any scale will do
@@ -325,7 +327,7 @@ class Transcript(Mechanisms):
         return np.where(is_noisy, with_noise, without_noise)
 
 
-class Departure(LedgerError):
+class ReplayMismatch(LedgerError):
     """Error for a second run that makes other releases than the first after the same outputs.
 
     So the algorithm acts on values of the data that it has not released.

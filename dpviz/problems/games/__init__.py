@@ -1,3 +1,12 @@
 """Saddle points on products of simplices: matrix games, groups, marginals."""
 
-from dpviz.problems.games.games import DEAR_GAP, DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Player, Scores
+from dpviz.problems.games.games import (
+    DEAR_GAP,
+    DUALITY_GAP,
+    Game,
+    GameFacts,
+    GameSpecification,
+    GradientSums,
+    Pair,
+    Player,
+)

@@ -3,7 +3,7 @@ rows.
 
 x and y are mixed strategies: weights on the pure strategies of a player, which are the vertices of its simplex.
 Minimisation over a simplex is the game whose second player has a single strategy. Algorithms use a game through its
-gradients at released points, which `Scores` adds up; it also bounds the change of these sums by one row.
+gradients at released points, which `GradientSums` adds up; it also bounds the change of these sums by one row.
 """
 
 import math
@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from dpviz.checkpoints import checkpoint, slices
+from dpviz.checkpoints import checkpoint, checkpointed_slices
 from dpviz.errors import UserError
 from dpviz.numbers import short_up
 from dpviz.privacy.batches import Batch
@@ -168,7 +168,7 @@ def ball_gradient(gradient: np.ndarray, radius: float) -> np.ndarray:
     return np.concatenate([scaled, -scaled], axis=-1)
 
 
-def project(points: np.ndarray) -> np.ndarray:
+def project_to_simplex(points: np.ndarray) -> np.ndarray:
     """Return the nearest point of the probability simplex, in the Euclidean norm, for each of the points p (..., d).
 
     It is max(p_j - θ, 0) with the threshold θ for which these numbers add up to 1, which follows from the sorted
@@ -182,7 +182,7 @@ def project(points: np.ndarray) -> np.ndarray:
     return np.maximum(shifted - np.take_along_axis(thresholds, n_positive - 1, axis=-1), 0.0)
 
 
-def minimise(
+def minimise_on_simplex(
     value_and_gradient: ValueAndGradient,
     start: np.ndarray,
     curvature: float | np.ndarray,
@@ -229,7 +229,7 @@ def minimise(
                 break
             active, x, ahead, momentum = active[is_open], x[is_open], ahead[is_open], momentum[is_open]
         _, gradient = _evaluated(value_and_gradient, ahead, active, seconds)
-        new_x = project(ahead - steps[active, None] * gradient)
+        new_x = project_to_simplex(ahead - steps[active, None] * gradient)
         is_uphill = ((ahead - new_x) * (new_x - x)).sum(axis=1) > 0  # the move, along the (projected) gradient
         momentum[is_uphill] = 1.0
         new_momentum = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
@@ -243,7 +243,7 @@ def _evaluated(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return values (R',) and gradients (R', d) of the functions with these indices (R',) at points (R', d), computed
     in slices, where one function takes `seconds`."""
-    results = [value_and_gradient(points[part], indices[part]) for part in slices(len(indices), seconds)]
+    results = [value_and_gradient(points[part], indices[part]) for part in checkpointed_slices(len(indices), seconds)]
     if len(results) == 1:
         return results[0]
     values, gradients = zip(*results, strict=True)
@@ -366,12 +366,12 @@ class GameSpecification(ProblemSpecification):
         has two and y has not."""
         facts = GameFacts.of(self.facts())
         if facts.d_x == 2:
-            return base.both((self.vertex("x", 0), self.vertex("y", 0))) if facts.d_y == 2 else None
+            return base.two_strategy_plane((self.vertex("x", 0), self.vertex("y", 0))) if facts.d_y == 2 else None
         owner = "player x's" if facts.d_y > 1 else "the"
         if facts.d_x == 3:
             first, second, third = (self.vertex("x", index) for index in range(3))
-            return base.triangle((first, second, third), owner)
-        return base.concentration(*self.good, owner)
+            return base.triangle_plane((first, second, third), owner)
+        return base.entropy_plane(*self.good, owner)
 
     def vertex(self, player: Player, index: int) -> str:
         """Return the name of the player's pure strategy with this index, from public declarations of the data."""
@@ -429,7 +429,7 @@ class SlicedGame(Game):
     between. A subclass computes one slice."""
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        pairs = [self._gradients(x[part], y[part], rows) for part in slices(len(x), self.facts.seconds)]
+        pairs = [self._gradients(x[part], y[part], rows) for part in checkpointed_slices(len(x), self.facts.seconds)]
         gradients_x, gradients_y = zip(*pairs, strict=True)
         return np.concatenate(gradients_x), np.concatenate(gradients_y)
 
@@ -445,7 +445,7 @@ class SlicedGame(Game):
         """Return the diagnostics that are not declared expensive, for one slice of the replicates."""
 
 
-class Scores:
+class GradientSums:
     """Running sums of a game's gradients at released points, for R replicates, with their sensitivity.
 
     A row's gradient enters the sums with a weight: 1/n in each step that uses all rows, or 1/B once if each step has a

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import sliced
+from dpviz.checkpoints import compute_in_slices
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import (
     GroupedBundled,
@@ -30,12 +30,12 @@ from dpviz.problems.games.games import (
     Player,
     ball_gradient,
     ball_vertex,
-    minimise,
+    minimise_on_simplex,
     to_ball,
 )
 from dpviz.problems.games.grouped import WORST_GROUP, GroupedGame, Rates, rates
 from dpviz.problems.games.matrix_games import Equilibrium, bilinear_gap, equilibrium
-from dpviz.problems.model import Score, unscaled
+from dpviz.problems.model import LinearScore, unscaled
 from dpviz.specification import choice, number
 
 # Passes over the data work on blocks of about this many elements (rows × replicates), which stay in the cache.
@@ -89,7 +89,7 @@ class GroupLoss(GameSpecification):
 
     def _plane(self) -> Plane | None:
         data = self.data.facts()
-        return base.ball(self.radius, data.d, [f"Weight of {name}" for name in data.names[:2]])
+        return base.ball_plane(self.radius, data.d, [f"Weight of {name}" for name in data.names[:2]])
 
     def facts(self) -> GameFacts:
         """Return the facts. They hold for any row with features and label in [-1, 1], whose loss has at most the weight
@@ -131,7 +131,7 @@ class GroupLoss(GameSpecification):
         data = self.data.facts()
         return data.groups[index] if player == "y" else ball_vertex(data.names, index)
 
-    def linear_score(self, x: np.ndarray) -> Score | None:
+    def linear_score(self, x: np.ndarray) -> LinearScore | None:
         data = self.data
         # A table with classes: neither generated data, nor an upload without a target.
         has_classes = data.target is not None if isinstance(data, GroupedUpload) else isinstance(data, GroupedBundled)
@@ -139,7 +139,7 @@ class GroupLoss(GameSpecification):
             return None
         low, high = np.array(data.facts().bounds).T
         model = unscaled(to_ball(x, self.radius), (low + high) / 2, (high - low) / 2)
-        return Score(*model, proba=self.loss == "logistic")
+        return LinearScore(*model, proba=self.loss == "logistic")
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "GroupLossGame":
         return GroupLossGame(self, self.data.load(tables))
@@ -197,10 +197,12 @@ class GroupLossGame(GroupedGame):
         if not expensive:
             return cheap
         x, y = output["x"], output["y"]
-        worst_loss = sliced(self.group_losses, seconds, x).max(axis=1)  # max over v of F(x, v)
+        worst_loss = compute_in_slices(self.group_losses, seconds, x).max(axis=1)  # max over v of F(x, v)
         start = np.repeat(self._centre, len(y), axis=0)
         # `active` are the replicates whose minimum over u is not yet known well enough.
-        best_x = minimise(lambda u, active: self._against(u, y[active]), start, self._curvature(y), seconds=seconds)
+        best_x = minimise_on_simplex(
+            lambda u, active: self._against(u, y[active]), start, self._curvature(y), seconds=seconds
+        )
         # A proven lower bound on that minimum makes this an upper bound on the gap, which is never negative.
         return {"duality_gap": np.maximum(worst_loss - best_x.lower, 0.0)} | cheap
 
@@ -235,7 +237,7 @@ class GroupLossGame(GroupedGame):
     def _best_on_average(self) -> np.ndarray:
         """The model (1, 2d) with the smallest mean loss over all rows."""
         y = self.shares[None]  # Σ_h p_h L_h is the mean loss over all rows
-        certified = minimise(
+        certified = minimise_on_simplex(
             lambda u, active: self._against(u, y[active]), self._centre, self._curvature(y), tolerance=1e-6
         )
         return certified.x
@@ -258,7 +260,7 @@ class GroupLossGame(GroupedGame):
         for _ in range(300):  # at most
             if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
                 break
-            certified = minimise(
+            certified = minimise_on_simplex(
                 # The default binds this round's weights y_h s_h to the function.
                 lambda u, active, y=y * scale: self._against(u, y[active]),  # type: ignore[misc]
                 models[-1:],
@@ -289,7 +291,9 @@ class GroupLossGame(GroupedGame):
         if self._prepared_centre is None:
             x, y = self.facts.uniform(1)
             seconds = self.facts.seconds
-            certified = minimise(lambda u, active: self._against(u, y[active]), x, self._curvature(y), seconds=seconds)
+            certified = minimise_on_simplex(
+                lambda u, active: self._against(u, y[active]), x, self._curvature(y), seconds=seconds
+            )
             self._prepared_centre = certified.x
 
     def _against(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ import numpy as np
 from dpviz.datasets.groups import GroupedDataset
 from dpviz.errors import UserError
 from dpviz.privacy import events, ledger, releases
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, seed_or_random
 from dpviz.problems.base import Metric
 from dpviz.problems.games.games import SlicedGame
 
@@ -25,11 +25,11 @@ COST = 0.05  # default ε of a release of the shares
 SMALLEST = 0.02  # default of the smallest share of a group (families/mirror_descent/THEORY.md, section 4.4)
 
 
-def released(groups: np.ndarray, group_count: int, epsilon: float, seed: int | None = None) -> np.ndarray:
+def release_counts(groups: np.ndarray, group_count: int, epsilon: float, seed: int | None = None) -> np.ndarray:
     """Return the numbers of rows (G,) in all groups with Laplace noise of scale 2/ε: a private release at the cost ε.
 
     A row is in exactly one group, so replacing it changes two counts by 1: the sensitivity is 2 in ℓ1. Noisy counts may
-    be negative; `as_shares` turns them into shares.
+    be negative; `floored_shares` turns them into shares.
     groups : (n,) the index of each row's group. epsilon : ε.
     seed : of the noise; None draws the noise from the operating system's randomness, so that it cannot be repeated and
         subtracted.
@@ -41,12 +41,14 @@ def released(groups: np.ndarray, group_count: int, epsilon: float, seed: int | N
     event = events.Laplace(epsilon)
     query = releases.Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
     release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"  # another one gets other noise from the same seed
-    mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
+    mechanisms = Mechanisms(
+        ledger.Ledger(ledger.FixedEvents((event,)), 1), seed_or_random(seed), Purpose.FACTS, release
+    )
     (noisy,) = mechanisms.laplace(query, event)
     return np.asarray(noisy)
 
 
-def as_shares(counts: np.ndarray, smallest: float) -> tuple[float, ...]:
+def floored_shares(counts: np.ndarray, smallest: float) -> tuple[float, ...]:
     """Return shares (G,) that sum to 1, in proportion to counts (G,), which may be negative, except that no share is
     below `smallest`, or below 1/G if that is less.
 

@@ -15,16 +15,24 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import sliced
+from dpviz.checkpoints import compute_in_slices
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, CategoricalTable
+from dpviz.datasets.categories import CategoricalFacts, CategoricalGenerator, CategoricalSpecification, CategoricalTable
 from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.errors import UserError
 from dpviz.later import pd
 from dpviz.privacy.releases import Norm, Query
 from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane
-from dpviz.problems.games.games import DUALITY_GAP, GameFacts, GameSpecification, Pair, Player, SlicedGame, project
+from dpviz.problems.games.games import (
+    DUALITY_GAP,
+    GameFacts,
+    GameSpecification,
+    Pair,
+    Player,
+    SlicedGame,
+    project_to_simplex,
+)
 from dpviz.specification import number
 
 _PRODUCTS_PER_CELL = 10  # multiplications that take as long as one number of a sum
@@ -160,7 +168,7 @@ class MarginalQueries(GameSpecification):
 
     kind: ClassVar[str] = "problems.marginals.synthetic_data"
     title: ClassVar[str] = "Synthetic data"
-    data: CategoricalData = CategoricalGenerator()
+    data: CategoricalSpecification = CategoricalGenerator()
     ways: int = number(
         2, 1, 3, label="Columns per table", symbol="k", help="All tables that count k columns together are queries."
     )
@@ -179,7 +187,7 @@ class MarginalQueries(GameSpecification):
             return super()._plane()
         indices = np.unravel_index(np.arange(data.domain_size), data.sizes)
         horizontal, vertical = (f"Share of rows with {name}={categories[0]}" for name, categories in data.columns[:2])
-        return base.shares(indices[0] == 0, indices[1] == 0, (horizontal, vertical))
+        return base.mass_plane(indices[0] == 0, indices[1] == 0, (horizontal, vertical))
 
     def marginals(self) -> Marginals:
         """Return the queries; they need no data."""
@@ -257,11 +265,11 @@ class MarginalGame(SlicedGame):
 
     def answers(self, x: np.ndarray) -> np.ndarray:
         """Compute the answers A x (R, q) to all queries on histograms x (R, |Z|), without reading data."""
-        return sliced(self.marginals.answers, self.facts.seconds, x)
+        return compute_in_slices(self.marginals.answers, self.facts.seconds, x)
 
     def transposed(self, weights: np.ndarray) -> np.ndarray:
         """Compute Aᵀw (R, |Z|) for weights w (R, q) of the queries, without reading data."""
-        return sliced(self.marginals.transposed, self.facts.seconds, weights)
+        return compute_in_slices(self.marginals.transposed, self.facts.seconds, weights)
 
     def true_answers(self) -> np.ndarray:
         """Return the answers A p_S (q,) on the data; not private."""
@@ -316,9 +324,9 @@ class MarginalGame(SlicedGame):
 
         def nearest(tables: np.ndarray) -> np.ndarray:
             """Return for the cells (R, q) of all tables the nearest distribution of each table."""
-            return np.concatenate([project(tables[:, cells]) for cells in self.marginals.slices], axis=1)
+            return np.concatenate([project_to_simplex(tables[:, cells]) for cells in self.marginals.slices], axis=1)
 
-        return sliced(nearest, self.facts.seconds, noisy)
+        return compute_in_slices(nearest, self.facts.seconds, noisy)
 
     def _answers_of(self, rows: slice | None) -> np.ndarray:
         """Return the answers (1, q) to all queries on a block of rows, or on all for None."""
@@ -363,7 +371,7 @@ class SyntheticTable:
         return domain.decode(np.random.default_rng(SEED).permutation(points))
 
 
-def others(domain: CategoricalFacts) -> np.ndarray:
+def other_mask(domain: CategoricalFacts) -> np.ndarray:
     """Return (|Z|,) bool, True for the combinations of categories in which some column is "other"."""
     has_other = np.zeros(domain.sizes, dtype=bool)
     for column, (_, categories) in enumerate(domain.columns):
@@ -385,7 +393,7 @@ def synthetic_table(marginals: Marginals, shares: np.ndarray, rows: int, without
 
     Raises UserError if the histogram has no such rows.
     """
-    allowed_shares = np.where(others(marginals.domain), 0.0, shares) if without_other else shares
+    allowed_shares = np.where(other_mask(marginals.domain), 0.0, shares) if without_other else shares
     if not allowed_shares.sum() > 0:
         raise UserError(
             "Every released row has it in some column. Let rows have “other”, or choose another method.",

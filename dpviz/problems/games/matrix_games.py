@@ -40,7 +40,7 @@ class RecordsGame(GameSpecification):
         oscillation : of both players' gradients. constants : the facts that depend on the game.
         """
         n, d_x, d_y = self.data.rows, self.data.strategies_x, self.data.strategies_y
-        signs, entries, is_counted = n * (d_x + d_y), d_x * d_y, not affordable(n, d_x, d_y)
+        signs, entries, is_counted = n * (d_x + d_y), d_x * d_y, not can_precompute(n, d_x, d_y)
         # One bit for each sign, and arrays of those that are drawn at once. Then either arrays of signs, unpacked for a
         # pass over the table, or the payoff matrix (8 bytes per entry), its transpose (8) and the float32 sums
         # that it is computed from (4), and signs that are unpacked for these.
@@ -190,7 +190,7 @@ class Payoffs:
     def of(cls, records: tuple[Signs, Signs], population: Pair) -> "Payoffs":
         """Return the payoffs of these records, with the matrix A if it is affordable to compute it."""
         u, v = records
-        matrix = u.mean_products(v) if affordable(u.n, u.d, v.d) else None
+        matrix = u.mean_products(v) if can_precompute(u.n, u.d, v.d) else None
         return cls(records, population, matrix)
 
     def __init__(self, records: tuple[Signs, Signs], population: Pair, matrix: np.ndarray | None) -> None:
@@ -215,7 +215,7 @@ class Payoffs:
         return u.mean_products(v) if self._products_x.columns is None else self._products_x.columns
 
 
-def affordable(n: int, d: int, d_other: int) -> bool:
+def can_precompute(n: int, d: int, d_other: int) -> bool:
     """Return True if the (d, d_other) matrix of mean products over n rows is small and fast enough to be computed
     before the run."""
     return d * d_other <= MAX_ENTRIES and n * d * d_other <= MAX_PRODUCTS

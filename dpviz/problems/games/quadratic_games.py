@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import checkpoint, slices
+from dpviz.checkpoints import checkpoint, checkpointed_slices
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.synthetic import Signs
 from dpviz.problems.base import Metric
@@ -20,10 +20,10 @@ from dpviz.problems.games.games import (
     GameFacts,
     Pair,
     SlicedGame,
-    minimise,
-    project,
+    minimise_on_simplex,
+    project_to_simplex,
 )
-from dpviz.problems.games.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, RecordsGame, affordable
+from dpviz.problems.games.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, RecordsGame, can_precompute
 from dpviz.specification import number
 
 _LINEAR = 1e-9  # a curvature below this changes no digit of a gap, and dividing by it would overflow
@@ -119,7 +119,7 @@ def _largest(slopes: np.ndarray, curvature: float) -> np.ndarray:
     """
     if curvature < _LINEAR:
         return slopes.max(axis=1)
-    v = project(slopes / curvature)
+    v = project_to_simplex(slopes / curvature)
     return (slopes * v).sum(axis=1) - 0.5 * curvature * (v * v).sum(axis=1)
 
 
@@ -138,7 +138,7 @@ class CurvedGame(RecordsGame):
     def _curvature_fits(self) -> Self:
         """Raise ValueError if the second moments of p and q would take too long to compute."""
         largest = max(self.data.strategies_x, self.data.strategies_y)
-        if not affordable(3 * self.data.rows, largest, largest):  # payoffs and both players' second moments
+        if not can_precompute(3 * self.data.rows, largest, largest):  # payoffs and both players' second moments
             raise ValueError(
                 f"the second moments of {largest:,} strategies over {self.data.rows:,} rows take too long to compute; "
                 f"choose fewer strategies or rows"
@@ -222,9 +222,9 @@ class CurvedGameProblem(SlicedGame):
 
         self.prepare()
         assert self._eigenvalue_bounds is not None
-        start = project(-slopes)  # the minimiser for M = I, which M is in the population
+        start = project_to_simplex(-slopes)  # the minimiser for M = I, which M is in the population
         curvature, seconds = self._eigenvalue_bounds[player], self.facts.seconds
-        return minimise(value_and_gradient, start, curvature, _GAP_TOLERANCE, seconds=seconds).lower
+        return minimise_on_simplex(value_and_gradient, start, curvature, _GAP_TOLERANCE, seconds=seconds).lower
 
 
 def eigenvalue_bound(matrix: np.ndarray) -> float:
@@ -235,10 +235,10 @@ def eigenvalue_bound(matrix: np.ndarray) -> float:
     """
     seconds = matrix.size * SECONDS_PER_PRODUCT
     square, total = np.empty_like(matrix), 0.0
-    for rows in slices(len(matrix), seconds):
+    for rows in checkpointed_slices(len(matrix), seconds):
         np.matmul(matrix[rows], matrix, out=square[rows])
     checkpoint()
-    for rows in slices(len(matrix), seconds):
+    for rows in checkpointed_slices(len(matrix), seconds):
         fourth = square[rows] @ square
         total += float((fourth * fourth).sum())
     return total**0.125

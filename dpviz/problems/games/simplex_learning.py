@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import slices
-from dpviz.datasets.base import NO_TABLES, rows_number
+from dpviz.checkpoints import checkpointed_slices
+from dpviz.datasets.base import NO_TABLES, rows_field
 from dpviz.numbers import short
 from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games import games
-from dpviz.problems.games.games import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise
+from dpviz.problems.games.games import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise_on_simplex
 from dpviz.specification import choice, number
 
 MAX_CELLS = 20_000_000  # numbers of a table
@@ -62,7 +62,7 @@ class SparseRegression(_Learning):
 
     kind: ClassVar[str] = "problems.simplex_learning.sparse_regression"
     title: ClassVar[str] = "Sparse regression"
-    rows: int = rows_number(10_000, 200, 100_000)
+    rows: int = rows_field(10_000, 200, 100_000)
     dimension: int = number(
         500, 3, 2000, label="Features", symbol="d", scale="log", help="Three of them matter; the others are noise."
     )
@@ -78,7 +78,7 @@ class SparseRegression(_Learning):
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
     def _plane(self) -> Plane | None:
-        return base.ball(self.radius, self.dimension, ("Weight of feature 1", "Weight of feature 2"))
+        return base.ball_plane(self.radius, self.dimension, ("Weight of feature 1", "Weight of feature 2"))
 
     def facts(self) -> games.GameFacts:
         """Return the public facts, for any data with features and labels in [-1, 1]."""
@@ -186,7 +186,7 @@ class PolytopeRegression(games.GameSpecification):
         limits=(1e-6, 1e6),
     )
     vertices: tuple[tuple[float, ...], ...] = ()
-    rows: int = rows_number(10_000, 200, 100_000)
+    rows: int = rows_field(10_000, 200, 100_000)
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
     @model_validator(mode="after")
@@ -316,7 +316,7 @@ class LearningGame(games.SlicedGame):
             start, _ = self.facts.uniform(1)
             curvature = self._body.stretch * self._curvature * largest_eigenvalue
             seconds = self.facts.seconds
-            self._certified = minimise(
+            self._certified = minimise_on_simplex(
                 self._objective, start, curvature, _OPTIMUM_TOLERANCE, max_iterations=20_000, seconds=seconds
             )
 
@@ -333,7 +333,7 @@ class LearningGame(games.SlicedGame):
         if self._computed_moments is None:
             n, d = self._features.shape
             square, linear = np.zeros((d, d)), np.zeros(d)
-            for part in slices(n, d * d * games.SECONDS_PER_PRODUCT):
+            for part in checkpointed_slices(n, d * d * games.SECONDS_PER_PRODUCT):
                 square += self._features[part].T @ self._features[part]
                 linear += self._labels[part] @ self._features[part]
             self._computed_moments = square / n, linear / n
@@ -347,7 +347,7 @@ class LearningGame(games.SlicedGame):
     def _objective(self, x: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return F (R,), and its gradient (R, d_x) with respect to x, at x (R, d_x).
 
-        The second argument is for `minimise`: indices of functions, of which there is only one.
+        The second argument is for `minimise_on_simplex`: indices of functions, of which there is only one.
         """
         w = self.weights(x)
         slopes = self._slopes(w)

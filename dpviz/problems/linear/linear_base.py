@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import checkpoint, slices
+from dpviz.checkpoints import checkpoint, checkpointed_slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.datasets.uploads import limits
@@ -23,7 +23,7 @@ from dpviz.numbers import short
 from dpviz.privacy import batches, events, releases
 from dpviz.privacy.batches import Batch
 from dpviz.problems import base
-from dpviz.problems.model import Score, to_target, unscaled
+from dpviz.problems.model import LinearScore, to_target, unscaled
 from dpviz.specification import choice, number
 
 # --------------------------------------------------------------------------------------- sums over rows, block by block
@@ -82,7 +82,7 @@ class LinearSums(ABC):
 
         The replicates are computed in slices.
         """
-        x = bounded(x)
+        x = clip_finite(x)
         marked = indices = taken = None
         if batch is not None:
             if batch.rows is not None:
@@ -95,7 +95,7 @@ class LinearSums(ABC):
         # Without a batch the slices are those of `evaluate`, so that the sums it remembered are for the same points.
         seconds = self._seconds if indices is None else indices.shape[1] * row_seconds
         total = np.empty_like(x)
-        for part in slices(len(x), seconds):
+        for part in checkpointed_slices(len(x), seconds):
             with np.errstate(over="ignore"):
                 if marked is not None:
                     total[part] = self._table_sum(x[part], marked[part])
@@ -169,7 +169,7 @@ class LinearSums(ABC):
             return self._remembered_sums.pop(x.tobytes(), None)
 
 
-def bounded(x: np.ndarray) -> np.ndarray:
+def clip_finite(x: np.ndarray) -> np.ndarray:
     """Return x with NaN replaced by 0 and all entries clipped to ±1e100, so that ⟨v, x⟩ is finite even for a replicate
     that has diverged."""
     return np.clip(np.nan_to_num(x), -1e100, 1e100)
@@ -186,7 +186,7 @@ def evaluation_seconds(n: int, d: int) -> float:
     return 1.5 * (n * (4e-9 + 0.1e-9 * d))
 
 
-def gradient_clip(empty: str) -> Any:
+def gradient_clip_field(empty: str) -> Any:
     """Declare the field C, the largest norm of one row's gradient.
 
     empty : text of the field's help on what holds if the field has no value.
@@ -228,7 +228,7 @@ class LinearModel(base.ProblemSpecification):
     intercept: Literal["no", "yes"] = choice(
         "no", label="Constant column", help="Adds a column of 1 (½ if centred).", options={"no": "No", "yes": "Yes"}
     )
-    clip: float | None = gradient_clip("the bound that the declared features imply (clips nothing)")
+    clip: float | None = gradient_clip_field("the bound that the declared features imply (clips nothing)")
     clip_norm: Literal["l1", "l2"] = choice(
         "l1", label="Clip norm", help="The norm in which the clip C is meant.", options={"l1": "L1", "l2": "L2"}
     )
@@ -300,7 +300,7 @@ class LinearModel(base.ProblemSpecification):
 
     def _plane(self) -> base.Plane | None:
         names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))
-        return base.first_two([f"Weight of {name}" for name in names[:2]])
+        return base.first_two_plane([f"Weight of {name}" for name in names[:2]])
 
     def feature_radius(self, norm: releases.Norm) -> float:
         """Return the largest norm R that a scaled row u can have, by the declared ranges and the clip of rows."""
@@ -362,7 +362,7 @@ class LinearModel(base.ProblemSpecification):
         gap = self.largest_loss(self.feature_radius("l1") * abs(self.start)) + regulariser
         return gap, gap if self.start == 0 else gap + 2 * regulariser + self.largest_loss(0.0)
 
-    def linear_score(self, x: np.ndarray) -> Score:
+    def linear_score(self, x: np.ndarray) -> LinearScore:
         facts = self.data.facts()
         low, high = np.array(facts.bounds).T
         centres, is_centred = low.copy(), self.scaling == "centred"
@@ -373,7 +373,7 @@ class LinearModel(base.ProblemSpecification):
         if self.intercept == "yes":
             constant += float(x[-1]) * (0.5 if is_centred else 1.0)  # the last weight, times the constant column
         has_probabilities = self.has_probabilities and facts.target is None
-        return to_target(Score(coefficients, constant, has_probabilities), facts.target)
+        return to_target(LinearScore(coefficients, constant, has_probabilities), facts.target)
 
     def memory(self, facts: base.Facts) -> base.Memory:
         """Estimate the memory; of a file in blocks: the scaled rows, 5 numbers of each row, and 6 copies of a block.
@@ -385,7 +385,7 @@ class LinearModel(base.ProblemSpecification):
             return super().memory(facts)
         return base.Memory(8.0 * facts.n * (facts.d + 5) + 48.0 * ROWS * facts.d, replicate=64.0 * facts.d)
 
-    def rows(self, data: Dataset) -> "Rows":
+    def rows(self, data: Dataset) -> "ScaledRows":
         """Return the rows of the data, scaled by their declared bounds, and shortened to norm C if rows are clipped."""
         n, d, numeric = data.facts.n, data.facts.d, data.facts.numeric
         low, high = np.array(data.facts.bounds).T
@@ -393,7 +393,9 @@ class LinearModel(base.ProblemSpecification):
         features, caps = np.empty((n, self._dimension)), np.empty(n)  # the only copy of the data
         features[:, d:] = 0.5 if is_centred else 1.0  # the constant column, if there is one
         checkpoint()
-        for part in slices(n, self._dimension * SECONDS_PER_LOADED / 3):  # a third of what loading them takes
+        for part in checkpointed_slices(
+            n, self._dimension * SECONDS_PER_LOADED / 3
+        ):  # a third of what loading them takes
             block = features[part, :d]
             np.subtract(data.features[part], low, out=block)
             block /= high - low
@@ -404,10 +406,10 @@ class LinearModel(base.ProblemSpecification):
             if is_clipped:
                 features[part] *= np.minimum(caps[part], 1.0)[:, None]
         if is_clipped:  # gradients then need no caps; a cap below 1 was the factor that shortened a row
-            return Rows(features, np.full(n, math.inf), shortened=float((caps < 1).mean()))
-        return Rows(features, caps)
+            return ScaledRows(features, np.full(n, math.inf), shortened=float((caps < 1).mean()))
+        return ScaledRows(features, caps)
 
-    def loaded(self, tables: Mapping[str, np.ndarray]) -> tuple["Rows", np.ndarray]:
+    def loaded(self, tables: Mapping[str, np.ndarray]) -> tuple["ScaledRows", np.ndarray]:
         """Return the rows of the whole table, scaled and clipped by `rows`, and their labels (n,).
 
         A file is read block by block, so that at most one block is in memory in addition to the result.
@@ -423,13 +425,13 @@ class LinearModel(base.ProblemSpecification):
             target = slice(n_filled, n_filled + count)
             features[target], caps[target], labels[target] = block.features, block.caps, data.labels
             n_filled, shortened = n_filled + count, shortened + block.shortened * count / facts.n
-        return Rows(features, caps, shortened), labels
+        return ScaledRows(features, caps, shortened), labels
 
     @abstractmethod
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LinearProblem": ...
 
 
-class Rows(NamedTuple):
+class ScaledRows(NamedTuple):
     """The rows of a linear model.
 
     features : (n, d) the scaled rows u.
@@ -454,7 +456,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
     guess : value of the last of `metrics`; a diagnostic.
     steep : largest |φ'| of any row without a clip, at x = 0 if φ' is unbounded. A row whose cap is below can be
         clipped.
-    shortened : see `Rows`.
+    shortened : see `ScaledRows`.
     """
 
     def __init__(

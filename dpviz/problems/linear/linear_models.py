@@ -16,7 +16,14 @@ from dpviz.datasets.synthetic import UniformLinear
 from dpviz.errors import UserError
 from dpviz.privacy.releases import Norm
 from dpviz.problems.base import Metric
-from dpviz.problems.linear.linear_base import LinearModel, LinearProblem, Rows, bounded, gradient_clip, norms
+from dpviz.problems.linear.linear_base import (
+    LinearModel,
+    LinearProblem,
+    ScaledRows,
+    clip_finite,
+    gradient_clip_field,
+    norms,
+)
 from dpviz.specification import number
 
 # -------------------------------------------------------------------- a target that is a number: squared and Huber loss
@@ -40,7 +47,7 @@ class LeastSquares(LinearModel):
     kind: ClassVar[str] = "problems.regression.least_squares"
     title: ClassVar[str] = "Least squares"
     data: DatasetSpecification = UniformLinear()
-    clip: float | None = gradient_clip("the largest that any row can have at x = 0")
+    clip: float | None = gradient_clip_field("the largest that any row can have at x = 0")
 
     def largest_loss(self, prediction: float) -> float:
         """Return the largest ½ (uᵀx - t)² of a row with |uᵀx| ≤ prediction, as |t| ≤ 1."""
@@ -153,7 +160,7 @@ class HuberProblem(RegressionProblem):
     )
 
 
-def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[Rows, np.ndarray]:
+def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[ScaledRows, np.ndarray]:
     """Load the data of a regression: return the rows with their caps, as `loaded` does, and the targets (n,), mapped
     from their declared range to [-1, 1]."""
     loaded, labels = model.loaded(tables)
@@ -273,7 +280,7 @@ class LogisticProblem(LinearProblem):
         return loss / n + regulariser, total, (1 + signs / n) / 2
 
     def correct(self, x: np.ndarray) -> np.ndarray:
-        return self.sums(bounded(x))[2]
+        return self.sums(clip_finite(x))[2]
 
     def _shared_exponential(self, x: np.ndarray, largest_margin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute Σ ln(1 + e^-s) (R,), Σ sign(s) (R,) and Σ σ(-s) v (R, d) over all rows v, whose margins s = ⟨v, x⟩ at

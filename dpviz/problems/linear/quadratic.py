@@ -87,7 +87,7 @@ class Quadratic(base.ProblemSpecification):
         """Return the plane of the coordinates with the smallest and largest eigenvalue: there methods differ most."""
         flat, steep = (short(value) for value in self.eigenvalues()[[0, -1]].tolist())
         titles = f"Flattest direction, curvature {flat}", f"Steepest direction, curvature {steep}"
-        return base.coordinates(0, self.dimension - 1, titles)
+        return base.coordinate_plane(0, self.dimension - 1, titles)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticProblem":
         return QuadraticProblem(self.facts())

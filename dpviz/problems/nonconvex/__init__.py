@@ -7,6 +7,6 @@ from dpviz.problems.nonconvex.nonconvex import (
     NonconvexModel,
     RobustComponent,
     SigmoidTukey,
+    clip_row_norms,
     random_start,
-    shorten,
 )

@@ -11,14 +11,14 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import slices
+from dpviz.checkpoints import checkpointed_slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import Saddle
 from dpviz.errors import UserError
 from dpviz.privacy.events import Event, Laplace
 from dpviz.problems import base
 from dpviz.problems.base import Metric
-from dpviz.problems.model import Score, unscaled
+from dpviz.problems.model import LinearScore, unscaled
 from dpviz.problems.nonconvex.nonconvex_risk import (
     MOST_COLUMNS,
     PLACE,
@@ -306,8 +306,8 @@ class NonconvexModel(base.ProblemSpecification):
     def _plane(self) -> base.Plane | None:
         """Return the plane of the first two coordinates; of `Saddle` data one is a hidden direction."""
         if isinstance(self.data, Saddle):
-            return base.first_two(DIRECTIONS[: self.data.dimension])
-        return base.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
+            return base.first_two_plane(DIRECTIONS[: self.data.dimension])
+        return base.first_two_plane([f"Weight of {name}" for name in self.data.facts().names[:2]])
 
     def starting_point(self) -> np.ndarray:
         """Return the starting point x₀ (1, d), which does not depend on the data."""
@@ -369,7 +369,9 @@ class NonconvexModel(base.ProblemSpecification):
         rows = np.empty(data.features.shape)
         ranges = np.array(data.facts.bounds[: data.facts.numeric]).reshape(-1, 2)  # there may be no numeric feature
         low, high, n_shortened = ranges[:, 0], ranges[:, 1], 0
-        for part in slices(data.facts.n, data.facts.d * SECONDS_PER_LOADED / 3):  # a third of what loading them takes
+        for part in checkpointed_slices(
+            data.facts.n, data.facts.d * SECONDS_PER_LOADED / 3
+        ):  # a third of what loading them takes
             block = rows[part]
             block[:] = data.features[part]
             if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
@@ -377,7 +379,7 @@ class NonconvexModel(base.ProblemSpecification):
                 numbers -= (low + high) / 2
                 numbers /= (high - low) / 2
             block /= self.divisor
-            n_shortened += shorten(block)
+            n_shortened += clip_row_norms(block)
             if self.risk.labelled:
                 block *= data.labels[part][:, None]
         return rows, n_shortened / len(rows)
@@ -395,7 +397,7 @@ def random_start(d: int, seed: int) -> np.ndarray:
     return start
 
 
-def shorten(rows: np.ndarray) -> int:
+def clip_row_norms(rows: np.ndarray) -> int:
     """Scale the rows (n, d) that are longer than 1 down to norm 1, in place, and return the number of these rows.
 
     A row with an entry that is not finite becomes 0, because no scaling would give it a finite norm.
@@ -435,14 +437,14 @@ class MarginModel(NonconvexModel):
     def penalty(self) -> Penalty:
         return Tukey(self.regularisation)
 
-    def linear_score(self, x: np.ndarray) -> Score:
+    def linear_score(self, x: np.ndarray) -> LinearScore:
         """Return the function for rows that are not shortened; the sign of the score is right for all."""
         facts = self.data.facts()
         centres, widths = np.zeros(facts.d), np.ones(facts.d)
         if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
             low, high = np.array(facts.bounds).T[:, : facts.numeric]
             centres[: facts.numeric], widths[: facts.numeric] = (low + high) / 2, (high - low) / 2
-        return Score(*unscaled(x / self.divisor, centres, widths), proba=self.risk.loss == "logistic")
+        return LinearScore(*unscaled(x / self.divisor, centres, widths), proba=self.risk.loss == "logistic")
 
 
 class LogisticTukey(MarginModel):

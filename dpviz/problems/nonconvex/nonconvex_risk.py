@@ -10,12 +10,12 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpviz.checkpoints import checkpoint, slices
+from dpviz.checkpoints import checkpoint, checkpointed_slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.releases import Query
 from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
-from dpviz.problems.linear.linear_base import GATHERED, LinearSums, bounded
+from dpviz.problems.linear.linear_base import GATHERED, LinearSums, clip_finite
 from dpviz.problems.nonconvex.symmetric import Shape, lanczos, packed
 
 Loss = Literal["logistic", "sigmoid", "robust"]
@@ -222,7 +222,7 @@ class NonconvexRisk(LinearSums, Problem):
         total = self._sum(x, batch)  # Σ -φ' v; the gradient has the opposite sign
         sensitivity: float | np.ndarray = self.facts.gradient_sensitivity
         if at_state:
-            sensitivity = self.facts.gradient_sensitivity_at(np.linalg.norm(bounded(x), axis=1))
+            sensitivity = self.facts.gradient_sensitivity_at(np.linalg.norm(clip_finite(x), axis=1))
         m = self._divisor(batch)
         return Query(total / -m, sensitivity / m, "l2", batch)
 
@@ -243,7 +243,9 @@ class NonconvexRisk(LinearSums, Problem):
         multiplications with the table and no (d, d) matrix. The second derivatives φ'' (R', n) are computed once.
         """
         with np.errstate(over="ignore"):  # copies, as `_blocks` reuses the array of the arguments
-            curvatures_by_block = [self.curvatures(arguments.copy()) for _, _, arguments, _ in self._blocks(bounded(x))]
+            curvatures_by_block = [
+                self.curvatures(arguments.copy()) for _, _, arguments, _ in self._blocks(clip_finite(x))
+            ]
 
         def times(directions: np.ndarray) -> np.ndarray:
             """Return the products (R', d) of the mean Hessians with directions p (R', d)."""
@@ -261,7 +263,7 @@ class NonconvexRisk(LinearSums, Problem):
 
         The sensitivity is the range of losses that a row can have at x, over n.
         """
-        x = bounded(x)
+        x = clip_finite(x)
         lengths = np.linalg.norm(x, axis=1)
         low, high = self.extremes(lengths)
         total = np.zeros(len(x))
@@ -278,7 +280,7 @@ class NonconvexRisk(LinearSums, Problem):
             decrease is at most steepest · ‖direction‖. It is clipped to that, because rounding may exceed it where two
             large losses are subtracted.
         """
-        x, directions = bounded(x), bounded(directions)
+        x, directions = clip_finite(x), clip_finite(directions)
         max_decrease = self.steepest * np.linalg.norm(directions, axis=1)
         total = np.zeros(steps.shape)
         for _, rows, arguments, _ in self._blocks(x):
@@ -304,11 +306,11 @@ class NonconvexRisk(LinearSums, Problem):
 
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
         """Return the gradient of the penalty (R', d) at x (R', d)."""
-        return self.penalty.gradient(bounded(x))
+        return self.penalty.gradient(clip_finite(x))
 
     def regulariser_hessian(self, x: np.ndarray) -> np.ndarray:
         """Return the diagonal (R', d) of the penalty's Hessian at x (R', d); its other entries are 0."""
-        return self.penalty.hessian(bounded(x))
+        return self.penalty.hessian(clip_finite(x))
 
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
@@ -322,7 +324,7 @@ class NonconvexRisk(LinearSums, Problem):
     def correct(self, x: np.ndarray) -> np.ndarray | None:
         if not self.labelled:
             return None
-        x = bounded(x)
+        x = clip_finite(x)
         signs = np.zeros(len(x))
         for _, _, margins, _ in self._blocks(x):
             signs += np.sign(margins).sum(axis=1)  # a margin is positive for a correct class, negative for a wrong one
@@ -330,7 +332,7 @@ class NonconvexRisk(LinearSums, Problem):
 
     def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute all diagnostics (R,) but the smallest eigenvalue, at the outputs {"x": (R, d)}."""
-        x = bounded(output["x"])
+        x = clip_finite(output["x"])
         loss, total = np.zeros(len(x)), np.zeros_like(x)
         for _, rows, arguments, _ in self._blocks(x):
             loss += self.losses(arguments).sum(axis=1)
@@ -374,7 +376,7 @@ class NonconvexRisk(LinearSums, Problem):
         matrices = self._hessian_sum(x, batch=None)
         matrices /= self.facts.n
         diagonal = np.arange(self.facts.d)
-        matrices[:, diagonal, diagonal] += self.penalty.hessian(bounded(x))
+        matrices[:, diagonal, diagonal] += self.penalty.hessian(clip_finite(x))
         return np.linalg.eigvalsh(matrices)[:, 0]
 
     def _eigenvalue_bounds(self, x: np.ndarray) -> np.ndarray:
@@ -382,7 +384,7 @@ class NonconvexRisk(LinearSums, Problem):
 
         They are diagnostics only: their sensitivity is unknown.
         """
-        products, diagonal = self.hessian_products(x), self.penalty.hessian(bounded(x))
+        products, diagonal = self.hessian_products(x), self.penalty.hessian(clip_finite(x))
         start = np.tile(np.random.default_rng(0).standard_normal(self.facts.d), (len(x), 1))
         # The penalty's Hessian is diagonal, and is added to that of the losses.
         _, lower_bounds, _ = lanczos(lambda v: products.times(v) + diagonal * v, start, PRODUCTS, _MISJUDGED)
@@ -401,7 +403,7 @@ class NonconvexRisk(LinearSums, Problem):
         v, scaled by √(φ'' - lower) with the smallest φ'' `lower`, which may be negative. Then lower · Σ vvᵀ over the
         same rows must be added; for a batch this sum is not known, so that its S is used only if lower = 0.
         """
-        x, lower, d = bounded(x), self.bends[0], self.facts.d
+        x, lower, d = clip_finite(x), self.bends[0], self.facts.d
         total = np.zeros((len(x), d, d))
         if batch is not None and not batch.whole:
             indices = batch.indices
@@ -432,7 +434,7 @@ class NonconvexRisk(LinearSums, Problem):
         """Σ vvᵀ (d, d) over all rows."""
         n, d = self._rows.shape
         row_seconds = SECONDS_PER_ROW + SECONDS_PER_WEIGHTED * d + SECONDS_PER_SQUARE * d**2
-        parts = (self._rows[part] for part in slices(n, row_seconds))
+        parts = (self._rows[part] for part in checkpointed_slices(n, row_seconds))
         return np.sum([rows.T @ rows for rows in parts], axis=0)
 
     def _batch_blocks(self, x: np.ndarray, indices: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:

@@ -8,9 +8,9 @@ from dpviz.problems.tuning.tuning import (
     TuningFacts,
     TuningProblem,
     TuningSpecification,
-    at_a_time,
     clipped_sum,
     finite,
     gradient_slices,
-    loss_cap,
+    loss_cap_field,
+    points_at_once,
 )

@@ -15,17 +15,17 @@ from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import DRAWN, FactorDraws, NormalDraws, ProcessDraws, RegressionDraws
 from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane
-from dpviz.problems.model import Score, to_target, unscaled
+from dpviz.problems.model import LinearScore, to_target, unscaled
 from dpviz.problems.tuning.trainers import LEARNERS, Learner, ProcessLearner, Trainers, training_seconds
 from dpviz.problems.tuning.tuning import (
     GradientProblem,
-    Rows,
     TuningFacts,
     TuningProblem,
     TuningSpecification,
+    UserRows,
     Users,
-    loaded,
-    loss_cap,
+    load_with_users,
+    loss_cap_field,
     rows_of,
     user_count,
 )
@@ -76,9 +76,9 @@ class DirectTuning(TuningSpecification):
             start=() if self.start is None else (self.start,) * d,
         )
 
-    def rows(self, tables: Mapping[str, np.ndarray]) -> Rows:
+    def rows(self, tables: Mapping[str, np.ndarray]) -> UserRows:
         """Load the users' rows, with features scaled by their declared ranges, unless they come scaled."""
-        data, users = loaded(self.data, tables)
+        data, users = load_with_users(self.data, tables)
         features = np.array(data.features[:, self.chosen], order="C")
         if not self.data.scaled:
             low, high = np.array(data.facts.bounds)[self.chosen].T
@@ -107,7 +107,7 @@ class NormalLocation(DirectTuning):
     reach: ClassVar[float] = 6.0
     spread: ClassVar[float] = 3.0
     data: DatasetSpecification = NormalDraws()
-    loss_cap: float = loss_cap(40.0)
+    loss_cap: float = loss_cap_field(40.0)
     start: float | None = number(
         -3.0, -6.0, 6.0, label="Start", symbol="θ₀", help="Every coordinate. Empty: each run draws its own in the box."
     )
@@ -128,7 +128,7 @@ class Location(GradientProblem):
         Metric("distance", "Distance to the mean of the users", scale="log", headline=3),
     )
 
-    def __init__(self, facts: TuningFacts, rows: Rows, observation_seed: int) -> None:
+    def __init__(self, facts: TuningFacts, rows: UserRows, observation_seed: int) -> None:
         super().__init__(facts, observation_seed)
         self._means = rows.users.means(rows.features[None])[0]
         self._squares = rows.users.means((rows.features**2).sum(axis=1)[None])[0]
@@ -177,7 +177,7 @@ class HuberRegression(DirectTuning):
         """Largest length of a user's gradient: c√2 with Mallows weights, else inf."""
         return self.corner * math.sqrt(2) if self.weighted else math.inf
 
-    def linear_score(self, x: np.ndarray) -> Score:
+    def linear_score(self, x: np.ndarray) -> LinearScore:
         facts, target = self.data.facts(), self.data.facts().target
         weights, centres, widths = np.zeros(facts.d), np.zeros(facts.d), np.ones(facts.d)
         weights[self.chosen] = x[1:]  # x[0] is the intercept
@@ -187,8 +187,8 @@ class HuberRegression(DirectTuning):
         coefficients, constant = unscaled(weights, centres, widths)
         constant += float(x[0])
         if self.data.scaled or target is None:
-            return Score(coefficients, constant)
-        return to_target(Score(coefficients / 2, constant / 2), target)  # from [-2, 2], see `targets`, to [-1, 1]
+            return LinearScore(coefficients, constant)
+        return to_target(LinearScore(coefficients / 2, constant / 2), target)  # from [-2, 2], see `targets`, to [-1, 1]
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Huber":
         rows = self.rows(tables)
@@ -209,7 +209,7 @@ class Huber(GradientProblem):
         Metric("distance", "Distance to the true coefficients; of a table, to the minimiser", scale="log", headline=3),
     )
 
-    def __init__(self, settings: HuberRegression, rows: Rows, coefficients: np.ndarray | None) -> None:
+    def __init__(self, settings: HuberRegression, rows: UserRows, coefficients: np.ndarray | None) -> None:
         super().__init__(settings.facts(), settings.observation_seed)
         self._rows = np.column_stack([np.ones(len(rows.features)), rows.features])
         self._targets, self._users, self._corner = rows.targets, rows.users, settings.corner
@@ -395,7 +395,7 @@ class ModelTuning(TuningSpecification):
 
     def trained(self, tables: Mapping[str, np.ndarray]) -> tuple[Learner, Users]:
         """Return the learner, with the rows to train it on and to evaluate it on, and the users of the latter."""
-        data, users = loaded(self.data, tables)
+        data, users = load_with_users(self.data, tables)
         n_training, n_validation = self.split
         features, order = data.features[:, self.chosen], self.order
         training = rows_of(features, data.labels, users, order[:n_training])
@@ -511,7 +511,7 @@ class KernelMachine(ModelTuning):
         influence than one of many length-scales."""
         facts = self.facts()
         *_, cost, width = facts.axes
-        return base.coordinates(facts.d - 2, facts.d - 1, (cost, width))
+        return base.coordinate_plane(facts.d - 2, facts.d - 1, (cost, width))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ModelProblem":
         learner, users = self.trained(tables)

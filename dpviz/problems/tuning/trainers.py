@@ -22,9 +22,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dpviz.checkpoints import checkpoint
-from dpviz.later import needs
+from dpviz.later import require
 from dpviz.one_thread import one_thread
-from dpviz.processes import Child, Ended, Parent, pack, unpack
+from dpviz.processes import Child, ParentConnection, ProcessEnded, pack, unpack
 
 # ----------------------------------------------------------------------------------------- models with hyper-parameters
 # A learner consists of settings and arrays, so that it can be sent to another process.
@@ -51,7 +51,7 @@ class Learner(ABC):
 
     def __init__(self, arrays: Mapping[str, np.ndarray], **settings: Any) -> None:
         if self.name in SECONDS_PER_PAIR:  # a support vector machine of scikit-learn
-            needs("sklearn")
+            require("sklearn")
         self.arrays, self.settings = arrays, settings
         self._x, self._y, self._v, self._z = (arrays[name] for name in "xyvz")
 
@@ -340,7 +340,7 @@ class Trainers:
                     number, index = next(self._numbers), request.waiting.popleft()
                     self._sent[number] = request, index  # first, as `_lose` gives back the points that are noted here
                     helper.take(number, request.points[index : index + 1])
-            except Ended:
+            except ProcessEnded:
                 self._lose(helper)
 
     def _receive(self, helper: _Helper, seconds: float) -> None:
@@ -359,7 +359,7 @@ class Trainers:
                     request, index = origin
                     request.set_losses(index, arrays["losses"][0])
                 seconds = 0.0
-        except Ended:
+        except ProcessEnded:
             self._lose(helper)
 
     def _lose(self, helper: _Helper) -> None:
@@ -378,7 +378,7 @@ def _end(helpers: list[_Helper]) -> None:
 
 def main() -> None:
     """Run a further process: receive a learner, then points, and send back losses, until the parent ends."""
-    parent = Parent(aside=lambda _: False)  # no message is dealt with on arrival: all wait in `messages`
+    parent = ParentConnection(aside=lambda _: False)  # no message is dealt with on arrival: all wait in `messages`
     messages = parent.messages()
     parent.send(pack({"ready": True}, {}))
     header, arrays = unpack(next(messages))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import LONGEST, checkpoint, slices
+from dpviz.checkpoints import LONGEST, checkpoint, checkpointed_slices
 from dpviz.datasets.base import NO_TABLES, Dataset, DatasetFacts, DatasetSpecification
 from dpviz.datasets.users import UserDataset, UserFacts
 from dpviz.errors import UserError
@@ -64,7 +64,7 @@ class Users:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class UserRows:
     """Features (rows, p), targets (rows,), and the users of the rows."""
 
     features: np.ndarray
@@ -72,7 +72,7 @@ class Rows:
     users: Users
 
 
-def loaded(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> tuple[Dataset, np.ndarray]:
+def load_with_users(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> tuple[Dataset, np.ndarray]:
     """Load a data set, and return it with the index of the user of each row, (n,)."""
     data_set = data.load(tables)
     return data_set, data_set.users if isinstance(data_set, UserDataset) else np.arange(data_set.facts.n)
@@ -80,7 +80,7 @@ def loaded(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> tupl
 
 def rows_of(
     features: np.ndarray, targets: np.ndarray, users: np.ndarray, chosen: np.ndarray, max_rows: int | None = None
-) -> Rows:
+) -> UserRows:
     """Return the rows of some users, ordered by user; the users get new numbers, in the order of `chosen`.
 
     features : (rows, p). targets : (rows,). users : (rows,) the user of each row. chosen : (k,) different users.
@@ -100,7 +100,7 @@ def rows_of(
         k = np.minimum(max_rows, c)
         order = order[j * k // c > (j - 1) * k // c]  # always with j = 0, where the second number is -1
     has_one_each = np.array_equal(new_users[order], np.arange(len(chosen)))
-    return Rows(features[order], targets[order], Users(len(chosen), None if has_one_each else new_users[order]))
+    return UserRows(features[order], targets[order], Users(len(chosen), None if has_one_each else new_users[order]))
 
 
 # ---------------------------------------------------------------------------------------------------------- the problem
@@ -180,7 +180,7 @@ class TuningFacts(Facts):
         return self.loss_cap / self.n
 
 
-def loss_cap(default: float) -> Any:
+def loss_cap_field(default: float) -> Any:
     """Declare the field M, the largest loss of a user that counts."""
     return number(
         default,
@@ -197,7 +197,7 @@ class TuningSpecification(ProblemSpecification):
     """The settings of a function F(θ) = (1/n) Σ fᵢ(θ), where fᵢ(θ) is the loss of user i of the validation data for the
     model that was trained with the settings θ."""
 
-    loss_cap: float = loss_cap(4.0)
+    loss_cap: float = loss_cap_field(4.0)
     observation_sd: float = number(
         0.0,
         0.0,
@@ -248,7 +248,7 @@ class TuningSpecification(ProblemSpecification):
         )
 
     def _plane(self) -> Plane | None:
-        return base.first_two(self.facts().axes)
+        return base.first_two_plane(self.facts().axes)
 
     @abstractmethod
     def facts(self) -> TuningFacts:
@@ -304,7 +304,7 @@ class TuningProblem(Problem):
     def losses(self, points: np.ndarray) -> np.ndarray:
         """Compute the users' losses (P, n), not capped, at points (P, d), in slices of points; not private."""
         losses = np.empty((len(points), self.facts.n))
-        for part in slices(len(points), self.facts.training_seconds):
+        for part in checkpointed_slices(len(points), self.facts.training_seconds):
             losses[part] = self._losses(points[part])
         return losses
 
@@ -463,7 +463,7 @@ class Evaluations:
         They are computed in parts of the k points. After each the run may be stopped, and `count` has grown.
         """
         means, n_points = np.empty(points.shape[:2]), points.shape[1]
-        size = at_a_time(len(points), n_points, self.facts.n)
+        size = points_at_once(len(points), n_points, self.facts.n)
         for start in range(0, n_points, size):
             checkpoint()
             part = slice(start, min(start + size, n_points))
@@ -494,7 +494,7 @@ class Evaluations:
         return (slice(start, min(start + size, self.facts.n)) for start in range(0, self.facts.n, size))
 
 
-def at_a_time(replicates: int, n_points: int, n: int) -> int:
+def points_at_once(replicates: int, n_points: int, n: int) -> int:
     """Return the number of points of each replicate that are evaluated together, out of `n_points`: a part of them, so
     that progress can be shown, with at most LOSSES losses of n users for all replicates."""
     for_memory, for_progress = LOSSES // (replicates * n), max(TOGETHER, math.ceil(n_points / PARTS))
@@ -504,9 +504,9 @@ def at_a_time(replicates: int, n_points: int, n: int) -> int:
 def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:
     """Yield 0..count in slices of points for which the users' gradients (P, n, d) are computed together: as many as
     take at most LONGEST seconds, and have at most LOSSES numbers."""
-    # `slices` puts LONGEST seconds into a slice: at this cost of a point, LOSSES numbers.
+    # `checkpointed_slices` puts LONGEST seconds into a slice: at this cost of a point, LOSSES numbers.
     seconds_for_memory = LONGEST * facts.n * facts.d / LOSSES
-    return slices(count, max(facts.training_seconds + facts.gradient_seconds, seconds_for_memory))
+    return checkpointed_slices(count, max(facts.training_seconds + facts.gradient_seconds, seconds_for_memory))
 
 
 def finite(values: np.ndarray, instead: float) -> np.ndarray:

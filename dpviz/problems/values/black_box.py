@@ -8,14 +8,22 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpviz.checkpoints import slices
-from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification, rows_number
+from dpviz.checkpoints import checkpointed_slices
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification, rows_field
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Plane, ProblemSpecification
-from dpviz.problems.model import Score, to_target, unscaled
-from dpviz.problems.nonconvex.nonconvex import random_start, shorten
-from dpviz.problems.values.value_losses import Capped, Network, Phase, SquaredPhase, Valley, ValueLoss, Vote
+from dpviz.problems.model import LinearScore, to_target, unscaled
+from dpviz.problems.nonconvex.nonconvex import clip_row_norms, random_start
+from dpviz.problems.values.value_losses import (
+    CappedLoss,
+    NetworkLoss,
+    PhaseLoss,
+    SquaredPhaseLoss,
+    ValleyLoss,
+    ValueLoss,
+    VoteLoss,
+)
 from dpviz.problems.values.value_problem import (
     BLOCK,
     GROUPS,
@@ -31,7 +39,7 @@ from dpviz.specification import choice, number, switch
 
 def _rows(default: int) -> Any:
     """Declare the number of rows of a problem whose data are drawn."""
-    return rows_number(default, 1000, 200_000)
+    return rows_field(default, 1000, 200_000)
 
 
 def _seed() -> Any:
@@ -94,7 +102,7 @@ class BlackBox(ProblemSpecification):
     )
 
     def _plane(self) -> Plane | None:
-        return base.first_two(("Parameter x₁", "Parameter x₂")[: self.facts().d])
+        return base.first_two_plane(("Parameter x₁", "Parameter x₂")[: self.facts().d])
 
     @abstractmethod
     def function(self) -> Function:
@@ -175,14 +183,14 @@ class TableModel(BlackBox):
 
     def _plane(self) -> Plane | None:
         names = (*self.data.facts().names, *["the intercept"] * self.intercept)
-        return base.first_two([f"Weight of {name}" for name in names[:2]])
+        return base.first_two_plane([f"Weight of {name}" for name in names[:2]])
 
     @property
     def features(self) -> int:
         """p, the number of features, including the intercept."""
         return self.data.facts().d + self.intercept
 
-    def linear_score(self, x: np.ndarray) -> Score | None:
+    def linear_score(self, x: np.ndarray) -> LinearScore | None:
         """Return the function for rows that are not shortened; only with a user's `divisor` some may be."""
         facts = self.data.facts()
         low, high = np.array(facts.bounds).T
@@ -190,9 +198,9 @@ class TableModel(BlackBox):
         # From weights of features scaled to [-1, 1] to those of the table's own values.
         coefficients, constant = unscaled(x[: facts.d] / divisor, (low + high) / 2, (high - low) / 2)
         constant += float(x[-1]) / divisor * self.intercept  # with an intercept, the last weight is its own
-        score = Score(coefficients, constant)
+        score = LinearScore(coefficients, constant)
         if self.targets == "unit":  # from [0, 1] to [-1, 1], which `to_target` expects
-            score = Score(2 * coefficients, 2 * constant - 1)
+            score = LinearScore(2 * coefficients, 2 * constant - 1)
         return to_target(score, facts.target)
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -200,10 +208,10 @@ class TableModel(BlackBox):
         divisor = math.sqrt(self.features) if self.divisor is None else self.divisor
         low, high = np.array(data.facts.bounds).T
         rows = np.ones((data.facts.n, self.features))  # the last column stays 1 if it is the intercept
-        for part in slices(data.facts.n, self.features * SECONDS_PER_LOADED):
+        for part in checkpointed_slices(data.facts.n, self.features * SECONDS_PER_LOADED):
             rows[part, : data.facts.d] = (data.features[part] - (low + high) / 2) / ((high - low) / 2)
             rows[part] /= divisor
-            shorten(rows[part])  # in place, those that are longer than 1
+            clip_row_norms(rows[part])  # in place, those that are longer than 1
         return rows, self._targets(data)
 
     def _targets(self, data: Dataset) -> np.ndarray:
@@ -229,7 +237,7 @@ class CappedRegression(TableModel):
     def function(self) -> Function:
         start = np.zeros(self.features)
         largest = min(self.cap, 1.0)  # at x = 0 the error is |y| ≤ 1
-        return Function(Capped(self.cap), self.data.facts().n, start, largest, value_range=self.cap)
+        return Function(CappedLoss(self.cap), self.data.facts().n, start, largest, value_range=self.cap)
 
 
 class ReluNetwork(TableModel):
@@ -248,12 +256,12 @@ class ReluNetwork(TableModel):
         return None
 
     def _plane(self) -> Plane | None:
-        return base.first_two(("First weight of unit 1", "Second weight of unit 1")[: self.features])
+        return base.first_two_plane(("First weight of unit 1", "Second weight of unit 1")[: self.features])
 
     def function(self) -> Function:
         start = self.start_scale * random_start(self.units * self.features, self.start_seed)[0]
         largest = 1.0 + float(np.linalg.norm(start))  # |y| ≤ 1, and the output, 0 at x = 0, has slope at most 1
-        return Function(Network(self.units), self.data.facts().n, start, largest)
+        return Function(NetworkLoss(self.units), self.data.facts().n, start, largest)
 
 
 # ------------------------------------------------------------------------------------------------------- simulated data
@@ -288,13 +296,13 @@ class PhaseRetrieval(BlackBox):
         start = np.append((1.0, -0.6), np.zeros(self.dimension))[: self.dimension]  # ‖x₀‖² = 1.36, or 1 if d = 1
         # Both |⟨a, x₀⟩| and y are in [0, ‖x₀‖], so their difference is at most ‖x₀‖, and that of their squares ‖x₀‖².
         if self.form == "squared":
-            return Function(SquaredPhase(), self.rows, start, largest=1.36, slope=math.inf)
-        return Function(Phase(), self.rows, start, largest=math.sqrt(1.36))
+            return Function(SquaredPhaseLoss(), self.rows, start, largest=1.36, slope=math.inf)
+        return Function(PhaseLoss(), self.rows, start, largest=math.sqrt(1.36))
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         rows = _unit_rows(np.random.default_rng(self.seed), self.rows, self.dimension)
         magnitudes = np.abs(rows.sum(axis=1, keepdims=True)) / math.sqrt(self.dimension)
-        return rows, magnitudes if self.form == "absolute" else magnitudes**2  # of `Phase`, of `SquaredPhase`
+        return rows, magnitudes if self.form == "absolute" else magnitudes**2  # of `PhaseLoss`, of `SquaredPhaseLoss`
 
 
 class Votes(BlackBox):
@@ -319,8 +327,8 @@ class Votes(BlackBox):
     def function(self) -> Function:
         start = np.zeros(len(WANTED))
         if self.answer == "vote":
-            return Function(Vote(), self.rows, start, largest=1.0, slope=math.inf, value_range=1.0)
-        return Function(Capped(1.0), self.rows, start, largest=1.0, value_range=1.0)  # which ignores the target τ
+            return Function(VoteLoss(), self.rows, start, largest=1.0, slope=math.inf, value_range=1.0)
+        return Function(CappedLoss(1.0), self.rows, start, largest=1.0, value_range=1.0)  # which ignores the target τ
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
@@ -342,7 +350,7 @@ class BentValley(BlackBox):
 
     def function(self) -> Function:
         # At x₀ f is at most (1.8 + 0.2)/4 + (1.2 - 1.6 + 1 + 0.2) = 1.3. |∂f/∂x₁| ≤ 1/4 + 2, and |∂f/∂x₂| ≤ 1.
-        return Function(Valley(), self.rows, np.array([-0.8, 1.2]), largest=1.3, slope=math.hypot(2.25, 1.0))
+        return Function(ValleyLoss(), self.rows, np.array([-0.8, 1.2]), largest=1.3, slope=math.hypot(2.25, 1.0))
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         shifts = np.random.default_rng(self.seed).uniform(-0.2, 0.2, (self.rows, 2))

@@ -49,7 +49,7 @@ class ValueLoss(ABC):
         return np.matmul(weights.transpose(0, 2, 1), rows).reshape(len(rows), -1)
 
 
-class Phase(ValueLoss):
+class PhaseLoss(ValueLoss):
     """||⟨a, x⟩| - y|, as in `PhaseRetrieval`: Lipschitz in x with constant ‖a‖."""
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -61,7 +61,7 @@ class Phase(ValueLoss):
         return np.sign(np.abs(arguments) - targets[..., :1]) * np.sign(arguments)
 
 
-class SquaredPhase(ValueLoss):
+class SquaredPhaseLoss(ValueLoss):
     """|⟨a, x⟩² - y|: no Lipschitz constant holds everywhere."""
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -73,7 +73,7 @@ class SquaredPhase(ValueLoss):
         return np.sign(arguments**2 - targets[..., :1]) * 2 * arguments
 
 
-class Capped(ValueLoss):
+class CappedLoss(ValueLoss):
     """min(|y - ⟨a, x⟩|, τ) with the cap τ: Lipschitz in x with constant ‖a‖."""
 
     def __init__(self, cap: float) -> None:
@@ -89,7 +89,7 @@ class Capped(ValueLoss):
         return np.where(np.abs(errors) < self.cap, np.sign(errors), 0.0)
 
 
-class Network(ValueLoss):
+class NetworkLoss(ValueLoss):
     """|y - h^(-1/2) Σ_k ±_k max(0, ⟨a, w_k⟩)|, the error of a network with h units; x = (w_1, …, w_h).
 
     The signs ± of the output weights are fixed: the first half, rounded up, are positive. The arguments are the ⟨a,
@@ -117,7 +117,7 @@ class Network(ValueLoss):
         return np.sign(errors)[..., None] * self._output_weights * (arguments > 0)
 
 
-class Vote(ValueLoss):
+class VoteLoss(ValueLoss):
     """1 where |⟨θ, x⟩ - b| > τ, which is a user's down-vote, else 0. A step function of x.
 
     A user has the features a = θ and the targets y = (b, τ).
@@ -132,7 +132,7 @@ class Vote(ValueLoss):
         return np.zeros_like(arguments)
 
 
-class Valley(ValueLoss):
+class ValleyLoss(ValueLoss):
     """|1 - x₁ + z₁|/4 + |x₂ - 2|x₁| + 1 + z₂|: a bent valley, along which the way down is slow.
 
     The targets are y = z = (z₁, z₂). The arguments are x itself, so A_z is the identity and features are not used.

@@ -115,7 +115,7 @@ class Directions:
     @property
     def spread(self) -> float:
         """ς, the largest length that (1/m) Σ_j ε_j u_j can have for directions u_j of a set and numbers |ε_j| ≤ 1."""
-        return spread(self.kind, self.count)
+        return max_mean_length(self.kind, self.count)
 
     def parts(self, size: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield the rows 0..size of a batch in parts of b rows: their slice, their sets (b, m, d) of directions v from
@@ -131,7 +131,7 @@ class Directions:
             yield rows, sets[first_set : first_set + n_rows], haar(normals)
 
 
-def singles(law: Literal["sphere", "normal"], d: int, generators: Sequence[np.random.Generator]) -> np.ndarray:
+def draw_directions(law: Literal["sphere", "normal"], d: int, generators: Sequence[np.random.Generator]) -> np.ndarray:
     """Draw one random direction for each of R' replicates, (R', d), of mean squared length d.
 
     law : "normal" for N(0, I); "sphere" for the uniform law on the sphere of radius √d.
@@ -140,7 +140,7 @@ def singles(law: Literal["sphere", "normal"], d: int, generators: Sequence[np.ra
     return normals if law == "normal" else normals * (np.sqrt(d) / np.linalg.norm(normals, axis=1, keepdims=True))
 
 
-def spread(kind: Kind, count: int) -> float:
+def max_mean_length(kind: Kind, count: int) -> float:
     """Return ς, the largest length of (1/m) Σ_j ε_j u_j for m = `count` directions u_j and numbers |ε_j| ≤ 1.
 
     It is 1 for independent directions, which might all be equal, and 1/√m for orthonormal ones, by Pythagoras.
@@ -345,7 +345,7 @@ class ValueProblem(Problem):
         `_difference_sum`.
 
         A row's part of the sum is (1/m) Σ_j h_j u_j with |h_j| at most the clip (R',). Its length is at most the clip
-        times `spread`, and changes by at most twice that if the row is replaced.
+        times `max_mean_length`, and changes by at most twice that if the row is replaced.
         """
         b = self._size(batch)
         return Query(total * (scale / b), 2 * scale * clips * directions.spread / b, "l2", batch)

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpviz.families.accelerated import HeavyBall, certificate, figures, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.families.accelerated.planning import assumed
+from dpviz.families.accelerated.planning import assumed_constants
 from dpviz.numbers import short, short_down, short_up
 from dpviz.plots import plan_figures
 from dpviz.problems.base import SmoothFacts
@@ -36,9 +36,9 @@ def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], N
 
 def _select_method(panel: Panel, view: PlanView, name: str) -> str:
     """Draw a menu of the private methods with session key `name`; return the label of the selected one."""
-    plans = guarantee.private(view.plans)
+    plans = guarantee.only_private(view.plans)
     with st.columns([1, 2])[0]:
-        return panel.named(name, "Method", plans, "Whose plan is looked at.", guarantee.telling(plans))
+        return panel.named(name, "Method", plans, "Whose plan is looked at.", guarantee.example_method(plans))
 
 
 def _accountants(panel: Panel, view: PlanView, delta: float) -> None:
@@ -66,7 +66,7 @@ def _decomposition(panel: Panel, view: PlanView) -> None:
     )
     method = next(arm.algorithm for arm in view.experiment.arms if arm.label == label)
     assert isinstance(method, GradientMethod)
-    rests_on = texts.condition(assumed(view.experiment.problem))
+    rests_on = texts.condition(assumed_constants(view.experiment.problem))
     chart = figures.decomposition(method, view.plans[label], exact=exact, condition=rests_on)
     charts.show(chart, panel.key("chart_parts"))
 
@@ -87,7 +87,7 @@ def _quadratics(panel: Panel) -> None:
         published = panel.switch("bench_paper", "The paper's curves", False, texts.PUBLISHED)
     # A link can hold a number outside of the control's range.
     convexity = min(max(convexity, BENCH_CONVEXITY.low or 0.0), BENCH_CONVEXITY.high or 1.0)
-    charts.beside(
+    charts.show_side_by_side(
         (figures.momentum_rates(convexity, 1.0, published=published), panel.key("chart_rates")),
         (figures.heavy_ball_on_quadratic(convexity, step, noise, published=published), panel.key("chart_quadratic")),
     )

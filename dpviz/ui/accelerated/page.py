@@ -14,13 +14,13 @@ from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families import accelerated
 from dpviz.families.accelerated import figures, planning, presets, texts, theory
-from dpviz.families.accelerated.algorithms import Compared, GradientMethod, compare
-from dpviz.families.accelerated.planning import assumed
+from dpviz.families.accelerated.algorithms import GradientMethod, ScheduleComparison, compare
+from dpviz.families.accelerated.planning import assumed_constants
 from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures
 from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem, evaluation_seconds
 from dpviz.specification import address_text
@@ -32,9 +32,9 @@ from dpviz.ui.experiment import guarantee, released_model
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
-from dpviz.ui.experiment.results import Options
+from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.markdown import plain
+from dpviz.ui.markdown import escape_name
 from dpviz.ui.uploads.file import missing_rule
 
 FARTHEST = 10_000  # largest T in the chart of the error bound against the number of steps T
@@ -62,7 +62,7 @@ class Theory:
     without: tuple[str, ...]
     without_horizon: tuple[str, ...]
     start: float
-    own: Mapping[str, Compared | None]
+    own: Mapping[str, ScheduleComparison | None]
 
 
 class AcceleratedPage(FamilyPage):
@@ -108,7 +108,7 @@ class AcceleratedPage(FamilyPage):
 
     def size_note(self, view: PlanView) -> str:
         """Return the size of a batch, and the epochs (passes over the data) of the longest private plan."""
-        plan = max(guarantee.private(view.plans).values(), key=lambda plan: plan.iterations)
+        plan = max(guarantee.only_private(view.plans).values(), key=lambda plan: plan.iterations)
         m, n = int(plan.rows[0]), plan.facts.n  # every step reads as many rows as the first
         rows = f"All n = {n:,} rows" if m == n else f"m = {m:,} of n = {n:,} rows"
         epochs = short(plan.iterations * m / n)
@@ -183,7 +183,7 @@ class AcceleratedPage(FamilyPage):
 
     def draw_assumptions(self, view: PlanView) -> None:
         """Draw the box of the assumptions on which guarantee and theory rest."""
-        plan = next(iter(guarantee.private(view.plans).values()))
+        plan = next(iter(guarantee.only_private(view.plans).values()))
         m, n = int(plan.rows[0]), plan.facts.n
         problem = view.experiment.problem
         method = view.experiment.arms[0].algorithm  # all methods share the kind of noise
@@ -197,7 +197,7 @@ class AcceleratedPage(FamilyPage):
                 None if model is None else model.smoothness_source,
                 missing_rule(problem.dataset),
                 1.0 if model is None else model.curvature,
-                assumed(problem),
+                assumed_constants(problem),
             ),
             texts.SCREEN,
             problem.from_data,
@@ -205,20 +205,20 @@ class AcceleratedPage(FamilyPage):
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def ground(self, run: Run, x: Ruler, y: Ruler) -> Background | None:
+    def ground(self, run: Run, x: FixedAxis, y: FixedAxis) -> Background | None:
         """Return the map of the objective below the runs, on a grid over both axes: of a quadratic, or of a model that
         is quick to evaluate; None for others."""
         grid = [np.linspace(axis.low, axis.high, GROUND_POINTS) for axis in (x, y)]
         facts = run.experiment.problem.facts()
         assert isinstance(facts, SmoothFacts)
         if facts.eigenvalues:
-            return figures.ground(facts, *grid)
-        # `section` evaluates the objective at KNOTS points along each axis, and interpolates between them.
+            return figures.quadratic_background(facts, *grid)
+        # `model_background` evaluates the objective at KNOTS points along each axis, and interpolates between them.
         seconds = figures.KNOTS**2 * evaluation_seconds(facts.n, facts.d)
         if not isinstance(run.experiment.problem, LinearModel) or seconds > GROUND_SECONDS:
             return None
         assert isinstance(run.problem, LinearProblem)
-        return figures.section(run.problem, *grid)
+        return figures.model_background(run.problem, *grid)
 
     def region(self, run: Run, arm: Arm) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the ellipses that hold about 90 % of an arm's runs, on a quadratic; None elsewhere."""
@@ -227,7 +227,7 @@ class AcceleratedPage(FamilyPage):
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
-    def curve_options(self, view: PlanView) -> Options:
+    def curve_options(self, view: PlanView) -> CurveOptions:
         """Return options that draw the gradient norm next to the error, and over the error its bounds and, on a
         quadratic, its exact expectations."""
         condition, predictions = _condition(view), view.theory
@@ -246,7 +246,7 @@ class AcceleratedPage(FamilyPage):
     def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
         """Draw the coefficients of the models released from a user's file; nothing for public data."""
         problem = run.experiment.problem
-        arm_traces = released_model.of_each(trace)
+        arm_traces = released_model.private_traces(trace)
         if problem.public or not arm_traces or not isinstance(problem, LinearModel):
             return
         table = released_model.coefficients(problem.data.facts(), problem.intercept == "yes")
@@ -272,7 +272,7 @@ class AcceleratedPage(FamilyPage):
             "gradients": "their gradients can be longer, and are cut to it then",
         }[problem.clipping]
         reaches = f"reaches {short(100 * share)} % of the rows: {effect}" if share else "reaches no row"
-        explain.read_off(f"**The clip** C = {short(problem.clip)} {reaches}.")
+        explain.show_not_private(f"**The clip** C = {short(problem.clip)} {reaches}.")
         st.caption("Counted in the raw data. A smaller C needs less noise, but changes more rows.")
 
 
@@ -281,14 +281,14 @@ class AcceleratedPage(FamilyPage):
 
 def _condition(view: PlanView) -> str:
     """Return the condition on which the error bounds rest, for the inside of a sentence; "" for none."""
-    return texts.condition(assumed(view.experiment.problem))
+    return texts.condition(assumed_constants(view.experiment.problem))
 
 
 def _bound_caption(view: PlanView) -> str:
     """Describe the error bound and the condition on which it holds."""
     problem = view.experiment.problem
     is_released = isinstance(problem, LinearModel) and problem.smoothness_source == "released"
-    return texts.bound(assumed(problem), is_released)
+    return texts.bound(assumed_constants(problem), is_released)
 
 
 def _drawn_methods(view: PlanView) -> dict[str, GradientMethod]:
@@ -385,7 +385,9 @@ def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
     samples = {label: trace.last(label, name) for label in trace.lanes}
     ends = {label: float(np.median(values)) for label, values in samples.items() if len(values)}
     # `not … >`, so that a model that is NaN counts as no better.
-    below = [f"{plain(label)} {short(end, 4)}" for label, end in ends.items() if not sign * (end - reached) > margin]
+    below = [
+        f"{escape_name(label)} {short(end, 4)}" for label, end in ends.items() if not sign * (end - reached) > margin
+    ]
     if below:
         st.warning(
             f"{guess.label} reaches {short(reached, 4)} in “{trace.metrics[name].label}”, and these no more than "

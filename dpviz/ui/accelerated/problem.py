@@ -16,7 +16,7 @@ from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment import problem_menu
-from dpviz.ui.experiment.private_fact import Purchase, say_typed
+from dpviz.ui.experiment.private_fact import PrivateFact, say_typed
 from dpviz.ui.uploads import file as upload_file
 from dpviz.ui.uploads import table
 
@@ -86,18 +86,18 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     assert isinstance(problem, LinearModel)
     source, value, budget = fields.get("smoothness_source"), fields.get("smoothness"), draft.budget.build()
     file = None if problem.public else upload_file.known_as(panel.page)
-    purchase = Purchase(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
+    purchase = PrivateFact(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
     if source == "estimated":
         purchase.elsewhere(value, None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
-        compute = partial(planning.estimated, problem, tables)
+        compute = partial(planning.estimated_smoothness, problem, tables)
         st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))  # at no cost
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:
             purchase.elsewhere(value, cost)  # notes a value from a link as a release
         spend = planning.suggested_cost(budget) if cost is None else cost
-        purchase.offer_release(value, spend, partial(planning.released, problem, spend, seed, tables))
+        purchase.offer_release(value, spend, partial(planning.release_smoothness, problem, spend, seed, tables))
     if source in ("declared", "released") and value is not None:
         fields = _by_origin(panel, purchase, fields, value)
         source = fields["smoothness_source"]
@@ -111,7 +111,7 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     return others | fields
 
 
-def _by_origin(panel: Panel, purchase: Purchase, fields: dict[str, Any], value: float) -> dict[str, Any]:
+def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], value: float) -> dict[str, Any]:
     """Return the fields of L (its source, value and cost) by where the value came from, whatever source is selected.
 
     An estimate stays an estimate, although the visitor now calls it declared or released; a released value stays paid
@@ -136,10 +136,10 @@ def _by_origin(panel: Panel, purchase: Purchase, fields: dict[str, Any], value: 
 
 MENU = problem_menu.ProblemMenu(
     problems={
-        name: problem_menu.Problem(cls, groups={EXPANDER: ("threshold",) * (cls is HuberRegression) + MODEL})
+        name: problem_menu.ProblemEntry(cls, groups={EXPANDER: ("threshold",) * (cls is HuberRegression) + MODEL})
         for name, cls in LOSSES.items()
     }
-    | {QUADRATIC: problem_menu.Problem(Quadratic, f"{QUADRATIC}_", first=problem_menu.settings(Quadratic))},
+    | {QUADRATIC: problem_menu.ProblemEntry(Quadratic, f"{QUADRATIC}_", first=problem_menu.setting_names(Quadratic))},
     menu=_loss,
     sources={
         problem_menu.ANY: {

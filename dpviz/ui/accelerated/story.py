@@ -14,12 +14,12 @@ from dpviz.privacy.budgets import PureDP
 from dpviz.ui import charts, presenting
 from dpviz.ui.appearance import theme
 from dpviz.ui.components import cloud
-from dpviz.ui.controls import Panel, mistake
+from dpviz.ui.controls import Panel, input_error
 from dpviz.ui.explain import SETTINGS_ONLY
 
 
 @st.fragment
-def told() -> None:
+def show_pictures() -> None:
     """Draw the control of the budget ε, and below it the three pictures side by side."""
     panel = Panel("home")
     (control,) = PureDP.controls()
@@ -27,7 +27,7 @@ def told() -> None:
     with control_column:
         value = panel.number(control, "epsilon")
     text_column.caption(f"{PureDP.direction} One budget moves all three pictures.")
-    if mistake(control, value):
+    if input_error(control, value):
         return
     epsilon = float(value or PureDP().epsilon)
     pictures = _one_answer, _every_step, _price
@@ -57,7 +57,7 @@ def _one_answer(epsilon: float) -> None:
         f"Laplace noise of scale b = {noise}: no count is more than {short_up(answers.factor)} times as likely under "
         f"one answer as under the other. {SETTINGS_ONLY}",
     )
-    charts.picture(chart, "home_answer")
+    charts.show_captioned(chart, "home_answer")
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -71,16 +71,16 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     ends = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
     # Positions (k, R, 2) and median heights (k,) at the k steps of the private arm that were recorded.
     steps, private = trace.cloud(story.PRIVATE)
-    reference = clouds.held(*trace.cloud(story.REFERENCE), steps)
+    reference = clouds.values_at_steps(*trace.cloud(story.REFERENCE), steps)
     height_steps, heights = trace.series(story.PRIVATE, "objective_gap")
     _, medians, _ = quantiles(heights).T
-    median = [short(height) for height in clouds.held(height_steps, medians, steps)]
+    median = [short(height) for height in clouds.values_at_steps(height_steps, medians, steps)]
     color, last = style.PALETTE["private"], int(steps[-1])
     # Without noise all replicates are the same, so one point is enough for the reference.
     walk = Trajectories(story.PRIVATE, color, private, last, reference[:, :1], story.REFERENCE, median=median)
     coordinates, ground_heights = story.ground()
     ground = Background(coordinates, coordinates, ground_heights)
-    axes = clouds.on_ground(("First parameter", "Second parameter"), ground)
+    axes = clouds.axes_of_background(("First parameter", "Second parameter"), ground)
     return Animation(steps, [walk], *axes, "height", ground), ends
 
 
@@ -89,7 +89,7 @@ def _every_step(epsilon: float) -> None:
     st.header("2. Noise on every step", anchor=False)
     st.markdown(f"Learning asks many questions: {story.WALK.iterations} noisy steps downhill share the budget.")
     animation, ends = _walked(epsilon)
-    cloud.draw("home_walk", clouds.packed(animation, style.NOT_PRIVATE[theme()], presenting.scale()))
+    cloud.draw("home_walk", clouds.animation_bytes(animation, style.NOT_PRIVATE[theme()], presenting.scale()))
     st.caption(
         f"Half of the runs end within {short_up(ends[story.PRIVATE])} of the lowest value; without privacy, "
         f"{short(ends[story.REFERENCE])}. **Not private**: it reads the raw data, which are made up."
@@ -105,7 +105,7 @@ def _price(epsilon: float) -> None:
     st.markdown("More privacy, less accuracy. Each step adds noise: every budget has a best number of steps.")
     best_steps, bound = story.planned(epsilon)
     figure = planner_figures.price(*_price_curve(), (epsilon, bound), "Error bound, nats per row")
-    charts.plain(figure, "home_price", f"Error bound against ε; at yours it is {short_up(bound)} nats per row")
+    charts.show_figure(figure, "home_price", f"Error bound against ε; at yours it is {short_up(bound)} nats per row")
     st.metric(
         f"Best number of steps, {story.METHOD}",
         f"T = {best_steps}",

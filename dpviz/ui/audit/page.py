@@ -21,7 +21,7 @@ from dpviz.privacy.verification.broken import Quieter
 from dpviz.ui import audit, components, downloads, explain, glossary, links, visitors
 from dpviz.ui import families as pages
 from dpviz.ui.audit import results, texts
-from dpviz.ui.controls import Panel, Part, Settings, in_place
+from dpviz.ui.controls import PageBody, Panel, Settings, show_errors
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.run import Run, runner
@@ -161,7 +161,7 @@ class AuditRun(Run):
 
 
 @dataclass(frozen=True)
-class Ready:
+class StartableAudit:
     """An audit that can be started: a `Startable`, by whose attributes the run panel decides when it starts."""
 
     auditing: Auditing
@@ -178,7 +178,7 @@ class Ready:
 
     def started(self, page: str, title: str, short: bool) -> AuditRun:
         """Put the audit into the queue; return its run. The arguments are those of every `Startable`."""
-        job = runner().submit(self.auditing, visitor=visitors.here().name, short=short)
+        job = runner().submit(self.auditing, visitor=visitors.current().name, short=short)
         return AuditRun(job, {}, page, title)
 
 
@@ -193,11 +193,11 @@ def show() -> None:
         guesses_first = panel.switch("guess", "Your own guess first", False, texts.GUESS_HELP)
     _Screen(panel, choices, guesses_first, tools).show()
     with tools:
-        glossary.words(panel.key("words"))
+        glossary.mark_terms(panel.key("words"))
 
 
 @dataclass
-class _Screen(Part):
+class _Screen(PageBody):
     """All of the page but its sidebar: the case, the verdict next to its chart, and the sections.
 
     tools : container next to the title. guesses_first : true if the visitor wants to place a threshold of their own
@@ -218,20 +218,20 @@ class _Screen(Part):
         class_bar = st.container()
         self.draw_leads()
         self.auditing = None
-        with in_place():
+        with show_errors():
             panel.check()
             self.auditing = self.choices.build()
-        ready = None if self.auditing is None else Ready(self.auditing)
-        run_panel.settled(page, ready)  # before `state`, which compares it with the run
+        ready = None if self.auditing is None else StartableAudit(self.auditing)
+        run_panel.note_settings(page, ready)  # before `picture_state`, which compares it with the run
         verdict, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
             active = run_panel.bar(panel, texts.TITLE, ready, foot.container(width="content"))
         with verdict:
-            _, is_outdated = run_panel.state(page)
+            _, is_outdated = run_panel.picture_state(page)
             # A verdict on the present settings, where it is shown, describes the case itself.
             if self.auditing is not None and (self.run is None or is_outdated or not self.shows(self.run)):
                 st.markdown(describe(self.auditing))
-            run_panel.live(page, active, self._show_verdict, texts.NONE, panel.key("whole"))
+            run_panel.show_live(page, active, self._show_verdict, texts.NONE, panel.key("whole"))
         with foot:
             link = st.container(width="content")
         if not active:
@@ -256,7 +256,9 @@ class _Screen(Part):
         elif len(run.progress.present) >= run.progress.tuning:
             room.ask(results.class_question(run.progress))
             st.markdown(texts.GUESS)
-            results.show(self.panel, "scores", results.scores(run.auditing, run.progress, guess=None, practice=True))
+            results.show(
+                self.panel, "scores", results.scores_chart(run.auditing, run.progress, guess=None, practice=True)
+            )
 
     def _reveal(self, room: Room) -> Callable[[], None] | None:
         """Return a callback that reveals the thresholds of a class; None if it was not asked about this audit."""
@@ -268,7 +270,7 @@ class _Screen(Part):
     @property
     def run(self) -> AuditRun | None:
         """The newest audit of the page; None before the first."""
-        run = run_panel.current(self.panel.page)
+        run = run_panel.newest_run(self.panel.page)
         return run if isinstance(run, AuditRun) else None
 
     @property
@@ -292,11 +294,12 @@ class _Screen(Part):
         """Draw the claim, the verdict so far, and the chart of the rates."""
         panel, run = self.panel, self.run
         if run is None or not self.shows(run):
-            components.awaited(panel.key("chart_roc"))  # an empty part, while the tab fetches the plotting library
+            # An empty part, while the tab fetches the plotting library.
+            components.figure_placeholder(panel.key("chart_roc"))
             return
         auditing, progress, threshold = run.auditing, run.progress, self.threshold(run)
         results.note_shown(panel, auditing)  # from now on a threshold that the visitor places proves nothing
-        _, is_outdated = run_panel.state(panel.page)
+        _, is_outdated = run_panel.picture_state(panel.page)
         if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
         panel.heard("What the attack has found")  # a heading for screen readers
@@ -346,10 +349,10 @@ class _Screen(Part):
                     results.show(self.panel, name, chart)
             if run.job.active:
                 return run.look()
-            results.tests(run.auditing, run.progress)
+            results.show_tests(run.auditing, run.progress)
             return None
 
-        run_panel.watch(self.panel.key("evidence_look"), draw, lambda: None)
+        run_panel.draw_repeatedly(self.panel.key("evidence_look"), draw, lambda: None)
         _single_run(self.panel)
 
     def _take_away(self) -> None:

@@ -14,7 +14,7 @@ from dpviz.lessons.classroom import Ballot, Room, Threshold
 from dpviz.numbers import short, short_down, short_up
 from dpviz.plots import audit_figures, class_figures
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.planner_figures import RATES
 from dpviz.privacy import audit, tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -96,7 +96,7 @@ def _show_implementation(auditing: Auditing, outcome: Verdict) -> None:
             st.warning(hidden, title="Not caught by the tests", icon=":material/search_off:")
 
 
-def tests(auditing: Auditing, progress: Progress) -> None:
+def show_tests(auditing: Auditing, progress: Progress) -> None:
     """Draw a table of the tests that releases are as declared; nothing until all runs are done."""
     outcome = verdict(auditing, progress)
     if outcome is None or outcome.implementation is None:
@@ -174,7 +174,7 @@ def proven_at(auditing: Auditing, progress: Progress, threshold: float) -> float
     hits, false_hits = Attack(threshold).counts(present, absent)
     level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
     # A lower bound on the true positive rate, and an upper bound on the false positive rate.
-    hit_rate, false_hit_rate = audit.separated(
+    hit_rate, false_hit_rate = audit.rate_bounds(
         hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level
     )
     return float(auditing.audit.claim.least(hit_rate, false_hit_rate))
@@ -203,7 +203,7 @@ def all_charts(auditing: Auditing, progress: Progress, guess: float | None) -> d
             texts.LOOKS,
         )
     are_practice = len(progress.present) <= progress.tuning
-    return charts_so_far | {"scores": scores(auditing, progress, guess, are_practice)}
+    return charts_so_far | {"scores": scores_chart(auditing, progress, guess, are_practice)}
 
 
 def rates_chart(auditing: Auditing, progress: Progress, guess: float | None) -> Chart:
@@ -211,7 +211,7 @@ def rates_chart(auditing: Auditing, progress: Progress, guess: float | None) -> 
     return Chart(roc(auditing, progress, guess), "What the attacker achieves", texts.RATES_ALT, texts.RATES)
 
 
-def scores(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Chart:
+def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Chart:
     """Return the chart of how often each score was seen on both data sets, with the thresholds.
 
     guess : the visitor's threshold, if there is one.
@@ -326,12 +326,12 @@ def fixed_threshold(panel: Panel, auditing: Auditing) -> float | None:
 
 def note_shown(panel: Panel, auditing: Auditing) -> None:
     """Remember that the visitor has seen this audit's results: a threshold placed after that proves nothing."""
-    visitors.here().notes[_shown(panel, auditing)] = True
+    visitors.current().notes[_shown(panel, auditing)] = True
 
 
 def _seen(panel: Panel) -> tuple[str, float | None, bool]:
     """Return the note of the last threshold that was fixed, as described at `_SEEN`."""
-    note: Any = visitors.here().notes.get(panel.key(_SEEN), ("", None, False))
+    note: Any = visitors.current().notes.get(panel.key(_SEEN), ("", None, False))
     text, threshold, is_blind = note
     return text, threshold, is_blind
 
@@ -363,7 +363,7 @@ def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
         on_click=_fix_threshold,
         args=(panel, auditing, threshold),
     )
-    show(panel, "scores", scores(auditing, progress, threshold, practice=True))
+    show(panel, "scores", scores_chart(auditing, progress, threshold, practice=True))
 
 
 def class_question(progress: Progress) -> Threshold:
@@ -373,7 +373,7 @@ def class_question(progress: Progress) -> Threshold:
     counts = [np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] for scores in (present, absent)]
     heights = (np.array(counts) / np.max(counts)).round(4)  # (2, BINS), as shares of the highest bar
     bars = {name: tuple(row) for name, row in zip(WORLDS, heights.tolist(), strict=True)}
-    ticks = Ruler("", float(edges[0]), float(edges[-1]), log=False).ticks
+    ticks = FixedAxis("", float(edges[0]), float(edges[-1]), log=False).ticks
     return Threshold(
         "Where is your threshold? You say D for every run that scores at least as much.", bars, "Score", tuple(ticks)
     )
@@ -408,7 +408,7 @@ def show_class(progress: Progress, ballot: Ballot) -> None:
     turns = {} if progress.attack is None else {"attacker's threshold": progress.attack.threshold}
     figure = class_figures.ends({"the class": thresholds}, "Score of a run", log=False, turns=turns)
     st.markdown(f"**{len(thresholds)} phones have placed a threshold.** Their median is “your threshold”.")
-    charts.plain(figure, "audit_class", "Thresholds of the class")
+    charts.show_figure(figure, "audit_class", "Thresholds of the class")
 
 
 def _fix_threshold(panel: Panel, auditing: Auditing, threshold: float) -> None:
@@ -416,7 +416,7 @@ def _fix_threshold(panel: Panel, auditing: Auditing, threshold: float) -> None:
 
     It is stored as described at `_SEEN`.
     """
-    notes = visitors.here().notes
+    notes = visitors.current().notes
     notes[panel.key(_SEEN)] = auditing.to_json(), threshold, _shown(panel, auditing) not in notes
 
 

@@ -13,7 +13,7 @@ from dpviz.families.bayesian_optimization.planning import Landscape
 from dpviz.numbers import short
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
-from dpviz.ui.controls import Panel, mistake
+from dpviz.ui.controls import Panel, input_error
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
@@ -56,13 +56,13 @@ def _reasons(view: PlanView) -> None:
         }
         for row in forecast.advice.rows
     ]
-    show_table(rows, style=explain.readable, alt="Of every bias level: first batch, bias, noise, and trainings")
+    show_table(rows, style=explain.format_numbers, alt="Of every bias level: first batch, bias, noise, and trainings")
     st.caption(f"{texts.TRAININGS_BY_LEVEL} {SETTINGS_ONLY}")
 
 
 def _privacy(panel: Panel, view: PlanView, delta: float) -> None:
     """Draw the ε at δ after each step, and the power of attacks on all releases of a run together."""
-    charts.beside(
+    charts.show_side_by_side(
         (figures.epsilon_by_step(view.plans, view.styles, delta), panel.key("chart_epsilon")),
         (figures.attacks(view.plans, view.styles), panel.key("chart_attacks")),
     )
@@ -80,7 +80,7 @@ def _steps(panel: Panel, view: PlanView) -> None:
     for column, control in zip(st.columns(len(ASSUMED), gap="medium"), ASSUMED, strict=True):
         with column:
             values.append(panel.number(control, control.name))
-    if any(mistake(control, value) for control, value in zip(ASSUMED, values, strict=True)):
+    if any(input_error(control, value) for control, value in zip(ASSUMED, values, strict=True)):
         return
     landscape = Landscape(*(float(value or 0.0) for value in values))
     if landscape.convexity > landscape.smoothness:
@@ -122,7 +122,7 @@ def _bounds_table(forecast: Forecast, landscape: Landscape, step: float, bias: f
         "Bias that is planned": bias,
     }
     table = [{"What": name, "Value": float(value)} for name, value in rows.items()]
-    show_table(table, style=explain.readable, alt="What the bounds say at these settings")
+    show_table(table, style=explain.format_numbers, alt="What the bounds say at these settings")
     st.caption(f"{texts.TOLD} {SETTINGS_ONLY}")
 
 

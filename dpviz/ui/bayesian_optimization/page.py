@@ -14,18 +14,18 @@ from dpviz.datasets.users import UserFacts
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import spent_curve
-from dpviz.experiments.summary import outcome
+from dpviz.experiments.summary import headline_result
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families import bayesian_optimization
 from dpviz.families.bayesian_optimization import algorithms, figures, presets, texts
 from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE, TRAININGS, Gibo
 from dpviz.families.bayesian_optimization.forecast import Forecast, forecast
-from dpviz.families.bayesian_optimization.posterior_slice import POINTS, Curve, along
+from dpviz.families.bayesian_optimization.posterior_slice import POINTS, PosteriorSlice, slice_along
 from dpviz.numbers import short
 from dpviz.plots import clouds, plan_figures
 from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart, provenance
-from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.tuning.trainers import SLOW
@@ -38,8 +38,8 @@ from dpviz.ui.experiment import hero, released_model, results
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView, Shown
-from dpviz.ui.experiment.results import Options
-from dpviz.ui.experiment.run import Run, about_problem
+from dpviz.ui.experiment.results import CurveOptions
+from dpviz.ui.experiment.run import Run, problem_key
 from dpviz.ui.uploads.file import missing_rule
 
 LOSS = "objective"  # name of the metric with the mean validation loss
@@ -101,7 +101,7 @@ class TuningPage(FamilyPage):
         level = forecast.advice.level
         # With a fixed number of evaluations, a step does not stop by its bias level.
         is_fixed = forecast.method.batch_size is not None or forecast.method.placing.design == "central"
-        page_plan.advised(
+        page_plan.show_advice(
             f"**Stop looking at ω = {short(level)}.** {texts.FIXED if is_fixed else 'Why: “Advice” below.'}",
             f"{self.prefix}_advised",
             "Use this bias level",
@@ -178,11 +178,11 @@ class TuningPage(FamilyPage):
         else:
             figure, note = draw(trace, LOSS, styles)
         privacy = results.privacy(metric, trace, run.experiment)
-        caption = " ".join(filter(None, (explain.spread(run.experiment.replicates), note, privacy)))
+        caption = " ".join(filter(None, (explain.spread_sentence(run.experiment.replicates), note, privacy)))
         alt = f"{metric.label} against {axis_name}, one line per method"
         return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
 
-    def more_faces(self, view: PlanView | None) -> Mapping[str, hero.Drawn]:
+    def more_faces(self, view: PlanView | None) -> Mapping[str, hero.MakeChart]:
         """Return the picture of the losses against the privacy spent; none on a file, whose losses may be hidden."""
         if view is None or not view.experiment.public:
             return {}
@@ -191,7 +191,7 @@ class TuningPage(FamilyPage):
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
         """Return the final loss of the best method; its sentence names the trainings of a run of every method, and the
         simpler searches that end about as low as DP-GIBO, or lower."""
-        headline, result = hero.lowest(run, trace), outcome(trace)
+        headline, result = hero.lowest_headline(run, trace), headline_result(trace)
         if headline is None or result is None or result.metric.name != LOSS:
             return headline
         ends = {result.best: result.end, **dict(result.others)}
@@ -205,7 +205,7 @@ class TuningPage(FamilyPage):
                 sentences.append(texts.beaten(label, ends[label] < gibo_end, may_be_chance))
         return headline._replace(sentence=" ".join(sentences))
 
-    def ground(self, run: Run, *_axes: Ruler) -> Background | None:
+    def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
         """Return the loss below the runs, over the whole box of both settings; None where it cannot be drawn.
 
         The further arguments, the axes of the runs, do not matter.
@@ -214,7 +214,7 @@ class TuningPage(FamilyPage):
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
-    def curve_options(self, view: PlanView) -> Options:
+    def curve_options(self, view: PlanView) -> CurveOptions:
         """Return options that draw the number of evaluations per step second."""
         return replace(super().curve_options(view), second=BATCH_SIZE.name)
 
@@ -249,7 +249,7 @@ class TuningPage(FamilyPage):
         if not len(shares) or not np.isfinite(shares).all():
             return
         share = float(shares.mean())
-        explain.read_off(f"**Clipped**: {texts.clipped(share, arm.label)}")
+        explain.show_not_private(f"**Clipped**: {texts.clipped(share, arm.label)}")
         if share > MUCH:
             st.warning(texts.MUCH_CLIPPED, title=f"{short(100 * share, 2)} % of the gradients are clipped")
 
@@ -293,14 +293,14 @@ def landscape(run: Run, trace: Trace) -> Chart | None:
     )
 
 
-@st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: about_problem})
+@st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: problem_key})
 def _ground(run: Run) -> Background:
     """Compute the mean validation loss over both settings, at as many points as GROUND seconds of trainings allow."""
     facts = facts_of(run)
     # Along each setting; a training that takes no time at all must not divide by zero.
     points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), MIN_POINTS, MAX_POINTS))
     low, high = facts.box
-    return clouds.evaluated(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
+    return clouds.objective_background(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
 
 
 # ---------------------------------------------------------------------------------------------------------- the results
@@ -322,9 +322,9 @@ def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
         return []
     plan, experiment = run.plans[arm.label], run.experiment
     noise = float(np.sqrt(plan.facts.d) * plan.noise["gradient"][0])  # its root mean square length, √d σ
-    privacy = explain.released(experiment, experiment.replicates)
+    privacy = explain.release_sentence(experiment, experiment.replicates)
     if diagnostics:
-        diagnostic = explain.diagnostic(experiment.replicates, experiment.problem.public)
+        diagnostic = explain.diagnostic_sentence(experiment.replicates, experiment.problem.public)
         privacy = f"{privacy} Of the curves named in the frame: {diagnostic}"
     return [charts.show(figures.signal_and_noise(trace, arm.label, noise, privacy), panel.key("chart_signal"))]
 
@@ -345,11 +345,11 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
     across = _setting(row, panel, facts, "path_0", 0, "Across")
     up = _setting(row, panel, facts, "path_1", 1, "Up")
     is_private = [arm_trace.private for arm_trace in arm_traces.values()]
-    privacy = explain.released(experiment, experiment.replicates, sum(is_private))
+    privacy = explain.release_sentence(experiment, experiment.replicates, sum(is_private))
     if not all(is_private):
         privacy = f"{privacy} {explain.REFERENCES}"
     chart = figures.paths(arm_traces, arm_styles(experiment.arms), facts, (across, up), privacy)
-    charts.picture(chart, panel.key("chart_paths"))
+    charts.show_captioned(chart, panel.key("chart_paths"))
 
 
 def _setting(
@@ -393,13 +393,15 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
     setting = _setting(row, panel, facts, "along", 0, "Along")
     step = row.slider("Step t", 1, last, min(FIRST, last), key=panel.key(f"along_step_{last}")) if last > 1 else 1
     path = np.array(arm_trace.path["x"][:step], dtype=float)  # (step, d), the iterates up to this step
-    curve = _curve(about_problem(run), arm.algorithm.to_json(), path, setting, run)
+    curve = _curve(problem_key(run), arm.algorithm.to_json(), path, setting, run)
     name = facts.names[setting].capitalize()
-    charts.picture(figures.process(curve, name, facts.logarithmic[setting], step), panel.key("chart_process"))
+    charts.show_captioned(
+        figures.posterior_slice_chart(curve, name, facts.logarithmic[setting], step), panel.key("chart_process")
+    )
 
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
-def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -> Curve:  # noqa: ARG001 (`about`: a key)
+def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -> PosteriorSlice:  # noqa: ARG001 (`about`: a key)
     """Compute the loss and the posterior of the Gaussian process along a setting, through the end of a path (t, d).
 
     about : text of the problem. method : JSON text of the DP-GIBO. Both and the path are the key of the cache; the
@@ -407,14 +409,14 @@ def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -
     """
     problem = _run.problem
     assert isinstance(problem, TuningProblem)
-    return along(problem, Gibo.from_json(method), path, setting)
+    return slice_along(problem, Gibo.from_json(method), path, setting)
 
 
 def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
     """Draw what one run of each private method releases: the settings where it ended, in their natural units."""
     facts, problem = facts_of(run), run.experiment.problem
     assert isinstance(problem, TuningSpecification)
-    arm_traces = released_model.of_each(trace)
+    arm_traces = released_model.private_traces(trace)
     if not arm_traces:
         return
     low, high = facts.natural(np.array(facts.box))

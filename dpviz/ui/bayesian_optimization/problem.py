@@ -6,7 +6,7 @@ from dpviz.datasets import BundledTable, DatasetSpecification, UniformLinear, Un
 from dpviz.families.bayesian_optimization import texts
 from dpviz.problems.tuning.model_tuning import HuberRegression, KernelMachine, LengthScales, NormalLocation
 from dpviz.problems.tuning.tuning import TuningSpecification
-from dpviz.ui.experiment.problem_menu import UPLOAD, Menu, Problem, ProblemMenu, Source, generators, settings
+from dpviz.ui.experiment.problem_menu import UPLOAD, Menu, ProblemEntry, ProblemMenu, Source, generators, setting_names
 from dpviz.ui.uploads import table
 
 # The short names are part of the address.
@@ -31,10 +31,10 @@ def drawn_for(model: str) -> type[DatasetSpecification]:
     return type(MODELS[model].model_fields["data"].default)
 
 
-def _tuned(name: str, cls: type[TuningSpecification]) -> Problem:
+def _tuned(name: str, cls: type[TuningSpecification]) -> ProblemEntry:
     """Return the entry of a model in the menu: its settings in one expander, those of noisy evaluations in another."""
-    groups = {"Model and users": settings(cls, NOISY), "Noisy evaluations": NOISY}
-    return Problem(cls, f"{name}_", NOISY, groups=groups)
+    groups = {"Model and users": setting_names(cls, NOISY), "Noisy evaluations": NOISY}
+    return ProblemEntry(cls, f"{name}_", NOISY, groups=groups)
 
 
 MENU = ProblemMenu(

@@ -24,7 +24,7 @@ from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
-from dpviz.ui.markdown import sentence
+from dpviz.ui.markdown import escape_sentence
 
 SHARED = ("rows", "noise", "clip", "iterations")  # fields that a bound takes from the noisy means
 # Points of a curve against the budget, and the factor from its middle to both ends: first of the curve in a section,
@@ -73,7 +73,7 @@ def answer(
     """Draw the answer: the error of the model or the rows that it needs, and the noise of its steps; return the chart.
 
     wanted : the largest acceptable error. head : container for the answer. by_rows : true to draw the rows needed.
-    The method and its constants are those of the controls in `view`, which may not be drawn.
+    The method and its constants are those of the controls in `show_required_budget`, which may not be drawn.
     """
     name = panel.peek(_method(), "method")
     cls = bounds()[name]
@@ -81,7 +81,7 @@ def answer(
         try:  # the noise of a step is drawn also where no bound is known
             noise = texts.STEP_NOISE.format(steps=means.iterations, noise=tabs.noise_in_words(means, budget))
         except UserError as error:
-            noise = sentence(str(error))
+            noise = escape_sentence(str(error))
         try:
             controls = _own_controls(cls)
             values = {control.name: panel.peek(control, f"{name}_{control.name}") for control in controls}
@@ -89,7 +89,7 @@ def answer(
             return draw(panel, _build(cls, means, values), means.rows, budget, wanted, noise)
         except UserError as error:
             st.markdown(noise)
-            st.caption(f"{sentence(error.title)}{': ' * bool(error.title)}{sentence(str(error))}")
+            st.caption(f"{escape_sentence(error.title)}{': ' * bool(error.title)}{escape_sentence(str(error))}")
             return []
 
 
@@ -166,7 +166,7 @@ def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> 
     return amounts, np.array(proven)
 
 
-def view(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Shown:
+def show_required_budget(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Shown:
     """Draw the controls of the error bound, the smallest budget that proves the error `target`, and what else reduces
     the error; return the chart. delta : δ of a budget in (ε, δ)."""
     st.caption(texts.ACCURACY)

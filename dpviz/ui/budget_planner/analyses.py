@@ -13,7 +13,7 @@ from pandas.api.types import is_numeric_dtype
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import resources
-from dpviz.errors import NotYet, UserError
+from dpviz.errors import MissingInput, UserError
 from dpviz.exports import export, opendp
 from dpviz.exports.export import to_report
 from dpviz.numbers import rounded_up, short, short_up
@@ -23,17 +23,17 @@ from dpviz.privacy.events import Relation, described
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.analyses import (
     Analyses,
-    ByGroup,
     Count,
+    GroupableStatistic,
     Histogram,
     Mean,
-    Planned,
+    PlannedStatistic,
     Quantile,
     Ranged,
     Smallest,
     Statistic,
     Sum,
-    least_spent,
+    cost_of_errors,
     smallest_budget,
 )
 from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
@@ -46,9 +46,9 @@ from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.markdown import columns, plain, sentence, show_table
+from dpviz.ui.markdown import column_configs, escape_name, escape_sentence, show_table
 from dpviz.ui.terms import TERMS
-from dpviz.ui.uploads.file import File, read_again, read_file
+from dpviz.ui.uploads.file import File, choose_file, read_again
 
 TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
 # Columns of the table of analyses, in their order.
@@ -85,7 +85,7 @@ class Names(File):
     shows_cells = False
 
 
-def view(
+def show_plan(
     panel: Panel,
     means: NoisyMeans,
     budget: Budget,
@@ -131,14 +131,14 @@ def answer(
 ) -> Shown:
     """Draw only the answer, for when the table of analyses is not drawn; return its chart.
 
-    The arguments are those of `view`.
+    The arguments are those of `show_plan`.
     """
     with head:
         try:
             plan = _stored_plan(panel, means)
             return _show_verdict(panel, plan, budget, wanted, question)
         except UserError as error:
-            st.caption(f"{sentence(error.title)}: see “Your analyses”.")
+            st.caption(f"{escape_sentence(error.title)}: see “Your analyses”.")
             return []
 
 
@@ -174,7 +174,7 @@ def _plan(means: NoisyMeans, rows: Sequence[Row], settings: Mapping[str, str]) -
     """
     statistics = _statistics(rows)
     if not statistics:
-        raise NotYet("Add a row: what you want to know, and its range or its bins.", title="Nothing is asked yet")
+        raise MissingInput("Add a row: what you want to know, and its range or its bins.", title="Nothing is asked yet")
     return Settings(
         Analyses, {"rows": means.rows, "rows_per_person": means.rows_per_person, "statistics": statistics, **settings}
     ).build()
@@ -190,11 +190,12 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
     planned, percent = plan.planned(budget), short(100 * relative)
     by_share = [p for p in planned if p.statistic.accepted_error is None]
     needed = [(p.statistic, p.rows_needed(relative)) for p in by_share]
-    too_few = [f"“{plain(s.name)}” {count:,}" for s, count in needed if count > plan.rows]  # no count exceeds all rows
-    counts = [f"“{plain(s.name)}” {count:,}" for s, count in needed if s.unit == "rows" and count <= plan.rows]
+    # No count exceeds all rows.
+    too_few = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if count > plan.rows]
+    counts = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if s.unit == "rows" and count <= plan.rows]
     accepted = zip(planned, plan.accepted_errors(relative), strict=True)
     too_far = [
-        f"“{plain(p.statistic.name)}” is off by up to {short_up(p.error)}, not {short(error)}"
+        f"“{escape_name(p.statistic.name)}” is off by up to {short_up(p.error)}, not {short(error)}"
         for p, error in accepted
         if p.statistic.accepted_error is not None and p.error > error * (1 + 1e-6)
     ]
@@ -239,10 +240,10 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
     )
 
 
-def _show_sources(panel: Panel, planned: Sequence[Planned]) -> Shown:
+def _show_sources(panel: Panel, planned: Sequence[PlannedStatistic]) -> Shown:
     """Draw the chart of what each statistic is off by: its sample, clipping, and noise."""
 
-    def percents(error: Callable[[Planned], float | None]) -> dict[str, float]:
+    def percents(error: Callable[[PlannedStatistic], float | None]) -> dict[str, float]:
         """Return the errors in percent of their references, by name; 0 where nothing is declared."""
         return planner_view.by_name(
             (p.statistic.name, 100 * abs(error(p) or 0.0) / p.statistic.reference(p.rows)) for p in planned
@@ -253,7 +254,7 @@ def _show_sources(panel: Panel, planned: Sequence[Planned]) -> Shown:
         "clipping": percents(lambda p: p.statistic.clipping_bias(p.rows)),
         "noise": percents(lambda p: p.error),
     }
-    names = [plain(p.statistic.name) for p in planned if p.statistic.clipping_bias(p.rows) is None]
+    names = [escape_name(p.statistic.name) for p in planned if p.statistic.clipping_bias(p.rows) is None]
     unknown = f" Without a typical value and a spread, clipping of {', '.join(names)} is unknown." if names else ""
     return planner_view.chart(
         "sources",
@@ -272,11 +273,11 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
     try:
         smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
     except UserError as error:
-        st.caption(sentence(str(error)))
+        st.caption(escape_sentence(str(error)))
         return
     assert control.low is not None and control.high is not None
     half = [statistic.sampling_error(plan.rows) / 2 for statistic in plan.statistics]
-    enough = max(rounded_up(least_spent(plan, half, budget)), control.low)
+    enough = max(rounded_up(cost_of_errors(plan, half, budget)), control.low)
     more = (
         f" From {control.symbol} = {short(enough)} on more hardly pays: noise is then less than half of what a random "
         "sample of so many rows can be off by."
@@ -316,10 +317,10 @@ def _releases(plan: Analyses, budget: Budget) -> Releases:
     if plan.rows_per_person > 1:
         constants += f" {texts.FEW_ROWS}"
     if plan.from_data:
-        constants += f" {texts.FROM_DATA.format(names=', '.join(map(plain, plan.from_data)))}"
+        constants += f" {texts.FROM_DATA.format(names=', '.join(map(escape_name, plan.from_data)))}"
     return Releases(
-        events=allocation.composed([(p.share.analysis, p.event) for p in planned]),
-        name=f"the plan below ({planner_view.analyses(len(planned))})",
+        events=allocation.joint_events([(p.share.analysis, p.event) for p in planned]),
+        name=f"the plan below ({planner_view.count_text(len(planned))})",
         relation=plan.relation,
         protects=protected_change(plan.relation, plan.rows_per_person),
         batches="Every analysis uses all rows.",
@@ -335,7 +336,7 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
     """
     with st.expander("Take columns from a file", icon=":material/upload_file:"):
         st.markdown(texts.FROM_A_FILE)
-        file = read_file(panel.page, Names)
+        file = choose_file(panel.page, Names)
         if file is None:
             return
         is_proposing = st.toggle(
@@ -358,7 +359,7 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
             values = {name: file.frame[column] for name, column in columns_by_name.items()}
             by: str | None = None
             groups: tuple[str, pd.Series] | None = None
-            if issubclass(KINDS[kind], ByGroup):
+            if issubclass(KINDS[kind], GroupableStatistic):
                 by_names = [name for name in values if not is_numeric_dtype(values[name])]
                 by = right.selectbox("By the groups of", by_names, index=None, key=panel.key("columns_by"))
                 groups = None if by is None else (by, values[by])
@@ -411,7 +412,9 @@ def _show_sources_of_keys(table: EditedTable, plan: Analyses) -> None:
 def _know(table: EditedTable) -> None:
     """Make all proposals of the table declarations; for callbacks."""
     line = COLUMNS.index(DECLARED)
-    table.replace([(*row[:line], declared.known(row[line] or ""), *row[line + 1 :]) for row in table.rows(False)])
+    table.replace(
+        [(*row[:line], declared.without_mark(row[line] or ""), *row[line + 1 :]) for row in table.rows(False)]
+    )
 
 
 def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float) -> None:
@@ -419,16 +422,16 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float)
     planned = plan.planned(budget)
     _show_numbers(planned, relative)
     st.caption(f"{texts.ERRORS} {SETTINGS_ONLY}")
-    drowned = [plain(p.statistic.name) for p in planned if p.drowned]
+    drowned = [escape_name(p.statistic.name) for p in planned if p.drowned]
     if drowned:
         st.warning(texts.DROWNED.format(lost=", ".join(drowned), rows=plan.rows))
     st.subheader("How far one row moves each of them", anchor=False)
     if plan.rows_per_person > 1:
         k = f"{plan.rows_per_person:,}"
         st.markdown(f"The {k} rows of a person together move each of them {k} times as far, which the noise pays for.")
-    st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.why}" for p in planned))
+    st.markdown("\n".join(f"- **{escape_name(p.statistic.name)}**. {p.why}" for p in planned))
     st.markdown(f"**All together** ({budget.describe()} was given):")
-    planner_view.of_events(allocation.together([p.share for p in planned], delta))
+    planner_view.show_cost(allocation.joint_guarantee([p.share for p in planned], delta))
     kinds = sorted({type(p.statistic).__name__ for p in planned})
     planner_view.in_python(
         f"from dpviz.privacy.statistics.analyses import {', '.join(['Analyses', *kinds])}\n"
@@ -444,14 +447,14 @@ def _show_program(panel: Panel, plan: Analyses, budget: Budget, delta: float) ->
     counting: opendp.Counting = "opendp"
     if not isinstance(budget, GaussianDP):
         counting = panel.choice("counting", "Whose count meets the budget", COUNTINGS, counting, texts.COUNTING_HELP)  # type: ignore[assignment]
-    st.markdown(f"{opendp.whose_count(opendp.releases(plan, budget, counting), budget, counting)} {texts.OPENDP}")
+    st.markdown(f"{opendp.accounting_note(opendp.releases(plan, budget, counting), budget, counting)} {texts.OPENDP}")
     program = opendp.to_opendp(plan, budget, delta, counting)
     with st.expander("The program", icon=":material/code:"):
         st.code(program, language="python", height=500)
     return program
 
 
-def _show_numbers(planned: Sequence[Planned], relative: float) -> None:
+def _show_numbers(planned: Sequence[PlannedStatistic], relative: float) -> None:
     """Draw the table of error, noise, share, cost and rows needed of every analysis."""
     show_table(
         pd.DataFrame(
@@ -472,7 +475,7 @@ def _show_numbers(planned: Sequence[Planned], relative: float) -> None:
                 "Asked": [p.statistic.asked for p in planned],
             }
         ),
-        column_config=columns(TABLES["planned"], Sensitivity={"help": TERMS["sensitivity"].sentence}),
+        column_config=column_configs(TABLES["planned"], Sensitivity={"help": TERMS["sensitivity"].sentence}),
         placeholder="—",
         alt="Error, noise, sensitivity, share, cost and rows needed of every analysis",
     )
@@ -483,7 +486,7 @@ def _table(panel: Panel) -> EditedTable:
     return EditedTable(
         panel,
         "analyses",
-        columns(TABLES["analyses"], kind={"options": [*KINDS]}),
+        column_configs(TABLES["analyses"], kind={"options": [*KINDS]}),
         numbers=COLUMNS[3:],
         start=DEFAULT,
         alt="The analyses: name, kind, declared column, condition or bins, declared range, bins, level, share, error "
@@ -503,7 +506,7 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
         if cls is None:
             raise UserError(f"Choose a kind for {name}: {', '.join(KINDS)}.", title="A kind is missing")
         try:
-            parts = declared.read(cls, values[DECLARED] or "")
+            parts = declared.parse_line(cls, values[DECLARED] or "")
         except UserError as error:
             raise UserError(f"{name}: {error}", title=error.title) from error
         lacks_range = issubclass(cls, Ranged) and None in (values[LOW], values[HIGH])
@@ -518,7 +521,7 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
         except UserError as error:
             raise UserError(f"{name}: {error}", title=error.title) from error
     if missing:
-        raise NotYet(
+        raise MissingInput(
             f"Declare the lowest and the highest value, or the bins, of {', '.join(missing)}: from what you know "
             "beforehand, not from the data.",
             title="A range is not declared yet",

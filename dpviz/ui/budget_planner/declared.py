@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from dpviz.errors import UserError
-from dpviz.privacy.statistics.analyses import ByGroup, Count, Histogram, Statistic
-from dpviz.ui.budget_planner.editing import harmless
+from dpviz.privacy.statistics.analyses import Count, GroupableStatistic, Histogram, Statistic
+from dpviz.ui.budget_planner.editing import safe_cell
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -21,7 +21,7 @@ _MAX_KEYS = 50  # of a list in a proposal
 _WRITTEN = {"<=": "≤", ">=": "≥", "!=": "≠", "<>": "≠", "==": "="}
 
 
-def read(cls: type[Statistic], text: str) -> dict[str, Any]:
+def parse_line(cls: type[Statistic], text: str) -> dict[str, Any]:
     """Return the fields of a kind of statistic that a line declares.
 
     A count has a condition, "age >= 65" or "region is one of north; south"; a histogram has keys, "north; south", or
@@ -32,16 +32,16 @@ def read(cls: type[Statistic], text: str) -> dict[str, Any]:
     """
     text = text.strip()
     if text.startswith(FROM_DATA):
-        return read(cls, known(text)) | {"from_data": True}
+        return parse_line(cls, without_mark(text)) | {"from_data": True}
     if not text:
         return {}
-    if harmless(text) != re.sub(r"\s", " ", text):
+    if safe_cell(text) != re.sub(r"\s", " ", text):
         raise UserError(
             "Put a part of “Declared” that begins with =, +, - or @ in quotes; signs that cannot be seen have no place "
             "in it.",
             title="This line cannot be read",
         )
-    if issubclass(cls, ByGroup):
+    if issubclass(cls, GroupableStatistic):
         statistic, *groups = _split(text, _BY, 1)
         parts = _condition(statistic) if issubclass(cls, Count) else {"column": _text(statistic)}
         return parts | (_groups(groups[0]) if groups else {})
@@ -128,7 +128,7 @@ def _masked(text: str) -> str:
 # ------------------------------------------------------------------------------------------------ proposals from a file
 
 
-def known(text: str) -> str:
+def without_mark(text: str) -> str:
     """Return a line as if its user had known beforehand what it says."""
     return text.removeprefix(FROM_DATA).strip()
 
@@ -166,7 +166,7 @@ def _keys(texts: pd.Series) -> list[str]:
     """
     counts = texts.dropna().astype(str).str.strip().value_counts()
     all_keys = [quoted(key) for key in counts.index if 0 < len(key) <= 60]
-    keys = [key for key in all_keys if harmless(key) == key][:_MAX_KEYS]
+    keys = [key for key in all_keys if safe_cell(key) == key][:_MAX_KEYS]
     ends = np.cumsum([len(key) + 2 for key in keys])  # of each key in the list, with what separates them
     return sorted(keys[: int((ends <= MAX_LINE // 3).sum())])
 

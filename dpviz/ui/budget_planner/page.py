@@ -13,7 +13,7 @@ from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
 from dpviz.ui import downloads, explain, glossary, links
 from dpviz.ui.budget_planner import accuracy, analyses, declared, tabs, texts, view
 from dpviz.ui.budget_planner.view import Releases
-from dpviz.ui.controls import Panel, Part, Settings, in_place
+from dpviz.ui.controls import PageBody, Panel, Settings, show_errors
 from dpviz.ui.experiment import controls, guarantee
 from dpviz.ui.experiment.plan import Shown
 
@@ -40,7 +40,7 @@ def show() -> None:
     st.title("Budget planner", anchor=False)
     st.markdown(texts.QUESTION)
     with st.container(key=panel.key("tools"), horizontal=True):
-        glossary.words(panel.key("words"))
+        glossary.mark_terms(panel.key("words"))
     with st.sidebar:
         st.subheader("Privacy", anchor=False)
         budget = controls.budget(panel, currencies=view.ALL_CURRENCIES, leads=True)
@@ -60,7 +60,7 @@ def show() -> None:
 
 
 @dataclass
-class _Planner(Part):
+class _Planner(PageBody):
     """All of the page but its sidebar: the answer, the chart of the attacker, and the sections.
 
     budget, means : settings of the guarantee and of the noisy means.
@@ -93,7 +93,7 @@ class _Planner(Part):
             picture = self.panel.choice("attacker", "What an attacker can do", ATTACKER, "people", texts.ATTACKER_HELP)
         head, below, self.figures = st.container(), st.container(), []
         budget = means = planned = None
-        with in_place(head):
+        with show_errors(head):
             self.panel.check()
             budget, means = self.budget.build(), self.means.build()
         foot = head
@@ -141,7 +141,7 @@ class _Planner(Part):
         panel, delta = self.panel, self.delta
         max_error, question = float(self.wanted[analyses.WANTED.name] or 0.0), self.question
         head = answer if self.about == "statistics" else None  # place of the answer if it is about the analyses
-        of_means = view.of_means(means, budget)
+        of_means = view.releases_of_means(means, budget)
         planned: Releases | None = of_means
 
         def section(draw: Callable[[], Planned], otherwise: Releases | None = None) -> Callable[[], None]:
@@ -152,8 +152,8 @@ class _Planner(Part):
 
             def show_section() -> None:
                 nonlocal planned
-                planned = otherwise  # until `draw` returns; `in_place` draws an error that it raises
-                with in_place():
+                planned = otherwise  # until `draw` returns; `show_errors` draws an error that it raises
+                with show_errors():
                     figures, planned = draw()
                     self.figures += figures
                     subject = planned or of_means
@@ -165,7 +165,7 @@ class _Planner(Part):
 
         # Only the open section is called, and so decides on `planned`.
         parts: dict[str, Callable[[], None]] = {
-            ANALYSES: section(lambda: analyses.view(panel, means, budget, delta, max_error, head, question)),
+            ANALYSES: section(lambda: analyses.show_plan(panel, means, budget, delta, max_error, head, question)),
             SOLVED: section(lambda: self._solve(means, budget, max_error), of_means),
             "What it is worth": section(lambda: self._worth(means, budget), of_means),
             "Accounting": section(lambda: (tabs.savings(means, budget, delta), of_means), of_means),
@@ -184,12 +184,12 @@ class _Planner(Part):
 
     def _solve(self, means: NoisyMeans, budget: Budget, max_error: float) -> Planned:
         """Draw the choice of what is solved for, and the solution; return its charts and the releases."""
-        panel, of_means = self.panel, view.of_means(means, budget)
+        panel, of_means = self.panel, view.releases_of_means(means, budget)
         name = panel.choice("solve", "Solve for", SOLVE, "noise", texts.SOLVE_HELP)
         if name == "budget":  # the budget is the solution, so nothing is planned under that of the page
-            return accuracy.view(panel, means, max_error, self.delta), None
+            return accuracy.show_required_budget(panel, means, max_error, self.delta), None
         if name == "noise":
-            return tabs.noise(means, budget), of_means
+            return tabs.show_noise(means, budget), of_means
         if name == "people":
             return tabs.people(panel, means), of_means
         if name == "dpsgd":
@@ -202,15 +202,17 @@ class _Planner(Part):
         panel.check()
         if name == "rows":
             return tabs.rows(means, budget, target), of_means
-        given = view.of_means(means, budget, tabs.wanted(means, budget, target))
+        given = view.releases_of_means(means, budget, tabs.target_noise(means, budget, target))
         return tabs.given_noise(means, budget, self.delta, target), given
 
     def _worth(self, means: NoisyMeans, budget: Budget) -> Planned:
         """Draw what the guarantee is worth, and where others stand; return its charts, and the page's releases."""
         is_of_means = self.about != "statistics"
-        releases = view.of_means(means, budget) if is_of_means else analyses.releases(self.panel, means, budget)
+        releases = (
+            view.releases_of_means(means, budget) if is_of_means else analyses.releases(self.panel, means, budget)
+        )
         view.worth(budget, releases.relation if releases else means.relation, means.rows_per_person, self.delta)
-        return view.others(budget, self.delta), releases
+        return view.show_deployments(budget, self.delta), releases
 
     def _open(self) -> None:
         """Open the section that sets what is released, after a change of the choice "What is released"."""

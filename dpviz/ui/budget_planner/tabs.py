@@ -35,9 +35,9 @@ from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
-from dpviz.ui.markdown import columns, show_table
+from dpviz.ui.markdown import column_configs, show_table
 from dpviz.ui.terms import TERMS
-from dpviz.ui.uploads.file import File, fill_button, read_file
+from dpviz.ui.uploads.file import File, choose_file, fill_button
 
 TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
 # Columns of the table of analyses that share a budget, in their order.
@@ -76,13 +76,13 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
                 "Costs": [described(share.event) for share in shares],
             }
         ),
-        column_config=columns(TABLES["shares"]),
+        column_config=column_configs(TABLES["shares"]),
         placeholder="—",
         alt="Share of the budget, noise scale and cost of every analysis",
     )
-    total = allocation.together(shares, delta)
+    total = allocation.joint_guarantee(shares, delta)
     st.markdown(f"**All together** ({budget.describe()} was given):")
-    planner_view.of_events(total)
+    planner_view.show_cost(total)
     percents = planner_view.by_name(
         (share.analysis.name, None if share.fraction is None else 100 * share.fraction) for share in shares
     )
@@ -103,8 +103,8 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
 def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
     """Return the analyses as releases, for the chart of the attacker and for the assumptions."""
     return Releases(
-        events=allocation.composed([(share.analysis, share.event) for share in shares]),
-        name=f"the split below ({planner_view.analyses(len(shares))})",
+        events=allocation.joint_events([(share.analysis, share.event) for share in shares]),
+        name=f"the split below ({planner_view.count_text(len(shares))})",
         relation=means.relation,
         protects=protected_change(means.relation, means.rows_per_person),
         batches=texts.OWN_ROWS,
@@ -127,7 +127,7 @@ def _split_in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) ->
 
 def _table(panel: Panel) -> EditedTable:
     """Return the table of analyses that share a budget, which the visitor edits."""
-    config = columns(
+    config = column_configs(
         TABLES["split"],
         mechanism={"options": [*MECHANISMS.values()]},
         sensitivity={"help": TERMS["sensitivity"].sentence},
@@ -187,7 +187,7 @@ def symbol(means: NoisyMeans) -> str:
     return "b" if means.noise == "laplace" else "σ"
 
 
-def wanted(means: NoisyMeans, budget: Budget, target: float | None) -> float:
+def target_noise(means: NoisyMeans, budget: Budget, target: float | None) -> float:
     """Return the noise scale that the what-ifs are about: `target`, or if None half of the scale by the budget."""
     return means.noise_scale(budget) / 2 if target is None else target
 
@@ -197,7 +197,7 @@ def noise_in_words(means: NoisyMeans, budget: Budget) -> str:
     return f"{symbol(means)} = {short_up(means.noise_scale(budget))}"
 
 
-def noise(means: NoisyMeans, budget: Budget) -> Shown:
+def show_noise(means: NoisyMeans, budget: Budget) -> Shown:
     """Draw the noise that the budget gives every mean, and a chart of it against the number of steps that share the
     budget; return the chart."""
     scale = means.noise_scale(budget)
@@ -249,10 +249,10 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
 
     target : scale of the noise; None for half of the one by the budget.
     """
-    scale = wanted(means, budget, target)
+    scale = target_noise(means, budget, target)
     cost = noisy_means.guarantee(means.events_of_noise(scale), delta)
     st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
-    planner_view.of_events(cost)
+    planner_view.show_cost(cost)
     steps = means.affordable_steps(budget, scale)
     lasts = f"at least {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
     st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
@@ -329,7 +329,7 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
 
     target : the noise scale; None for half of the one by the budget. Returns the chart.
     """
-    scale = wanted(means, budget, target)
+    scale = target_noise(means, budget, target)
     needed = means.rows_needed(budget, scale)
     st.markdown(
         f"Noise of scale **{short(scale)}** in each of {means.iterations:,} means needs **{needed:,} rows**; you have "
@@ -359,7 +359,7 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
     table = EditedTable(
         panel,
         "people",
-        columns(TABLES["people"]),
+        column_configs(TABLES["people"]),
         numbers=("rows", "count"),
         start=PEOPLE,
         alt="How many people have how many rows",
@@ -376,14 +376,14 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
     if not declared:
         raise UserError("Add a row with people who have at least one row each.", title="No people are declared")
     k = means.rows_per_person
-    dropped, losing = noisy_means.cut_off(declared, k)
+    dropped, losing = noisy_means.dropped_shares(declared, k)
     outcome = "All rows are kept." if not dropped else f"**{short(100 * dropped)} % of the rows** are dropped, of "
     outcome += f"{short(100 * losing)} % of the people." if dropped else ""
     at_least = "at least " * (means.touched_rows > means.batch_size)  # a batch is then more likely to hold one of them
     noise = f"The noise is {at_least}{k:,} times that of one row." if k > 1 else "The noise is the smallest."
     st.markdown(f"With at most **{k:,}** row{'s' * (k > 1)} of a person: {outcome} {noise}")
     numbers = np.unique(np.geomspace(1, max(*declared, k, 2), 60).round())
-    shares = np.array([noisy_means.cut_off(declared, round(number))[0] for number in numbers])
+    shares = np.array([noisy_means.dropped_shares(declared, round(number))[0] for number in numbers])
     return planner_view.chart(
         "people",
         planner_figures.dropped_rows(numbers, 100 * shares, (k, 100 * dropped)),
@@ -407,7 +407,7 @@ def _count_people(panel: Panel, table: EditedTable) -> None:
     """Draw a panel that fills the table with how many rows the people of a visitor's file have."""
     with st.expander("Count them in a file", icon=":material/upload_file:"):
         st.markdown(texts.COUNTED)
-        file = read_file(f"{panel.page}_people", Names)
+        file = choose_file(f"{panel.page}_people", Names)
         if file is None:
             return
         names = columns_of(file)
@@ -487,7 +487,7 @@ def trainers(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> S
         f"**{theirs.iterations:,} noisy means of {theirs.batch_size:,} of {theirs.rows:,} rows**, Poisson batches, "
         f"clip {short(theirs.clip)}, noise σ = {short(scale)} in each mean. For one row added or removed they cost:"
     )
-    planner_view.of_events(noisy_means.guarantee(theirs.events_of_noise(scale), delta))
+    planner_view.show_cost(noisy_means.guarantee(theirs.events_of_noise(scale), delta))
     st.button(
         "Take these settings",
         key=panel.key("take_theirs"),

@@ -47,7 +47,7 @@ class Releases:
     constants: str
 
 
-def of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> Releases:
+def releases_of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> Releases:
     """Return the noisy means of the sidebar as planned releases, with the noise that meets the budget.
 
     They have no events where no noise meets the budget. scale : scale of the noise; None for the one by the budget.
@@ -66,7 +66,7 @@ def of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> R
     )
 
 
-def analyses(count: int) -> str:
+def count_text(count: int) -> str:
     """Return the number of analyses in words."""
     return f"{count} {'analysis' if count == 1 else 'analyses'}"
 
@@ -113,7 +113,7 @@ def worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float
         st.caption(" ".join(missing))
 
 
-def others(budget: Budget, delta: float) -> Shown:
+def show_deployments(budget: Budget, delta: float) -> Shown:
     """Draw the published guarantees of others by what they protect, as a chart and a table; return the chart."""
     st.subheader("Where others stand", anchor=False)
     groups: dict[str, list[tuple[float, str]]] = {}
@@ -148,7 +148,7 @@ def others(budget: Budget, delta: float) -> Shown:
     return figures
 
 
-def of_events(cost: Guarantee) -> None:
+def show_cost(cost: Guarantee) -> None:
     """Draw the cost of given releases in every currency; a dash and the reason where there is none."""
     values: dict[str, tuple[str, str]] = {}
     for name, title in names(cost.delta, ORDER).items():

@@ -17,9 +17,9 @@ from dpviz.compare import comparison
 from dpviz.compare.comparison import MOST, PRIVACY, SHARE, Curve, Side
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments import changes
-from dpviz.experiments.plan import worst
+from dpviz.experiments.plan import weakest_privacy
 from dpviz.experiments.results import CONFIDENCE, Cost
-from dpviz.exports.spreadsheets import as_text
+from dpviz.exports.spreadsheets import safe_cell
 from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.sweep_figures import compared
@@ -31,10 +31,10 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import pins, results
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.pins import Pinned
-from dpviz.ui.experiment.run import Run, until_ended
+from dpviz.ui.experiment.pins import PagePin
+from dpviz.ui.experiment.run import Run, rerun_when_ended
 from dpviz.ui.families import Entry
-from dpviz.ui.markdown import plain, sentence, show_table
+from dpviz.ui.markdown import escape_name, escape_sentence, show_table
 
 PREFIX = "compare"  # of the keys of this page
 SHARE_TITLE = "Share of the start that is left"
@@ -48,7 +48,7 @@ SETTING = "Setting"  # title of the column of settings
 class _PinnedRun:
     """A pin with the page that made it. name : its name on this page, which no other pin has."""
 
-    pinned: Pinned
+    pinned: PagePin
     entry: Entry
     page: FamilyPage
     name: str
@@ -61,13 +61,13 @@ def show() -> None:
     takers = {page.prefix: page.knows for page in pages.values()}  # a pin goes to the page that can express it
     if panel.key("arrived") not in st.session_state:
         st.session_state[panel.key("arrived")] = True
-        pins.take(pins.linked(MOST), takers, PREFIX)  # those of the address
+        pins.import_pins(pins.linked(MOST), takers, PREFIX)  # those of the address
     st.title("Compare", anchor=False)
     st.markdown(texts.QUESTION)
     with st.container(key=panel.key("tools"), horizontal=True):
-        glossary.words(panel.key("words"))
+        glossary.mark_terms(panel.key("words"))
     pinned_runs = _pinned_runs(pages)
-    pins.address(panel, [run.pinned for run in pinned_runs[:MOST]])  # as many as can be compared
+    pins.write_address(panel, [run.pinned for run in pinned_runs[:MOST]])  # as many as can be compared
     pins.refusals(PREFIX)
     if pinned_runs:
         selected = _select(panel, pinned_runs)
@@ -90,7 +90,7 @@ def show() -> None:
 
 def _pinned_runs(pages: Mapping[Entry, FamilyPage]) -> list[_PinnedRun]:
     """Return the pins of all pages, in the order of the pages."""
-    all_pins = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.of(page.prefix)]
+    all_pins = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.on_page(page.prefix)]
     names = _distinct([pinned.pin.name for pinned, _, _ in all_pins])
     return [_PinnedRun(pinned, entry, page, name) for (pinned, entry, page), name in zip(all_pins, names, strict=True)]
 
@@ -98,37 +98,37 @@ def _pinned_runs(pages: Mapping[Entry, FamilyPage]) -> list[_PinnedRun]:
 def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
     """Return the first presets of the first two families as pinned runs, and compute them if that is not done yet."""
     panel, two_pages = Panel(EXAMPLE), list(pages.items())[:2]
-    if not pins.of(EXAMPLE):
+    if not pins.on_page(EXAMPLE):
         first_presets = [Pin(clean(entry.title), page.presets[0].experiment) for entry, page in two_pages]
-        pins.keep(EXAMPLE, [Pinned(pin, key=f"preset_{number}") for number, pin in enumerate(first_presets)])
+        pins.set_pins(EXAMPLE, [PagePin(pin, key=f"preset_{number}") for number, pin in enumerate(first_presets)])
     pinned_runs = []
     under_way: list[Run] = []
-    for pinned, (entry, page) in zip(pins.of(EXAMPLE), two_pages, strict=True):
+    for pinned, (entry, page) in zip(pins.on_page(EXAMPLE), two_pages, strict=True):
         pinned_runs.append(_PinnedRun(pinned, entry, page, pinned.pin.name))
         if pinned.summary is None:
-            under_way += pins.computed(panel, "Example", pinned, page.picture, page.ready)
-    until_ended("compare_example_look", under_way)
+            under_way += pins.compute_lines(panel, "Example", pinned, page.picture, page.ready)
+    rerun_when_ended("compare_example_look", under_way)
     return pinned_runs
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """Return the names, with a number after those that occur more than once, so that all differ.
 
-    They also differ as titles of the columns of a table, next to the column SETTING; `as_text` returns such a title,
+    They also differ as titles of the columns of a table, next to the column SETTING; `safe_cell` returns such a title,
     which is another text for a name that a spreadsheet would run as a formula.
     """
-    counts, distinct = Counter(map(as_text, (SETTING, *names))), list(names)  # of each title
+    counts, distinct = Counter(map(safe_cell, (SETTING, *names))), list(names)  # of each title
     for index, name in enumerate(names):
-        if counts[as_text(name)] > 1:
+        if counts[safe_cell(name)] > 1:
             numbered = (f"{name} {number}" for number in count(index + 1))
-            distinct[index] = next(candidate for candidate in numbered if as_text(candidate) not in counts)
-            counts[as_text(distinct[index])] = 1  # used from now on
+            distinct[index] = next(candidate for candidate in numbered if safe_cell(candidate) not in counts)
+            counts[safe_cell(distinct[index])] = 1  # used from now on
     return distinct
 
 
 def _select(panel: Panel, pinned_runs: Sequence[_PinnedRun]) -> Sequence[_PinnedRun]:
     """Draw the choice of the runs to compare; return the chosen ones, at most MOST. A single run needs no choice."""
-    names = {run.pinned.key: plain(run.name) for run in pinned_runs}
+    names = {run.pinned.key: escape_name(run.name) for run in pinned_runs}
     if len(pinned_runs) <= 1:
         return pinned_runs
     selected = st.pills(
@@ -153,12 +153,12 @@ def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
         experiment = pinned.pin.experiment
         private_count = sum(not arm.reference for arm in experiment.arms)
         about = f"{private_count} method{'s' if private_count != 1 else ''} at {experiment.guarantee}"
-        row = pins.row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {plain(about)}.")
-        if row.button(f"Open {plain(pinned_run.name)}", key=f"compare_open_{pinned.key}", type="tertiary"):
+        row = pins.row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {escape_name(about)}.")
+        if row.button(f"Open {escape_name(pinned_run.name)}", key=f"compare_open_{pinned.key}", type="tertiary"):
             _open(pinned_run)
         if pinned.summary is None:
-            under_way += pins.computed(Panel(page.prefix), entry.title, pinned, page.picture, page.ready)
-    until_ended("compare_look", under_way)
+            under_way += pins.compute_lines(Panel(page.prefix), entry.title, pinned, page.picture, page.ready)
+    rerun_when_ended("compare_look", under_way)
 
 
 def _open(pinned_run: _PinnedRun) -> None:
@@ -169,7 +169,7 @@ def _open(pinned_run: _PinnedRun) -> None:
     except ValueError:
         st.info(texts.NO_CONTROLS)
         return
-    preset_menu.open_with(page.prefix, experiment)
+    preset_menu.set_pending(page.prefix, experiment)
     st.switch_page(pinned_run.entry.address, query_params={})
 
 
@@ -225,12 +225,13 @@ def _show_best(sides: Sequence[Side], metric: str) -> None:
     st.metric(label, short(best), help=texts.BEST_HELP, width="content")
     listed = "; ".join(f"{_with_guarantee(side)} {short(end)}" for side, _, end in others)
     rest = f" Then {listed}." if listed else ""
-    st.markdown(f"**{_with_guarantee(best_side)}**, by {plain(method)}.{rest}", width=480)  # leaves room for the badge
+    # Leaves room for the badge.
+    st.markdown(f"**{_with_guarantee(best_side)}**, by {escape_name(method)}.{rest}", width=480)
 
 
 def _with_guarantee(side: Side) -> str:
     """Return the name of a run with its guarantee, since runs with different guarantees are not comparable without."""
-    return f"{plain(side.name)} ({plain(side.experiment.guarantee)})"
+    return f"{escape_name(side.name)} ({escape_name(side.experiment.guarantee)})"
 
 
 def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | None:
@@ -267,14 +268,14 @@ def _show_chart(
     if axis == PRIVACY:  # with its currency, and a sentence on what is counted in it
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short_up(delta)}'}"
         converted = f" {texts.CONVERTED[currency or 'at_delta']}"
-    missing = "; ".join(map(plain, _missing(sides, metric, all_methods, curves)))
+    missing = "; ".join(map(escape_name, _missing(sides, metric, all_methods, curves)))
     left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
     statuses = {curve.status for curve in curves}
     conditions = {side.name: side.experiment.condition for side in sides if side.experiment.condition}
     rests_on = "; ".join(f"{name}{condition}" for name, condition in conditions.items())  # "Pin 1 if nobody learns …"
-    status = worst(side.experiment.privacy for side in sides)
-    privacy = f"{explain.only_if(status)}: {plain(rests_on)}." if rests_on else texts.PRIVATE
+    status = weakest_privacy(side.experiment.privacy for side in sides)
+    privacy = f"{explain.only_if(status)}: {escape_name(rests_on)}." if rests_on else texts.PRIVATE
     if comparison.publishable(sides)[1] > 1:
         privacy = f"{privacy} {texts.COMPOSE}"
     if statuses <= {"not private"}:
@@ -294,7 +295,7 @@ def _show_chart(
     with st.container(key=panel.key("number"), horizontal=True, vertical_alignment="center"):
         _show_best(sides, metric)
         charts.beside_heading(chart, key)
-    charts.picture(chart, key)
+    charts.show_captioned(chart, key)
 
 
 def _missing(sides: Sequence[Side], metric: str, all_methods: bool, curves: Sequence[Curve]) -> list[str]:
@@ -315,7 +316,7 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
     numbers = comparison.ends(sides, metric, all_methods)
     if numbers.empty:
         return
-    status = worst(numbers["status"])
+    status = weakest_privacy(numbers["status"])
     if status != "private":
         explain.privacy_badge(status)
     readings = {side.name: _readings(side.experiment.to_json(), delta, side) for side in sides}
@@ -337,7 +338,7 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
         f"ε at δ = {short_up(delta)}": epsilons,
     }
     alt = "Final numbers of every method of every run"
-    show_table(pd.DataFrame(columns), alt, placeholder="–", style=explain.readable)
+    show_table(pd.DataFrame(columns), alt, placeholder="–", style=explain.format_numbers)
     st.caption(texts.ENDS.format(confidence=100 * CONFIDENCE) + (f" {texts.GUESS}" if has_guess else ""))
 
 
@@ -373,7 +374,7 @@ def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
     costs = [f"one run{each}: {totals[0].describe()}"]
     costs += [f"all {runs:,} runs: {totals[1].describe()}"] if runs > methods else []
     units = dict.fromkeys(side.experiment.problem.unit for side in sides)
-    published = sentence("; publishing ".join(costs))
+    published = escape_sentence("; publishing ".join(costs))
     several = texts.COUNTED_FIXED if is_fixed else texts.COUNTED_ONE_BY_ONE
     counted = texts.UNLISTED if is_single else several
     st.markdown(f"Publishing {published}. {counted} {texts.AS_IF} Protected: {'; '.join(units)}.")
@@ -391,6 +392,6 @@ def _costs(texts: tuple[str, ...], delta: float, is_fixed: bool, _sides: Sequenc
 
     texts : JSON texts of the experiments. is_fixed : true if all settings were chosen before any of these runs.
     """
-    one_repeat, all_repeats = (comparison.together(_sides, delta, repeats, is_fixed) for repeats in (False, True))
+    one_repeat, all_repeats = (comparison.joint_cost(_sides, delta, repeats, is_fixed) for repeats in (False, True))
     assert one_repeat is not None and all_repeats is not None  # as there are private methods
     return one_repeat, all_repeats

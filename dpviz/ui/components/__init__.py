@@ -27,21 +27,21 @@ from plotly.io.json import to_json_plotly
 from streamlit.components.v1 import declare_component
 
 from dpviz import resources
-from dpviz.plots.elements.style import NOT_PRIVATE, printed
+from dpviz.plots.elements.style import NOT_PRIVATE, browser_figure
 from dpviz.ui.terms import TERMS
 
 _SERVED = "served"  # folder of files that a tab fetches once; each version has its own address
 _LIBRARY = f"component/{__name__}.{_SERVED}/plotly-cartesian-4.1.1.min.js"
 
 
-def source(name: str) -> str:
+def asset_text(name: str) -> str:
     """Return the text of a file in this folder."""
     return resources.text(__package__, name)
 
 
-def style(name: str, **values: object) -> None:
+def apply_style(name: str, **values: object) -> None:
     """Apply a style sheet of this folder to the page. values : the value of `name` replaces `$name` in the sheet."""
-    st.html(f"<style>\n{Template(source(name)).substitute(values)}</style>")
+    st.html(f"<style>\n{Template(asset_text(name)).substitute(values)}</style>")
 
 
 def part(name: str, html: str, **options: Any) -> Any:
@@ -50,7 +50,7 @@ def part(name: str, html: str, **options: Any) -> Any:
     Call this once per process. html : of the part. options : further arguments of Streamlit's `component`.
     """
     return st.components.v2.component(
-        f"dpviz_{name}", **{"html": html, "css": source(f"{name}.css"), "js": source(f"{name}.js"), **options}
+        f"dpviz_{name}", **{"html": html, "css": asset_text(f"{name}.css"), "js": asset_text(f"{name}.js"), **options}
     )
 
 
@@ -62,8 +62,8 @@ def _served(name: str, html: str) -> tuple[Any, str]:
     script.
     """
     declare_component(_SERVED, path=Path(__file__).parent / _SERVED)  # never drawn: it has Streamlit serve the folder
-    version = hashlib.sha256(source(f"{_SERVED}/{name}.js").encode()).hexdigest()[:8]
-    component = st.components.v2.component(f"dpviz_{name}", html=html, js=source("loader.js"), isolate_styles=False)
+    version = hashlib.sha256(asset_text(f"{_SERVED}/{name}.js").encode()).hexdigest()[:8]
+    component = st.components.v2.component(f"dpviz_{name}", html=html, js=asset_text("loader.js"), isolate_styles=False)
     return component, f"component/{__name__}.{_SERVED}/{name}.js?{version}"
 
 
@@ -82,7 +82,7 @@ def drawing(figure: dict[str, Any], handles: Mapping[str, Any]) -> dict[str, Any
 
     figure : as plain values. handles : those of its `Chart`.
     """
-    result = printed(figure) | ({"handles": handles} if handles else {})  # `printed` returns a copy
+    result = browser_figure(figure) | ({"handles": handles} if handles else {})  # `browser_figure` returns a copy
     result["layout"].pop("template", None)  # plotly's own style, 7 kB; the browser uses the page's instead
     return {"figure": to_json_plotly(result), "height": int(result["layout"]["height"])}
 
@@ -131,7 +131,7 @@ def plot(
     _plot(key, **drawing, **data, alt=alt, pale=pale, group=group, name=key, callbacks=callbacks)
 
 
-def awaited(key: str) -> None:
+def figure_placeholder(key: str) -> None:
     """Draw an empty part in the place of the figure with this key, before there is one.
 
     Meanwhile the tab fetches the plotting library, which may take longer than the computation of the first figure.
@@ -191,7 +191,7 @@ def pack_stops(
     return b64encode(zlib.compress(text.encode())).decode()
 
 
-def look(key: str, seconds: float, on_look: Callable[[], None]) -> None:
+def redraw_after(key: str, seconds: float, on_look: Callable[[], None]) -> None:
     """Have the surrounding fragment of the page drawn again after `seconds`, and `on_look` called before that."""
     component, module = _served("look", "<i></i>")
     turn = time.monotonic()  # another number at each drawing, so that the browser waits anew
@@ -218,11 +218,11 @@ def _words() -> Any:
         '<button type="button" class="open" popovertarget="panel">Words</button>'
         '<div id="panel" class="panel" popover role="dialog" aria-label="Words of this page"><dl></dl>'
         '<button type="button" class="all">All words</button></div>',
-        js=f"const TERMS = {json.dumps(terms, ensure_ascii=False)};\n{source('words.js')}",
+        js=f"const TERMS = {json.dumps(terms, ensure_ascii=False)};\n{asset_text('words.js')}",
     )
 
 
-def words(key: str, on_all: Callable[[], None]) -> bool:
+def glossary_button(key: str, on_all: Callable[[], None]) -> bool:
     """Mark the terms of the glossary on the page, and draw a button that shows those the page uses with their meanings.
 
     Return true when the visitor asks for the list of all terms; `on_all` is called before the page is drawn for that.

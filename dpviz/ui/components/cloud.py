@@ -15,5 +15,5 @@ def _component() -> Any:
 
 
 def draw(key: str, animation: bytes) -> None:
-    """Draw an animation, a result of `plots.clouds.packed`; a new one with the same key goes on at the same step."""
+    """Draw an animation, made by `plots.clouds.animation_bytes`; a new one of the same key goes on at the same step."""
     _component()(key=key, data=animation)

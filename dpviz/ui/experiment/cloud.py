@@ -13,13 +13,13 @@ import streamlit as st
 
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.results import quantiles, spent_curve
-from dpviz.experiments.summary import pictured
+from dpviz.experiments.summary import arms_to_draw
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short, short_up
 from dpviz.plots import clouds
 from dpviz.plots.clouds import Animation, Background, Trajectories
 from dpviz.plots.elements import style
-from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.base import Metric, Plane
 from dpviz.ui import explain, presenting
@@ -35,7 +35,7 @@ PANELS = 3  # largest number of methods in the picture, each in a panel of its o
 class Page(Protocol):
     """The part of a family's page that knows the plane in which the runs move. `FamilyPage` has the details."""
 
-    def ground(self, run: Run, x: Ruler, y: Ruler, /) -> Background | None:
+    def ground(self, run: Run, x: FixedAxis, y: FixedAxis, /) -> Background | None:
         """Return the objective to draw behind the dots, on axes x and y or its own; None if it cannot be drawn."""
 
     def region(self, run: Run, arm: Arm, /) -> tuple[np.ndarray, np.ndarray] | None:
@@ -67,7 +67,7 @@ def show(panel: Panel, run: Run, trace: Trace, currency: Currency, page: Page) -
         if len(methods) < len(moving):
             sentences.append(texts.CLOUD_LEFT_OUT)
         sentences.append(_privacy(run, trace, animation, metric))
-        run.films[appearance] = clouds.packed(animation, *appearance), " ".join(sentences)
+        run.films[appearance] = clouds.animation_bytes(animation, *appearance), " ".join(sentences)
     film, caption = run.films[appearance]
     cloud.draw(panel.key("hero_cloud"), film)
     st.caption(caption)
@@ -78,7 +78,7 @@ def _select_methods(trace: Trace, labels: Sequence[str], metric: Metric | None) 
     """Return at most PANELS of the methods `labels`: those that end lowest in the metric, or without one the first."""
     if len(labels) <= PANELS:
         return labels
-    lowest = () if metric is None else pictured(trace.only(labels), metric.name, PANELS)
+    lowest = () if metric is None else arms_to_draw(trace.only(labels), metric.name, PANELS)
     return lowest or labels[:PANELS]  # none is lowest if no method ends with a number
 
 
@@ -100,10 +100,10 @@ class _Film:
         """Return the animation of the repeats of the methods `labels` in a plane, all on the same axes."""
         steps = clouds.timeline(self.trace.cloud(label)[0] for label in labels)  # some of those that methods recorded
         walks = [self.walk(label, steps) for label in labels]
-        x, y = clouds.frame(plane.titles, [walk.places for walk in walks], plane.corners)
+        x, y = clouds.axes_around(plane.titles, [walk.places for walk in walks], plane.corners)
         background = self.page.ground(self.run, x, y)
         if background is not None:
-            x, y = clouds.on_ground(plane.titles, background)  # it may show another part of the plane
+            x, y = clouds.axes_of_background(plane.titles, background)  # it may show another part of the plane
         metric = "" if self.metric is None else _lower(self.metric)
         return Animation(steps, walks, x, y, metric, background, plane.corners)
 
@@ -115,7 +115,7 @@ class _Film:
         reference_points = None
         if reference:
             # (k, R, 2), of R repeats: each stays at its last record until the next one.
-            reference_points = clouds.held(*trace.cloud(reference), steps)
+            reference_points = clouds.values_at_steps(*trace.cloud(reference), steps)
             first_repeat = reference_points[:, :1]
             if (reference_points == first_repeat).all():  # as without noise and batches: one dot is enough
                 reference_points = first_repeat
@@ -126,7 +126,7 @@ class _Film:
         return Trajectories(
             label,
             style.arm_styles(run.experiment.arms)[label].color,
-            places=clouds.held(*trace.cloud(label), steps),
+            places=clouds.values_at_steps(*trace.cloud(label), steps),
             last=trace.lanes[label].iterations[-1],
             plainly=reference_points,
             without=reference,
@@ -143,7 +143,7 @@ class _Film:
         if not len(iterations):
             return []
         medians = quantiles(values)[:, 1]  # the columns are the 10 %, 50 % and 90 % quantiles
-        return [short(median) for median in clouds.held(iterations, medians, steps)]
+        return [short(median) for median in clouds.values_at_steps(iterations, medians, steps)]
 
     def spent(self, label: str, steps: np.ndarray) -> list[str]:
         """Return the privacy that a method has spent at each of `steps`, such as "ε = 0.5 spent"; [] if not finite."""
@@ -209,7 +209,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
         in_panels = trace.only([walk.label for walk in animation.walks])
         if "not private" in in_panels.statuses(metric).values():
             raw.append(f"the {animation.metric}")
-    released = explain.released(experiment, experiment.replicates, len(animation.walks))
+    released = explain.release_sentence(experiment, experiment.replicates, len(animation.walks))
     if not raw:
         return released
     *first_parts, last_part = raw

@@ -20,19 +20,19 @@ from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.plots import sweep_figures
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.lines import Turn
+from dpviz.plots.elements.lines import VerticalLine
 from dpviz.plots.elements.style import arm_styles
 from dpviz.specification import Control
 from dpviz.sweeps.sweep import Sweep
-from dpviz.sweeps.sweep_result import Ended, Place, SweepResult, by_reason
+from dpviz.sweeps.sweep_result import PointKey, PointRuns, SweepResult, by_reason
 from dpviz.ui import charts, visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import freshness, hero, sweep_tab, texts
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.hero import Face
 from dpviz.ui.experiment.plan import PlanView
-from dpviz.ui.experiment.results import Options
-from dpviz.ui.experiment.run import Ready, Run, runner
+from dpviz.ui.experiment.results import CurveOptions
+from dpviz.ui.experiment.run import Run, StartableExperiment, runner
 
 STEPS, BUDGET, CLOUD, MAP = "Along the steps", "Along the budget", "Cloud", "Map"
 FIRST = "first"  # value of the choice with which a page begins: the family's map if it has one, else the steps
@@ -54,7 +54,7 @@ class Page(Protocol):
     def view(self, experiment: Experiment) -> PlanView:
         """Return the plans of an experiment with their theory. Raises UserError if no method has a plan."""
 
-    def curve_options(self, view: PlanView, /) -> Options:
+    def curve_options(self, view: PlanView, /) -> CurveOptions:
         """Return the options for the curves of a run, among them the theory's bounds, from its plans."""
 
 
@@ -80,7 +80,7 @@ def choose(panel: Panel, view: PlanView | None, uploaded: bool, mapped: bool, mo
     return faces[panel.choice("face", "Picture", faces, FIRST, "", above=True)]
 
 
-def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Experiment | None) -> Face:
+def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, experiment: Experiment | None) -> Face:
     """Return the face with the final values of the methods at several budgets, from a sweep in the background.
 
     The sweep begins when the page's own run has ended, so that it does not delay it. Its budgets do not depend on the
@@ -92,19 +92,19 @@ def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Expe
     key = page.family + run_panel.ALONG
     wanted = None if experiment is None else along(experiment)
     # The run at the present budget, if it has ended and has the present settings.
-    last_ended = run_panel.shown(panel.page)
-    present_run = last_ended if last_ended is not None and freshness.belongs(ready, last_ended.job) else None
+    last_ended = run_panel.finished_run(panel.page)
+    present_run = last_ended if last_ended is not None and freshness.matches_job(ready, last_ended.job) else None
     sweep_run: Run | None = st.session_state.get(key)
     if sweep_run is not None and sweep_run.job.task != wanted:
         sweep_run.job.stop()
     is_wanted = sweep_run is not None and sweep_run.job.task == wanted and sweep_run.job.state != "stopped"
-    has_newest_ended = present_run is not None and present_run is run_panel.current(panel.page)
+    has_newest_ended = present_run is not None and present_run is run_panel.newest_run(panel.page)
     may_start = has_newest_ended and ready is not None and not ready.too_much  # the memory of a run suffices
     if wanted is not None and may_start and not is_wanted:
-        job = runner().submit(wanted, visitor=visitors.here().name, later=True)  # after all runs in the queue
+        job = runner().submit(wanted, visitor=visitors.current().name, later=True)  # after all runs in the queue
         # Without plans: only the progress and the results of a single run need them.
         sweep_run, is_wanted = Run(job, {}, panel.page, f"{page.title}, along the budget"), True
-        visitors.here().keep(key, sweep_run)
+        visitors.current().keep(key, sweep_run)
     task = wanted if sweep_run is None else sweep_run.job.task  # the last sweep stays until the wanted one begins
     pale = sweep_run is not None and not is_wanted
 
@@ -117,7 +117,7 @@ def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Expe
         # One that was stopped has no final values.
         complete_run = present_run if present_run is not None and present_run.job.state == "done" else None
         chart = _chart(panel, page, task, job, None if pale else complete_run, experiment)
-        charts.picture(chart, panel.key("hero_budget"), pale, panel.page)
+        charts.show_captioned(chart, panel.key("hero_budget"), pale, panel.page)
         return sweep_run.look() if sweep_run is not None and sweep_run.job.active else None
 
     return Face(pale, draw)
@@ -188,7 +188,7 @@ def _chart(
                 # In place of the sweep's own point, if it has one at this budget; the number is the next free one.
                 curve.ends = tuple(end for end in curve.ends if end.place.value != present_size)
                 curve.status = trace.lanes[arm.label].status_of(metric)
-                curve.add(Ended(Place(sweep.places, present_size), final_values, diverged=0))
+                curve.add(PointRuns(PointKey(sweep.places, present_size), final_values, diverged=0))
     bound, remark = _bound(panel, page, sweep, present_size)
     budgets = sweep.values if present_size is None else (*sweep.values, present_size)
     low, high = min(budgets), max(budgets)
@@ -197,7 +197,7 @@ def _chart(
         # √(low·high) is the middle of the logarithmic axis. In the left half the line is left of its text, for which
         # there is more room on the right.
         side: Literal["left", "right"] = "left" if present_size**2 < low * high else "right"
-        turns = [Turn(present_size, f"you are here<br>{control.symbol} = {short(present_size)}", side)]
+        turns = [VerticalLine(present_size, f"you are here<br>{control.symbol} = {short(present_size)}", side)]
     styles = arm_styles(arms)
     if present_run is not None:  # as in the picture along the steps: styles may depend on which methods are drawn
         styles |= arm_styles(present_run.experiment.arms)

@@ -49,7 +49,7 @@ class Startable(Protocol):
         """
 
 
-def belongs(ready: Startable | None, job: Job | None) -> bool:
+def matches_job(ready: Startable | None, job: Job | None) -> bool:
     """Return true if a job runs these settings, with all repeats or only the first ones."""
     if ready is None or job is None:
         return False
@@ -63,10 +63,10 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
     whose results its picture, number and sentence show. In the states "queued", "old", "failed" and "stopped" the
     picture may be of earlier settings: `belongs(ready, pictured)` tells, and if it does not, the picture is pale.
     """
-    job = next((job for job in (newest, pictured) if belongs(ready, job)), None)
+    job = next((job for job in (newest, pictured) if matches_job(ready, job)), None)
     if ready is None or job is None:  # no run has these settings
         return "idle" if pictured is None else "old"
-    if job.active and not belongs(ready, pictured):  # it has no curves yet
+    if job.active and not matches_job(ready, pictured):  # it has no curves yet
         return "queued"
     if job.state == "failed":
         return "failed"
@@ -76,7 +76,7 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
     return "first repeats" if has_first_repeats else "all repeats"
 
 
-def due(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | None:
+def next_run(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | None:
     """Return the run that is to begin by itself now; None if there is none.
 
     The first repeats of new settings begin at once. All repeats follow if the computing time of the first ones shows
@@ -85,7 +85,7 @@ def due(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | 
     """
     if not ready.public or ready.too_much:
         return None
-    if newest is None or not belongs(ready, newest):
+    if newest is None or not matches_job(ready, newest):
         return ready.first or ready
     are_first_done = newest.state == "done" and not ready.is_that_of(newest)  # it belongs, so it had the first ones
     is_short_enough = newest.computing * ready.times < FOLLOW
@@ -98,6 +98,6 @@ def is_short(ready: Startable, newest: Job | None) -> bool:
     If the newest job had the first repeats of the same settings, their computing time shows it. Otherwise a run counts
     as short if it has few repeats.
     """
-    if newest is not None and newest.state == "done" and belongs(ready, newest):
+    if newest is not None and newest.state == "done" and matches_job(ready, newest):
         return newest.computing * ready.times < SOON
     return ready.few

@@ -22,7 +22,7 @@ from dpviz.privacy.events import Event
 from dpviz.privacy.tradeoffs import tradeoff
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings
-from dpviz.ui.markdown import sentence as as_text
+from dpviz.ui.markdown import escape_sentence as as_text
 
 DELTA = ApproximateDP().delta  # the δ at which ε is read by default
 FALSE_ALARMS = 0.01  # the rate of false alarms that the attack reading allows the attacker
@@ -105,12 +105,12 @@ def worst(by_label: Mapping[str, Readings], name: str) -> Worst:
     return Worst(largest, methods, min(values.values()))
 
 
-def private(plans: Mapping[str, Plan]) -> dict[str, Plan]:
+def only_private(plans: Mapping[str, Plan]) -> dict[str, Plan]:
     """Return those of the plans, by label, whose method is private; the others are references."""
     return {label: plan for label, plan in plans.items() if plan.private}
 
 
-def telling(plans: Mapping[str, Plan]) -> str:
+def example_method(plans: Mapping[str, Plan]) -> str:
     """Return the label of the method whose noise the page shows in a card: the first whose noise changes over the
     steps, as this tells most; the first of all if the noise of none changes."""
     for label, plan in plans.items():
@@ -166,11 +166,11 @@ def first_to_last(values: np.ndarray) -> str:
 
 def in_words(experiment: Experiment, plans: Mapping[str, Plan]) -> str:
     """Return the guarantee that each private method of an experiment has, in one line."""
-    several = "each method" if len(private(plans)) > 1 else "the method"
+    several = "each method" if len(only_private(plans)) > 1 else "the method"
     return f"Guarantee of {several}: {experiment.promise}."
 
 
-def sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -> None:
+def show_sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -> None:
     """Draw the guarantee of an experiment in one line, in a container with the key `key`.
 
     While a slider is dragged, the browser replaces the line in this container by that of the slider's position.
@@ -182,7 +182,7 @@ def sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -> Non
         explain.privacy_badge(experiment.privacy)
 
 
-def line(
+def show_cards(
     experiment: Experiment, plans: Mapping[str, Plan], delta: float, noise: Callable[[str, Plan], Card] = noise_card
 ) -> None:
     """Draw four cards side by side: the budget, ε at `delta`, the noise of one method, and the attack reading.
@@ -192,8 +192,8 @@ def line(
     """
     budget, unit, condition = experiment.budget, experiment.problem.unit, experiment.condition
     rests_on = f" {as_text(str(condition))}" if condition else ""  # such as " if nobody learns the seed"
-    private_plans = private(plans)
-    label = telling(private_plans)
+    private_plans = only_private(plans)
+    label = example_method(private_plans)
     by_label = {name: readings(plan, delta) for name, plan in private_plans.items()}
     epsilon, detection = worst(by_label, "epsilon_at_delta"), worst(by_label, "detection")
     accountant_names = ", ".join(dict.fromkeys(item.accountant for item in by_label.values()))

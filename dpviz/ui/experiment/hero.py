@@ -16,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dpviz.datasets import GroupedUpload, UploadedTable
 from dpviz.experiments.changes import differences
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.summary import PRIVATE, Outcome, outcome, pictured
+from dpviz.experiments.summary import PRIVATE, HeadlineResult, arms_to_draw, headline_result
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import about, short
 from dpviz.plots import run_figures
@@ -28,8 +28,8 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import freshness, results, texts
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.freshness import State
-from dpviz.ui.experiment.run import Ready, Run
-from dpviz.ui.markdown import plain
+from dpviz.ui.experiment.run import Run, StartableExperiment
+from dpviz.ui.markdown import escape_name
 
 T = TypeVar("T")
 HEIGHT = 334  # of the picture, in pixels
@@ -70,7 +70,7 @@ class Frame(NamedTuple):
     `Face` that is drawn in place of the run's curves; None if the curves, or a further face, are drawn.
     """
 
-    ready: Ready | None
+    ready: StartableExperiment | None
     uploaded: bool
     title: str
     lacks: Sequence[str] = ()
@@ -84,11 +84,11 @@ class Frame(NamedTuple):
         return self.uploaded and run.returns
 
 
-Drawn = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its chart
+MakeChart = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its chart
 MakeNumber = Callable[[Run, Trace], Headline | None]  # from a run, and its results that may be seen, to its number
 
 
-def picture(panel: Panel, active: bool, make_chart: Drawn, make_number: MakeNumber, frame: Frame) -> None:
+def picture(panel: Panel, active: bool, make_chart: MakeChart, make_number: MakeNumber, frame: Frame) -> None:
     """Draw the picture of the newest run that has one, with number and sentence of that run above, and its progress.
 
     While a run is under way, all of this is drawn again and again. A picture of earlier settings is pale, and a line on
@@ -98,19 +98,19 @@ def picture(panel: Panel, active: bool, make_chart: Drawn, make_number: MakeNumb
     make_number : returns its number, None if it has none.
     """
     draw = partial(_draw, panel, make_chart, make_number, frame)
-    run_panel.live(panel.page, active, draw, whole=panel.key("whole"), hidden=frame.hides)
+    run_panel.show_live(panel.page, active, draw, whole=panel.key("whole"), hidden=frame.hides)
 
 
-def _draw(panel: Panel, make_chart: Drawn, make_number: MakeNumber, frame: Frame) -> float | None:
+def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: Frame) -> float | None:
     """Draw number, line and picture once; return the seconds until a face wants to be drawn again, or None.
 
     The arguments are those of `picture`.
     """
-    run, (state, pale) = run_panel.pictured(panel.page), run_panel.state(panel.page)
+    run, (state, pale) = run_panel.pictured(panel.page), run_panel.picture_state(panel.page)
     if run is None or frame.hides(run):
         # The browser loads the plotting library meanwhile. A file has a key of its own, so that the browser removes the
         # chart of the previous data.
-        components.awaited(panel.key("hero_own" if frame.uploaded else "hero"))
+        components.figure_placeholder(panel.key("hero_own" if frame.uploaded else "hero"))
         with blank():
             st.markdown(_before_run(frame) if frame.uploaded else texts.NOTHING_YET)
             _offer(panel, frame, state)
@@ -118,7 +118,7 @@ def _draw(panel: Panel, make_chart: Drawn, make_number: MakeNumber, frame: Frame
     diagnostics = results.diagnostics_shown(panel, run.experiment)
     active = run.job.active  # read once: the run may end while this is drawn
     _draw_number(panel, run, active, diagnostics, make_number, pale)
-    newest = run_panel.current(panel.page)  # it may not have curves yet, and then `run` is an earlier one
+    newest = run_panel.newest_run(panel.page)  # it may not have curves yet, and then `run` is an earlier one
     face = None if frame.other is None else frame.other()
     # `pale` is about the run, and so about number and sentence; a face in place of its curves may be older or newer.
     is_picture_old = pale if face is None else face.pale
@@ -130,7 +130,7 @@ def _draw(panel: Panel, make_chart: Drawn, make_number: MakeNumber, frame: Frame
         is_idle = not (newest or run).job.active
         if pale:
             _offer(panel, frame, state)
-        elif run_panel.only_first(panel.page, run) and is_idle and not is_picture_old and frame.ready is not None:
+        elif run_panel.partial_repeats(panel.page, run) and is_idle and not is_picture_old and frame.ready is not None:
             # The run had the first repeats alone, and all of them would take too long to begin by themselves.
             duration = about(run.job.computing * frame.ready.times)
             _start(panel, "run_all", f"Run all ({duration})", frame.title, frame.ready)
@@ -146,7 +146,7 @@ def _draw(panel: Panel, make_chart: Drawn, make_number: MakeNumber, frame: Frame
         st.info(texts.NO_CURVE)
         return None
     leads = frame.leads if run.experiment.public else None  # no former picture of a file stays in the browser
-    charts.picture(chart, panel.key("hero_further" if frame.further else "hero"), pale, panel.page, leads)
+    charts.show_captioned(chart, panel.key("hero_further" if frame.further else "hero"), pale, panel.page, leads)
     return None
 
 
@@ -173,7 +173,7 @@ def _offer(panel: Panel, frame: Frame, state: State) -> None:
     _start(panel, "run_these", "Run these settings", frame.title, ready)
 
 
-def _changes(run: Run, ready: Ready | None) -> str:
+def _changes(run: Run, ready: StartableExperiment | None) -> str:
     """Return a sentence, after a blank, on the settings that have changed since a run; "" if none has.
 
     ready : the present settings, None while they make no run.
@@ -183,12 +183,12 @@ def _changes(run: Run, ready: Ready | None) -> str:
     old, new = run.experiment, ready.experiment
     if old.replicates == freshness.FIRST:  # a run of the first repeats may be a part of one with all repeats
         old = old.replaced(replicates=new.replicates)
-    changes = [plain(change.describe()) for change in differences(old, new)]
+    changes = [escape_name(change.describe()) for change in differences(old, new)]
     more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
     return f" {'; '.join(changes[:NAMED])}{more}." if changes else ""
 
 
-def _start(panel: Panel, name: str, label: str, title: str, ready: Ready) -> None:
+def _start(panel: Panel, name: str, label: str, title: str, ready: StartableExperiment) -> None:
     """Draw a button that starts the run of `ready`.
 
     It has no callback, since Streamlit would keep it in memory, and with it the rows of a file.
@@ -214,7 +214,7 @@ def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_n
         number_column.metric(f"{'Old settings: ' * pale}{headline.label}", headline.value, help=headline.help)
     if active:
         return
-    counts = run_panel.only_first(panel.page, run)
+    counts = run_panel.partial_repeats(panel.page, run)
     first = f"**First {counts[0]} of {counts[1]} runs.** " if counts else ""
     if headline is None:
         text_column.markdown(first + texts.ENDED)
@@ -255,7 +255,7 @@ def _moved(panel: Panel, run: Run, headline: Headline) -> str:
     If it is as before, and one setting has changed, the sentence names the private methods that this has moved, which
     explains why; it is "" if all moved. It is "" on a file, too, where each run has noise of its own.
     """
-    result = outcome(run.job.trace) if run.job.trace is not None and run.experiment.public else None
+    result = headline_result(run.job.trace) if run.job.trace is not None and run.experiment.public else None
     if result is None:
         return ""
     private_methods = [result.best, *(label for label, _ in result.others)]
@@ -299,13 +299,13 @@ def curves(
     if not metrics:
         return None
     metric = metrics.get(name) or next(iter(metrics.values()))  # the first is the most telling one
-    selection = trace.only(pictured(trace, metric.name, most))  # with the lowest method without privacy
+    selection = trace.only(arms_to_draw(trace, metric.name, most))  # with the lowest method without privacy
     styles = arm_styles(run.experiment.arms)
     figure = run_figures.convergence(selection, metric.name, styles, limits=limits, height=HEIGHT)
     privacy = results.privacy(metric, selection, run.experiment)
     left_out = len(trace.lanes) - len(selection.lanes)
     others = f" {left_out} more method{'s' * (left_out > 1)} under Results." if left_out > 0 else ""
-    caption = f"{metric.label}. {explain.spread(run.experiment.replicates)}{others} {privacy}"
+    caption = f"{metric.label}. {explain.spread_sentence(run.experiment.replicates)}{others} {privacy}"
     alt = f"{metric.label} by step, one line per method"
     return Chart(figure, metric.label, alt, caption, provenance(selection.statuses(metric).values()))
 
@@ -335,7 +335,7 @@ def accuracy(run: Run) -> Headline | None:
     best = max(private, key=private.__getitem__)
     positive_share = float((labels > 0).mean())
     guess = max(positive_share, 1 - positive_share)  # accuracy of a constant answer
-    answer = f"{'always' if positive_share >= 0.5 else 'never'} answering {plain(data.positive)}"
+    answer = f"{'always' if positive_share >= 0.5 else 'never'} answering {escape_name(data.positive)}"
     gain = private[best] - guess
     standard_error = math.sqrt(guess * (1 - guess) / len(labels))  # of the share `guess`, in a sample of as many rows
     better = f"{short(100 * gain)} points better"
@@ -347,7 +347,10 @@ def accuracy(run: Run) -> Headline | None:
         comparison += f" Without privacy: {_percent(max(references))}."
     help = "Share of your rows whose class its model predicts: median over the repeats, of the method best at it."
     return Headline(
-        f"Accuracy of {best}", _percent(private[best]), help, f"{comparison} {explain.diagnostic(1, public=False)}"
+        f"Accuracy of {best}",
+        _percent(private[best]),
+        help,
+        f"{comparison} {explain.diagnostic_sentence(1, public=False)}",
     )
 
 
@@ -356,12 +359,12 @@ def _percent(share: float) -> str:
     return f"{short(100 * share)} %"
 
 
-def lowest(run: Run, trace: Trace) -> Headline | None:
+def lowest_headline(run: Run, trace: Trace) -> Headline | None:
     """Return the final, or while the run goes on the latest, value of the private method that has the lowest.
 
     Return None if the run has recorded no metric of which less is better.
     """
-    result = outcome(trace)
+    result = headline_result(trace)
     if result is None:
         return None
     help = f"{result.metric.label}: median over the repeats."
@@ -369,12 +372,12 @@ def lowest(run: Run, trace: Trace) -> Headline | None:
     return Headline(f"{result.best} {verb} at", _value(result, result.end), help, sentence(result))
 
 
-def _value(result: Outcome, value: float) -> str:
+def _value(result: HeadlineResult, value: float) -> str:
     """Return a value of the metric as text; a gap so small that it may be rounding reads "≈ 0"."""
     return "≈ 0" if result.metric.gap and abs(value) < _TINY else short(value)
 
 
-def sentence(result: Outcome) -> str:
+def sentence(result: HeadlineResult) -> str:
     """Return sentences that compare the lowest final value of a private method with three others.
 
     These are the value at the start, the final value of the next method, and the lowest without privacy. A ratio is
@@ -388,7 +391,7 @@ def sentence(result: Outcome) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _against_start(result: Outcome) -> str:
+def _against_start(result: HeadlineResult) -> str:
     """Return a sentence that compares the lowest final value with the value at the start."""
     can_be_lower = result.start > 0 or not result.metric.gap  # the smallest gap is 0, up to rounding
     if result.end >= result.start and can_be_lower:
@@ -401,7 +404,7 @@ def _against_start(result: Outcome) -> str:
     return f"**{short(100 * share)} %** of where it started."
 
 
-def _against_next(result: Outcome, label: str, other: float) -> str:
+def _against_next(result: HeadlineResult, label: str, other: float) -> str:
     """Return a sentence that compares the lowest final value with `other`, the final value of the method `label`."""
     if _alike(result, other):
         return f"About as close as {label}." if result.metric.gap else f"{label} ends as low."
@@ -414,7 +417,7 @@ def _against_next(result: Outcome, label: str, other: float) -> str:
     return f"{comparison}{_doubt(result, label)}."
 
 
-def _against_reference(result: Outcome, floor: float) -> str:
+def _against_reference(result: HeadlineResult, floor: float) -> str:
     """Return a sentence that compares the lowest final value with `floor`, the lowest one without privacy."""
     reference = _value(result, floor)
     if _alike(result, floor):
@@ -427,7 +430,7 @@ def _against_reference(result: Outcome, floor: float) -> str:
     return f"Without privacy, at best: {reference}."
 
 
-def _alike(result: Outcome, other: float) -> bool:
+def _alike(result: HeadlineResult, other: float) -> bool:
     """Return true if the lowest final value and another one count as equal.
 
     Gaps do if their ratio is at most _ALIKE or their difference may be rounding; losses, if they read the same.
@@ -438,7 +441,7 @@ def _alike(result: Outcome, other: float) -> bool:
     return upper <= max(_ALIKE * lower, lower + _TINY)
 
 
-def _doubt(result: Outcome, label: str) -> str:
+def _doubt(result: HeadlineResult, label: str) -> str:
     """Return the end of a sentence which says that the difference to the method `label` may be chance; "" if not."""
     if not result.chance(result.best, label):
         return ""

@@ -25,11 +25,11 @@ from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
 from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui import charts, components, downloads, explain, glossary, links, screen
-from dpviz.ui.controls import Panel, Part, Settings, in_place
+from dpviz.ui.controls import PageBody, Panel, Settings, show_errors
 from dpviz.ui.experiment import (
     cloud,
     controls,
@@ -49,8 +49,8 @@ from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.problem_menu import ProblemMenu, Selection
-from dpviz.ui.experiment.results import Options
-from dpviz.ui.experiment.run import Ready, Run
+from dpviz.ui.experiment.results import CurveOptions
+from dpviz.ui.experiment.run import Run, StartableExperiment
 from dpviz.ui.uploads import file
 
 LEADS = 4  # number of controls above the picture, including that of the budget
@@ -194,7 +194,7 @@ class FamilyPage:
         """Return the curves along the steps, which the visitor can choose where the live picture is a map."""
         return self.picture(run, diagnostics)
 
-    def more_faces(self, _view: PlanView | None, /) -> Mapping[str, hero.Drawn]:
+    def more_faces(self, _view: PlanView | None, /) -> Mapping[str, hero.MakeChart]:
         """Return functions that draw further pictures of a run, by the title under which the visitor chooses them.
 
         The argument is None while the settings make no plan.
@@ -203,9 +203,9 @@ class FamilyPage:
 
     def headline(self, run: Run, trace: Trace, /) -> hero.Headline | None:
         """Return the number above the live picture, and what it means; None before there is one."""
-        return hero.lowest(run, trace)
+        return hero.lowest_headline(run, trace)
 
-    def ground(self, _run: Run, _x: Ruler, _y: Ruler, /) -> Background | None:
+    def ground(self, _run: Run, _x: FixedAxis, _y: FixedAxis, /) -> Background | None:
         """Return the objective as a map on which a run's replicates move as points; None where it cannot be drawn.
 
         x, y : the axes that show all points. A map over another part of the plane replaces them by its own.
@@ -219,7 +219,7 @@ class FamilyPage:
 
     # ------------------------------------------------------------------------------------------------------ after a run
 
-    def curve_options(self, view: PlanView, /) -> Options:
+    def curve_options(self, view: PlanView, /) -> CurveOptions:
         """Return options for the curves under Results: the second metric that is drawn, and lines of theory."""
         return results.plain_options(view)
 
@@ -245,10 +245,10 @@ class FamilyPage:
         """
         return plan.view(experiment, self.predict)
 
-    def ready(self, experiment: Experiment) -> Ready:
+    def ready(self, experiment: Experiment) -> StartableExperiment:
         """Return an experiment on public data with its plans. Raises UserError if no arm has a plan."""
         view = self.view(experiment)
-        return Ready(view.experiment, view.plans)
+        return StartableExperiment(view.experiment, view.plans)
 
     def knows(self, experiment: Experiment) -> bool:
         """Return true if an experiment has a method of this page, and none of another family."""
@@ -299,7 +299,7 @@ class _Sidebar:
 def show(page: FamilyPage) -> None:
     """Draw the page: the sidebar, and all below the title as a fragment, which a moved slider draws again alone."""
     key, panel = page.prefix, Panel(page.prefix)
-    preset_menu.arrive(panel, page.presets)
+    preset_menu.read_address(panel, page.presets)
     preset_menu.apply_pending(panel, page.settings)  # before the controls, whose values it sets
     st.title(page.texts.TITLE, anchor=False)
     st.markdown(page.texts.QUESTION)
@@ -307,7 +307,7 @@ def show(page: FamilyPage) -> None:
     sidebar = _draw_sidebar(page, panel, st.container())
     _Screen(panel, page, sidebar, tools).show()
     with tools:
-        glossary.words(panel.key("words"))  # last, as it marks terms in all that the page has
+        glossary.mark_terms(panel.key("words"))  # last, as it marks terms in all that the page has
 
 
 def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Sidebar:
@@ -328,7 +328,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             labels = controls.methods(panel, page.catalogue, offer)
             references = bool(page.references) and controls.references(panel, page.references)
             st.subheader("Settings", anchor=False)
-            settings = controls.grouped(
+            settings = controls.choose_settings(
                 panel,
                 page.catalogue,
                 page.groups,
@@ -348,7 +348,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             "Reset to defaults",
             key=panel.key("reset"),
             icon=":material/restart_alt:",
-            on_click=preset_menu.open_with,
+            on_click=preset_menu.set_pending,
             args=(page.prefix, page.presets[0].experiment),
         )
     return sidebar
@@ -370,8 +370,9 @@ def _build(
 
 
 @dataclass
-class _Screen(Part):
-    """All of a page but its sidebar, whose controls are in `aside` and, with those drawn here, in `panel`: see `Part`.
+class _Screen(PageBody):
+    """All of a page but its sidebar, whose controls are in `aside` and, with those drawn here, in `panel`: see
+    `PageBody`.
 
     tools : container below the title. `draw` sets the other fields anew each time:
     experiment : the experiment without the methods that have no plan; None while the settings make none. every : the
@@ -390,14 +391,14 @@ class _Screen(Part):
     preset: Preset | None = None
     settings: str = ""
     packed: str = ""
-    ready: Ready | None = None
+    ready: StartableExperiment | None = None
     small: Sequence[Chart] = ()
     drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
     comparing: DeltaGenerator | None = None
 
     def draw(self) -> None:
         """Draw the sliders, the live picture, and the sections below it."""
-        pins.arrive(self.panel, self.page.knows)
+        pins.read_address(self.panel, self.page.knows)
         view = self._controls()
         foot = self._picture(view)
         components.stops(self.panel.key("stops"), self.panel.page, self.settings, self.packed)  # texts for the browser
@@ -416,19 +417,19 @@ class _Screen(Part):
         # A moved slider may mend the mistake that ended the sidebar, which is then drawn again, too.
         self.draw_leads(all_read=sidebar.error is not None)
         self.experiment, self.every, self.packed = None, None, ""
-        with st.container(), in_place():
+        with st.container(), show_errors():
             self.experiment = self.every = sidebar.experiment(panel)
-            self.settings = plan.name(self.experiment)
+            self.settings = plan.settings_id(self.experiment)
             self._pack_stops()
             view = None if self.experiment is None else page.view(self.experiment)
-        preset_menu.applied(panel)  # all controls that a preset sets are drawn now
+        preset_menu.clear_pending(panel)  # all controls that a preset sets are drawn now
         if not self.again:  # with the whole page, and not again when a slider is moved
             panel.say_unread()
         with self.tools:
             self.preset = preset_menu.menu(panel, page.presets, self.experiment)
         if view is not None:
             self.experiment = view.experiment  # without the methods that have no plan
-            self.drawings = plan.kept(view, page.plan_charts(view))
+            self.drawings = plan.cached_charts(view, page.plan_charts(view))
             self.small = [*islice(self.drawings, len(SMALL))]
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
             if not screen.narrow():
@@ -484,16 +485,16 @@ class _Screen(Part):
         """
         page, panel, source, ready = self.page, self.panel, self.sidebar.source, None
         if view is not None and source is not None:
-            ready = Ready(view.experiment, view.plans, source.tables)
+            ready = StartableExperiment(view.experiment, view.plans, source.tables)
         self.ready = ready
-        run_panel.settled(panel.page, None if ready is None else ready.without_tables())
+        run_panel.note_settings(panel.page, None if ready is None else ready.without_tables())
         leads = components.Leads(panel.lead_texts(), self.settings)
         picture_column, plan_column = st.columns([62, 38], gap="medium")
         with plan_column:
             for name, chart in zip(SMALL, self.small if view else (), strict=False):  # none without a plan
                 key = panel.key(f"hero_{name}")
                 handles = panel.handles(key) if name == "noise" else None  # they draw a schedule of noise by hand
-                charts.alone(chart, key, group=panel.page, leads=leads, handles=handles)
+                charts.show_bare(chart, key, group=panel.page, leads=leads, handles=handles)
             chart_note = "" if view is None else page.chart_note(view)
             if chart_note:
                 st.caption(chart_note)
@@ -513,20 +514,23 @@ class _Screen(Part):
             if face in (faces.STEPS, faces.MAP):
                 with story:
                     preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
-            run_panel.rest(page.family if face == faces.BUDGET else "")  # sweeps of budgets that are not on the screen
+            # Sweeps of budgets that are not on the screen.
+            run_panel.stop_other_sweeps(page.family if face == faces.BUDGET else "")
             draw, other = (further[face], None) if face in further else self._drawing(face, ready)
-            lacks = file.lacks() if self.uploaded else ()
+            lacks = file.missing_parts() if self.uploaded else ()
             frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face, face in further, other)
-            hero.picture(panel, active, pins.beneath(panel, draw, self.preset), page.headline, frame)
+            hero.picture(panel, active, pins.with_pins(panel, draw, self.preset), page.headline, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
             if view is not None:
-                guarantee.sentence(view.experiment, view.plans, panel.key("guarantee"))
+                guarantee.show_sentence(view.experiment, view.plans, panel.key("guarantee"))
             pins.button(panel, draw, page.knows)
             links.back_to_lesson()
         return foot
 
-    def _drawing(self, face: str, ready: Ready | None) -> tuple[hero.Drawn, Callable[[], hero.Face] | None]:
+    def _drawing(
+        self, face: str, ready: StartableExperiment | None
+    ) -> tuple[hero.MakeChart, Callable[[], hero.Face] | None]:
         """Return the two functions that draw a face which all families have, given the title of the face.
 
         The first draws the page's run; pins take their lines from it. The second, if not None, returns the picture that
@@ -539,14 +543,14 @@ class _Screen(Part):
             return page.picture, partial(self._cloud, ready)
         return (page.curves if face == faces.STEPS else page.picture), None
 
-    def _cloud(self, ready: Ready | None) -> hero.Face:
+    def _cloud(self, ready: StartableExperiment | None) -> hero.Face:
         """Return the face on which the replicates of the last finished run are moving points.
 
         It is pale where the run has other settings than the present ones, `ready`.
         """
-        page, run = self.page, run_panel.shown(self.panel.page)
+        page, run = self.page, run_panel.finished_run(self.panel.page)
         trace = None if run is None or not run.returns else run.job.trace
-        is_pale = trace is not None and run is not None and not freshness.belongs(ready, run.job)
+        is_pale = trace is not None and run is not None and not freshness.matches_job(ready, run.job)
 
         def draw() -> None:
             if run is None or trace is None:
@@ -566,12 +570,12 @@ class _Screen(Part):
         if view is not None:
             plan.refusals(view.refused)
         if self.ready is not None:
-            run_panel.refusal(self.ready)
+            run_panel.show_memory_error(self.ready)
         page = self.page
         pins.show(self.panel, page.texts.TITLE, self.experiment, page.picture, page.ready)
         if self.preset is not None and self.comparing is not None:
             with self.comparing:
-                pins.compare(self.panel, page.texts.TITLE, self.preset, page.picture, page.ready)
+                pins.compute_comparison(self.panel, page.texts.TITLE, self.preset, page.picture, page.ready)
 
     def _link(self) -> None:
         """Draw the link that restores the page."""
@@ -579,7 +583,7 @@ class _Screen(Part):
         facts_read: Collection[str] = ()
         if experiment is not None and not experiment.public:
             facts_read = experiment.problem.read_by_itself
-        preset = preset_menu.restoring(self.panel, self.page.presets, self.page.settings_of)
+        preset = preset_menu.preset_link(self.panel, self.page.presets, self.page.settings_of)
         links.show(self.panel, preset, facts_read)
 
 
@@ -616,7 +620,7 @@ class _Sections:
         assert self.view is not None
         panel, delta = self.screen.panel, self.screen.sidebar.delta
         plan.notes(self.view.plans)
-        guarantee.line(self.view.experiment, self.view.plans, delta, self.page.noise_card)
+        guarantee.show_cards(self.view.experiment, self.view.plans, delta, self.page.noise_card)
         experiment = self.view.experiment
         k = experiment.problem.rows_per_person
         if k > 1:
@@ -642,7 +646,7 @@ class _Sections:
     def check(self) -> None:
         """Draw links to audits of these methods."""
         assert self.view is not None
-        sections.check(self.page.family, self.page.texts.TITLE, self.view.experiment)
+        sections.show_audit_links(self.page.family, self.page.texts.TITLE, self.view.experiment)
 
     def results(self) -> None:
         """Draw the results of the last run, from what may be published to what reads the raw data."""
@@ -652,10 +656,10 @@ class _Sections:
             return
         page, panel, (run, trace, view) = self.page, self.screen.panel, finished
         diagnostics = results.diagnostics_shown(panel, run.experiment)
-        run_panel.changed(page.prefix)
+        run_panel.show_outdated_notice(page.prefix)
         page.draw_release(panel, run, trace)
-        results.hidden(panel, run.experiment)
-        self.result_charts = results.curves(panel, run, trace, page.curve_options(view))
+        results.show_hidden_note(panel, run.experiment)
+        self.result_charts = results.show_curves(panel, run, trace, page.curve_options(view))
         self.result_charts += page.draw_results(panel, run, trace, diagnostics)
         results.table(run, trace, self._delta(run))
         results.publishing_line(run, trace, self._delta(run))
@@ -704,7 +708,7 @@ class _Sections:
 
         On the page of a user's file, a run on public data does not count: nobody shall take its results for theirs.
         """
-        run = run_panel.shown(self.page.prefix)
+        run = run_panel.finished_run(self.page.prefix)
         if run is None or run.job.trace is None or (self.screen.uploaded and run.returns):
             return None
         diagnostics = results.diagnostics_shown(self.screen.panel, run.experiment)

@@ -27,8 +27,8 @@ from dpviz.ui import downloads, links, visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment import run as run_panel
-from dpviz.ui.experiment.run import Ready, Run
-from dpviz.ui.markdown import plain
+from dpviz.ui.experiment.run import Run, StartableExperiment
+from dpviz.ui.markdown import escape_name
 
 ADDRESS = links.PIN  # name of the query parameter of a pin, which an address has once for each pin
 NOTHING = Drawn(
@@ -38,13 +38,13 @@ _PINS, _REFUSED = "pins", "pins_refused"  # after a page's prefix: keys of its p
 _BESIDE = "_beside"  # after a page's prefix: the prefix of the lines that its preset is compared with
 
 Draw = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its picture
-View = Callable[[Experiment], Ready]  # from an experiment to the same one ready to run; raises UserError
+View = Callable[[Experiment], StartableExperiment]  # from an experiment to the same one ready to run; raises UserError
 CanExpress = Callable[[Experiment], bool]  # returns true if a page's controls can express an experiment
 Reader = Callable[[], Iterable[Pin]]  # reads pins from a link or a file; raises UserError
 
 
 @dataclass(frozen=True, eq=False)
-class Pinned:
+class PagePin:
     """A pin on a page.
 
     drawn, summary : the lines of its run's picture and the summary of its results; None until they are computed.
@@ -59,25 +59,25 @@ class Pinned:
     key: str = ""
 
 
-def of(page: str) -> tuple[Pinned, ...]:
+def on_page(page: str) -> tuple[PagePin, ...]:
     """Return the pins of the page with the prefix `page`; in a reloaded tab, those that it had before."""
     key = f"{page}_{_PINS}"
-    pinned: tuple[Pinned, ...] = st.session_state.get(key, visitors.here().notes.get(key, ()))
+    pinned: tuple[PagePin, ...] = st.session_state.get(key, visitors.current().notes.get(key, ()))
     return pinned
 
 
-def arrive(panel: Panel, can_express: CanExpress) -> None:
+def read_address(panel: Panel, can_express: CanExpress) -> None:
     """Add the pins of the address with which the visitor came, once, and write the page's pins into the address.
 
     can_express : tells whether the page's controls can express an experiment; a pin of any other is refused.
     """
     if panel.key(_PINS) not in st.session_state:
-        st.session_state[panel.key(_PINS)] = of(panel.page)
-        take(linked(MOST), {panel.page: can_express}, panel.page)
-    address(panel, of(panel.page))
+        st.session_state[panel.key(_PINS)] = on_page(panel.page)
+        import_pins(linked(MOST), {panel.page: can_express}, panel.page)
+    write_address(panel, on_page(panel.page))
 
 
-def address(panel: Panel, page_pins: Sequence[Pinned]) -> None:
+def write_address(panel: Panel, page_pins: Sequence[PagePin]) -> None:
     """Write pins, except those about a visitor's file, into the page's address and the link on the screen.
 
     Without any pin the link on the screen has no parameter for them.
@@ -98,11 +98,11 @@ def linked(max_links: int) -> list[Reader]:
     """
     single = st.query_params.get_all(ADDRESS)[:max_links]
     together = st.query_params.get_all(links.PINS)[:max_links]
-    readers: list[Reader] = [partial(map, pins.from_link, [packed]) for packed in single]  # of one pin each
-    return [*readers, *(partial(pins.from_together, packed) for packed in together)]
+    readers: list[Reader] = [partial(map, pins.pin_from_link, [packed]) for packed in single]  # of one pin each
+    return [*readers, *(partial(pins.pins_from_link, packed) for packed in together)]
 
 
-def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
+def with_pins(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
     """Return a function that draws a run's picture as `draw` does, with the faint lines of the page's pins in it.
 
     If the run has the settings of `preset`, the lines that the preset is compared with are drawn too. The caption names
@@ -113,9 +113,9 @@ def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
         picture = draw(run, diagnostics)
         if picture is None:
             return None
-        pinned_here = list(of(panel.page))
+        pinned_here = list(on_page(panel.page))
         if preset is not None and preset.beside and _is_of(run, preset):
-            pinned_here += of(panel.page + _BESIDE)
+            pinned_here += on_page(panel.page + _BESIDE)
         has_contours = any(trace.type == "contour" for trace in picture.figure.data)  # of the run's objective
         fitting, other_names = [], []
         for pinned in pinned_here:
@@ -126,8 +126,8 @@ def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
             if fits_contours and pinned_overlay.same_axes(picture.figure, pinned.drawn):
                 fitting.append((pinned.pin.name, pinned.drawn))
             else:
-                other_names.append(plain(pinned.pin.name))
-        figure = pinned_overlay.over(picture.figure, fitting)
+                other_names.append(escape_name(pinned.pin.name))
+        figure = pinned_overlay.with_pinned(picture.figure, fitting)
         has_pinned_lines = len(figure.data) > len(picture.figure.data)
         sentences = [texts.PINNED] if has_pinned_lines else []
         if other_names:
@@ -137,23 +137,23 @@ def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
     return draw_with_pins
 
 
-def compare(panel: Panel, title: str, preset: Preset, draw: Draw, view: View) -> None:
+def compute_comparison(panel: Panel, title: str, preset: Preset, draw: Draw, view: View) -> None:
     """Compute the lines that a preset is compared with, once the run of the preset itself has ended.
 
     Unlike pins they are not in the list, and they go when another preset is picked. title : of the page, in the names
     of these runs in the sidebar.
     """
-    run, page = run_panel.shown(panel.page), panel.page + _BESIDE
+    run, page = run_panel.finished_run(panel.page), panel.page + _BESIDE
     if not preset.beside or run is None or run.job.active or not _is_of(run, preset):
         return
     wanted = [Pin(name, experiment) for name, experiment in preset.beside.items()]
-    if [pinned.pin for pinned in of(page)] != wanted:
-        keep(page, [Pinned(pin, key=uuid4().hex[:8]) for pin in wanted])
+    if [pinned.pin for pinned in on_page(page)] != wanted:
+        set_pins(page, [PagePin(pin, key=uuid4().hex[:8]) for pin in wanted])
     under_way: list[Run] = []
-    for pinned in of(page):
+    for pinned in on_page(page):
         if pinned.drawn is None:
-            under_way += computed(Panel(page), title, pinned, draw, view)
-    run_panel.until_ended(f"{page}_look", under_way)
+            under_way += compute_lines(Panel(page), title, pinned, draw, view)
+    run_panel.rerun_when_ended(f"{page}_look", under_way)
 
 
 def _is_of(run: Run, preset: Preset) -> bool:
@@ -164,10 +164,10 @@ def _is_of(run: Run, preset: Preset) -> bool:
 def button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
     """Draw the button that pins the run whose results are shown, and the menu that saves and reads pins as a file.
 
-    draw : draws the picture from which the pin takes its lines. can_express : as in `arrive`.
+    draw : draws the picture from which the pin takes its lines. can_express : as in `read_address`.
     """
-    run = run_panel.shown(panel.page)
-    page_pins = of(panel.page)
+    run = run_panel.finished_run(panel.page)
+    page_pins = on_page(panel.page)
     # A run on a file can be pinned again: with the same settings it has other noise.
     is_pinned = run is not None and run.returns and any(run.experiment == pinned.pin.experiment for pinned in page_pins)
     st.button(
@@ -192,14 +192,14 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, vi
     ready to run; raises UserError.
     """
     refusals(panel.page)
-    if len(of(panel.page)) == MOST:
+    if len(on_page(panel.page)) == MOST:
         st.caption(texts.PINS_FULL.format(most=MOST))
     under_way: list[Run] = []
-    for pinned in of(panel.page):
+    for pinned in on_page(panel.page):
         row(panel.page, pinned, pinned.pin.name, _changed(pinned, experiment))
         if pinned.drawn is None:
-            under_way += computed(panel, title, pinned, draw, view)
-    run_panel.until_ended(panel.key("pins_look"), under_way)
+            under_way += compute_lines(panel, title, pinned, draw, view)
+    run_panel.rerun_when_ended(panel.key("pins_look"), under_way)
 
 
 def refusals(page: str) -> None:
@@ -208,7 +208,7 @@ def refusals(page: str) -> None:
         st.warning(sentence, icon=":material/link_off:")
 
 
-def row(page: str, pinned: Pinned, name: str, text: str) -> DeltaGenerator:
+def row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator:
     """Draw a pin in a row: its name, a text about it, and its menu; return the row, to add more to it.
 
     name : the name under which the row shows the pin; another page may have a pin of the same name.
@@ -217,30 +217,30 @@ def row(page: str, pinned: Pinned, name: str, text: str) -> DeltaGenerator:
     container = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
     with container:
         stays = "" if pinned.pin.travels else f" {texts.PIN_STAYS}"
-        st.markdown(f":small[**{plain(name)}.** {text}{stays}]", width="stretch")
+        st.markdown(f":small[**{escape_name(name)}.** {text}{stays}]", width="stretch")
         _menu(page, pinned, name)
     return container
 
 
-def _changed(pinned: Pinned, experiment: Experiment | None) -> str:
+def _changed(pinned: PagePin, experiment: Experiment | None) -> str:
     """Return a sentence on the changes from a pin's settings to the present ones; "" while these make none."""
     if experiment is None:
         return ""
-    changes = [plain(change.describe()) for change in differences(pinned.pin.experiment, experiment)]
+    changes = [escape_name(change.describe()) for change in differences(pinned.pin.experiment, experiment)]
     return f"Changed since the pin: {'; '.join(changes)}." if changes else "The same settings as now."
 
 
-def _menu(page: str, pinned: Pinned, name: str) -> None:
+def _menu(page: str, pinned: PagePin, name: str) -> None:
     """Draw the menu in which a pin, called `name` on the screen, is renamed or removed."""
     key = f"{page}_pin_{pinned.key}"
-    with st.popover(f"Edit {plain(name)}", key=f"{key}_menu", type="tertiary"):
+    with st.popover(f"Edit {escape_name(name)}", key=f"{key}_menu", type="tertiary"):
         st.text_input(
             "Name", value=pinned.pin.name, key=f"{key}_name", on_change=_rename, args=(page, pinned.key, f"{key}_name")
         )
         st.button("Remove", key=f"{key}_remove", icon=":material/keep_off:", on_click=_remove, args=(page, pinned.key))
 
 
-def files(page: str, page_pins: Sequence[Pinned], takers: Mapping[str, CanExpress]) -> None:
+def files(page: str, page_pins: Sequence[PagePin], takers: Mapping[str, CanExpress]) -> None:
     """Draw the menu that saves pins as a file, except those about a visitor's file, and reads pins from one.
 
     page : prefix of the page with the menu. takers : the pages that can take pins: by prefix, the function that returns
@@ -258,18 +258,18 @@ def files(page: str, page_pins: Sequence[Pinned], takers: Mapping[str, CanExpres
 # -------------------------------------------------------------------------------------------------------------- changes
 
 
-def keep(page: str, page_pins: Sequence[Pinned]) -> None:
+def set_pins(page: str, page_pins: Sequence[PagePin]) -> None:
     """Replace the pins of the page with the prefix `page`, and have its picture drawn again.
 
     The pins that are not about a visitor's file are also noted with the visitor, for the case that the tab is reloaded.
     """
     key = f"{page}_{_PINS}"
     st.session_state[key] = tuple(page_pins)
-    visitors.here().notes[key] = tuple(pinned for pinned in page_pins if pinned.pin.travels)
+    visitors.current().notes[key] = tuple(pinned for pinned in page_pins if pinned.pin.travels)
     st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)  # the chart that `hero` would draw again
 
 
-def take(readers: Sequence[Reader], takers: Mapping[str, CanExpress], error_page: str) -> None:
+def import_pins(readers: Sequence[Reader], takers: Mapping[str, CanExpress], error_page: str) -> None:
     """Read pins from links or files, and add each to the first page that can express it, if that has room.
 
     readers : functions that read pins. takers : the pages that may take them, as in `files`. error_page : prefix of the
@@ -282,7 +282,9 @@ def take(readers: Sequence[Reader], takers: Mapping[str, CanExpress], error_page
                 _add(pin, takers, errors)
         except UserError as error:
             errors.append(error)
-    st.session_state[f"{error_page}_{_REFUSED}"] = [f"A pin was left out. {plain(str(error))}" for error in errors]
+    st.session_state[f"{error_page}_{_REFUSED}"] = [
+        f"A pin was left out. {escape_name(str(error))}" for error in errors
+    ]
 
 
 def _add(pin: Pin, takers: Mapping[str, CanExpress], errors: list[UserError]) -> None:
@@ -292,23 +294,24 @@ def _add(pin: Pin, takers: Mapping[str, CanExpress], errors: list[UserError]) ->
         errors.append(UserError("It belongs to another page."))
         return
     page = pages[0]
-    if any(pin == pinned.pin for pinned in of(page)):  # as when its page has written it into the address
+    if any(pin == pinned.pin for pinned in on_page(page)):  # as when its page has written it into the address
         return
-    if len(of(page)) >= MOST:
+    if len(on_page(page)) >= MOST:
         errors.append(UserError(texts.PINS_FULL.format(most=MOST)))
         return
-    keep(page, (*of(page), Pinned(pin, key=uuid4().hex[:8])))
+    set_pins(page, (*on_page(page), PagePin(pin, key=uuid4().hex[:8])))
 
 
 def _pin(panel: Panel, draw: Draw) -> None:
     """Pin the run whose results the page shows, under the first free name "Pin 1", "Pin 2", …; for a callback."""
-    run, page = run_panel.shown(panel.page), panel.page
+    run, page = run_panel.finished_run(panel.page), panel.page
     if run is None:
         return
     pages = [str(key).removesuffix(f"_{_PINS}") for key in st.session_state if str(key).endswith(f"_{_PINS}")]
-    names = {pinned.pin.name for other in pages for pinned in of(other)}  # of all pages, whose pins can be compared
-    pinned = Pinned(Pin(_free("Pin", 1, names), run.experiment), key=uuid4().hex[:8])
-    keep(page, (*of(page), _filled(panel, pinned, run, draw)))
+    # Of all pages, whose pins can be compared.
+    names = {pinned.pin.name for other in pages for pinned in on_page(other)}
+    pinned = PagePin(Pin(_free("Pin", 1, names), run.experiment), key=uuid4().hex[:8])
+    set_pins(page, (*on_page(page), _filled(panel, pinned, run, draw)))
     st.session_state[panel.key(_REFUSED)] = []
 
 
@@ -320,7 +323,7 @@ def _free(stem: str, first: int, names: Collection[str]) -> str:
     return f"{stem} {number}"
 
 
-def _filled(panel: Panel, pinned: Pinned, run: Run, draw: Draw) -> Pinned:
+def _filled(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePin:
     """Return a pin with the lines and the summary of its run, as far as these may be seen now."""
     diagnostics = results.diagnostics_shown(panel, run.experiment)
     picture, trace = draw(run, diagnostics), run.job.trace
@@ -328,7 +331,7 @@ def _filled(panel: Panel, pinned: Pinned, run: Run, draw: Draw) -> Pinned:
     references = {arm.label for arm in run.experiment.arms if arm.reference}
     return replace(
         pinned,
-        drawn=NOTHING if picture is None else pinned_overlay.taken(picture.figure, references),
+        drawn=NOTHING if picture is None else pinned_overlay.pinned_parts(picture.figure, references),
         summary=summary(trace.visible(diagnostics)),
         raw=diagnostics and not run.experiment.problem.public,
     )
@@ -340,7 +343,7 @@ def _rename(page: str, key: str, widget: str) -> None:
     The name loses what a chart cannot show, and gets a number if another pin of the page has it; the control then shows
     the result. An empty name changes nothing.
     """
-    page_pins = of(page)
+    page_pins = on_page(page)
     (old_name,) = (pinned.pin.name for pinned in page_pins if pinned.key == key)
     name = pins.clean(st.session_state[widget]) or old_name
     if any(pinned.pin.name == name for pinned in page_pins if pinned.key != key):
@@ -350,14 +353,14 @@ def _rename(page: str, key: str, widget: str) -> None:
     _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
 
 
-def _replace(page: str, key: str, new: Callable[[Pinned], Pinned]) -> None:
+def _replace(page: str, key: str, new: Callable[[PagePin], PagePin]) -> None:
     """Replace the pin of a page with the key `key` by the one that `new` makes of it."""
-    keep(page, [new(pinned) if pinned.key == key else pinned for pinned in of(page)])
+    set_pins(page, [new(pinned) if pinned.key == key else pinned for pinned in on_page(page)])
 
 
 def _remove(page: str, key: str) -> None:
     """Remove the pin with the key `key`, and the errors of refused pins, as there is room again; for a callback."""
-    keep(page, [pinned for pinned in of(page) if pinned.key != key])
+    set_pins(page, [pinned for pinned in on_page(page) if pinned.key != key])
     st.session_state[f"{page}_{_REFUSED}"] = []
 
 
@@ -365,13 +368,13 @@ def _load(page: str, widget: str, takers: Mapping[str, CanExpress]) -> None:
     """Add the pins of the file in the control with the key `widget`; for its callback. takers : as in `files`."""
     file = st.session_state[widget]
     if file is not None:  # None after the visitor has removed the file from the control
-        take([lambda: pins.from_file(file.getvalue())], takers, page)
+        import_pins([lambda: pins.from_file(file.getvalue())], takers, page)
 
 
 # ------------------------------------------------------------------------------------------------------------ computing
 
 
-def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -> Sequence[Run]:
+def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, view: View) -> Sequence[Run]:
     """Compute the lines of a pin that has none, by an ordinary run; return [the run] while it is under way, else [].
 
     When the run has ended, the pin gets its lines and the page is drawn again. If it cannot run, a caption says why.
@@ -383,24 +386,24 @@ def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -
         try:
             ready = view(pinned.pin.experiment)
         except UserError as error:
-            st.caption(f"No lines: {plain(str(error))}")
+            st.caption(f"No lines: {escape_name(str(error))}")
             return ()
         if ready.too_much:
             st.caption("No lines: this run would need more memory than a run may use.")
             return ()
-        run = ready.started(panel.page, f"{title}, {plain(pinned.pin.name)}", short=ready.few)
-        visitors.here().keep(key, run)
+        run = ready.started(panel.page, f"{title}, {escape_name(pinned.pin.name)}", short=ready.few)
+        visitors.current().keep(key, run)
         run.job.wait(run_panel.FIRST_PICTURE)  # a quick run has ended then, and needs no further drawing of the page
     if run.job.active:
         st.caption(":material/hourglass_top: Its lines are being computed.")
         return (run,)
     if run.job.state == "stopped":  # as when its tab was loaded again: its lines are incomplete, so it runs again
-        visitors.here().drop(key)
+        visitors.current().drop(key)
         st.rerun()
     if run.job.trace is None:
         st.caption(f"No lines: {run.job.message or 'the run ended before it began.'}")
         return ()
     filled = _filled(panel, pinned, run, draw)
     _replace(panel.page, pinned.key, lambda _: filled)
-    visitors.here().drop(key)  # the pin keeps the lines, so the run with all its results can go
+    visitors.current().drop(key)  # the pin keeps the lines, so the run with all its results can go
     st.rerun()

@@ -116,7 +116,7 @@ def view(experiment: Experiment, predict: Predict) -> PlanView:
     return views.of(experiment.to_json(), predict)
 
 
-def name(experiment: Experiment | None) -> str:
+def settings_id(experiment: Experiment | None) -> str:
     """Return a text by which the browser recognises the settings of an experiment; "" without an experiment.
 
     It is a hash that differs between processes.
@@ -142,19 +142,19 @@ def stops(
     texts = tuple("" if experiment is None else experiment.to_json() for experiment in experiments)
     public = all(experiment is None or experiment.public for experiment in experiments)
     pack, views = (_shared_stops, shared()) if public else (_stops, _own())
-    return pack(slider, texts, tuple(keys), charts.look(), views, predict, drawings)
+    return pack(slider, texts, tuple(keys), charts.page_style(), views, predict, drawings)
 
 
 def _stops(
     slider: str,
     texts: Sequence[str],
     keys: Sequence[str],
-    style: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: `charts.sent` depends on the style of the page)
+    style: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: `charts.browser_data` depends on the style of the page)
     _views: Views,
     _predict: Predict,
     _drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
-    """Compute `stops`. texts : the JSON text of the experiment at each stop, "" for none. style : from `charts.look`.
+    """Compute `stops`. texts : the JSON text of the experiment at each stop, "" for none. style : of the page.
 
     Streamlit leaves parameters with an underscore out of the cache key.
     """
@@ -167,11 +167,11 @@ def _stops(
             if text:
                 with suppress(UserError):  # no method has a plan there
                     plan_view = _views.of(text, _predict)
-                    drawings = kept(plan_view, _drawings(plan_view))
+                    drawings = cached_charts(plan_view, _drawings(plan_view))
                     lines[-1] = guarantee.in_words(plan_view.experiment, plan_view.plans)
             for key in keys:
                 chart = next(drawings, None)
-                figures[key].append("" if chart is None else charts.sent(chart)["figure"])
+                figures[key].append("" if chart is None else charts.browser_data(chart)["figure"])
     return components.pack_stops(slider, [str(hash(text)) for text in texts], lines, figures)
 
 
@@ -198,7 +198,7 @@ def privacy_spent(plan_view: PlanView, after: str = "step") -> Chart:
     return plan_figures.privacy_spent(plan_view.plans, plan_view.styles, budget.currency, budget.limit, **texts)
 
 
-def kept(plan_view: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
+def cached_charts(plan_view: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
     """Yield the charts of `drawings`: first those that `plan_view.charts` has, then the others, which are stored in it.
 
     The page of a plan is drawn again and again, and must not make its charts each time.
@@ -234,7 +234,7 @@ def notes(plans: Mapping[str, Plan]) -> None:
         st.warning(note, title=", ".join(label for label, plan in plans.items() if note in plan.notes))
 
 
-def advised(advice: str, key: str, button: str, **options: Any) -> None:
+def show_advice(advice: str, key: str, button: str, **options: Any) -> None:
     """Draw a piece of advice in a line with a button that takes it.
 
     key, button : key and label of the button. options : further arguments of `st.button`.

@@ -18,7 +18,7 @@ from dpviz.ui.experiment import sections, texts
 SettingsOf = Callable[[Preset], Mapping[str, Any]]  # from a preset to the values of the page's controls, by name
 
 
-def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
+def read_address(panel: Panel, presets: Sequence[Preset]) -> None:
     """Make the preset that the address names pending, and remove its name: the page then writes its settings there."""
     slug = st.query_params.get(links.PRESET)
     if slug is None:
@@ -31,7 +31,7 @@ def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
         _open(panel, preset)
 
 
-def restoring(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> links.Named | None:
+def preset_link(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> links.PresetLink | None:
     """Return the name in links of the preset that the menu shows, with the keys of the controls that it sets.
 
     Return None if the menu shows none, as the visitor's settings are those of no preset.
@@ -40,7 +40,7 @@ def restoring(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) 
     preset = next((preset for preset in presets if preset.name == name), None)
     if preset is None:
         return None
-    return links.Named(preset.slug, frozenset(map(panel.key, settings_of(preset))))
+    return links.PresetLink(preset.slug, frozenset(map(panel.key, settings_of(preset))))
 
 
 def apply_pending(panel: Panel, settings_of: Callable[[Experiment], Mapping[str, Any]]) -> None:
@@ -53,7 +53,7 @@ def apply_pending(panel: Panel, settings_of: Callable[[Experiment], Mapping[str,
         panel.write(settings_of(experiment))
 
 
-def applied(panel: Panel) -> None:
+def clear_pending(panel: Panel) -> None:
     """Forget the pending experiment; call it after all controls have been drawn.
 
     If it were forgotten earlier and the script interrupted, the browser would never get the new values, and would send
@@ -62,7 +62,7 @@ def applied(panel: Panel) -> None:
     st.session_state.pop(panel.key("pending"), None)
 
 
-def open_with(page: str, experiment: Experiment) -> None:
+def set_pending(page: str, experiment: Experiment) -> None:
     """Make an experiment pending on the page with the prefix `page`, which then begins with its settings."""
     st.session_state[f"{page}_pending"] = experiment
     st.session_state[WHOLE] = True  # the controls of the whole page are set, not only of a part of it
@@ -70,7 +70,7 @@ def open_with(page: str, experiment: Experiment) -> None:
 
 def _open(panel: Panel, preset: Preset) -> None:
     """Make a preset pending, with the tab of the plan that it is about, if any."""
-    open_with(panel.page, preset.experiment)
+    set_pending(panel.page, preset.experiment)
     if preset.tab:
         st.session_state[panel.key("section")] = sections.PLAN
         st.session_state[panel.key("tabs")] = preset.tab
@@ -150,7 +150,7 @@ def _changed(panel: Panel, preset_values: Mapping[str, Any]) -> str:
 def _pick(panel: Panel, presets: Sequence[Preset]) -> None:
     """Make the preset that was picked in the menu pending; for its callback."""
     key = panel.key("preset")
-    if not streamlit_patches.alone(key):
+    if not streamlit_patches.changed_alone(key):
         return  # another control changed at once, so the menu may report what it showed before: that is no choice
     picked = st.session_state[key]
     for preset in presets:

@@ -30,7 +30,7 @@ def say_typed(symbol: str) -> None:
 
 
 @dataclass(frozen=True)
-class Purchase:
+class PrivateFact:
     """A value of a control that a private release computes from the data, with the costs of all such releases.
 
     name : name of the control of the value; the control `<name>_cost` has the cost of its release. symbol : of the

@@ -14,23 +14,23 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dpviz.datasets.base import NO_TABLES, DataSpecification
+from dpviz.datasets.base import NO_TABLES, RowsSpecification
 from dpviz.datasets.synthetic import LatentGame
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.specification import Specification
-from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.controls import Panel, Settings, show_errors
 from dpviz.ui.experiment.controls import fields_of
 from dpviz.ui.uploads import file
 
 ANY = ""  # key of the sources, in place of the name of a problem, where the same data sets go with all problems
 UPLOAD = "upload"  # name of the source that is a visitor's own file
-Generator = type[DataSpecification[Any, Any]] | type[LatentGame]
+Generator = type[RowsSpecification[Any, Any]] | type[LatentGame]
 # From the prefix of a page to the data set of a visitor's file, None until it is ready, and the file's arrays by name.
 Upload = Callable[[str], tuple[Specification | None, Mapping[str, np.ndarray]]]
 
 
-def settings(cls: type[Specification], without: Collection[str] = ()) -> list[str]:
+def setting_names(cls: type[Specification], without: Collection[str] = ()) -> list[str]:
     """Return the names of the settings of a class of specifications, except those in `without`."""
     return [control.name for control in cls.controls() if control.name not in without]
 
@@ -58,7 +58,7 @@ class Menu:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ProblemEntry:
     """A kind of problem, with the names of its controls and where they are drawn.
 
     shared : settings whose control other problems of the page have too, under the same name. prefix : beginning of the
@@ -184,7 +184,7 @@ class ProblemMenu:
     more_of : the inverse of `more`: returns, from a problem, the values of the controls that `more` drew.
     """
 
-    problems: Mapping[str, Problem]
+    problems: Mapping[str, ProblemEntry]
     menu: Menu | Callable[[Selection], Menu] | None = None
     sources: Mapping[str, Mapping[str, Source]] = field(default_factory=dict)
     source_name: str = "data"
@@ -205,18 +205,19 @@ class ProblemMenu:
         main : the part of the page in which the panel for a visitor's file is drawn. lead : number of the column above
         the picture for the leading setting.
         """
-        if file.removed():
+        if file.pop_removed():
             self._go_back(panel)
         name = "" if ANY in self.sources else self._problem(panel, Selection())  # "": chosen after the data
         source_name = self._source(panel, name)
         name = source_name if source_name in self.problems else name  # a source that is a problem without data
-        problem = self.problems.get(name, Problem(Selection.kind))  # without a name, the base class: no settings yet
+        # Without a name, the base class: no settings yet.
+        problem = self.problems.get(name, ProblemEntry(Selection.kind))
         source = self._sources(name).get(source_name, Source(""))  # without one, the problem has no data
         upload, tables = None, NO_TABLES
         if source.upload is not None:
             with main:
                 upload, tables = source.upload(panel.page)
-        names = [] if source.cls is None else settings(source.cls)
+        names = [] if source.cls is None else setting_names(source.cls)
         below = [setting for setting in names if setting != self.leading]  # all but the one above the picture
         has_leading = names != below
         data = None
@@ -264,7 +265,7 @@ class ProblemMenu:
             elif selection.uploaded:
                 return None
             # With expanders an error is drawn in the last one, and raised again for the page, which draws it, too.
-            with in_place(go_on=False) if self.expanders else nullcontext():
+            with show_errors(go_on=False) if self.expanders else nullcontext():
                 completed = dict(self.complete(Draft(panel, cls, values, selection.tables, budget, seed)))
                 Settings(cls, completed).build()  # only for the error of values that do not go together
 

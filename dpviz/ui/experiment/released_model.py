@@ -9,20 +9,20 @@ import streamlit as st
 
 from dpviz.datasets.base import DatasetFacts
 from dpviz.datasets.groups import GroupedFacts
-from dpviz.experiments.plan import worst
+from dpviz.experiments.plan import weakest_privacy
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.exports.spreadsheets import as_csv
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.markdown import plain, show_table
+from dpviz.ui.markdown import escape_name, show_table
 
 CONSTANT = "(constant)"  # name of the constant term in the column of coefficients
 NAMED = 3  # largest number of coefficients that a sentence names
 
 
-def of_each(trace: Trace) -> dict[str, ArmTrace]:
+def private_traces(trace: Trace) -> dict[str, ArmTrace]:
     """Return the traces of the private methods that have released something, by label."""
     return {label: arm_trace for label, arm_trace in trace.lanes.items() if arm_trace.private and arm_trace.output}
 
@@ -42,7 +42,7 @@ def coefficients(facts: DatasetFacts | GroupedFacts, constant: bool = False) -> 
 def heaviest(x: np.ndarray, names: Sequence[str]) -> str:
     """Return text with the NAMED coefficients of x (d,) that are largest in absolute value, and their names (d,)."""
     largest = np.argsort(-np.abs(x), kind="stable")[:NAMED]
-    return ", ".join(f"{plain(names[j])} {x[j]:+.3g}" for j in largest)
+    return ", ".join(f"{escape_name(names[j])} {x[j]:+.3g}" for j in largest)
 
 
 def show(
@@ -63,7 +63,7 @@ def show(
     """
     about, guarantee = f"First run of each method. {meaning}", run.experiment.promise
     with explain.heading("What one run releases"):
-        explain.privacy_badge(worst(run.plans[label].privacy for label in sentences))
+        explain.privacy_badge(weakest_privacy(run.plans[label].privacy for label in sentences))
         charts.download(
             "the released model of each method",
             partial(_csv, model, f"{about} Guarantee: {guarantee}. {texts.COMPOSES}"),
@@ -75,7 +75,7 @@ def show(
     show_table(model, column_config=columns, alt="Released coefficients, one column per method")
     if weights is not None:
         show_table(weights, column_config=columns, alt="Released weights of the groups")
-    st.caption(f"{about} {explain.released(run.experiment, 1)} {texts.COMPOSES}")
+    st.caption(f"{about} {explain.release_sentence(run.experiment, 1)} {texts.COMPOSES}")
 
 
 def _csv(model: pd.DataFrame, header: str) -> bytes:

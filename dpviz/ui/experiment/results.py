@@ -24,7 +24,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.markdown import plain, sentence, show_table
+from dpviz.ui.markdown import escape_name, escape_sentence, show_table
 
 if TYPE_CHECKING:
     from streamlit.elements.lib.column_types import ColumnConfig
@@ -35,7 +35,7 @@ MAX_CHARTS = 12  # largest number of cached charts of a run
 
 
 @dataclass(frozen=True)
-class Options:
+class CurveOptions:
     """A family's options for drawing the curves of a run.
 
     currency, currency_title : of the horizontal axis "Privacy spent". second : name of the metric that the second chart
@@ -54,10 +54,10 @@ class Options:
     compared: str = "objective_gap"
 
 
-def plain_options(plan_view: PlanView) -> Options:
+def plain_options(plan_view: PlanView) -> CurveOptions:
     """Return the options of a family that has no theory to compare the curves with."""
     currency: Currency = plan_view.experiment.budget.currency or "rho"  # a guarantee such as (ε, δ) is read as ρ
-    return Options(currency, f"Privacy spent, {UNITS[currency].label}")
+    return CurveOptions(currency, f"Privacy spent, {UNITS[currency].label}")
 
 
 def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
@@ -75,7 +75,7 @@ def diagnostics_switch(panel: Panel) -> None:
     )
 
 
-def hidden(panel: Panel, experiment: Experiment) -> None:
+def show_hidden_note(panel: Panel, experiment: Experiment) -> None:
     """Draw a caption that results which read raw data are hidden, if they are."""
     if not diagnostics_shown(panel, experiment):
         st.caption(texts.HIDDEN)
@@ -88,10 +88,10 @@ def metrics(trace: Trace) -> dict[str, Metric]:
     """
     by_name = {name: metric for name, metric in trace.metrics.items() if not metric.beside}
     axes_last = sorted(by_name, key=lambda name: by_name[name].axis)
-    return {name: by_name[name] for name in dict.fromkeys([*results.headlined(trace)[:1], *axes_last])}
+    return {name: by_name[name] for name in dict.fromkeys([*results.headline_metrics(trace)[:1], *axes_last])}
 
 
-def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
+def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> Shown:
     """Draw two charts side by side, with the controls above them; return the charts.
 
     The first has the most telling metric, the second another one of the visitor's choice, if there are others.
@@ -124,7 +124,7 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
     charts_with_keys = [(first_chart, panel.key(f"chart_{first}"))]
     if second:
         charts_with_keys.append((curve(available[second], overlays={}), panel.key(f"chart_{second}")))
-    return charts.beside(*charts_with_keys)
+    return charts.show_side_by_side(*charts_with_keys)
 
 
 def _curve(
@@ -133,7 +133,7 @@ def _curve(
     metric: Metric,
     *,
     axis: str,
-    options: Options,
+    options: CurveOptions,
     overlays: Mapping[str, np.ndarray],
     overlay_name: str,
     every_band: bool,
@@ -169,7 +169,7 @@ def _curve(
     )
     figure = draw(bands="panels" if every_band else "best")
     remark = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
-    caption = f"{explain.spread(run.experiment.replicates)}{remark} {privacy(metric, trace, run.experiment)}"
+    caption = f"{explain.spread_sentence(run.experiment.replicates)}{remark} {privacy(metric, trace, run.experiment)}"
     axis_texts = {"steps": "steps", "spent": "privacy spent"}
     along = axis_texts.get(axis, title.lower())
     alt = f"{metric.label} against {along}, one line per method"
@@ -180,7 +180,7 @@ def _curve(
 
 
 def _horizontal_axis(
-    run: Run, trace: Trace, axis: str, options: Options
+    run: Run, trace: Trace, axis: str, options: CurveOptions
 ) -> tuple[Mapping[str, np.ndarray], str, Mapping[str, float]]:
     """Return the horizontal axis: values, title, and upper limits; {}, "" and {} for the axis of steps.
 
@@ -204,8 +204,8 @@ def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     statuses = list(trace.statuses(metric).values())
     methods = sum(status != "not private" for status in statuses)
     if statuses and not methods:
-        return explain.diagnostic(experiment.replicates, experiment.problem.public)
-    released = explain.released(experiment, experiment.replicates, methods)
+        return explain.diagnostic_sentence(experiment.replicates, experiment.problem.public)
+    released = explain.release_sentence(experiment, experiment.replicates, methods)
     return f"{released} {explain.REFERENCES}" if "not private" in statuses else released
 
 
@@ -239,14 +239,14 @@ def table(run: Run, trace: Trace, delta: float) -> None:
             explain.privacy_badge("not private" if raw_headings else run.experiment.privacy)
     show_table(
         view,
-        style=explain.readable,
+        style=explain.format_numbers,
         placeholder="–",
         column_config={name: _format(view[name], help.get(name)) for name in view},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
     if run.experiment.condition:
         methods = sum(arm_trace.private for arm_trace in trace.lanes.values())
-        st.caption(explain.released(run.experiment, run.experiment.replicates, methods))
+        st.caption(explain.release_sentence(run.experiment, run.experiment.replicates, methods))
     stopping = []
     unfinished = []
     for label, arm_trace in trace.lanes.items():
@@ -259,7 +259,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if stopping:
         st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")
     if unfinished:
-        st.caption(texts.UNFINISHED.format(methods=", ".join(map(plain, unfinished))))
+        st.caption(texts.UNFINISHED.format(methods=", ".join(map(escape_name, unfinished))))
     notes = [f"**Not private**, because read off the raw data: {', '.join(raw_headings)}."] * bool(raw_headings)
     notes += [explain.REFERENCES] * any(not arm_trace.private for arm_trace in trace.lanes.values())
     if notes:  # without any, no caption: that values are medians stands under the charts, too
@@ -276,7 +276,7 @@ def publishing_line(run: Run, trace: Trace, delta: float) -> None:
     costs_of_publishing = results.costs(run.plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     several = [cost for cost in costs_of_publishing if cost.methods * cost.repeats > 1]
     if several:
-        costs = "; publishing ".join(results.sentences(several, conditions=False))
+        costs = "; publishing ".join(results.cost_sentences(several, conditions=False))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(
                 f"**What publishing costs.** Each method alone: {experiment.budget.describe()}. Publishing {costs}. "
@@ -284,7 +284,7 @@ def publishing_line(run: Run, trace: Trace, delta: float) -> None:
                 width="content",
             )
             if experiment.condition:
-                explain.privacy_badge(experiment.privacy, sentence(str(experiment.condition)))
+                explain.privacy_badge(experiment.privacy, escape_sentence(str(experiment.condition)))
 
 
 def _readable(numbers: pd.DataFrame) -> pd.DataFrame:

@@ -46,7 +46,7 @@ ALONG = "_budget_job"  # after a family's name: key of its sweep along the budge
 
 
 @dataclass(frozen=True)
-class Ready:
+class StartableExperiment:
     """An experiment that is ready to run, with its plans by label, and the uploaded tables on which it runs by name.
 
     It is a `Startable`, which decides by its properties when it begins by itself.
@@ -75,10 +75,10 @@ class Ready:
     def releases(self) -> str:
         """A text with the number of releases of its run, and their cost together."""
         runs = [(plan, self.experiment.replicates) for plan in self.plans.values()]
-        return results.releases(runs, self.experiment.budget)
+        return results.describe_releases(runs, self.experiment.budget)
 
     @cached_property
-    def first(self) -> "Ready | None":
+    def first(self) -> "StartableExperiment | None":
         """The same with its first repeats alone; None if it has few.
 
         It is also None on a file, where no run is a part of another: each has noise of its own.
@@ -87,7 +87,7 @@ class Ready:
             return None
         return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
 
-    def without_tables(self) -> "Ready":
+    def without_tables(self) -> "StartableExperiment":
         """Return the same without tables, for the session to remember: it must not hold the rows of a removed file."""
         return replace(self, tables={}) if self.tables else self
 
@@ -108,7 +108,7 @@ class Ready:
     def started(self, page: str, title: str, short: bool) -> "Run":
         """Queue its run and return it. The arguments are those of `Startable.started`."""
         short = short and self.bytes < SMALL
-        job = runner().submit(self.experiment, self.tables, visitor=visitors.here().name, short=short)
+        job = runner().submit(self.experiment, self.tables, visitor=visitors.current().name, short=short)
         return Run(job, self.plans, page, title, dict(self.tables))
 
 
@@ -142,7 +142,7 @@ class Run:
     @property
     def waiting(self) -> str:
         """A sentence on why the run has no curves yet."""
-        return progress.waiting(self.job) if self.job.state == "queued" else "The new run has no curves yet."
+        return progress.waiting_text(self.job) if self.job.state == "queued" else "The new run has no curves yet."
 
     def look(self, took: float = 0.0) -> float:
         """Return the seconds until a page polls the run again.
@@ -207,7 +207,7 @@ def _built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
     return ProblemSpecification.from_json(text).build(_tables)
 
 
-def about_problem(run: Run) -> str:
+def problem_key(run: Run) -> str:
     """Return a text that identifies the problem of a run, as key for cached results that depend on it alone."""
     return run.experiment.problem.to_json()
 
@@ -221,20 +221,20 @@ def runner() -> Runner:
     text = os.environ.get(WORKERS, "")
     count = int(text) if text.isdecimal() else SLOTS
     # With processes, short runs have one more slot of their own.
-    return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual(), short=count > 0)
+    return Runner(slots=count or SLOTS, processes=count > 0, store=store.configured_store(), short=count > 0)
 
 
-def current(page: str) -> Run | None:
+def newest_run(page: str) -> Run | None:
     """Return the newest run of the page with the prefix `page`, None before the first."""
     return st.session_state.get(page + _SUFFIX)
 
 
-def shown(page: str) -> Run | None:
+def finished_run(page: str) -> Run | None:
     """Return the run whose results a page shows: the last one that has ended with any, None before the first.
 
     It stays while the next run is under way.
     """
-    run = current(page)
+    run = newest_run(page)
     if run is not None and not run.job.active and run.job.trace is not None:
         st.session_state[page + _SHOWN] = run
     return st.session_state.get(page + _SHOWN)
@@ -246,7 +246,7 @@ def pictured(page: str) -> Run | None:
     A run of all repeats takes the place of one of the first repeats only when it has ended, as its curves would have to
     begin again.
     """
-    run, last = current(page), st.session_state.get(page + _PICTURED)
+    run, last = newest_run(page), st.session_state.get(page + _PICTURED)
     trace = None if run is None else run.job.trace
     if run is None or trace is None or not all(arm_trace.iterations for arm_trace in trace.lanes.values()):
         return last
@@ -264,24 +264,28 @@ def _first_of(earlier: Job, job: Job) -> bool:
     return earlier.task != experiment and earlier.task == experiment.replaced(replicates=freshness.FIRST)
 
 
-def settled(page: str, ready: Startable | None) -> None:
+def note_settings(page: str, ready: Startable | None) -> None:
     """Note the present settings of a page; None while they make no run."""
     st.session_state[page + _SETTLED] = ready
 
 
-def state(page: str) -> tuple[freshness.State, bool]:
+def picture_state(page: str) -> tuple[freshness.State, bool]:
     """Return the state of a page, and true if its picture is of earlier settings, and therefore pale."""
     ready = st.session_state.get(page + _SETTLED)
-    newest, picture = current(page), pictured(page)
+    newest, picture = newest_run(page), pictured(page)
     newest_job = None if newest is None else newest.job
     picture_job = None if picture is None else picture.job
-    return freshness.state(ready, newest_job, picture_job), not freshness.belongs(ready, picture_job)
+    return freshness.state(ready, newest_job, picture_job), not freshness.matches_job(ready, picture_job)
 
 
-def only_first(page: str, run: Run) -> tuple[int, int] | None:
+def partial_repeats(page: str, run: Run) -> tuple[int, int] | None:
     """Return (repeats of a run, repeats of the page's settings) if the run has only the first ones, else None."""
     ready = st.session_state.get(page + _SETTLED)
-    if not isinstance(ready, Ready) or ready.is_that_of(run.job) or not freshness.belongs(ready, run.job):
+    if (
+        not isinstance(ready, StartableExperiment)
+        or ready.is_that_of(run.job)
+        or not freshness.matches_job(ready, run.job)
+    ):
         return None
     return run.experiment.replicates, ready.experiment.replicates
 
@@ -304,13 +308,13 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)
         if at_once and ready is not None:
             _follow(page, title, ready)
-    run, is_pressed = current(page), bool(st.session_state.get(f"{page}_run"))  # pressed just before this drawing
-    if is_pressed and run is not None and ready is not None and not freshness.belongs(ready, run.job):
+    run, is_pressed = newest_run(page), bool(st.session_state.get(f"{page}_run"))  # pressed just before this drawing
+    if is_pressed and run is not None and ready is not None and not freshness.matches_job(ready, run.job):
         # A number was typed just before Run was pressed, and the button's callback began the settings without it.
         run.job.stop()
         if not ready.too_much:
             start(page, title, ready)
-    run = current(page)
+    run = newest_run(page)
     active = run is not None and run.job.active
     st.button(
         "Run",
@@ -330,20 +334,20 @@ def _follow(page: str, title: str, ready: Startable) -> None:
 
     It replaces the run of earlier settings; in the queue, the visitor keeps the position.
     """
-    run = current(page)
+    run = newest_run(page)
     is_queued = run is not None and run.job.state == "queued"
     others_wait = runner().waiting > int(is_queued)  # `waiting` counts the runs in the queue, also this one if queued
     while True:
-        due = freshness.due(ready, None if run is None else run.job, others_wait)
+        due = freshness.next_run(ready, None if run is None else run.job, others_wait)
         if due is None:
             return
         start(page, title, due)
-        run = current(page)
+        run = newest_run(page)
         assert run is not None
         run.job.wait(FIRST_PICTURE)  # if the run ends within this time, all repeats may follow at once
 
 
-def live(
+def show_live(
     page: str,
     active: bool,
     draw: Callable[[], float | None],
@@ -360,7 +364,7 @@ def live(
     many seconds as `draw` returns, unless that is None. none : a text for the time before the first run.
     hidden : returns true for a run whose progress is not shown.
     """
-    newest = current(page)
+    newest = newest_run(page)
     is_pressed = bool(st.session_state.get(f"{page}_run"))
     was_waiting = newest is not None and newest.waits
     if active and newest is not None and not was_waiting and (is_pressed or pictured(page) is None):
@@ -368,7 +372,7 @@ def live(
         newest.job.wait_for_curves(PRESSED if is_pressed else FIRST_PICTURE)
 
     def before_poll() -> None:
-        run = current(page)
+        run = newest_run(page)
         if run is None:
             return
         has_ended, has_its_turn = active and not run.job.active, was_waiting and not run.waits
@@ -380,9 +384,9 @@ def live(
         began = time.perf_counter()
         seconds = draw()
         took = time.perf_counter() - began
-        run = current(page)
+        run = newest_run(page)
         if run is None:
-            lost = visitors.here().lost.get(page + _SUFFIX)  # a sentence on why the last run is gone
+            lost = visitors.current().lost.get(page + _SUFFIX)  # a sentence on why the last run is gone
             if lost is not None:
                 text = f"{lost} The last run is gone, the settings are kept: press Run."
                 st.info(text, icon=":material/restart_alt:")
@@ -396,10 +400,10 @@ def live(
             return max(run.look(took), shared_interval) if run.job.active else AT_ONCE
         return None if seconds is None else max(seconds, shared_interval)
 
-    watch(f"{page}_look", poll, before_poll)
+    draw_repeatedly(f"{page}_look", poll, before_poll)
 
 
-def watch(key: str, draw: Callable[[], float | None], on_look: Callable[[], None]) -> None:
+def draw_repeatedly(key: str, draw: Callable[[], float | None], on_look: Callable[[], None]) -> None:
     """Draw a part of a page that is drawn again after as many seconds as `draw` returns, unless that is None.
 
     key : of the component that asks for it in the browser. on_look : is called before each further drawing, and may
@@ -410,24 +414,24 @@ def watch(key: str, draw: Callable[[], float | None], on_look: Callable[[], None
     def part() -> None:
         seconds = draw()
         if seconds is not None:
-            components.look(key, seconds, on_look)
+            components.redraw_after(key, seconds, on_look)
         streamlit_patches.page_drawn()  # every drawing, also of a part, notes its end
 
     part()
 
 
-def until_ended(key: str, runs: Sequence[Run]) -> None:
-    """Draw the page again as soon as one of `runs`, which are all under way, has ended. key : as in `watch`."""
+def rerun_when_ended(key: str, runs: Sequence[Run]) -> None:
+    """Draw the page again as soon as one of `runs`, all under way, has ended. key : as in `draw_repeatedly`."""
 
     def rerun_at_end() -> None:
         if any(not run.job.active for run in runs):
             st.rerun()
 
     if runs:
-        watch(key, lambda: min(run.look() for run in runs), rerun_at_end)
+        draw_repeatedly(key, lambda: min(run.look() for run in runs), rerun_at_end)
 
 
-def refusal(ready: Ready) -> None:
+def show_memory_error(ready: StartableExperiment) -> None:
     """Draw an error if a run would need more memory than it may use, with the number of repeats that would fit."""
     if not ready.too_much:
         return
@@ -443,22 +447,22 @@ def refusal(ready: Ready) -> None:
     )
 
 
-def changed(page: str) -> None:
+def show_outdated_notice(page: str) -> None:
     """Draw a notice if the results on the page are of earlier settings, of a removed file, or of the first repeats.
 
     There is none for earlier settings in the first seconds of a new run, which may soon replace them.
     """
     container = st.container()  # always there: a notice that comes and goes would redraw all that follows
-    ready, run, newest = st.session_state.get(page + _SETTLED), shown(page), current(page)
+    ready, run, newest = st.session_state.get(page + _SETTLED), finished_run(page), newest_run(page)
     if run is None:
         return
     has_just_begun = newest is not None and newest.job.active and newest.job.seconds < freshness.SOON
-    counts = only_first(page, run)
+    counts = partial_repeats(page, run)
     if not run.has_data:
         container.info(
             "The file of this run was removed. What needs its rows is no longer shown.", icon=":material/delete:"
         )
-    elif not freshness.belongs(ready, run.job) and not has_just_begun:
+    elif not freshness.matches_job(ready, run.job) and not has_just_begun:
         container.info(
             "Settings changed since this run. The results below belong to the settings it was started with.",
             icon=":material/history:",
@@ -467,7 +471,7 @@ def changed(page: str) -> None:
         container.caption(f"Of the first {counts[0]} of {counts[1]} runs.")
 
 
-def rest(family: str) -> None:
+def stop_other_sweeps(family: str) -> None:
     """Stop the sweeps along the budget of all families but `family`, as they are not on the screen; "" stops all."""
     for name, run in st.session_state.items():
         if str(name).endswith(ALONG) and name != family + ALONG and isinstance(run, Run):
@@ -484,14 +488,16 @@ def sidebar_status() -> None:
 
     def poll() -> float | None:
         for run in active:
-            state = progress.active(run.job, run.done) if run.job.active else progress.ended(run.job, run.done)
+            state = (
+                progress.active_text(run.job, run.done) if run.job.active else progress.ended_text(run.job, run.done)
+            )
             st.caption(f":material/directions_run: {run.title}: {state}")
         if not any(run.job.active for run in active):
             return None
         return max(STATUS, min(run.look() for run in active))
 
     with container:
-        watch("status_look", poll, lambda: None)
+        draw_repeatedly("status_look", poll, lambda: None)
 
 
 def start(page: str, title: str, ready: Startable) -> None:
@@ -499,20 +505,20 @@ def start(page: str, title: str, ready: Startable) -> None:
 
     title : of the page, as name of the run in the sidebar.
     """
-    last = current(page)
-    if isinstance(ready, Ready) and not ready.experiment.public:
+    last = newest_run(page)
+    if isinstance(ready, StartableExperiment) and not ready.experiment.public:
         file.fold()  # the panel of the visitor's file, whose declarations are complete
     if last is None:
         st.session_state[WHOLE] = True  # all of the page is to be drawn, so that the tab remembers that it has a run
     else:
         last.job.stop()
     is_short = freshness.is_short(ready, None if last is None else last.job)
-    visitors.here().keep(page + _SUFFIX, ready.started(page, title, is_short))
+    visitors.current().keep(page + _SUFFIX, ready.started(page, title, is_short))
 
 
 def _stop(page: str) -> None:
     """Stop the page's run, and wait a moment for its end; for the callback of Stop."""
-    run = current(page)
+    run = newest_run(page)
     if run is not None:
         run.job.stop()
         run.job.wait(STOPPED)  # so that the page that is drawn next shows that it has ended
@@ -521,11 +527,11 @@ def _stop(page: str) -> None:
 def _progress(run: Run) -> None:
     """Draw the progress of a run, or how it has ended."""
     if run.job.active:
-        st.progress(min(1.0, run.job.progress), text=progress.active(run.job, run.done))
+        st.progress(min(1.0, run.job.progress), text=progress.active_text(run.job, run.done))
     elif run.job.state == "failed":
         st.error(run.job.message, title="The run failed")
     else:
-        st.caption(progress.ended(run.job, run.done))
+        st.caption(progress.ended_text(run.job, run.done))
         _diverged(run)
 
 

@@ -16,7 +16,7 @@ CHECK, TAKE_AWAY, BACKGROUND = "Check", "Take away", "Background"
 NAMES = (PLAN, RESULTS, SWEEP, CHECK, TAKE_AWAY, BACKGROUND)
 
 
-def check(family: str, title: str, experiment: Experiment) -> None:
+def show_audit_links(family: str, title: str, experiment: Experiment) -> None:
     """Draw links to the audits of the private methods of an experiment, at its budget if the audit has that currency.
 
     family : name of the family's package. title : title of its page in the menu.
@@ -48,7 +48,7 @@ def check(family: str, title: str, experiment: Experiment) -> None:
 def _settings(family: str, title: str, case: "Case", experiment: Experiment | None) -> dict[str, str]:
     """Return the query parameters with which the audit page shows a case, at the budget of an experiment.
 
-    family, title : as in `check`. experiment : None to leave the budget at the audit's default.
+    family, title : as in `show_audit_links`. experiment : None to leave the budget at the audit's default.
     """
     prefix = f"audit_{family}_{case.name}"
     parameters = {"audit_family": title, f"audit_method_{family}": case.title}

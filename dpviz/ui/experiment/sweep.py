@@ -13,13 +13,13 @@ from dpviz.execution import cluster, progress
 from dpviz.execution.cluster import Cluster
 from dpviz.experiments.task import Executor
 from dpviz.numbers import short
-from dpviz.plots.sweep_figures import with_margin
+from dpviz.plots.sweep_figures import slope_text
 from dpviz.sweeps.sweep import Point, Sweep
 from dpviz.sweeps.sweep_result import LeftOut, SweepResult, better_law, by_reason
 from dpviz.ui import visitors
-from dpviz.ui.controls import in_place
+from dpviz.ui.controls import show_errors
 from dpviz.ui.experiment import texts
-from dpviz.ui.experiment.run import POLL, Run, runner, watch
+from dpviz.ui.experiment.run import POLL, Run, draw_repeatedly, runner
 from dpviz.ui.markdown import show_table
 
 _SUFFIX = "_sweep_job"  # with the ending of the keys of other runs, so that the sidebar shows a sweep too
@@ -38,12 +38,12 @@ def price(text: str) -> str:
     return Sweep.from_json(text).price(planned(text))
 
 
-def current(page: str) -> Run | None:
+def newest_run(page: str) -> Run | None:
     """Return the run of the newest sweep of the page with the prefix `page`, None before the first."""
     return st.session_state.get(page + _SUFFIX)
 
 
-def panel(
+def show_sweep(
     page: str,
     title: str,
     sweep: Sweep | None,
@@ -60,11 +60,11 @@ def panel(
     and after its end. tables : the arrays of a visitor's file. diagnostics : true to show results that read the raw
     rows of such a file.
     """
-    run = current(page)
+    run = newest_run(page)
     active = run is not None and run.job.active
     points: tuple[Point, ...] = ()
     cluster_executor: Executor | None = None
-    with in_place():
+    with show_errors():
         cluster_executor = _choose_cluster(page, sweep)
         points = planned(sweep.to_json()) if sweep is not None else ()
     _bar(page, title, sweep, points, tables, active, cluster_executor)
@@ -135,7 +135,8 @@ def _choose_cluster(page: str, sweep: Sweep | None) -> Executor | None:
     file stays on this server. The address of a cluster is no setting, so no link contains it. Raises UserError for an
     invalid address.
     """
-    address = cluster.asked()  # the operator's setting; "" without one, and ASK to let visitors name a cluster
+    # The operator's setting; "" without one, and ASK to let visitors name a cluster.
+    address = cluster.configured_address()
     if not address or sweep is None or not sweep.experiment.problem.public:
         return None
     with st.container(width=400):
@@ -151,7 +152,7 @@ def _choose_cluster(page: str, sweep: Sweep | None) -> Executor | None:
 
 def _resumes(page: str, sweep: Sweep | None) -> bool:
     """Return true if to run this sweep would continue one that was stopped: some of its points are in the store."""
-    run = current(page)
+    run = newest_run(page)
     if run is None or run.job.active or run.job.task != sweep or run.job.result is None:
         return False
     is_stored = runner().store is not None and run.experiment.problem.public  # points of a visitor's file are not
@@ -170,30 +171,30 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
     """
 
     def rerun_at_end() -> None:
-        run = current(page)
+        run = newest_run(page)
         if run is not None and not run.job.active:
             st.rerun()
 
     def poll() -> float | None:
-        run = current(page)
+        run = newest_run(page)
         if run is None:
             return None
         job, result = run.job, run.job.result
         if job.state == "failed":
             st.error(job.message, title="The sweep failed")
         elif job.active:
-            st.progress(job.progress, text=progress.active(job, run.done))
+            st.progress(job.progress, text=progress.active_text(job, run.done))
         else:
             end = {"done": "Done", "stopped": "Stopped"}.get(job.state, progress.AT_LIMIT)
             restored = 0 if result is None else result.restored  # points that were in the store before
             known = f"; {restored} of them were known" if restored else ""
             depends = f". {progress.DEPENDS}" if job.state == "timeout" and not job.experiment.public else ""
-            st.progress(job.progress, text=f"{end}: {run.done}{progress.took(job)}{known}{depends}")
+            st.progress(job.progress, text=f"{end}: {run.done}{progress.duration_text(job)}{known}{depends}")
         if active and result is not None:
             draw(_visible(run, result, diagnostics))
         return POLL if active else None
 
-    watch(f"{page}_sweep_look", poll, rerun_at_end)
+    draw_repeatedly(f"{page}_sweep_look", poll, rerun_at_end)
 
 
 def _say_left_out(left_out: Sequence[LeftOut], points: int) -> None:
@@ -225,9 +226,9 @@ def laws(result: SweepResult, symbol: str) -> None:
         rows.append(
             {
                 "Method": label,
-                f"p in c {symbol}^p": with_margin(power),
+                f"p in c {symbol}^p": slope_text(power),
                 "off by": f"{short(100 * power.misfit, 2)} %",
-                f"b in a + b ln {symbol}": with_margin(log),
+                f"b in a + b ln {symbol}": slope_text(log),
                 # With a blank, as the columns of a table need different names.
                 "off by ": f"{short(100 * log.misfit, 2)} %",
                 "Fits better": better_law(power, log),
@@ -253,13 +254,13 @@ def _start(
     """Queue a sweep, in place of the page's last one; for the callback of Run. The parameters are those of `_bar`."""
     first_points = points[: sweep.places]  # those of the first data set; the others have the same plans
     plans = {f"{label} at {point.where}": plan for point in first_points for label, plan in point.plans.items()}
-    visitor = visitors.here()
+    visitor = visitors.current()
     job = runner().submit(sweep, tables, visitor=visitor.name, elsewhere=cluster_executor)
     visitor.keep(page + _SUFFIX, Run(job, plans, page, title))
 
 
 def _stop(page: str) -> None:
     """Stop the page's sweep; for the callback of Stop."""
-    run = current(page)
+    run = newest_run(page)
     if run is not None:
         run.job.stop()

@@ -12,15 +12,15 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.numbers import short
 from dpviz.plots.elements.chart import Chart, Provenance, provenance
-from dpviz.plots.sweep_figures import BEST, against, heat_maps
+from dpviz.plots.sweep_figures import BEST, heat_maps, metric_by_setting
 from dpviz.specification import Control
-from dpviz.sweeps.sweep import Axis, Setting, Sweep, data_seed, named, settings
+from dpviz.sweeps.sweep import Axis, Setting, Sweep, data_seed, setting_at, settings
 from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts, downloads, explain, screen
-from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.controls import Panel, Settings, show_errors
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment import texts
-from dpviz.ui.markdown import sentence
+from dpviz.ui.markdown import escape_sentence
 
 PREFIX = "vary"  # beginning of the names of all controls here
 TITLE = "Sweep"
@@ -40,13 +40,13 @@ def show(panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, 
     """
     st.markdown(texts.SWEEP)
     sweep: Sweep | None = None
-    with in_place():
+    with show_errors():
         sweep = _sweep(panel, experiment, diagnostics)
     if not experiment.problem.public and sweep is not None:
-        with in_place():
+        with show_errors():
             st.info(texts.SWEEP_UPLOADED.format(price=sweep_panel.price(sweep.to_json())), icon=":material/lock:")
     key = panel.key(PREFIX)
-    sweep_panel.panel(key, f"{title}, sweep", sweep, partial(_draw, panel, key), tables, diagnostics)
+    sweep_panel.show_sweep(key, f"{title}, sweep", sweep, partial(_draw, panel, key), tables, diagnostics)
 
 
 def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | None:
@@ -151,7 +151,8 @@ def _draw(panel: Panel, key: str, result: SweepResult) -> None:
 
     key : prefix of the sweep's panel.
     """
-    run = sweep_panel.current(key)  # it may be of earlier settings than the controls, so the sweep is that of the run
+    # It may be of earlier settings than the controls, so the sweep is that of the run.
+    run = sweep_panel.newest_run(key)
     assert run is not None and isinstance(run.job.task, Sweep)
     sweep, active = run.job.task, run.job.active
     setting = _named(sweep, sweep.fields)
@@ -172,7 +173,7 @@ def _draw(panel: Panel, key: str, result: SweepResult) -> None:
 
 def _named(sweep: Sweep, fields: Sequence[str]) -> Setting:
     """Return the setting that a sweep varies by these fields of its experiment."""
-    setting = named(sweep.experiment, fields)
+    setting = setting_at(sweep.experiment, fields)
     assert setting is not None
     return setting
 
@@ -208,7 +209,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
         "from the least to the largest over the data sets" if sweep.data_sets > 1 else "a 95 % interval over the runs"
     )
     slopes = " Slopes are those of straight lines on these axes, with 95 % intervals." if log_x else ""
-    figure = against(
+    figure = metric_by_setting(
         result,
         setting.title,
         symbol=setting.control.symbol,
@@ -234,10 +235,10 @@ def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
     statuses = {curve.status for curve in result.curves.values() if curve.ends}
     if statuses == {"not private"}:
-        return provenance(statuses), explain.diagnostic(replicates, problem.public)
+        return provenance(statuses), explain.diagnostic_sentence(replicates, problem.public)
     adds_up = f"all of it: {result.price}" if result.price else "several adds up"
     text = f"Each run is private at the budget of its point for {problem.unit}; publishing {adds_up}."
-    condition = sentence(str(sweep.condition))
+    condition = escape_sentence(str(sweep.condition))
     text += f" **All of this holds {condition}.**" if condition else ""
     return provenance(statuses), f"{text} {explain.REFERENCES}" if "not private" in statuses else text
 

@@ -26,27 +26,27 @@ from dpviz.lessons.classroom import (
     ROOMS,
     Ballot,
     Choice,
-    Coins,
     Drawing,
-    Odds,
+    MembershipGame,
     OwnRun,
     Question,
+    RandomisedQuestion,
     Room,
     Threshold,
 )
-from dpviz.lessons.lesson import Curve, Ends, Lesson, Side
+from dpviz.lessons.lesson import Curve, FinalMedian, Lesson, Side
 from dpviz.numbers import short, short_up
 from dpviz.plots import class_figures
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import Sheet
-from dpviz.plots.elements.style import plain as without_markup
+from dpviz.plots.elements.style import with_subscripts as without_markup
 from dpviz.privacy import local
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
-from dpviz.privacy.mechanisms import drawn_seed
+from dpviz.privacy.mechanisms import seed_or_random
 from dpviz.ui import charts, explain, glossary, presenting, visitors
-from dpviz.ui.controls import in_place
-from dpviz.ui.experiment.run import watch
-from dpviz.ui.markdown import plain
+from dpviz.ui.controls import show_errors
+from dpviz.ui.experiment.run import draw_repeatedly
+from dpviz.ui.markdown import escape_name
 from dpviz.ui.server import phones
 from dpviz.ui.server.origins import HERE
 
@@ -62,7 +62,7 @@ PROMISE = (
 
 def room() -> Room | None:
     """Return the class that this visitor teaches, None if there is none."""
-    visitor = visitors.here()
+    visitor = visitors.current()
     # Without the note, a laptop was asleep for so long that its session is gone; its tab still knows its old name.
     current = ROOMS.with_key(visitor.notes.get(KEY)) or ROOMS.of_lecturer(visitor.old_name)
     if current is not None:
@@ -78,9 +78,9 @@ def go_to(name: str) -> None:
 def show(name: str) -> None:
     """Draw the page of the class with this name. NEW opens a class, unless there is one, and begins a presentation."""
     if name == NEW:
-        with in_place():
+        with show_errors():
             if room() is None:
-                visitors.here().notes[KEY] = ROOMS.open().key
+                visitors.current().notes[KEY] = ROOMS.open().key
             st.session_state[presenting.NAME] = True
             go_to(HALL)
             st.rerun()
@@ -93,7 +93,7 @@ def show(name: str) -> None:
         st.button("All lessons", key="class_lessons", icon=":material/arrow_back:", on_click=st.query_params.clear)
         return
     {COINS: _coins, ODDS: _odds}.get(name, _hall)(current)
-    glossary.words("learn_words")
+    glossary.mark_terms("learn_words")
 
 
 # --------------------------------------------------------------------------------------------------------- on each page
@@ -108,7 +108,7 @@ def bar(
     None to draw none. onward : a function that goes to the next step, with its arguments; empty for none.
     """
     with st.container(key="class_bar", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**{current.code}** · {plain(_short(_address(current)))}", width="content")
+        st.markdown(f"**{current.code}** · {escape_name(_short(_address(current)))}", width="content")
         _watch("class_look", current, partial(_count, current, ballot))
         if reveal is not None:
             is_closed = ballot is None or not ballot.is_open
@@ -146,13 +146,13 @@ def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
             st.rerun()
 
     with st.container():
-        watch(key, draw, leave)
+        draw_repeatedly(key, draw, leave)
 
 
 def _end(current: Room) -> None:
     """End the class, and go to the list of lessons if a page of the class is open; for a callback."""
     current.end()
-    for stored in (visitors.here().notes, st.session_state):
+    for stored in (visitors.current().notes, st.session_state):
         for name in [name for name in stored if f"{name}_".startswith(f"{KEY}_")]:  # "class", or "class_…"
             del stored[name]
     st.query_params.pop(KEY, None)
@@ -371,7 +371,7 @@ def has_own_runs(lesson: Lesson) -> bool:
 
 def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
     """Draw the button by which each phone gets a run of its own; then the ends of the runs that phones have opened."""
-    assert isinstance(lesson.measure, Ends)
+    assert isinstance(lesson.measure, FinalMedian)
     first, second = (arm.label for arm in after.experiment.arms)
     metric, axes = lesson.measure.metric, lesson.measure.axes(after)
     ends = {arm: after.ends(arm, metric) for arm in (first, second)}
@@ -399,12 +399,12 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
             st.markdown(f"{text} {second} wins {wins} times, {first} {len(seats) - wins} times.")
             by_arm = {arm: values[runs] for arm, values in ends.items()}
             figure = class_figures.ends(by_arm, axes.y, axes.log_y)
-            charts.plain(figure, "class_ends", f"Where the runs of the class end, {axes.y}; 10 to 90 % range")
+            charts.show_figure(figure, "class_ends", f"Where the runs of the class end, {axes.y}; 10 to 90 % range")
         else:
             st.markdown(text)
         st.caption(
             f"Phone number r has run r of {len(ratios)}; further phones begin again with the first. "
-            f"{explain.diagnostic(len(ratios), after.experiment.problem.public)}"
+            f"{explain.diagnostic_sentence(len(ratios), after.experiment.problem.public)}"
         )
         return EVERY
 
@@ -419,7 +419,7 @@ TARGET = 0.05  # error for which the number of people is told
 
 def _coins(current: Room) -> None:
     """Draw the page of randomised response: the lecturer's question, then the estimate, which grows as reports come."""
-    ballot = _last(current, Coins)
+    ballot = _last(current, RandomisedQuestion)
     if ballot is None:
         current.look_up()
         bar(current)
@@ -432,9 +432,9 @@ def _coins(current: Room) -> None:
         _ask_coins(current)
         return
     question = ballot.question
-    assert isinstance(question, Coins)
+    assert isinstance(question, RandomisedQuestion)
     bar(current, ballot, partial(_close_coins, current, ballot))
-    st.title(plain(question.title), anchor=False)
+    st.title(escape_name(question.title), anchor=False)
     response = _response(question)
     random_answer = (
         "yes or no by a fair coin" if question.options == ("Yes", "No") else "an answer that it draws evenly"
@@ -444,13 +444,15 @@ def _coins(current: Room) -> None:
         f"reports the true answer, else {random_answer}."
     )
     # How often each option was reported before one report was removed; None if none was.
-    old_counts = visitors.here().notes.get(_note(current, ballot))
+    old_counts = visitors.current().notes.get(_note(current, ballot))
     if isinstance(old_counts, tuple):
         _compare(question, old_counts, _counts(question, ballot))
     else:
         _watch("class_coins_look", current, partial(_show_estimates, question, ballot))
     if not ballot.is_open:
-        spent = sum(item.question.epsilon for item in current.questions if isinstance(item.question, Coins))
+        spent = sum(
+            item.question.epsilon for item in current.questions if isinstance(item.question, RandomisedQuestion)
+        )
         st.caption(f"So far this class was asked at ε = {short(spent)} together: of one person, reports add up.")
         with st.container(horizontal=True):
             if old_counts is None and ballot.answers:
@@ -464,7 +466,7 @@ def _last(current: Room, kind: type[Question]) -> Ballot | None:
     """Return the last question of a class, which phones then have, if it is of this kind and the lecturer is not done
     with it."""
     ballot = current.questions[-1] if current.questions else None
-    if ballot is None or not isinstance(ballot.question, kind) or visitors.here().notes.get(_done(current)):
+    if ballot is None or not isinstance(ballot.question, kind) or visitors.current().notes.get(_done(current)):
         return None
     current.ask(ballot.question)
     return ballot
@@ -477,10 +479,10 @@ def _done(current: Room) -> str:
 
 def _ask_another(current: Room) -> None:
     """Note that the lecturer is done with the last question; for a callback."""
-    visitors.here().notes[_done(current)] = True
+    visitors.current().notes[_done(current)] = True
 
 
-def _response(question: Coins) -> RandomisedResponse:
+def _response(question: RandomisedQuestion) -> RandomisedResponse:
     """Return the law of a question's reports."""
     return RandomisedResponse(question.epsilon, len(question.options))
 
@@ -505,7 +507,9 @@ def _ask_coins(current: Room) -> None:
     _show_needs(RandomisedResponse(epsilon, len(options)))
     # Edges that are equal, as written, make equal options.
     is_ready = bool(title and title.strip()) and is_ordered and len(set(options)) == len(options)
-    question = Coins(" ".join((title or "").split()), options, epsilon, RandomisedResponse(epsilon, len(options)).coin)
+    question = RandomisedQuestion(
+        " ".join((title or "").split()), options, epsilon, RandomisedResponse(epsilon, len(options)).coin
+    )
     st.button(
         "Ask",
         key="class_ask",
@@ -538,7 +542,7 @@ def _show_needs(response: RandomisedResponse) -> None:
     )
 
 
-def _show_estimates(question: Coins, ballot: Ballot) -> float:
+def _show_estimates(question: RandomisedQuestion, ballot: Ballot) -> float:
     """Draw the estimates from the reports so far; return the seconds to the next look."""
     counts, response = _counts(question, ballot), _response(question)
     people = sum(counts)
@@ -557,21 +561,21 @@ def _show_estimates(question: Coins, ballot: Ballot) -> float:
     return EVERY
 
 
-def _counts(question: Coins, ballot: Ballot) -> tuple[int, ...]:
+def _counts(question: RandomisedQuestion, ballot: Ballot) -> tuple[int, ...]:
     """Return how many phones have reported each option."""
     reports = Counter(ballot.answers.values())
     return tuple(reports[index] for index in range(len(question.options)))
 
 
-def _draw_estimates(question: Coins, counts: tuple[int, ...], key: str) -> None:
+def _draw_estimates(question: RandomisedQuestion, counts: tuple[int, ...], key: str) -> None:
     """Draw the chart of the estimates, which is computed anew when a report has come. key : of the chart."""
     cached = st.session_state.get(f"{key}_chart")
     if cached is None or cached[:2] != (question, counts):
         cached = st.session_state[f"{key}_chart"] = question, counts, _estimates(question, counts)
-    charts.alone(cached[2], key)
+    charts.show_bare(cached[2], key)
 
 
-def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
+def _estimates(question: RandomisedQuestion, counts: tuple[int, ...]) -> Chart:
     """Return the chart of the estimated shares of the options, of which so many were reported each.
 
     Of yes and no it has the share of yes alone, and next to it the error of a trusted server, around the same estimate.
@@ -600,7 +604,7 @@ def _estimates(question: Coins, counts: tuple[int, ...]) -> Chart:
 def _close_coins(current: Room, ballot: Ballot) -> None:
     """Close a question of randomised response, and have phones show the estimates; for a callback."""
     question = ballot.question
-    assert isinstance(question, Coins)
+    assert isinstance(question, RandomisedQuestion)
     current.close(ballot)
     counts, response = _counts(question, ballot), _response(question)
     people = sum(counts)
@@ -613,13 +617,13 @@ def _note(current: Room, ballot: Ballot) -> str:
     return f"class_{current.code}_{ballot.number}_before"
 
 
-def _remove_one(current: Room, ballot: Ballot, question: Coins) -> None:
+def _remove_one(current: Room, ballot: Ballot, question: RandomisedQuestion) -> None:
     """Note the reports of a question, and remove one of them; for a callback."""
-    visitors.here().notes[_note(current, ballot)] = _counts(question, ballot)
+    visitors.current().notes[_note(current, ballot)] = _counts(question, ballot)
     current.remove_one(ballot)
 
 
-def _compare(question: Coins, all_counts: tuple[int, ...], counts: tuple[int, ...]) -> None:
+def _compare(question: RandomisedQuestion, all_counts: tuple[int, ...], counts: tuple[int, ...]) -> None:
     """Draw the estimates with and without one report. all_counts, counts : how often each option was reported."""
     st.header("One report was removed. Can anybody tell whose?", anchor=False)
     for column, key, some in zip(st.columns(2), ("all", "rest"), (all_counts, counts), strict=True):
@@ -638,7 +642,7 @@ def _compare(question: Coins, all_counts: tuple[int, ...], counts: tuple[int, ..
 
 def _odds(current: Room) -> None:
     """Draw the page of the odds game: the lecturer's settings, then the class's score."""
-    ballot = _last(current, Odds)
+    ballot = _last(current, MembershipGame)
     if ballot is None:
         current.look_up()
         bar(current)
@@ -660,7 +664,7 @@ def _odds(current: Room) -> None:
         )
         return
     question = ballot.question
-    assert isinstance(question, Odds)
+    assert isinstance(question, MembershipGame)
     bar(current, ballot, partial(_close_odds, current, ballot))
     st.title("Was this person in?", anchor=False)
     bound, best = local.success_bound(question.epsilon), local.success(question.epsilon)
@@ -681,7 +685,7 @@ def _odds(current: Room) -> None:
         third.metric("Most that ε allows anybody", f"{short_up(100 * bound)} %", border=True)
         counts = np.bincount(scores, minlength=local.ROUNDS + 1)
         marks = {"best attacker": local.ROUNDS * best, "bound": local.ROUNDS * bound}
-        charts.plain(class_figures.scores(counts, marks), "class_scores", "Right guesses of each phone")
+        charts.show_figure(class_figures.scores(counts, marks), "class_scores", "Right guesses of each phone")
         st.caption(
             f"{len(scores)} phones, {local.ROUNDS} rounds each: chance alone moves the mean of such a class by about "
             f"{short(100 * error)} points (one standard error of best attackers). Bounds hold on average: a class, and "
@@ -695,18 +699,20 @@ def _odds(current: Room) -> None:
 def _play(current: Room, epsilon: float, others: int) -> None:
     """Draw the rounds of every seat, and have phones play; for a callback."""
     present, counts = local.play(
-        epsilon, others, MAX_PHONES * local.ROUNDS, drawn_seed(seed=None)
+        epsilon, others, MAX_PHONES * local.ROUNDS, seed_or_random(seed=None)
     )  # a seed nobody knows
     shape = (MAX_PHONES, local.ROUNDS)
     current.ask(
-        Odds("Was this person in?", epsilon, others, counts.reshape(shape).tolist(), present.reshape(shape).tolist())
+        MembershipGame(
+            "Was this person in?", epsilon, others, counts.reshape(shape).tolist(), present.reshape(shape).tolist()
+        )
     )
 
 
 def _close_odds(current: Room, ballot: Ballot) -> None:
     """Close the game, and have each phone show its score; for a callback."""
     question, answers = ballot.question, ballot.answers
-    assert isinstance(question, Odds)
+    assert isinstance(question, MembershipGame)
     result = {
         "rounds": local.ROUNDS,
         "best": local.success(question.epsilon),
@@ -731,10 +737,10 @@ def _summary(ballot: Ballot) -> dict[str, Any]:
     """Return a question and its answers, from the smallest to the largest, so that no order tells whose they are."""
     question, answers = ballot.question, ballot.answers
     summary: dict[str, Any] = {"kind": question.kind, "question": question.title, "answers": len(answers)}
-    if isinstance(question, Choice | Coins):
+    if isinstance(question, Choice | RandomisedQuestion):
         counts = Counter(answers.values())
         summary["counts"] = {option: counts[index] for index, option in enumerate(question.options)}
-    if isinstance(question, Coins | Odds):
+    if isinstance(question, RandomisedQuestion | MembershipGame):
         summary["epsilon"] = question.epsilon
     if isinstance(question, Drawing):
         summary |= {"handles": question.handles, "curves": sorted(answers.values())}
@@ -743,7 +749,7 @@ def _summary(ballot: Ballot) -> dict[str, Any]:
     if isinstance(question, OwnRun):
         summary |= {"label": question.label}
         summary["ends"] = sorted(question.ends[seat % len(question.ends)] for seat in answers)
-    if isinstance(question, Odds):
+    if isinstance(question, MembershipGame):
         summary["right"] = sorted(question.right(seat, guesses) for seat, guesses in answers.items())
     return summary
 

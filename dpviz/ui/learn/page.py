@@ -54,7 +54,7 @@ def _list(is_unknown: bool) -> None:
     lessons_tab, glossary_tab = st.tabs(titles, key=glossary.TABS, bind="query-params", on_change="rerun")
     if glossary_tab.open:
         with glossary_tab:
-            glossary.listed()
+            glossary.show_list()
     with lessons_tab:
         _lessons(is_unknown)
 
@@ -80,15 +80,15 @@ def _lessons(is_unknown: bool) -> None:
         row.button("Teach a class", key="class_new", icon=icon, help=help, on_click=classroom.go_to, args=args)
     done = f"{len(lessons) - len(rest)} of {len(lessons)} answered. Until you close the tab, this page remembers which."
     row.caption(done, width="content")
-    for column, (track, members) in zip(st.columns(len(TRACKS)), steps.grouped().items(), strict=True):
+    for column, (track, members) in zip(st.columns(len(TRACKS)), steps.lessons_by_track().items(), strict=True):
         with column:
             title, about = TRACKS[track]
             st.header(title, anchor=False)
             st.caption(f"{about} {sum(lesson.minutes for lesson in members)} minutes.")
             for lesson in members:
                 _entry(lesson)
-    glossary.words("learn_words", here=True)
-    components.awaited("learn_awaited")  # the tab fetches the plotting library now, as lessons have charts
+    glossary.mark_terms("learn_words", here=True)
+    components.figure_placeholder("learn_awaited")  # the tab fetches the plotting library now, as lessons have charts
 
 
 def _entry(lesson: Lesson) -> None:

@@ -27,7 +27,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import pins
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment.controls import CURRENCIES
-from dpviz.ui.experiment.run import FIRST_PICTURE, Run, runner, until_ended
+from dpviz.ui.experiment.run import FIRST_PICTURE, Run, rerun_when_ended, runner
 from dpviz.ui.learn import classroom
 from dpviz.ui.learn.classroom import Poll
 
@@ -64,7 +64,7 @@ def show(lesson: Lesson, step: int) -> None:
                 classroom.own_runs(room, lesson, after)
             _show_chart(lesson, step, before, after, poll)
     _show_buttons(lesson, step)
-    glossary.words("learn_words")
+    glossary.mark_terms("learn_words")
 
 
 def _poll(lesson: Lesson, step: int, before: Side, after: Side) -> Poll | None:
@@ -97,7 +97,7 @@ def go(slug: str = "", step: int = SETTING) -> None:
 
 def _prediction(lesson: Lesson) -> Answer | None:
     """Return the answer that the visitor has predicted, None before that."""
-    index = visitors.here().notes.get(_key(lesson, "answer"))
+    index = visitors.current().notes.get(_key(lesson, "answer"))
     return lesson.answers[index] if isinstance(index, int) else None
 
 
@@ -159,7 +159,7 @@ def _ask_prediction(lesson: Lesson) -> None:
 
 def _note(lesson: Lesson) -> None:
     """Note the answer that was chosen; for a callback."""
-    visitors.here().notes[_key(lesson, "answer")] = st.session_state[_key(lesson, "choice")]
+    visitors.current().notes[_key(lesson, "answer")] = st.session_state[_key(lesson, "choice")]
 
 
 def _show_verdict(lesson: Lesson, before: Side, after: Side) -> None:
@@ -196,15 +196,15 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll
             guess = poll.median
         elif poll is None and step >= SEE:
             guess = _drawn_curve(lesson, before, after)
-        figure = lesson_figures.told(measure.curves(before), new, names, axes, lesson.frame(after), guess)
+        figure = lesson_figures.before_and_after(measure.curves(before), new, names, axes, lesson.frame(after), guess)
         if poll is not None and step in (PREDICT, SEE):
             figure = poll.with_drawings(figure)
-        charts.plain(figure, _key(lesson, "chart"), f"{axes.describe()}: “{lesson.title}”")
+        charts.show_figure(figure, _key(lesson, "chart"), f"{axes.describe()}: “{lesson.title}”")
     st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes))
     noise = measure.noise(before)
     if noise:
         figure = lesson_figures.noise(noise, measure.noise(after), names, measure.reach(after), there=step != SETTING)
-        charts.plain(figure, _key(lesson, "noise"), f"Noise scale in each step: “{lesson.title}”")
+        charts.show_figure(figure, _key(lesson, "noise"), f"Noise scale in each step: “{lesson.title}”")
         st.caption(explain.SETTINGS_ONLY)
 
 
@@ -213,8 +213,8 @@ def _caption(settings: Specification, axes: Axes) -> str:
     if not isinstance(settings, Experiment):
         return explain.SETTINGS_ONLY
     repeats, public = settings.replicates, settings.problem.public
-    content = f"Where each of {repeats} runs ends, in their order." if axes.each else explain.spread(repeats)
-    return f"{content} {explain.diagnostic(repeats, public)}" if axes.diagnostic else content
+    content = f"Where each of {repeats} runs ends, in their order." if axes.each else explain.spread_sentence(repeats)
+    return f"{content} {explain.diagnostic_sentence(repeats, public)}" if axes.diagnostic else content
 
 
 # --------------------------------------------------------------------------------------------------------------- onward
@@ -269,10 +269,10 @@ def _open(lesson: Lesson) -> None:
     if family is not None and isinstance(lesson.after, Experiment) and isinstance(lesson.before, Experiment):
         page = family.page()
         old, _ = lesson.change.texts  # the value of the changed setting before, and after
-        preset_menu.open_with(page.prefix, lesson.after)
+        preset_menu.set_pending(page.prefix, lesson.after)
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
         # As if one link with this pin had been read, on this page, which is the only one that may take it.
-        pins.take([lambda: [pin]], {page.prefix: page.knows}, page.prefix)
+        pins.import_pins([lambda: [pin]], {page.prefix: page.knows}, page.prefix)
     st.switch_page(f"pages/{lesson.page}.py", query_params=_set_planner(lesson.after))
 
 
@@ -337,14 +337,14 @@ def _note_drawing(lesson: Lesson, sheet: Sheet, end_before: float) -> None:
     if heights is not None:
         _, y = sheet.drawn(heights)
         ratio = float(y[-1]) / end_before
-        notes = visitors.here().notes
+        notes = visitors.current().notes
         notes[_key(lesson, "places")] = heights
         notes[_key(lesson, "answer")] = lesson.answers.index(lesson.answer(ratio))
 
 
 def _heights(lesson: Lesson) -> tuple[float, ...] | None:
     """Return the heights of the sheet's handles, as shares from 0 to 1; None if the visitor has moved none."""
-    heights = visitors.here().notes.get(_key(lesson, "places"))
+    heights = visitors.current().notes.get(_key(lesson, "places"))
     return heights if isinstance(heights, tuple) else None
 
 
@@ -353,7 +353,7 @@ def begin_runs(lesson: Lesson) -> None:
     for which in BOTH:
         settings, run = getattr(lesson, which), _run(lesson, which)
         if isinstance(settings, Experiment) and (run is None or run.job.state == "stopped"):
-            here = visitors.here()
+            here = visitors.current()
             job = runner().submit(settings, visitor=here.name, short=True)
             here.keep(_key(lesson, which), Run(job, settings.plans(), "learn", lesson.title))
 
@@ -369,7 +369,7 @@ def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
     under_way = [run for run in runs if run.job.active]
     if under_way:
         st.caption(":material/directions_run: The runs of this lesson are under way.")
-        until_ended("learn_look", under_way)
+        rerun_when_ended("learn_look", under_way)
         return False
     failed = next((run for run in runs if run.job.state != "done"), None)
     if failed is not None:
@@ -399,7 +399,7 @@ def _forget_runs(lesson: Lesson) -> None:
 
 
 @cache
-def grouped() -> Mapping[Track, tuple[Lesson, ...]]:
+def lessons_by_track() -> Mapping[Track, tuple[Lesson, ...]]:
     """Return the lessons of each track: first those on guarantees, then those of each family that has some."""
     lessons = list(budget_lessons.LESSONS)
     for family in families.FAMILIES:
@@ -416,4 +416,4 @@ def named(slug: str) -> Lesson | None:
 
 def ordered() -> tuple[Lesson, ...]:
     """Return all lessons in the order of the list."""
-    return tuple(lesson for lessons in grouped().values() for lesson in lessons)
+    return tuple(lesson for lessons in lessons_by_track().values() for lesson in lessons)

@@ -32,7 +32,7 @@ from dpviz.specification import Control
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts, explain, number_table
-from dpviz.ui.controls import Panel, in_place, mistake
+from dpviz.ui.controls import Panel, input_error, show_errors
 from dpviz.ui.experiment import guarantee, sweep_tab
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment.plan import PlanView
@@ -92,7 +92,7 @@ def _gradients(panel: Panel, view: PlanView, subject: str) -> None:
     bias = _measure_game(problem.to_json(), subject)
     caption = (
         f"At uniform strategies, {REPETITIONS:,} simulated draws, the first {min(ROWS, facts.n):,} rows. "
-        f"{explain.diagnostic(1, problem.public)}"
+        f"{explain.diagnostic_sentence(1, problem.public)}"
     )
     if subject == "gradient":
         chart = choice_figures.gradient_bias(bias, facts, caption)
@@ -116,7 +116,7 @@ def _measure_game(text: str, subject: str) -> sampling_bias.SamplingBias:
     game = ProblemSpecification.from_json(text).build()
     x, y = game.facts.uniform(1)  # type: ignore[attr-defined]  # (1, d_x) and (1, d_y)
     rows, seed = slice(0, min(ROWS, game.facts.n)), 0
-    measure = sampling_bias.measure_game if subject == "gradient" else sampling_bias.measure_spread
+    measure = sampling_bias.measure_gradient_bias if subject == "gradient" else sampling_bias.measure_gradient_spread
     return measure(game, (x[0], y[0]), DRAWS, REPETITIONS, seed, rows)  # type: ignore[arg-type]
 
 
@@ -178,10 +178,10 @@ def rows_for_gap(panel: Panel, view: PlanView) -> None:
         return
     with st.columns([1, 2])[0]:
         target = panel.number(TARGET, TARGET.name)
-    if mistake(TARGET, target) or target is None:
+    if input_error(TARGET, target) or target is None:
         return
     facts, method = facts_of(view), sampling(view)
-    chart, _ = choice_figures.rows_for_gap(  # the numbers of rows are in the chart, too
+    chart, _ = choice_figures.gap_by_rows(  # the numbers of rows are in the chart, too
         view.experiment.problem,
         facts,
         view.experiment.row_budget,
@@ -217,14 +217,14 @@ def table(view: PlanView) -> None:
     if not isinstance(budget, ApproximateDP):
         st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
         return
-    rows: list[tuple[rates.Setting, rates.Previous | None]]
+    rows: list[tuple[rates.TheoremParameters, rates.Previous | None]]
     if isinstance(view.experiment.problem, MarginalQueries):
         queries = facts.d_y // 2  # that player has every query with both signs
         sizes_of_queries = facts.n, facts.d_x, queries, budget.epsilon, budget.delta
         rows = [(rates.synthetic_setting(*sizes_of_queries), rates.queries_before(*sizes_of_queries))]
     else:
         sizes = planning.sizes(facts, budget)
-        rows = [(row, rates.previous(sizes, row.result)) for row in rates.settings(sizes)]
+        rows = [(row, rates.previous(sizes, row.result)) for row in rates.table_rows(sizes)]
     help = texts.COLUMNS["theorems"]
     column_config: dict[str, Any] = {
         name: st.column_config.NumberColumn(help=help[name], format="%.3g" if name in REALS else "localized")
@@ -300,14 +300,16 @@ def _dimension(panel: Panel, view: PlanView) -> None:
     with right:
         data_sets = panel.number(DATA_SETS, DATA_SETS.name)
     sweep: Sweep | None = None
-    if not mistake(DATA_SETS, data_sets):
+    if not input_error(DATA_SETS, data_sets):
         sweep = presets.dimension_sweep(experiment, [d for d in DIMENSIONS if d <= max_dimension], int(data_sets or 1))
-    sweep_panel.panel(panel.key("sweep"), "Gap against dimension", sweep, lambda result: _draw_sweep(panel, result))
+    sweep_panel.show_sweep(
+        panel.key("sweep"), "Gap against dimension", sweep, lambda result: _draw_sweep(panel, result)
+    )
 
 
 def _draw_sweep(panel: Panel, result: SweepResult) -> None:
     """Draw the results of the sweep so far: the gap against d, and the power laws by which it grows."""
-    figure = sweep_figures.against(result, "Strategies of each player", symbol="d")
+    figure = sweep_figures.metric_by_setting(result, "Strategies of each player", symbol="d")
     chart = Chart(
         figure,
         "Duality gap against the number of strategies",
@@ -327,7 +329,7 @@ def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
     The first method that draws vertices is selected at first; without one, nothing is drawn.
     """
     st.markdown(texts.ACCOUNTING)
-    private = guarantee.private(view.plans)
+    private = guarantee.only_private(view.plans)
     default = next((label for label, plan in private.items() if planning.ranges(plan)), None)
     if default is None:
         st.info("Choose a method that draws vertices.")
@@ -365,7 +367,7 @@ def _paper_step(panel: Panel, view: PlanView) -> None:
         st.info("The paper states its composition for (ε, δ) and two players who need data.")
         return
     paper = sampling(view).replaced(accounting="paper", batching="single", parameters="own", relative_step=1.0)
-    with in_place():
+    with show_errors():
         plan = paper.plan(facts, budget)
         caption = (
             f"Single pass, T = {plan.iterations:,}, the paper's step τ = {short(plan.resolved['step_size_x'])} at δ = "
@@ -387,7 +389,7 @@ def players(panel: Panel, view: PlanView) -> None:
     """Draw the split of the budget between the players with its controls, and its bound next to those of the even and
     of the best split."""
     arms = view.experiment.arms
-    comparisons: dict[str, bounds.Compared] = {}  # of the methods that have a split
+    comparisons: dict[str, bounds.SplitComparison] = {}  # of the methods that have a split
     user_share = None  # the share of x as the user sets it for all methods; None if no method takes it
     for arm in arms:
         comparison = bounds.compare(arm.algorithm, view.plans[arm.label])
@@ -411,7 +413,7 @@ def players(panel: Panel, view: PlanView) -> None:
     _players_table(comparisons)
 
 
-def _players_table(comparisons: Mapping[str, bounds.Compared]) -> None:
+def _players_table(comparisons: Mapping[str, bounds.SplitComparison]) -> None:
     """Draw a table with a row for each method: its bound under three splits, the best split, and what players have."""
     if not comparisons:
         return

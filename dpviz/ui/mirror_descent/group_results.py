@@ -19,7 +19,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.markdown import plain, show_table
+from dpviz.ui.markdown import escape_name, show_table
 
 ALL = "all rows"  # title of the column behind those of the groups
 NAMED = 3  # number of coefficients that the sentence about a model names
@@ -31,10 +31,10 @@ REFERENCES = ("Best on average, without privacy", "Fairest, without privacy", "T
 # ------------------------------------------------------------------------------------------------------------- released
 
 
-def released(panel: Panel, run: Run, trace: Trace) -> None:
+def show_released(panel: Panel, run: Run, trace: Trace) -> None:
     """Draw the release of the first run of each private method: the model, and the game's weights of the groups."""
     problem = run.experiment.problem
-    arm_traces = released_model.of_each(trace)
+    arm_traces = released_model.private_traces(trace)
     if not arm_traces or not isinstance(problem, GroupLoss | LossMatrix):
         return
     weights = pd.DataFrame({label: arm_trace.output["y"][0] for label, arm_trace in arm_traces.items()})
@@ -60,8 +60,8 @@ def _summarise(problem: GroupLoss | LossMatrix, arm_trace: ArmTrace) -> str:
     facts, values, y = problem.data.facts(), _vector(problem, arm_trace), arm_trace.output["y"][0]
     largest = np.argsort(-np.abs(values), kind="stable")[:NAMED]
     sign = "+" if isinstance(problem, GroupLoss) else ""
-    coefficients = ", ".join(f"{plain(facts.names[j])} {values[j]:{sign}.3f}" for j in largest if values[j])
-    heaviest_group = f"the game weights {plain(facts.groups[int(np.argmax(y))])} most ({y.max():.0%})"
+    coefficients = ", ".join(f"{escape_name(facts.names[j])} {values[j]:{sign}.3f}" for j in largest if values[j])
+    heaviest_group = f"the game weights {escape_name(facts.groups[int(np.argmax(y))])} most ({y.max():.0%})"
     if not isinstance(problem, GroupLoss):
         return f"plays {coefficients}; {heaviest_group}."
     size = float(np.abs(values).sum())
@@ -110,7 +110,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     arm_traces = {label: arm_trace for label, arm_trace in trace.lanes.items() if arm_trace.output}
     measured = _measure_models(panel, run, game, arm_traces)
     label = panel.named("groups_of", "Losses of", arm_traces, "Whose model is compared.")
-    names = [plain(name) for name in game.groups]
+    names = [escape_name(name) for name in game.groups]
     selected = measured[label]
     average, fairest, game_optimum = (measured[name] for name in REFERENCES)
     means = selected.means[:, :-1]  # (R, G), without that of all rows
@@ -118,25 +118,25 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     warning = texts.shares_differ(names, game.counts, game.declared, CLOSE)
     if warning:
         st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
-    worst = texts.worst(plain(label), names, median_means, median_weighed, game.counts, game.shares)
+    worst = texts.worst(escape_name(label), names, median_means, median_weighed, game.counts, game.shares)
     st.info(worst, icon=":material/balance:")
     guess = game.majority()
     if selected.rates is not None and guess is not None:
-        sentence = texts.guessing(plain(label), selected.rates, guess, int(game.counts.sum()))
+        sentence = texts.guessing(escape_name(label), selected.rates, guess, int(game.counts.sum()))
         if sentence:
             st.warning(f"{sentence} **Not private**: it reads the rows.", title="Beside always guessing the majority")
-    privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
+    privacy = explain.diagnostic_sentence(run.experiment.replicates, run.experiment.problem.public)
     caption = (
         "Mean loss of each group's rows, and the same times found share / share in the game, which is what it plays "
         f"for; at the {'released ' * arm_traces[label].private}model of {label}. "
-        f"{explain.spread(run.experiment.replicates)} {privacy}"
+        f"{explain.spread_sentence(run.experiment.replicates)} {privacy}"
     )
     fair_losses, average_losses = fairest.means[0, :-1], average.means[0, :-1]  # (G,) each
     figure = figures.group_losses(game.groups, means, selected.weighed, fair_losses, average_losses, caption=caption)
     chart = charts.show(figure, panel.key("chart_groups"))
     # With the right shares the game's optimum is the fairest model, so it is not named again.
     in_game = None if game.shares_are_right else game_optimum.losses
-    st.markdown(texts.prices(plain(label), average.losses, fairest.losses, in_game, selected.losses))
+    st.markdown(texts.prices(escape_name(label), average.losses, fairest.losses, in_game, selected.losses))
     _tables(game, measured, privacy)
     return [chart]
 

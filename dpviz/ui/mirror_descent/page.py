@@ -46,7 +46,7 @@ from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.controls import Offer
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView, Shown
-from dpviz.ui.experiment.results import Options
+from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import show_table
 from dpviz.ui.mirror_descent import closer_looks, group_results, synthetic_table
@@ -170,7 +170,7 @@ class GamesPage(FamilyPage):
 
     def draw_assumptions(self, view: PlanView) -> None:
         """Draw the box of the assumptions on which guarantee and theory rest; some method must be private."""
-        private, n = guarantee.private(view.plans), facts_of(view).n
+        private, n = guarantee.only_private(view.plans), facts_of(view).n
         blocks = [label for label, plan in private.items() if plan.rows[0] < n]
         methods = {arm.label: arm.algorithm for arm in view.experiment.arms if arm.label in private}
         as_in_paper = [
@@ -200,16 +200,16 @@ class GamesPage(FamilyPage):
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def more_faces(self, _view: PlanView | None) -> Mapping[str, hero.Drawn]:
+    def more_faces(self, _view: PlanView | None) -> Mapping[str, hero.MakeChart]:
         """Return the picture of the strategies that the players play in the end."""
         return {"Strategies": _mixtures}
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
-    def curve_options(self, view: PlanView) -> Options:
+    def curve_options(self, view: PlanView) -> CurveOptions:
         """Return options that draw the gap of the players' internal strategies second, and bounds where they say
         anything."""
-        gap_bounds = {label: bounds.where_useful(bound, facts_of(view)) for label, bound in view.theory.items()}
+        gap_bounds = {label: bounds.without_vacuous(bound, facts_of(view)) for label, bound in view.theory.items()}
         useful = {label: bound for label, bound in gap_bounds.items() if np.isfinite(bound).any()}
         return replace(
             super().curve_options(view),
@@ -222,7 +222,7 @@ class GamesPage(FamilyPage):
     def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
         """Draw the release of a run on a user's file, before anything that reads the raw data."""
         if not run.experiment.problem.public:
-            group_results.released(panel, run, trace)
+            group_results.show_released(panel, run, trace)
 
     def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
         """Draw the results of this kind of problem that may be shown; return the charts.
@@ -233,7 +233,7 @@ class GamesPage(FamilyPage):
         drawings = _strategies(panel, run, trace)
         problem = run.experiment.problem
         if problem.public:  # that of a file is drawn by `draw_release`
-            group_results.released(panel, run, trace)
+            group_results.show_released(panel, run, trace)
         # A run that was cut off may have sent no output.
         has_output = any(arm_trace.output for arm_trace in trace.lanes.values())
         has_diagnostics = isinstance(problem, GroupLoss | LossMatrix | MarginalQueries)
@@ -343,7 +343,7 @@ def _mixtures(run: Run, diagnostics: bool) -> Chart | None:
         return None
     trace, experiment = run.job.trace.visible(diagnostics), run.experiment
     is_private = [arm_trace.private for arm_trace in trace.lanes.values()]
-    privacy = explain.released(experiment, experiment.replicates, sum(is_private))
+    privacy = explain.release_sentence(experiment, experiment.replicates, sum(is_private))
     if not all(is_private):
         privacy = f"{privacy} {explain.REFERENCES}"
     return figures.mixtures(trace, arm_styles(experiment.arms), hero.HEIGHT, privacy)
@@ -358,7 +358,7 @@ def _certified(run: Run, trace: Trace) -> None:
         gaps = arm_trace.last(CERTIFIED_GAP.name) if arm_trace.private else np.empty(0)
         if len(gaps) and np.isfinite(gaps[0]):
             width = run.plans[label].resolved["certificate_width"]
-            condition = f" {explain.released(run.experiment, 1)}" if run.experiment.condition else ""
+            condition = f" {explain.release_sentence(run.experiment, 1)}" if run.experiment.condition else ""
             st.success(f"{texts.certified(label, float(gaps[0]), width)}{condition}", icon=":material/verified:")
 
 
@@ -378,7 +378,7 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         path = np.array(arm_trace.path.get(name, ()))  # (k, d), a strategy for each record
         if len(path) < 2 or path.shape[1] < 2:  # a player with one vertex has no choice
             continue
-        privacy = explain.released(run.experiment, 1) if arm_trace.private else explain.REFERENCES
+        privacy = explain.release_sentence(run.experiment, 1) if arm_trace.private else explain.REFERENCES
         figure = figures.strategies(path, np.array(arm_trace.iterations[: len(path)]), partial(problem.vertex, name))
         chart = Chart(
             figure,
@@ -417,11 +417,11 @@ def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Show
     # Shares of the rows in the q cells: (R, q) by a method's R runs; (q,) by the first run of `label`, and in the data.
     all_answers = {name: game.answers(arm_trace.output["x"]) for name, arm_trace in arm_traces.items()}
     answers, truth = all_answers[label][0], game.true_answers()
-    privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
+    privacy = explain.diagnostic_sentence(run.experiment.replicates, run.experiment.problem.public)
     caption = f"Share of rows in every cell: one run of {label} against the data; right on the diagonal. {privacy}"
     cells = figures.marginals(game.marginals.cells, truth, answers, caption=caption)
     errors = figures.error_histogram(truth, all_answers, arm_styles(run.experiment.arms), privacy=privacy)
-    return charts.beside((cells, panel.key("chart_marginals_0")), (errors, panel.key("chart_marginals_1")))
+    return charts.show_side_by_side((cells, panel.key("chart_marginals_0")), (errors, panel.key("chart_marginals_1")))
 
 
 PAGE = GamesPage()

@@ -95,7 +95,8 @@ def _vertices_of(problem: ProblemSpecification) -> dict[str, Any]:
 
 MENU = problem_menu.ProblemMenu(
     problems={
-        name: problem_menu.Problem(cls, f"{name}_", first=problem_menu.settings(cls)) for name, cls in PROBLEMS.items()
+        name: problem_menu.ProblemEntry(cls, f"{name}_", first=problem_menu.setting_names(cls))
+        for name, cls in PROBLEMS.items()
     },
     menu=problem_menu.Menu(
         "problem",

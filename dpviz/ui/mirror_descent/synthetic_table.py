@@ -21,13 +21,13 @@ from dpviz.problems.games.marginals import (
     MarginalGame,
     MarginalQueries,
     SyntheticTable,
-    others,
+    other_mask,
     synthetic_table,
     table_errors,
 )
 from dpviz.specification import Control
 from dpviz.ui import explain
-from dpviz.ui.controls import Panel, in_place, mistake
+from dpviz.ui.controls import Panel, input_error, show_errors
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import show_table
 from dpviz.ui.uploads.file import NOTICE
@@ -83,7 +83,7 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
     left, middle, right = st.columns([2, 3, 2], vertical_alignment="bottom", gap="medium")
     with middle:
         rows = panel.number(ROWS, ROWS.name, empty=f"{domain.n:,}")
-    other = others(domain)  # (|Z|,) true for combinations with "other" in some column
+    other = other_mask(domain)  # (|Z|,) true for combinations with "other" in some column
     without_other = False
     if other.any():
         help = (
@@ -91,11 +91,11 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
         )
         with right:
             without_other = panel.switch("without_other", "Leave out “other”", False, help)
-    if mistake(ROWS, rows):
+    if input_error(ROWS, rows):
         return
     offers = []
     for arm in arms:
-        with in_place():
+        with show_errors():
             offers.append(_build_offer(run, trace, arm, other, int(rows or domain.n), without_other))
     if not offers:
         return
@@ -170,7 +170,7 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
         alt="What may be expected of the synthetic table of each method",
     )
     if game is not None:
-        st.caption(f"Last column: {explain.diagnostic(1, experiment.problem.public)}")
+        st.caption(f"Last column: {explain.diagnostic_sentence(1, experiment.problem.public)}")
 
 
 def _cells(game: MarginalGame, offer: Offer) -> np.ndarray:
@@ -196,7 +196,7 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
             help="Rows drawn from what one run of the method released.",
         )
         explain.privacy_badge(run.plans[offer.arm.label].privacy)
-        privacy = f"{explain.released(run.experiment, 1)} {_may_leave(run.experiment)}"
+        privacy = f"{explain.release_sentence(run.experiment, 1)} {_may_leave(run.experiment)}"
         st.caption(f"{offer.table.rows:,} rows of {offer.arm.label}. {error}. {privacy}")
 
 
@@ -249,7 +249,7 @@ def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> N
         column_config={name: st.column_config.NumberColumn(format="%.4f") for name in names[2:]},
         alt="The columns whose marginal table has the largest error, with the worst cell",
     )
-    st.caption(explain.diagnostic(1, experiment.problem.public))
+    st.caption(explain.diagnostic_sentence(1, experiment.problem.public))
 
 
 def _csv(table: SyntheticTable, domain: CategoricalFacts) -> bytes:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, comparison, figures, presets, texts
-from dpviz.families.second_order.advice import Compared, Forecast
+from dpviz.families.second_order.advice import Forecast, SplitComparison
 from dpviz.families.second_order.comparison import EPSILONS, TABLES, Mode, Tolerances
 from dpviz.families.second_order.methods.algorithms import EVEN, NonconvexMethod, ShortStep
 from dpviz.families.second_order.methods.trust_region import LineSearch
@@ -47,7 +47,7 @@ def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], N
 def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
     """Draw ε at δ of one method's plan against the number of steps, one curve for each accountant."""
     with st.columns([1, 2])[0]:
-        label = panel.named("accounting_of", "Method", guarantee.private(view.plans), "Whose plan is looked at.")
+        label = panel.named("accounting_of", "Method", guarantee.only_private(view.plans), "Whose plan is looked at.")
     caption = "The most that a run can have spent by each step, read by different accountants."
     chart = plan_figures.accountant_curves(view.plans[label], delta, "step at most", caption)
     charts.show(chart, panel.key("chart_accountants"))
@@ -63,17 +63,19 @@ def _tables(panel: Panel) -> None:
         noise = panel.choice("table_mode", "Noise", MODE_TITLES, "honest", "As it must be, or as the paper has it.")
     tolerances, mode = TARGETS[target], MODES[noise]
     st.markdown(f"{texts.TABLES[mode]} {texts.TABLES_DATA}")
-    sweep = presets.table(tolerances, mode)
+    sweep = presets.table_sweep(tolerances, mode)
     key = panel.key(f"table_{tolerances}_{mode}")
     lights: dict[float, dict[str, Forecast]] = {}  # the forecast of every method, by value of the sweep and by label
     for point in sweep_panel.planned(sweep.to_json()):
         if point.experiment is not None:  # None for a value with which no method has a plan
             forecasts = advice.forecasts(point.experiment, point.plans)
-            lights[point.value] = {label: advice.best(phases) for label, phases in forecasts.items()}
-    run = sweep_panel.current(key)
+            lights[point.value] = {label: advice.stopping_phase(phases) for label, phases in forecasts.items()}
+    run = sweep_panel.newest_run(key)
     if run is None or run.job.result is None or run.job.result.metric is None:
         _draw_table(tolerances, sweep, result=None, lights=lights)  # the panel draws it only once there are results
-    sweep_panel.panel(key, "The paper's table", sweep, lambda result: _draw_table(tolerances, sweep, result, lights))
+    sweep_panel.show_sweep(
+        key, "The paper's table", sweep, lambda result: _draw_table(tolerances, sweep, result, lights)
+    )
 
 
 def _draw_table(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None, lights: comparison.Lights) -> None:
@@ -84,7 +86,7 @@ def _draw_table(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None
     for epsilon, value in zip(EPSILONS, sweep.values, strict=True):
         st.markdown(f"**ε = {short(epsilon)}**")
         show_table(
-            comparison.rows(TABLES[tolerances], epsilon, comparison.ends(result, value), lights.get(value, {})),
+            comparison.rows(TABLES[tolerances], epsilon, comparison.runs_at(result, value), lights.get(value, {})),
             placeholder="–",
             column_config={"Before": st.column_config.Column(width=WIDEST)},
             alt=f"At ε = {short(epsilon)}: final loss, who finished, and relative run time, in the paper and here",
@@ -125,7 +127,7 @@ def _method(view: PlanView, label: str) -> NonconvexMethod:
     return method
 
 
-def _controls(panel: Panel, method: NonconvexMethod, compared: Compared) -> None:
+def _controls(panel: Panel, method: NonconvexMethod, compared: SplitComparison) -> None:
     """Draw the controls of the share of the Hessians: buttons with good shares, a slider, and a table.
 
     A method that splits the budget by the decrease that it promises has no such share: it gets a text instead.
@@ -149,12 +151,13 @@ def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
     """Draw a caption on the share and the noise of a line search; nothing for a method without one."""
     if isinstance(method, LineSearch):
         st.caption(
-            f"The line search has {short(100 * method.searching(asks=True), 2)} % of an iteration beforehand. Its noise "
-            f"is {short(plan.resolved['search_blindness'])} times what it tests. Set its share under “Line search”."
+            f"The line search has {short(100 * method.searching(asks=True), 2)} % of an iteration beforehand. Its "
+            f"noise is {short(plan.resolved['search_blindness'])} times what it tests. Set its share under “Line "
+            "search”."
         )
 
 
-def _split_table(compared: Compared) -> None:
+def _split_table(compared: SplitComparison) -> None:
     """Draw a table of the splits: share, noise, forecast and waiting time of the stopping test, and rows needed."""
     rows = compared.rows  # n, of which the numbers needed are multiples; None where noise does not fall with 1/n
     show_table(

@@ -24,7 +24,7 @@ from dpviz.plots import clouds
 from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.lines import Limit
-from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.problems.base import ProblemSpecification
@@ -36,8 +36,8 @@ from dpviz.ui.experiment import guarantee, hero
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView, Shown
-from dpviz.ui.experiment.results import Options
-from dpviz.ui.experiment.run import Run, about_problem
+from dpviz.ui.experiment.results import CurveOptions
+from dpviz.ui.experiment.run import Run, problem_key
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
 from dpviz.ui.second_order import closer_looks
@@ -128,7 +128,7 @@ class SecondOrderPage(FamilyPage):
         if not theory:
             return
         st.header("Can your budget tell?", anchor=False)
-        forecasts = {label: advice.best(phases) for label, phases in theory.items()}
+        forecasts = {label: advice.stopping_phase(phases) for label, phases in theory.items()}
         with st.container(horizontal=True, gap="small"):
             for label, forecast in forecasts.items():
                 color, icon = BLIND if forecast.blind else BADGES[forecast.light]
@@ -148,7 +148,7 @@ class SecondOrderPage(FamilyPage):
 
     def draw_assumptions(self, view: PlanView) -> None:
         """Draw the box of the assumptions on which guarantee and theory rest."""
-        private = list(guarantee.private(view.plans).values())
+        private = list(guarantee.only_private(view.plans).values())
         batch, n = min(int(plan.rows[0]) for plan in private), private[0].facts.n  # of a first step, and of the data
         problem = view.experiment.problem
         assert isinstance(problem, NonconvexModel)
@@ -186,13 +186,13 @@ class SecondOrderPage(FamilyPage):
         private = {
             arm.label: arm for arm in run.experiment.arms if arm.label in trace.lanes and trace.lanes[arm.label].private
         }
-        endings = {label: advice.finish(trace, arm, run.plans[label]) for label, arm in private.items()}
+        endings = {label: advice.run_endings(trace, arm, run.plans[label]) for label, arm in private.items()}
         finishes = {label: finish for label, finish in endings.items() if finish is not None}  # None before a record
         if not finishes:
             return None
         first_label, *others = finishes
         first = finishes[first_label]
-        within_targets = advice.within(trace, private[first_label], run.plans[first_label])
+        within_targets = advice.within_targets(trace, private[first_label], run.plans[first_label])
         sentences = [] if within_targets is None else [texts.targets(*within_targets)]
         sentences.append(texts.when(first) if first.finished else _why_none(run, first_label))
         sentences += [f"{label}: {texts.ended(finishes[label])}" for label in others[:OTHERS]]
@@ -206,7 +206,7 @@ class SecondOrderPage(FamilyPage):
             " ".join(sentences),
         )
 
-    def ground(self, run: Run, *_axes: Ruler) -> Background | None:
+    def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
         """Return the objective below the runs; None where it cannot be drawn.
 
         It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
@@ -216,7 +216,7 @@ class SecondOrderPage(FamilyPage):
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
-    def curve_options(self, view: PlanView) -> Options:
+    def curve_options(self, view: PlanView) -> CurveOptions:
         """Return options that draw the exact gradient norm second; for a user's file the cost, as it reads data."""
         public = view.experiment.problem.public
         return replace(super().curve_options(view), second="gradient_norm" if public else "gradient_charged")
@@ -225,7 +225,7 @@ class SecondOrderPage(FamilyPage):
         """Draw a table of the ends of the runs of every method: for these methods, to finish is the result."""
         rows = []
         for arm in run.experiment.arms:
-            finish = advice.finish(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
+            finish = advice.run_endings(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
             if finish is not None:
                 rows.append(_ending_row(run, trace, arm.label, finish))
         if not rows:
@@ -254,7 +254,7 @@ class SecondOrderPage(FamilyPage):
         with st.columns([1, 2])[0]:
             label = panel.named("tests_of", "Tests of", labels, "Whose steps are shown.")
         status, analysis = trace.lanes[label].privacy, analysis_of(run, label)
-        released = explain.released(run.experiment, run.experiment.replicates)
+        released = explain.release_sentence(run.experiment, run.experiment.replicates)
         privacy = explain.REFERENCES if status == "not private" else released
         certified = f" {texts.CERTIFIED}" if "certificate" in run.plans[label].noise else ""
         # Curvature may be negative, so that only lengths of gradients are on a logarithmic axis.
@@ -291,7 +291,7 @@ class SecondOrderPage(FamilyPage):
             return
         share = _shortened_share(problem.to_json(), run.tables)
         if share:
-            explain.read_off(f"**Longer than 1**: {short(100 * share, 3)} % of the rows, which are shortened.")
+            explain.show_not_private(f"**Longer than 1**: {short(100 * share, 3)} % of the rows, which are shortened.")
             st.caption(
                 "Counted in the raw data. “Divide rows by” a larger number changes fewer rows; all then weigh less."
             )
@@ -307,7 +307,7 @@ def _table(theory: Theory) -> None:
         rows,
         placeholder="–",
         help=texts.COLUMNS["forecasts"],
-        style=explain.readable,
+        style=explain.format_numbers,
         alt="Of every method and phase: whether it can stop, waiting time, steps, noise over tolerance, rows needed",
     )
     st.caption(f"{texts.FORECASTS} {SETTINGS_ONLY}")
@@ -379,19 +379,19 @@ def landscape(run: Run, trace: Trace) -> Chart | None:
     )
 
 
-@st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: about_problem})
+@st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: problem_key})
 def _ground(run: Run) -> Background:
     """Compute the objective of a run on a grid in the plane of the first two coordinates.
 
     The more rows the data have, the fewer points has the grid, so that it takes about the same time.
     """
     points = int(np.clip(np.sqrt(EVALUATIONS / run.problem.facts.n), MIN_POINTS, MAX_POINTS))
-    return clouds.evaluated(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
+    return clouds.objective_background(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
 
 
 def _why_none(run: Run, label: str) -> str:
     """Return a sentence that says why no run of a method stopped: the noise is too large, or the steps are too few."""
-    stopping = advice.best(advice.forecasts(run.experiment, run.plans)[label]).stopping
+    stopping = advice.stopping_phase(advice.forecasts(run.experiment, run.plans)[label]).stopping
     # Steps are too few if the noise allows a stop at a flat point, or if there are fewer steps than tests to pass.
     return texts.TOO_SOON if stopping.recognised or stopping.too_short else texts.NOISY
 
@@ -399,7 +399,7 @@ def _why_none(run: Run, label: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- the results
 
 
-def _ending_row(run: Run, trace: Trace, label: str, finish: advice.Finish) -> dict[str, object]:
+def _ending_row(run: Run, trace: Trace, label: str, finish: advice.RunEndings) -> dict[str, object]:
     """Return the endings of a method's runs by the titles of their columns; None where there is nothing to say.
 
     The column SOLVED, which reads raw data, is there only if it may be shown.

@@ -14,7 +14,7 @@ from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment import problem_menu
-from dpviz.ui.experiment.private_fact import Purchase, say_typed, typed
+from dpviz.ui.experiment.private_fact import PrivateFact, say_typed, typed
 from dpviz.ui.uploads import file, table
 
 # The short names are part of the address.
@@ -63,7 +63,7 @@ def _covertype_file(page: str) -> tuple[datasets.DatasetSpecification | None, Ma
 def _covertype(upload: file.File) -> datasets.Prepared[CovertypeUpload]:
     """Prepare an uploaded file of the forest cover types, once for each file, and say what is in it."""
     prepared = upload.once("covertype", lambda name: prepare_covertype(upload.frame, name, upload.reading))
-    file.ready(upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features")
+    file.show_ready(upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features")
     return prepared
 
 
@@ -88,13 +88,13 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # for which Γ is to be computed
     assert isinstance(problem, NonconvexModel)
     known_as = None if problem.public else file.known_as(panel.page)
-    purchase = Purchase(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
+    purchase = PrivateFact(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
     if cost is not None:
         purchase.elsewhere(value, cost)  # notes a value from a link as a release
     # At the start 0 a release says nothing; and under pure ε there is no run, as these methods need Gaussian noise.
     if values["start"] == "random" and budget.private and not budget.pure:
         spend = advice.suggested_cost(budget) if cost is None else cost
-        purchase.offer_release(value, spend, partial(advice.released, problem, spend, draft.seed, draft.tables))
+        purchase.offer_release(value, spend, partial(advice.release_gap, problem, spend, draft.seed, draft.tables))
     purchase.say_error()
     paid = purchase.cost_of(value)  # of all its releases, whatever the control for the cost has; None if it was typed
     purchase.warn(paid is not None, "with the gap that was released, and its cost", None if paid is None else value)
@@ -105,10 +105,10 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     return {**values, "gap_cost": paid}
 
 
-def _problem(name: str, cls: type[NonconvexModel]) -> problem_menu.Problem:
+def _problem(name: str, cls: type[NonconvexModel]) -> problem_menu.ProblemEntry:
     """Return the entry of a loss in the menu; all its controls but that of the regularisation are shared."""
-    shared = problem_menu.settings(cls, ["regularisation"])
-    return problem_menu.Problem(cls, f"{name}_", shared, groups={EXPANDER: ("regularisation", *MODEL)})
+    shared = problem_menu.setting_names(cls, ["regularisation"])
+    return problem_menu.ProblemEntry(cls, f"{name}_", shared, groups={EXPANDER: ("regularisation", *MODEL)})
 
 
 MENU = problem_menu.ProblemMenu(

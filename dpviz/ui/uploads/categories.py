@@ -17,11 +17,11 @@ import streamlit as st
 from dpviz.datasets import CategoricalUpload, PreparedCategories, prepare_categories, suggest_categories
 from dpviz.datasets.categories import MAX_DOMAIN
 from dpviz.datasets.uploads.from_data import Mark
-from dpviz.datasets.uploads.limits import shown
+from dpviz.datasets.uploads.limits import quote_name
 from dpviz.datasets.uploads.parsing import OTHER, Bins, Declared, class_label
 from dpviz.errors import UserError
-from dpviz.ui.controls import in_place
-from dpviz.ui.markdown import columns, editor_height
+from dpviz.ui.controls import show_errors
+from dpviz.ui.markdown import column_configs, editor_height
 from dpviz.ui.uploads import file, texts
 from dpviz.ui.uploads.file import File
 
@@ -67,9 +67,9 @@ def _choose(upload: CategoricalFile) -> PreparedCategories:
     prepared = upload.prepare_once(prepare_categories, columns=declared, **people._asdict())
     # No row is dropped: a cell that is empty or not listed becomes "other". Of the columns with such cells, those with
     # the most are named.
-    file.ready(upload, len(prepared.table), 0, f"{len(declared)} columns")
+    file.show_ready(upload, len(prepared.table), 0, f"{len(declared)} columns")
     largest = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:_MAX_NAMED]
-    unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in largest if count)
+    unlisted = ", ".join(f"{count:,} in {quote_name(name)}" for name, count in largest if count)
     file.show_counts([*prepared.notes, f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
     return prepared
 
@@ -116,7 +116,7 @@ def _edit(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | 
         "lists",
         rows,
         start,
-        column_config=columns(texts.TABLES["lists"]),
+        column_config=column_configs(texts.TABLES["lists"]),
         height=editor_height(len(names)),
         alt="Columns to use, and the categories that you declare for each",
     )
@@ -133,7 +133,7 @@ def _parse(upload: File, names: Sequence[str]) -> dict[str, Declared]:
     """
     declared: dict[str, Declared] = {}
     for name in names:
-        with in_place():  # a mistake in one column must hide none in another
+        with show_errors():  # a mistake in one column must hide none in another
             declared[name] = parse_categories(name, upload.lists[name])
     return declared
 
@@ -159,10 +159,10 @@ def parse_categories(name: str, text: str) -> Declared:
         parts = [part.strip() for row in rows for part in row]
         return Bins(tuple(float(part) for part in parts)) if is_bins else tuple(parts)
     except csv.Error:
-        title = f"The categories of column {shown(name)} cannot be read"
+        title = f"The categories of column {quote_name(name)} cannot be read"
         raise UserError('Separate them by commas; close every " that opens.', title=title) from None
     except ValueError:
-        title = f"The edges of column {shown(name)} are no numbers"
+        title = f"The edges of column {quote_name(name)} are no numbers"
         raise UserError("Write them like this: bins: 0, 10, 20.", title=title) from None
 
 

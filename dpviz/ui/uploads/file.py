@@ -23,11 +23,11 @@ from dpviz.datasets.uploads.limits import MAX_ROWS, MIN_COLUMNS
 from dpviz.datasets.uploads.upload import new_identity
 from dpviz.errors import UserError
 from dpviz.execution.reader import Reader
-from dpviz.exports.spreadsheets import as_text
+from dpviz.exports.spreadsheets import safe_cell
 from dpviz.specification import Specification
 from dpviz.ui import explain, visitors
-from dpviz.ui.controls import WHOLE, in_place
-from dpviz.ui.markdown import plain, sentence
+from dpviz.ui.controls import WHOLE, show_errors
+from dpviz.ui.markdown import escape_name, escape_sentence
 from dpviz.ui.uploads import how, texts
 
 # Names of the controls that a new file resets.
@@ -156,7 +156,7 @@ class File:
 
         The object itself may live longer, as Streamlit's widgets hold it.
         """
-        visitors.here().forget(self.identities.values())
+        visitors.current().forget(self.identities.values())
         self.frame, self.result = pd.DataFrame(), None
         for cache in (self.counts, self.starts, self.bounds, self.lists):
             cache.clear()
@@ -185,7 +185,7 @@ class File:
         if pd.api.types.is_numeric_dtype(frame.index.dtype):
             return st.data_editor(frame, key=key, **options)
         # Rows are named after columns of the file. Streamlit offers the table as CSV: names must be no formulas there.
-        safe = frame.set_axis(frame.index.map(as_text), axis=0)
+        safe = frame.set_axis(frame.index.map(safe_cell), axis=0)
         return st.data_editor(safe, key=key, **options).set_axis(frame.index, axis=0)
 
 
@@ -250,14 +250,14 @@ def uploaded(
         st.session_state[used_key] = True
         st.session_state.pop(open_key, None)
     with st.container(horizontal=True, key=f"{page}_own_file"):
-        title = plain(line) if line else "Your data"
+        title = escape_name(line) if line else "Your data"
         is_unfolded = used_key not in st.session_state
         box = st.expander(title, is_unfolded, key=open_key, icon=":material/upload_file:", on_change="rerun")
         if line:
             st.button("Replace", key=f"{page}_replace", on_click=_remove, args=(page,))
             st.button("Remove", key=f"{page}_remove", on_click=_remove, args=(page, True))
     with box:
-        file, result = read_file(page, kind), None  # None also while it is not confirmed how the file is read
+        file, result = choose_file(page, kind), None  # None also while it is not confirmed how the file is read
         if file is not None:
             result = _result(file, make)
         if result is not None:
@@ -285,18 +285,18 @@ def _result(file: Kind, make: Callable[[Kind], Prepared[U]]) -> tuple[U, Mapping
     make : as in `uploaded`.
     """
     file.lacks.clear()
-    with in_place():
+    with show_errors():
         try:
             prepared = make(file)
         except UserError as error:
-            file.lacks = file.lacks or [sentence(error.title) or "what the panel of the file says"]
+            file.lacks = file.lacks or [escape_sentence(error.title) or "what the panel of the file says"]
             raise
         specification = prepared.specification.replaced(from_data=tuple(file.from_data))
         return specification, {specification.identity: prepared.table}
-    return None  # `in_place` has drawn the error
+    return None  # `show_errors` has drawn the error
 
 
-def lacks() -> Sequence[str]:
+def missing_parts() -> Sequence[str]:
     """Return texts that name what is missing until the file of the panel that was drawn last can be used."""
     missing: Sequence[str] = st.session_state.get(LACKS, ())
     return missing
@@ -307,7 +307,7 @@ def fold() -> None:
     st.session_state[USED] = st.session_state[WHOLE] = True
 
 
-def removed() -> bool:
+def pop_removed() -> bool:
     """Return true, once, after the visitor has removed the file: the page then returns to its demonstration."""
     return bool(st.session_state.pop(REMOVED, False))
 
@@ -335,7 +335,7 @@ def reader() -> Reader:
     return Reader(processes=0 if os.environ.get("DPVIZ_WORKERS") == "0" else 2)
 
 
-def read_file(page: str, kind: type[Kind]) -> Kind | None:
+def choose_file(page: str, kind: type[Kind]) -> Kind | None:
     """Draw the part of a panel that takes a file and asks how it is read; return the file once it is read, else None.
 
     kind : class of the file in the session.
@@ -351,17 +351,17 @@ def read_file(page: str, kind: type[Kind]) -> Kind | None:
     )
     upload: Kind | None = st.session_state.get(f"{page}_upload")
     if upload is None:
-        lost = visitors.here().lost.get(f"{page}_upload")
+        lost = visitors.current().lost.get(f"{page}_upload")
         if lost:
             st.info(f"{lost} Your file is gone: choose it again.", icon=":material/restart_alt:")
         st.caption("The file stays in the memory of this server. It is never written to disk nor put into a link.")
         return None
     if upload.error is not None:
-        st.error(sentence(str(upload.error)), title=sentence(upload.error.title))
+        st.error(escape_sentence(str(upload.error)), title=escape_sentence(upload.error.title))
         if upload.error.title == f"More than {MAX_ROWS:,} rows":  # the only error that a sample avoids
             st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_sample, args=(page, kind))
     elif upload.proposal is None:
-        st.caption(f"**{plain(upload.name)}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
+        st.caption(f"**{escape_name(upload.name)}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
     if upload.proposal is not None:  # also with an error, so that the settings can be corrected
         table = upload.editor if kind.shows_cells else None
         how.propose(page, upload.name, upload.proposal, table, callbacks=(_propose_again, _confirm), args=(page, kind))
@@ -371,7 +371,7 @@ def read_file(page: str, kind: type[Kind]) -> Kind | None:
     if upload.reading is not None and upload.is_text:
         used = [column.name for column in upload.columns]
         repeated = upload.is_confirmed_before
-        how.declared(page, upload.reading, used, is_repeated=repeated, change=_change, args=(page, kind))
+        how.show_reading(page, upload.reading, used, is_repeated=repeated, change=_change, args=(page, kind))
     upload.from_data.clear()  # the controls that follow add the present ones, by `mark_from_data`
     return upload
 
@@ -403,7 +403,7 @@ def _read(page: str, kind: type[File]) -> None:
     read; otherwise the panel proposes it.
     """
     _forget(page)
-    visitors.here().lost.pop(f"{page}_upload", None)
+    visitors.current().lost.pop(f"{page}_upload", None)
 
     def detect(upload: File, data: bytes) -> None:
         """Read the file, if it is Parquet or its settings were confirmed before; else propose settings."""
@@ -514,10 +514,10 @@ def show_counts(notes: Sequence[str], sentences: Sequence[str] = ()) -> None:
     notes : plain texts. sentences : texts in Markdown.
     """
     if notes or sentences:
-        st.caption(f"**Not private**, counted in the file: {'; '.join([*map(sentence, notes), *sentences])}.")
+        st.caption(f"**Not private**, counted in the file: {'; '.join([*map(escape_sentence, notes), *sentences])}.")
 
 
-def ready(upload: File, rows: int, dropped: int, contents: str) -> None:
+def show_ready(upload: File, rows: int, dropped: int, contents: str) -> None:
     """Draw a line which says that the data set can be used, and describes it.
 
     rows, dropped : numbers of rows that are used and that were left out. contents : text on the columns.

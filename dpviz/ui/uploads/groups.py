@@ -12,11 +12,11 @@ import streamlit as st
 from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups, suggested_bounds
 from dpviz.datasets.groups import MAX_GROUPS
 from dpviz.datasets.uploads.from_data import Mark
-from dpviz.datasets.uploads.limits import shown
+from dpviz.datasets.uploads.limits import quote_name
 from dpviz.datasets.uploads.parsing import OTHER
-from dpviz.errors import NotYet, UserError
+from dpviz.errors import MissingInput, UserError
 from dpviz.numbers import short
-from dpviz.ui.markdown import plain
+from dpviz.ui.markdown import escape_name
 from dpviz.ui.uploads import file, shares, table
 from dpviz.ui.uploads.shares import GroupedFile, Shares
 
@@ -95,8 +95,10 @@ def _prepare(upload: GroupedFile, shares: Shares, people: file.People, **declare
     prepared = upload.prepare_once(prepare_groups, **shares._asdict(), **people._asdict(), **declared)
     facts = prepared.specification.facts()
     columns = f"{len(declared['features'])} {'features' if declared['target'] else 'strategies'}"
-    file.ready(upload, facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")
-    listed = ", ".join(f"{plain(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True))
+    file.show_ready(upload, facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")
+    listed = ", ".join(
+        f"{escape_name(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True)
+    )
     st.caption(f"Shares in the game: {listed}. The smallest decides the noise: a row of its group weighs 1/share.")
     _show_diagnostics(prepared)
     return prepared
@@ -108,7 +110,7 @@ def _show_diagnostics(prepared: Prepared[GroupedUpload]) -> None:
     group_of_row = prepared.table[:, -1].astype(np.int64)  # index of the group of each row
     counts = np.bincount(group_of_row, minlength=len(facts.groups))
     rows = list(zip(facts.groups, counts, strict=True))
-    empty = [plain(shown(name)) for name, count in rows if not count and name != OTHER]
+    empty = [escape_name(quote_name(name)) for name, count in rows if not count and name != OTHER]
     empty_groups = [f"no row belongs to {', '.join(empty)}"] if empty else []
     others = [f"{count:,} rows belong to “{OTHER}”" for name, count in rows if name == OTHER]
     file.show_counts(prepared.notes, [*empty_groups, *others])
@@ -128,7 +130,7 @@ def _choose_group(upload: GroupedFile, target: str | None) -> str:
     group = st.selectbox(options=names, index=index, **upload.widget("group"))
     if group is None:
         upload.lacks.append("the group column")
-        raise NotYet(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
+        raise MissingInput(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
     return str(group)
 
 

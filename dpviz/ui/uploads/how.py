@@ -13,8 +13,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.datasets import Detected, Reading
 from dpviz.errors import UserError
-from dpviz.exports.spreadsheets import as_text
-from dpviz.ui.markdown import columns, editor_height, plain
+from dpviz.exports.spreadsheets import safe_cell
+from dpviz.ui.markdown import column_configs, editor_height, escape_name
 from dpviz.ui.uploads import texts
 
 NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the controls that a new file resets
@@ -51,12 +51,12 @@ def propose(
     """
     on_change, on_confirm = callbacks
     with st.container(border=True):
-        st.markdown(f"**How is {plain(name)} read?** This is a guess, made from the file. Change what is wrong.")
+        st.markdown(f"**How is {escape_name(name)} read?** This is a guess, made from the file. Change what is wrong.")
         st.badge("from the data, not private", icon=":material/visibility:", color="orange")
         for question in detected.questions:
             st.info(question)
         if detected.ids and editor is not None:
-            st.info(texts.IDS.format(names=", ".join(map(plain, detected.ids))))
+            st.info(texts.IDS.format(names=", ".join(map(escape_name, detected.ids))))
         _controls(page, detected.reading, {"persist_state": "session", "on_change": on_change, "args": args})
         if editor is not None:
             _columns(page, detected, editor)
@@ -105,9 +105,9 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
         proposed = ["unused" if name in detected.ids else kind for name, kind in zip(names, kinds, strict=True)]
         return pd.DataFrame(
             {
-                "column": [as_text(name) for name in names],
+                "column": [safe_cell(name) for name in names],
                 "holds": [_KINDS[kind] for kind in proposed],
-                "cells": [as_text("  ·  ".join(cells)) for cells in detected.cells[: len(kinds)]],
+                "cells": [safe_cell("  ·  ".join(cells)) for cells in detected.cells[: len(kinds)]],
             }
         )
 
@@ -116,7 +116,7 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
         detected.names,
         start,
         hide_index=True,
-        column_config=columns(texts.TABLES["kinds"], holds={"options": [*_KINDS.values()]}),
+        column_config=column_configs(texts.TABLES["kinds"], holds={"options": [*_KINDS.values()]}),
         height=editor_height(len(kinds)),
         alt="The columns of the file, what they hold, and their first cells as they would be read",
     )
@@ -124,7 +124,7 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
     st.session_state[f"{page}_upload_kinds"] = tuple(kind_by_label[label] for label in edited["holds"])
 
 
-def declared(
+def show_reading(
     page: str,
     reading: Reading,
     used: Sequence[str],
@@ -148,7 +148,7 @@ def declared(
 def _describe(reading: Reading, used: Sequence[str]) -> str:
     """Return a list in Markdown of the settings with which a file is read. used : names of the columns in use."""
     separator, decimal = _SEPARATORS[reading.separator].lower(), {".": "point", ",": "comma"}[reading.decimal]
-    missing = ["empty cells", *map(plain, reading.missing)]
+    missing = ["empty cells", *map(escape_name, reading.missing)]
     lines = [
         f"- Cells are separated by: {separator}. Decimal mark: {decimal}. The first row {_HEADERS[reading.header]}.",
         f"- A row is: {_ROWS[reading.rows][0].lower()}{_ROWS[reading.rows][1:]}.",
@@ -158,7 +158,7 @@ def _describe(reading: Reading, used: Sequence[str]) -> str:
     for kind in ("number", "text"):
         # A reading may have no kinds, and then none are listed.
         columns_of_kind = [name for name, column_kind in zip(used, kinds, strict=False) if column_kind == kind]
-        names = [plain(as_text(name)) for name in columns_of_kind]
+        names = [escape_name(safe_cell(name)) for name in columns_of_kind]
         if names:
             more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
             lines.append(f"- {_KINDS[kind]}: {', '.join(names[:_MAX_LISTED])}{more}.")

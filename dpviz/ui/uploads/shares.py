@@ -17,13 +17,13 @@ import streamlit as st
 from dpviz.datasets import target_classes
 from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, group_positions
 from dpviz.datasets.uploads.from_data import Mark
-from dpviz.datasets.uploads.limits import shown
+from dpviz.datasets.uploads.limits import quote_name
 from dpviz.datasets.uploads.parsing import OTHER
-from dpviz.datasets.uploads.upload import of_people
-from dpviz.errors import NotYet, UserError
+from dpviz.datasets.uploads.upload import limit_person_rows
+from dpviz.errors import MissingInput, UserError
 from dpviz.numbers import short
 from dpviz.problems.games import grouped
-from dpviz.ui.markdown import columns
+from dpviz.ui.markdown import column_configs
 from dpviz.ui.uploads import texts
 from dpviz.ui.uploads.file import File, People, mark_from_data
 
@@ -118,7 +118,7 @@ def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]
     A share that is not typed is NaN. The rows are also stored in `file.groups`. source : DECLARED or BOUGHT; a table
     for bought shares has no column for them.
     """
-    config = columns(texts.TABLES["members"])
+    config = column_configs(texts.TABLES["members"])
 
     def start() -> pd.DataFrame:
         table = pd.DataFrame(file.groups.get(group, []), columns=["group", "share"])
@@ -149,12 +149,12 @@ def _check_names(group: str, names: Sequence[str]) -> list[str]:
     Raises UserError if there are none, if one is empty, or if one is listed twice.
     """
     if not names:
-        raise NotYet("List the groups that may occur in it.", title=f"Column {shown(group)} needs groups")
+        raise MissingInput("List the groups that may occur in it.", title=f"Column {quote_name(group)} needs groups")
     if not all(name.strip() for name in names):
         raise UserError("Name the group, or delete the row.", title="A share has no group")
     for position, name in enumerate(names):
         if name in names[:position]:
-            raise UserError("List every group once.", title=f"Group {shown(name)} is listed twice")
+            raise UserError("List every group once.", title=f"Group {quote_name(name)} is listed twice")
     return list(names)
 
 
@@ -167,14 +167,14 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
         rows = [(name, share) for name, share in rows if name != OTHER or not math.isnan(share)]
     missing = [name for name, share in rows if math.isnan(share)]
     if missing:
-        title = f"Group {shown(missing[0])} needs a share"
+        title = f"Group {quote_name(missing[0])} needs a share"
         if len(missing) > 1:
             title = f"{len(missing)} groups need a share"
-        raise NotYet(texts.WHAT_TO_DO, title=title)
+        raise MissingInput(texts.WHAT_TO_DO, title=title)
     for name, share in rows:
         if not MIN_SHARE <= share <= 1:
             raise UserError(
-                f"It must be between {short(MIN_SHARE, 6)} and 1.", title=f"The share of {shown(name)} is no share"
+                f"It must be between {short(MIN_SHARE, 6)} and 1.", title=f"The share of {quote_name(name)} is no share"
             )
     total = math.fsum(share for _, share in rows)
     if total > 1 + 1e-6:  # with room for shares that were typed rounded, such as 0.3333334 three times
@@ -207,8 +207,8 @@ def _buy(file: GroupedFile, group: str, names: list[str], people: People) -> Sha
     error = 2 * people.rows_per_person / epsilon
     st.caption(texts.PRICE.format(when=when, spent=spent, error=error))
     if not matches:
-        raise NotYet("Press “Release the shares”.", title="The shares of these groups are not released yet")
-    return Shares(groups, list(grouped.as_shares(matches[-1].counts, smallest)), file.costs)
+        raise MissingInput("Press “Release the shares”.", title="The shares of these groups are not released yet")
+    return Shares(groups, list(grouped.floored_shares(matches[-1].counts, smallest)), file.costs)
 
 
 def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float, people: People) -> None:
@@ -216,9 +216,9 @@ def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: fl
 
     The noise comes from the operating system's random numbers: no seed repeats it.
     """
-    rows = of_people(file.frame, *people)  # at most k of each person, so that ε/k for a row is ε for a person
+    rows = limit_person_rows(file.frame, *people)  # at most k of each person, so that ε/k for a row is ε for a person
     positions = group_positions(rows[group], groups)
-    counts = grouped.released(positions, len(groups), epsilon / people.rows_per_person)
+    counts = grouped.release_counts(positions, len(groups), epsilon / people.rows_per_person)
     file.bought.append(Release(group, groups, epsilon, counts))
 
 
@@ -241,7 +241,7 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
         rest = 1 - math.fsum(declared.values())
         if counts and rest >= MIN_SHARE * len(counts):  # else the rest is too small for all of them
             # Each part is at least MIN_SHARE of all rows, but the product may be below it by rounding.
-            parts_of_rest = grouped.as_shares(np.array(list(counts.values())), smallest=MIN_SHARE / rest)
+            parts_of_rest = grouped.floored_shares(np.array(list(counts.values())), smallest=MIN_SHARE / rest)
             for name, part in zip(counts, parts_of_rest, strict=True):
                 filled[name] = max(rest * part, MIN_SHARE)
     shares = declared | filled

@@ -16,9 +16,9 @@ from dpviz import datasets
 from dpviz.datasets.uploads.columns import MAX_CLASSES_SHOWN
 from dpviz.datasets.uploads.detection import is_id
 from dpviz.datasets.uploads.from_data import Mark
-from dpviz.datasets.uploads.limits import UNDECLARED, shown
-from dpviz.datasets.uploads.parsing import is_empty, numbers
-from dpviz.ui.markdown import columns, editor_height, plain
+from dpviz.datasets.uploads.limits import UNDECLARED, quote_name
+from dpviz.datasets.uploads.parsing import column_numbers, is_empty
+from dpviz.ui.markdown import column_configs, editor_height, escape_name
 from dpviz.ui.uploads import categories, file, texts
 from dpviz.ui.uploads.file import File
 
@@ -99,7 +99,9 @@ def choose(
         constant=constant,
     )
     source = f" from {len(features) + len(text_columns)} columns" if text_columns else ""
-    file.ready(upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{source}")
+    file.show_ready(
+        upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{source}"
+    )
     file.show_counts(prepared.notes)
     return prepared
 
@@ -131,7 +133,7 @@ def _incomplete(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[s
     for name in filled:
         incomplete |= is_empty(frame[name])
     for name in features:
-        incomplete |= ~np.isfinite(numbers(frame[name]))
+        incomplete |= ~np.isfinite(column_numbers(frame[name]))
     return int(incomplete.sum())
 
 
@@ -162,9 +164,11 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
         right.caption("Declare its range below, with those of the features.")
         return Target(target, positive=None)
     if target not in candidates:
-        fitting = f" Columns that fit: {', '.join(map(plain, candidates))}." if candidates else ""
+        fitting = f" Columns that fit: {', '.join(map(escape_name, candidates))}." if candidates else ""
         classes = "one class only" if upload.column(target).constant else f"more than {MAX_CLASSES_SHOWN} classes"
-        st.caption(f"**Not private**, counted in the file: column {plain(shown(target))} has {classes}.{fitting}")
+        st.caption(
+            f"**Not private**, counted in the file: column {escape_name(quote_name(target))} has {classes}.{fitting}"
+        )
     listed = upload.count(("classes", target), lambda: datasets.target_classes(upload.frame[target]))
     usual = datasets.usual_positive(upload.column(target))
     index = listed.index(usual) if usual in listed else None
@@ -205,7 +209,7 @@ def choose_features(
     )
     if left_out:
         more = " and more" if len(left_out) > MAX_LEFT_OUT else ""
-        listed = ", ".join(plain(shown(name)) for name in left_out[:MAX_LEFT_OUT]) + more
+        listed = ", ".join(escape_name(quote_name(name)) for name in left_out[:MAX_LEFT_OUT]) + more
         st.caption(f"Left out at first, because they hold texts: {listed}.")
     return features
 
@@ -251,7 +255,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
         "ranges",
         tuple(features),
         start,
-        column_config=columns(texts.TABLES["ranges"], feature={"label": "Column"} if target else {}),
+        column_config=column_configs(texts.TABLES["ranges"], feature={"label": "Column"} if target else {}),
         height=editor_height(len(features)),
         alt="Lowest and highest value that you declare for each feature",
     )
@@ -263,7 +267,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
         filled = upload.filled.get(("bounds", features[row]), set())  # pairs such as ("lowest", 0.5)
         filled.difference_update([(end, value) for end, value in filled if end in typed_ends])
     bounds = {name: upload.bounds[name] for name in features}
-    unknown = [plain(shown(name)) for name, ends in bounds.items() if np.isnan(ends).any()]
+    unknown = [escape_name(quote_name(name)) for name, ends in bounds.items() if np.isnan(ends).any()]
     if unknown:
         more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
         upload.lacks.append(f"the range of {', '.join(unknown[:MAX_NAMED])}{more}")

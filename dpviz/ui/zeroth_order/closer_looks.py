@@ -6,11 +6,11 @@ from collections.abc import Callable
 import streamlit as st
 
 from dpviz.families.zeroth_order import figures, texts, theory
-from dpviz.families.zeroth_order.advice import Forecast, has_sums, reduced_of, setting_of
+from dpviz.families.zeroth_order.advice import Forecast, bound_constants, has_sums, running_sums_method
 from dpviz.numbers import short
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
-from dpviz.ui.controls import Panel, in_place, mistake
+from dpviz.ui.controls import Panel, input_error, show_errors
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
@@ -59,7 +59,7 @@ def _reasons(view: PlanView) -> None:
                 "Runs there": math.nan if option.there is None else option.there,
             }
         )
-    show_table(rows, style=explain.readable, alt="Of every option: what runs came to, its noise, and its bound")
+    show_table(rows, style=explain.format_numbers, alt="Of every option: what runs came to, its noise, and its bound")
     restriction = "" if forecast.facts.exact else " Bounds do not hold here: values jump, or move faster than L."
     limit = f"From L = {short(forecast.facts.lipschitz)} on a bound says nothing."
     st.caption(f"{texts.OPTIONS}{restriction} {limit} {SETTINGS_ONLY}")
@@ -71,14 +71,14 @@ def _sums(panel: Panel, view: PlanView) -> None:
 
     They are those of the page's first variance-reduced method, or of the defaults.
     """
-    method, forecast = reduced_of(view.experiment), view.theory
-    with in_place():  # `layout` raises UserError for epochs that do not fit the rows
+    method, forecast = running_sums_method(view.experiment), view.theory
+    with show_errors():  # `layout` raises UserError for epochs that do not fit the rows
         layout = method.layout(forecast.facts)
         st.markdown(texts.TREE)
         _tree(panel, view, layout.length)
         sums = method.sums if has_sums(view.experiment) else None
         settings = layout.length, sums, method.follow_moves  # of the epochs in both charts
-        charts.beside(
+        charts.show_side_by_side(
             (figures.noise_ratio(*settings), panel.key("chart_noise_ratio")),
             (figures.crossover(*settings), panel.key("chart_crossover")),
         )
@@ -106,7 +106,7 @@ def _tree(panel: Panel, view: PlanView, length: int) -> None:
     The tree marks the nodes into which the row enters, and those that are summed up for the step's estimate.
     """
     facts = view.theory.facts
-    layout = reduced_of(view.experiment).layout(facts)
+    layout = running_sums_method(view.experiment).layout(facts)
     left, right = st.columns(2, gap="medium")
     row = left.slider(
         "Row, in the public order",
@@ -128,7 +128,7 @@ def _mechanisms(length: int) -> None:
     for name, (title, _) in figures.SUMS.items():
         variance = theory.factorisation(name, length).rms_error() ** 2  # (length,)
         rows.append({"Sums": title, "Mean variance": float(variance.mean()), "Largest": float(variance.max())})
-    show_table(rows, style=explain.readable, alt="Of every way to add up: mean and largest variance of the noise")
+    show_table(rows, style=explain.format_numbers, alt="Of every way to add up: mean and largest variance of the noise")
     st.caption(f"{texts.MECHANISMS} {SETTINGS_ONLY}")
 
 
@@ -141,12 +141,12 @@ def _rows(panel: Panel, view: PlanView) -> None:
         return
     with st.columns(2)[0]:
         share = panel.number(ACCURACY, ACCURACY.name)
-    if mistake(ACCURACY, share) or share is None:
+    if input_error(ACCURACY, share) or share is None:
         return
     facts, accuracy = forecast.facts, share * forecast.facts.lipschitz  # the control is in units of L
-    rows_needed, _ = figures.rows_needed(setting_of(facts, forecast.mu), accuracy)  # the numbers are in the chart
+    rows_needed, _ = figures.rows_needed(bound_constants(facts, forecast.mu), accuracy)  # the numbers are in the chart
     free_privacy = figures.free_privacy(facts.d, facts.lipschitz, accuracy, forecast.mu)
-    charts.beside((rows_needed, panel.key("chart_rows_0")), (free_privacy, panel.key("chart_rows_1")))
+    charts.show_side_by_side((rows_needed, panel.key("chart_rows_0")), (free_privacy, panel.key("chart_rows_1")))
     st.caption(f"{texts.ROWS}{f' {texts.GUESS}' * facts.guessed}")
 
 
@@ -163,5 +163,5 @@ def _readings(panel: Panel, view: PlanView, delta: float) -> None:
     with right:
         rows = [{"Reading": name, "ε": float(read(mu, delta))} for name, read in figures.READINGS.items()]
         st.subheader(f"At δ = {short(delta)}", anchor=False)
-        show_table(rows, style=explain.readable, alt="ε of the budget at δ, read in three ways")
+        show_table(rows, style=explain.format_numbers, alt="ε of the budget at δ, read in three ways")
         st.caption(texts.renyi(mu))

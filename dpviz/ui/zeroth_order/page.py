@@ -11,17 +11,17 @@ import streamlit as st
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.summary import outcome
+from dpviz.experiments.summary import headline_result
 from dpviz.experiments.trace import Trace
 from dpviz.families import zeroth_order
 from dpviz.families.zeroth_order import figures, presets, texts
-from dpviz.families.zeroth_order.advice import Forecast, Option, forecast, has_sums, reach, reduced_of
+from dpviz.families.zeroth_order.advice import Forecast, Option, forecast, has_sums, max_distance, running_sums_method
 from dpviz.families.zeroth_order.conversion import EVALUATIONS
 from dpviz.numbers import short, short_up
 from dpviz.plots import clouds
 from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.values.black_box import BentValley, BlackBox, PhaseRetrieval, ReluNetwork, TableModel
@@ -32,8 +32,8 @@ from dpviz.ui.experiment import guarantee, hero, released_model
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.controls import BY_NAME
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView, Shown, advised
-from dpviz.ui.experiment.results import Options
+from dpviz.ui.experiment.plan import PlanView, Shown, show_advice
+from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.uploads.file import missing_rule
 from dpviz.ui.zeroth_order import closer_looks
@@ -73,7 +73,7 @@ class ZerothOrderPage(FamilyPage):
         """Return a line with rows, parameters, the Lipschitz constant L, and the largest distance that a run can get
         from its start."""
         first_plan, *_ = view.plans.values()
-        facts, farthest = ValueFacts.of(first_plan.facts), reach(view.plans)
+        facts, farthest = ValueFacts.of(first_plan.facts), max_distance(view.plans)
         note = f" Epochs move at most {short_up(farthest)} in all." if farthest else ""
         return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
 
@@ -83,7 +83,11 @@ class ZerothOrderPage(FamilyPage):
         yield figures.noise_of_an_epoch(view.plans, view.styles)
         yield figures.noise_by_dimension(view.experiment.arms, view.plans, view.styles)
         forecast: Forecast = view.theory
-        reduced, budget, own = reduced_of(view.experiment), view.experiment.row_budget, has_sums(view.experiment)
+        reduced, budget, own = (
+            running_sums_method(view.experiment),
+            view.experiment.row_budget,
+            has_sums(view.experiment),
+        )
         yield figures.running_sums(reduced, forecast.facts, budget, own)
         yield figures.bound_parts(forecast.bounds, forecast.facts, forecast.without)
         k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
@@ -117,7 +121,7 @@ class ZerothOrderPage(FamilyPage):
         reason = "Advised at your size"  # by measured runs, or without a bound that holds
         if option.least is None and forecast.facts.exact:  # no run was measured, and bounds hold
             reason = f"Smallest bound at your size{', if F* holds' * forecast.facts.guessed}"
-        advised(
+        show_advice(
             f"**{reason}: “{option.way.name}”, T = {length:,}, K = {epochs:,}.** Why: “Advice” below.",
             f"{self.prefix}_advised",
             "Use these settings",
@@ -183,7 +187,7 @@ class ZerothOrderPage(FamilyPage):
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
         """Return the end of the best method; its sentence compares it with its start and with the end of the reference
         without privacy."""
-        headline, result = hero.lowest(run, trace), outcome(trace)
+        headline, result = hero.lowest_headline(run, trace), headline_result(trace)
         if headline is None or result is None:
             return headline
         start = short(result.start)
@@ -193,7 +197,7 @@ class ZerothOrderPage(FamilyPage):
             sentence += ", a difference that may be chance" * result.chance(result.best, result.reference)
         return headline._replace(sentence=f"{sentence}.")
 
-    def ground(self, run: Run, *_axes: Ruler) -> Background | None:
+    def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
         """Return the objective below the runs; None where it cannot be drawn.
 
         It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
@@ -203,7 +207,7 @@ class ZerothOrderPage(FamilyPage):
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
-    def curve_options(self, view: PlanView) -> Options:
+    def curve_options(self, view: PlanView) -> CurveOptions:
         """Return options that draw stationarity next to the objective; for a user's file, the number of evaluations.
 
         Where values jump there is no gradient, so it is the stationarity of the smoothed function.
@@ -218,7 +222,7 @@ class ZerothOrderPage(FamilyPage):
     def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
         """Draw the coefficients of the models released from a user's file; nothing for public data."""
         problem = run.experiment.problem
-        arm_traces = released_model.of_each(trace)
+        arm_traces = released_model.private_traces(trace)
         if problem.public or not arm_traces or not isinstance(problem, TableModel):
             return
         model = _columns(problem)
@@ -263,7 +267,7 @@ class ZerothOrderPage(FamilyPage):
         if not clipped:
             return
         label, (share, mass) = max(clipped.items(), key=lambda item: item[1])
-        explain.read_off(f"**Clipped**: {texts.clipped(share, mass, label)}")
+        explain.show_not_private(f"**Clipped**: {texts.clipped(share, mass, label)}")
         if mass > MUCH:
             st.warning(texts.MUCH_CLIPPED, title="Clipping changes the function")
 
@@ -315,7 +319,7 @@ def _evaluate(text: str) -> Background:
     """
     problem = BlackBox.from_json(text)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
-    return clouds.evaluated(problem.replaced(rows=ROWS).build(), x, y)
+    return clouds.objective_background(problem.replaced(rows=ROWS).build(), x, y)
 
 
 def averaged(ground: Background, radius: float) -> Background:
@@ -359,7 +363,7 @@ def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
     experiment = run.experiment
     private = [arm_trace for arm_trace in trace.lanes.values() if arm_trace.private]
     methods = sum(len(arm_trace.last("noisy_gradient_norm")) > 0 for arm_trace in private)
-    privacy = explain.released(experiment, experiment.replicates, methods)
+    privacy = explain.release_sentence(experiment, experiment.replicates, methods)
     chart = figures.norms(trace, run.plans, arm_styles(experiment.arms), privacy)
     return [charts.show(chart, panel.key("chart_norms"))] if chart.figure.data else []
 
@@ -368,7 +372,7 @@ def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
     """Draw one of the metrics in `figures.STATIONARITY`, with the error from its sample of rows; return the chart, or
     an empty list if it was not recorded."""
     experiment, problem = run.experiment, run.experiment.problem
-    privacy = explain.diagnostic(experiment.replicates, problem.public)
+    privacy = explain.diagnostic_sentence(experiment.replicates, problem.public)
     chart = figures.stationarity(trace, metric, arm_styles(experiment.arms), privacy)
     if chart.figure.data:
         return [charts.show(chart, panel.key(f"chart_{figures.STATIONARITY[metric]}"))]
@@ -384,7 +388,7 @@ def _grounds(panel: Panel, run: Run, trace: Trace) -> Shown:
         chart = landscape(run, trace, smoothed)
         if chart is not None:
             keyed.append((chart, panel.key(f"chart_ground_{smoothed}")))
-    return charts.beside(*keyed)
+    return charts.show_side_by_side(*keyed)
 
 
 def _columns(problem: TableModel) -> pd.DataFrame:

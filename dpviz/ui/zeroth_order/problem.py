@@ -5,7 +5,16 @@ from collections.abc import Mapping
 from dpviz.datasets import BundledTable, DatasetSpecification, SphereLinear, UniformLinear, UniformLogistic
 from dpviz.families.zeroth_order import texts
 from dpviz.problems.values import black_box
-from dpviz.ui.experiment.problem_menu import ANY, UPLOAD, Menu, Problem, ProblemMenu, Source, generators, settings
+from dpviz.ui.experiment.problem_menu import (
+    ANY,
+    UPLOAD,
+    Menu,
+    ProblemEntry,
+    ProblemMenu,
+    Source,
+    generators,
+    setting_names,
+)
 from dpviz.ui.uploads import table
 
 # The short names are part of the address.
@@ -25,19 +34,19 @@ MODELS: Mapping[str, type[black_box.TableModel]] = {
     "network": black_box.ReluNetwork,
 }
 MODEL_TITLES = {"capped": "Robust regression", "network": "Neural network"}
-CONSTANTS = tuple(settings(black_box.BlackBox))  # settings that all functions share
-ROWS = tuple(settings(black_box.TableModel, CONSTANTS))  # further settings that all models on tables share
+CONSTANTS = tuple(setting_names(black_box.BlackBox))  # settings that all functions share
+ROWS = tuple(setting_names(black_box.TableModel, CONSTANTS))  # further settings that all models on tables share
 EXPANDER = "Function and constants"
 
 
-def _simulated(name: str, cls: type[black_box.BlackBox]) -> Problem:
+def _simulated(name: str, cls: type[black_box.BlackBox]) -> ProblemEntry:
     """Return the entry of a simulated function in the menu: its own settings first, the shared ones in the expander."""
-    return Problem(cls, f"{name}_", CONSTANTS, first=settings(cls, CONSTANTS), groups={EXPANDER: CONSTANTS})
+    return ProblemEntry(cls, f"{name}_", CONSTANTS, first=setting_names(cls, CONSTANTS), groups={EXPANDER: CONSTANTS})
 
 
-def _model(cls: type[black_box.TableModel]) -> Problem:
+def _model(cls: type[black_box.TableModel]) -> ProblemEntry:
     """Return the entry of a model on a table in the menu, with all its settings in the expander."""
-    return Problem(cls, groups={EXPANDER: (*settings(cls, (*CONSTANTS, *ROWS)), *ROWS, *CONSTANTS)})
+    return ProblemEntry(cls, groups={EXPANDER: (*setting_names(cls, (*CONSTANTS, *ROWS)), *ROWS, *CONSTANTS)})
 
 
 MENU = ProblemMenu(

@@ -9,7 +9,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov
 from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.privacy.batches import marked
+from dpviz.privacy.batches import draw_marks
 from dpviz.privacy.budgets import Budget, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
@@ -66,7 +66,7 @@ def drawn_rows(generator: np.random.Generator, m: int, n: int) -> np.ndarray:
     """The next batch of a stream: numbers of rows, or a mark on each if there are many."""
     if 8 * m < n:
         return generator.choice(n, m, replace=False, shuffle=False)
-    return np.flatnonzero(marked([generator], m, n)[0])
+    return np.flatnonzero(draw_marks([generator], m, n)[0])
 
 
 def by_hand(method: GradientMethod, facts: SmoothFacts, table: np.ndarray, replicate: int, seed: int) -> np.ndarray:

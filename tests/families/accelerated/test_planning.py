@@ -309,7 +309,7 @@ CENTRED = LogisticRegression(scaling="centred")
 
 def test_the_estimate_is_that_of_the_theory() -> None:
     """Section 10, item 4: λ_max of the centred default data is 0.0863; L = λ_max/4 + 2λ."""
-    assert planning.estimated(CENTRED) == pytest.approx(0.0863 / 4 + 0.02, abs=2e-5)
+    assert planning.estimated_smoothness(CENTRED) == pytest.approx(0.0863 / 4 + 0.02, abs=2e-5)
 
 
 @pytest.mark.slow
@@ -317,25 +317,25 @@ def test_the_release_adds_noise_and_the_margin_of_the_theory() -> None:
     """Section 10, item 4 gives 0.1026 for one seed: noise of scale b = R²/(n ε), and b ln 500 upwards."""
     scale = 2.5 / (10_000 * 0.1)
     margin = scale * math.log(500)
-    released = [(planning.released(CENTRED, 0.1, seed) - 0.02) * 4 for seed in range(200)]
-    exact = (planning.estimated(CENTRED) - 0.02) * 4
+    released = [(planning.release_smoothness(CENTRED, 0.1, seed) - 0.02) * 4 for seed in range(200)]
+    exact = (planning.estimated_smoothness(CENTRED) - 0.02) * 4
     noise = np.array(released) - exact - margin
     # Standard error of a mean of 200 Laplace draws is √2 b/√200; that of the mean size |noise| = b is b/√200.
     assert abs(noise.mean()) < 4 * math.sqrt(2) * scale / math.sqrt(200)
     assert abs(np.abs(noise).mean() - scale) < 4 * scale / math.sqrt(200)
     assert abs(exact + margin - 0.1026) < 1e-3
-    assert released[0] == (planning.released(CENTRED, 0.1, 0) - 0.02) * 4
+    assert released[0] == (planning.release_smoothness(CENTRED, 0.1, 0) - 0.02) * 4
 
 
 @pytest.mark.parametrize("epsilon", [1e-5, 50.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_release_stays_within_what_any_data_can_have(epsilon: float, seed: int) -> None:
-    assert 0.02 <= planning.released(CENTRED, epsilon, seed) <= 2.5 / 4 + 0.02 + 1e-12
+    assert 0.02 <= planning.release_smoothness(CENTRED, epsilon, seed) <= 2.5 / 4 + 0.02 + 1e-12
 
 
 def test_an_earlier_smoothness_does_not_matter() -> None:
     declared = CENTRED.replaced(smoothness=3.0, smoothness_source="declared")
-    assert planning.released(declared, 0.1, 3) == planning.released(CENTRED, 0.1, 3)
+    assert planning.release_smoothness(declared, 0.1, 3) == planning.release_smoothness(CENTRED, 0.1, 3)
 
 
 @pytest.mark.parametrize(
@@ -355,12 +355,12 @@ def test_the_suggested_cost_is_five_percent_at_most(budget: Budget, currency: Cu
 
 def test_what_cannot_be_is_said_in_a_sentence() -> None:
     with pytest.raises(UserError):
-        planning.released(CENTRED, 0.0, 0)
+        planning.release_smoothness(CENTRED, 0.0, 0)
     with pytest.raises(UserError):
         planning.suggested_cost(NoPrivacy())
     missing = LogisticRegression(data=UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("a",)))
     with pytest.raises(UserError, match="Upload the file again"):
-        planning.estimated(missing)
+        planning.estimated_smoothness(missing)
 
 
 def test_the_release_of_the_smoothness_shares_no_noise_with_the_run() -> None:
@@ -370,7 +370,7 @@ def test_the_release_of_the_smoothness_shares_no_noise_with_the_run() -> None:
     scale = float(exact.sensitivity) / 1.0
     margin = scale * math.log(1 / (2 * planning.UNDERESTIMATE))
     for seed in range(5):
-        released_smoothness = planning.released(problem, 1.0, seed)
+        released_smoothness = planning.release_smoothness(problem, 1.0, seed)
         drawn = (4 * (released_smoothness - 2 * problem.regularisation) - margin - exact.value[0]) / scale
         for purpose in (Purpose.NOISE, Purpose.BATCHES, Purpose.PUBLIC):
             for generator in streams(seed, purpose, 200):
@@ -409,9 +409,9 @@ def test_every_method_runs_and_stays_below_its_bound(model: LinearModel, noise: 
 
 @pytest.mark.parametrize("model", MODELS[:2])
 def test_a_release_of_the_smoothness_is_above_the_curvature(model: LinearModel) -> None:
-    estimate = planning.estimated(model)
+    estimate = planning.estimated_smoothness(model)
     assert 2 * model.regularisation < estimate <= model.facts().smoothness
-    released = planning.released(model, 1.0, seed=0)
+    released = planning.release_smoothness(model, 1.0, seed=0)
     assert estimate <= released <= model.facts().smoothness
     paid = model.replaced(smoothness=released, smoothness_source="released", smoothness_cost=1.0)
     assert paid.facts().released == (Laplace(1.0),)
@@ -476,7 +476,7 @@ def test_below_the_runs_of_a_model_is_its_objective(problem: LinearModel) -> Non
     """All but two weights as at the minimum, so that it is lowest where the model's minimum is."""
     built = problem.build()
     x, y = (np.linspace(weight - 2, weight + 3, 11) for weight in built.minimiser[:2].tolist())
-    found = figures.section(built, x, y)
+    found = figures.model_background(built, x, y)
     places = np.tile(built.minimiser, (121, 1))
     places[:, 0], places[:, 1] = np.tile(x, 11), np.repeat(y, 11)
     values = built.evaluate({"x": places})["objective"]
@@ -485,13 +485,13 @@ def test_below_the_runs_of_a_model_is_its_objective(problem: LinearModel) -> Non
     assert built.evaluate({"x": built.minimiser[None]})["gradient_norm"] < 1e-6
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # where runs have diverged
-        assert np.isfinite(figures.section(built, 1e38 * x, 1e38 * y).values).all()
+        assert np.isfinite(figures.model_background(built, 1e38 * x, 1e38 * y).values).all()
 
 
 def test_the_ground_is_the_objective() -> None:
     quadratic = Quadratic(dimension=5)
     x, y = np.linspace(-1, 2, 4), np.linspace(-3, 1, 3)
-    ground = figures.ground(quadratic.facts(), x, y)
+    ground = figures.quadratic_background(quadratic.facts(), x, y)
     places = np.zeros((12, 5))
     places[:, 0], places[:, -1] = np.tile(x, 3), np.repeat(y, 4)
     assert quadratic.plane is not None

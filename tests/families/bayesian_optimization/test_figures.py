@@ -10,7 +10,7 @@ from dpviz.families.bayesian_optimization import figures, presets
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.families.bayesian_optimization.batches import Placing
 from dpviz.families.bayesian_optimization.posterior import Surrogate
-from dpviz.families.bayesian_optimization.posterior_slice import along
+from dpviz.families.bayesian_optimization.posterior_slice import slice_along
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.privacy.events import Laplace
@@ -52,10 +52,10 @@ def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:
     exact = Surrogate(kernel="quadratic", relative_noise=1e-10)
     method = Gibo(surrogate=exact, bias_level=0.001, placing=Placing(nearest=1.0))
     way = np.array([[-3.0, -3.0], [-1.0, 0.0], [0.5, 1.0]])
-    curve = along(SMALL.build(), method, way, 1)
+    curve = slice_along(SMALL.build(), method, way, 1)
     assert curve.mean == pytest.approx(curve.truth, abs=1e-3) and curve.deviation.max() < 0.1
     assert curve.here == 1.0 and len(curve.queries) <= 6
-    rough = along(SMALL.build(), Gibo(), way, 1)
+    rough = slice_along(SMALL.build(), Gibo(), way, 1)
     near = np.abs(rough.places - 1.0) < 0.2
     assert rough.deviation[near].max() < 0.1 < rough.deviation.max() and rough.newest.any()
 

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from dpviz.families.bayesian_optimization import Placing, Surrogate, designs, planning
-from dpviz.families.bayesian_optimization.batches import Batches, unexplained
+from dpviz.families.bayesian_optimization.batches import BatchRule, unexplained
 from dpviz.families.bayesian_optimization.planning import Landscape
-from dpviz.families.bayesian_optimization.posterior import Evaluated, Kernel, Matern, Quadratic, SquaredExponential
+from dpviz.families.bayesian_optimization.posterior import (
+    EvaluatedPoints,
+    Kernel,
+    Matern,
+    Quadratic,
+    SquaredExponential,
+)
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import GaussianDP
@@ -64,7 +70,7 @@ def test_bias_bounds_hold_for_functions_of_the_kernels_space() -> None:
     generator, theta, worst = np.random.default_rng(1), np.zeros(3), 0.0
     surrogate = Surrogate(relative_noise=1e-10, mean="zero")
     kernel = surrogate.covariance
-    local = Evaluated(surrogate, generator.normal(size=(5, 3))).at(theta)
+    local = EvaluatedPoints(surrogate, generator.normal(size=(5, 3))).at(theta)
     for _ in range(200):
         centres, weights = generator.normal(size=(6, 3)), generator.normal(size=6)
         norm = np.sqrt(weights @ kernel.gram(centres, centres) @ weights)
@@ -86,13 +92,13 @@ def test_selections_cost_exactly_what_their_closed_form_says() -> None:
 def test_random_stopping() -> None:
     expected = {"logarithmic": (0.5986, 0.5472, 0.5061, 0.4501), "geometric": (0.5072, 0.4474, 0.4024, 0.3455)}
     for stopping, values in expected.items():
-        found = [planning.stopped_mu(stopping, tries, 1.0, 1e-5) for tries in (10, 30, 100, 1000)]  # type: ignore[arg-type]
+        found = [planning.mu_per_try(stopping, tries, 1.0, 1e-5) for tries in (10, 30, 100, 1000)]  # type: ignore[arg-type]
         assert found == pytest.approx(values, abs=1e-4)
         gamma = planning.stopping_gamma(stopping, 30.0)  # type: ignore[arg-type]
         k = np.arange(1.0, 20_000)
         weights = (1 - gamma) ** k / (k if stopping == "logarithmic" else 1.0)
         assert (k * weights).sum() / weights.sum() == pytest.approx(30.0, rel=1e-6)
-    assert np.isnan(planning.stopped_mu("geometric", 1000, 0.002, 1e-3)), "one release has ε = 0 at this δ"
+    assert np.isnan(planning.mu_per_try("geometric", 1000, 0.002, 1e-3)), "one release has ε = 0 at this δ"
 
 
 def test_what_is_shown_of_global_search() -> None:
@@ -113,7 +119,7 @@ def left(points: np.ndarray, noise: float, length: float = 1.0, mean: str = "con
     """α/P at 0 after evaluations at these points alone."""
     surrogate = Surrogate(length_scale=length, relative_noise=noise, mean=mean)  # type: ignore[arg-type]
     d = points.shape[1]
-    return Evaluated(surrogate, np.empty((0, d))).at(np.zeros(d)).trial(points).unexplained
+    return EvaluatedPoints(surrogate, np.empty((0, d))).at(np.zeros(d)).trial(points).unexplained
 
 
 @pytest.mark.parametrize("noise", TABLE)
@@ -171,18 +177,18 @@ def test_corners_of_a_simplex_are_evenly_spread() -> None:
 
 def test_points_that_would_leave_the_box_go_the_other_way() -> None:
     low, high = np.array([0.0, 0.0]), np.array([1.0, 1.0])
-    found = designs.inside(np.array([0.9, 0.5]), np.array([[0.3, 0.1], [-0.3, 0.2], [-2.0, 0.0]]), low, high)
+    found = designs.moved_into_box(np.array([0.9, 0.5]), np.array([[0.3, 0.1], [-0.3, 0.2], [-2.0, 0.0]]), low, high)
     assert found == pytest.approx(np.array([[0.6, 0.6], [0.6, 0.7], [1.0, 0.5]]))
 
 
-def batches(size: int | None = None, level: float = 0.02, d: int = 10, **placing: object) -> Batches:
+def batches(size: int | None = None, level: float = 0.02, d: int = 10, **placing: object) -> BatchRule:
     low, high = np.full(d, -2.0), np.full(d, 2.0)
-    return Batches(Surrogate(), Placing(**placing), low, high, level, size)  # type: ignore[arg-type]
+    return BatchRule(Surrogate(), Placing(**placing), low, high, level, size)  # type: ignore[arg-type]
 
 
 def test_the_smallest_batch_that_explains_enough_is_taken() -> None:
     choose, theta = batches(), np.zeros(10)
-    nothing = Evaluated(Surrogate(), np.empty((0, 10)))
+    nothing = EvaluatedPoints(Surrogate(), np.empty((0, 10)))
     first = choose.next_batch(nothing, theta)
     assert len(first.points) == 11 and first.unexplained <= 0.02
     known = first.known
@@ -200,11 +206,11 @@ def test_noise_asks_for_repeats_and_a_level_out_of_reach_gets_all_there_is() -> 
     theta = np.zeros(5)
     for repeats, count in ((1, 10), (4, 30)):
         low, high = np.full(5, -9.0), np.full(5, 9.0)
-        choose = Batches(Surrogate(relative_noise=0.1), Placing(repeats=repeats), low, high, 0.1, None)
-        found = choose.next_batch(Evaluated(choose.surrogate, np.empty((0, 5))), theta)
+        choose = BatchRule(Surrogate(relative_noise=0.1), Placing(repeats=repeats), low, high, 0.1, None)
+        found = choose.next_batch(EvaluatedPoints(choose.surrogate, np.empty((0, 5))), theta)
         assert len(found.points) == count and (found.unexplained <= 0.1) == (repeats == 4)
     choose = batches(design="central")
-    assert len(choose.next_batch(Evaluated(Surrogate(), np.zeros((1, 10))), np.zeros(10)).points) == 20
+    assert len(choose.next_batch(EvaluatedPoints(Surrogate(), np.zeros((1, 10))), np.zeros(10)).points) == 20
     assert (choose.window, batches().window, batches(size=150).window, batches(window=2.0).window) == (20, 100, 150, 20)
 
 
@@ -213,7 +219,7 @@ def test_noise_asks_for_repeats_and_a_level_out_of_reach_gets_all_there_is() -> 
 def test_what_a_batch_leaves_has_the_derivative_that_is_stated(kernel: str, mean: str) -> None:
     generator = np.random.default_rng(2)
     surrogate = Surrogate(kernel=kernel, mean=mean, relative_noise=0.01)  # type: ignore[arg-type]
-    local = Evaluated(surrogate, generator.normal(size=(5, 3))).at(generator.normal(size=3))
+    local = EvaluatedPoints(surrogate, generator.normal(size=(5, 3))).at(generator.normal(size=3))
     points, h = generator.normal(size=(4, 3)), 1e-6
     _, slope = unexplained(local, points)
     shifts = h * np.eye(12).reshape(12, 4, 3)
@@ -224,11 +230,11 @@ def test_what_a_batch_leaves_has_the_derivative_that_is_stated(kernel: str, mean
 def test_the_first_batch_is_known_before_a_run_for_every_kernel() -> None:
     for kernel, level, expected in (("rbf", 0.02, 6), ("matern", 0.1, 6), ("matern", 0.01, 10), ("quadratic", 0.02, 6)):
         surrogate = Surrogate(kernel=kernel)  # type: ignore[arg-type]
-        choose = Batches(surrogate, Placing(), np.full(5, -2.0), np.full(5, 2.0), level, None)
-        chosen = choose.next_batch(Evaluated(surrogate, np.empty((0, 5))), np.zeros(5))
+        choose = BatchRule(surrogate, Placing(), np.full(5, -2.0), np.full(5, 2.0), level, None)
+        chosen = choose.next_batch(EvaluatedPoints(surrogate, np.empty((0, 5))), np.zeros(5))
         assert choose.first_size() == len(chosen.points) == expected
-    nothing = Batches(Surrogate(), Placing(design="joint"), np.zeros(2), np.ones(2), 0.02, 3)
-    everything = Evaluated(Surrogate(relative_noise=1e-10), np.empty((0, 2))).at(np.full(2, 0.5)).trial(np.eye(2))
+    nothing = BatchRule(Surrogate(), Placing(design="joint"), np.zeros(2), np.ones(2), 0.02, 3)
+    everything = EvaluatedPoints(Surrogate(relative_noise=1e-10), np.empty((0, 2))).at(np.full(2, 0.5)).trial(np.eye(2))
     assert len(nothing._moved(everything, everything.trial(np.empty((0, 2)))).points) == 0
 
 
@@ -272,7 +278,7 @@ def test_weights_and_covariance_are_those_of_the_textbook(kernel: Any, mean: Any
         pulled, size = slopes.T @ inverse @ ones, float((ones.T @ inverse @ ones)[0, 0])
         weights = weights - inverse @ ones @ pulled.T / size
         left = left + pulled @ pulled.T / size
-    local = Evaluated(surrogate, points).at(theta)
+    local = EvaluatedPoints(surrogate, points).at(theta)
     assert local.weights == pytest.approx(weights, abs=1e-9)
     assert local.covariance == pytest.approx(left, abs=1e-9)
     assert local.unexplained * local.prior == pytest.approx(np.trace(left), rel=1e-9)
@@ -281,25 +287,27 @@ def test_weights_and_covariance_are_those_of_the_textbook(kernel: Any, mean: Any
 
 def test_a_constant_in_a_users_losses_changes_nothing() -> None:
     generator = np.random.default_rng(2)
-    local = Evaluated(Surrogate(), generator.normal(size=(15, 4))).at(np.zeros(4))
+    local = EvaluatedPoints(Surrogate(), generator.normal(size=(15, 4))).at(np.zeros(4))
     assert np.abs(local.weights.sum(axis=0)).max() < 1e-8
     assert (
-        np.abs(Evaluated(Surrogate(relative_noise=0.1), local.known.points).at(np.zeros(4)).weights.sum(axis=0)).max()
+        np.abs(
+            EvaluatedPoints(Surrogate(relative_noise=0.1), local.known.points).at(np.zeros(4)).weights.sum(axis=0)
+        ).max()
         < 1e-12
     )
     losses = generator.normal(size=(15, 3))
     assert local.weights.T @ (losses + np.array([7.0, -3.0, 0.5])) == pytest.approx(local.weights.T @ losses, abs=1e-8)
-    alone = Evaluated(Surrogate(), np.ones((1, 4))).at(np.zeros(4))
+    alone = EvaluatedPoints(Surrogate(), np.ones((1, 4))).at(np.zeros(4))
     assert np.abs(alone.weights).max() > 0.05  # one point: a constant could explain all of it
 
 
 def test_a_factor_that_grew_is_the_one_computed_at_once() -> None:
     generator, surrogate = np.random.default_rng(3), Surrogate()
-    known, theta = Evaluated(surrogate, NONE), np.full(4, 0.3)
+    known, theta = EvaluatedPoints(surrogate, NONE), np.full(4, 0.3)
     for size in (5, 0, 1, 9):
         trial = known.at(theta).trial(generator.normal(size=(size, 4)))
         known = trial.known
-        whole = Evaluated(surrogate, known.points)
+        whole = EvaluatedPoints(surrogate, known.points)
         assert known.factor == pytest.approx(whole.factor, abs=1e-8)
         assert trial.unexplained == pytest.approx(whole.at(theta).unexplained, abs=1e-8)
         assert known.at(theta).weights == pytest.approx(whole.at(theta).weights, abs=1e-6)
@@ -311,12 +319,12 @@ def test_quadratic_functions_are_known_after_as_many_evaluations_as_they_have_co
     """Whatever is asked for: the other points tell nothing new."""
     generator = np.random.default_rng(4)
     surrogate = Surrogate(kernel="quadratic", relative_noise=1e-10)
-    trial = Evaluated(surrogate, NONE).at(np.zeros(4)).trial(generator.normal(size=(40, 4)))
+    trial = EvaluatedPoints(surrogate, NONE).at(np.zeros(4)).trial(generator.normal(size=(40, 4)))
     assert len(trial.points) == 15 == 5 * 6 // 2
     assert trial.known.factor.shape == (15, 15)
     again = trial.known.at(np.ones(4)).trial(generator.normal(size=(3, 4)))
     assert len(again.points) == 0 and again.unexplained < 1e-6
-    twice = Evaluated(Surrogate(relative_noise=1e-10), NONE).at(np.zeros(4)).trial(np.ones((3, 4)))
+    twice = EvaluatedPoints(Surrogate(relative_noise=1e-10), NONE).at(np.zeros(4)).trial(np.ones((3, 4)))
     assert len(twice.points) == 1
 
 
@@ -327,7 +335,7 @@ def test_every_users_gradient_is_exact_where_losses_are_quadratic_and_reads_no_o
     theta = np.array([0.5, -2.0])
     points = theta + np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     surrogate = Surrogate(kernel="quadratic", relative_noise=1e-10)
-    weights = Evaluated(surrogate, points).at(theta).weights
+    weights = EvaluatedPoints(surrogate, points).at(theta).weights
     losses = problem._losses(points)
     exact = problem._gradients(theta[None])[0]
     assert losses.T @ weights == pytest.approx(exact, abs=1e-5 * np.abs(exact).max())

@@ -18,7 +18,7 @@ from dpviz.privacy.events import ExpMech
 from dpviz.privacy.ledger import BudgetExceeded, Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
-from dpviz.problems.games.games import Game, GameFacts, Pair, Scores
+from dpviz.problems.games.games import Game, GameFacts, GradientSums, Pair
 from dpviz.problems.games.matrix_games import MatrixGame
 from tests.oracles import games
 
@@ -102,7 +102,7 @@ def test_no_replaced_row_moves_the_oracle_further_than_its_weight(exponent: int)
         u, v = generator.choice([-1.0, 1.0], (size, 3)), generator.choice([-1.0, 1.0], (size, 4))
         values = []
         for _ in range(2):
-            scores = Scores(Rows(u, v), 1)
+            scores = GradientSums(Rows(u, v), 1)
             method._add(scores, vertices, level, size, facts, slice(0, size))
             assert scores.weight == pytest.approx(allowed)
             values.append((np.array(scores.x(allowed).value), np.array(scores.y(allowed).value)))

@@ -11,7 +11,7 @@ from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.mirror_descent import GaussianMarginals, VertexSampling, bounds, planning, presets, rates, theory
 from dpviz.families.mirror_descent.planning import Sampling
-from dpviz.families.mirror_descent.sampling_bias import measure, measure_game, measure_spread, tail
+from dpviz.families.mirror_descent.sampling_bias import measure, measure_gradient_bias, measure_gradient_spread, tail
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
 from dpviz.problems.games.group_loss import GroupLoss
@@ -126,7 +126,7 @@ def test_gradients_of_the_squared_loss_have_the_bias_of_its_curvature() -> None:
     x, y = generator.dirichlet(np.ones(game.facts.d_x)), generator.dirichlet(np.ones(game.facts.d_y))
     x[3] = 0.0
     x /= x.sum()
-    found = measure_game(game, (x, y), [2, 16], 20_000, seed=0)
+    found = measure_gradient_bias(game, (x, y), [2, 16], 20_000, seed=0)
     vertices = np.eye(game.facts.d_x)
     mean_loss = x @ game.group_losses(vertices)  # of a single vertex: E L(ŵ) at K = 1; the bias is 1/K of that
     expected = np.max(mean_loss - game.group_losses(x[None])[0]) / np.array([2, 16])
@@ -142,7 +142,7 @@ def test_linear_gradients_have_no_bias() -> None:
     for problem in (GAME, QuadraticGame(data=GAME.data)):
         game = problem.build()
         x, y = game.facts.uniform(1)
-        found = measure_game(game, (x[0], y[0]), [1, 8], 4000, seed=0)
+        found = measure_gradient_bias(game, (x[0], y[0]), [1, 8], 4000, seed=0)
         assert (np.abs(found.mean) <= 4 * found.standard_error + 1e-12).all() and (found.bound == 0).all()
 
 
@@ -189,7 +189,7 @@ def test_the_spread_of_a_curved_gradient_is_the_exact_one_at_one_draw() -> None:
     """∇ₓ of ½‖x‖² moves from x to a vertex: E ‖e_j - x‖²_∞ = (1 - 1/d)² at uniform x."""
     game = QuadraticGame(data=GAME.data).build()
     x, y = game.facts.uniform(1)
-    found = measure_spread(game, (x[0], y[0]), [1, 4, 64], 2000, seed=0)
+    found = measure_gradient_spread(game, (x[0], y[0]), [1, 4, 64], 2000, seed=0)
     assert found.mean[0] == pytest.approx((1 - 1 / 20) ** 2, rel=1e-9)
     assert (found.mean <= found.bound).all() and (np.diff(found.mean) < 0).all()
     np.testing.assert_allclose(found.bound, theory.maurey_second_moment(1.0, 0.0, [1, 4, 64], 20))

@@ -41,7 +41,7 @@ from dpviz.privacy.events import ExpMech, Gaussian, Laplace, Parallel, Repeat, S
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
-from dpviz.problems.games.games import Game, GameFacts, Pair, project
+from dpviz.problems.games.games import Game, GameFacts, Pair, project_to_simplex
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs, bilinear_gap
@@ -365,7 +365,7 @@ def test_noisy_gradients_are_the_published_loop(
         assert of_y.query.value == pytest.approx(x @ payoffs, abs=1e-12)
         total_x, total_y = total_x + x, total_y + y
         if cls is EuclideanGradient:
-            x, y = project(x - step_x * of_x.found), project(y + step_y * of_y.found)
+            x, y = project_to_simplex(x - step_x * of_x.found), project_to_simplex(y + step_y * of_y.found)
         else:
             score_x, score_y = score_x - step_x * of_x.found, score_y + step_y * of_y.found
             x, y = softmax(score_x), softmax(score_y)

@@ -221,8 +221,8 @@ ODDS = math.log(1 / DELTA)
 REFERENCE = rates.Sizes(10_000, 1000, 1000, 1.0, DELTA)
 
 
-def settings(sizes: rates.Sizes = REFERENCE) -> dict[str, rates.Setting]:
-    return {row.result: row for row in rates.settings(sizes)}
+def settings(sizes: rates.Sizes = REFERENCE) -> dict[str, rates.TheoremParameters]:
+    return {row.result: row for row in rates.table_rows(sizes)}
 
 
 # ---------------------------------------------------------------------------------------------------------- accounting
@@ -294,7 +294,7 @@ def test_rows_need_their_smoothness() -> None:
 
 
 def test_small_problems_have_settings_too() -> None:
-    for row in rates.settings(rates.Sizes(5, 2, 1, 0.1, DELTA)):
+    for row in rates.table_rows(rates.Sizes(5, 2, 1, 0.1, DELTA)):
         if row.result != "lower_bound":
             assert row.step_size is not None and 0 < row.step_size < math.inf
             assert row.rounds is not None and row.batch is not None and row.batch >= 1
@@ -313,7 +313,7 @@ def test_the_setting_of_synthetic_data() -> None:
 
 def test_the_rates_that_were_known_before() -> None:
     """At the reference size by hand: √(2000/10⁴) + 2000 √Λ/10⁴ in ℓ₂, and multiplicative weights for queries."""
-    before = {row.result: rates.previous(REFERENCE, row.result) for row in rates.settings(REFERENCE)}
+    before = {row.result: rates.previous(REFERENCE, row.result) for row in rates.table_rows(REFERENCE)}
     assert before.pop("lower_bound") is None
     euclidean = before["bilinear"]
     assert euclidean is not None and euclidean.rate == pytest.approx(0.44721 + 0.74339, abs=2e-5)

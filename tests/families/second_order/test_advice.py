@@ -49,7 +49,7 @@ def test_what_is_said_to_turn_it_green_does_so_as_it_is_said(label: str) -> None
     def told(rows: int, budget: Budget, problem: type[NonconvexModel], **settings: Any) -> tuple[Forecast, Plan]:
         made = problem(data=Saddle(rows=rows, dimension=4), **settings)
         plan = presets.METHODS[label].plan(made.facts(), budget)
-        return advice.best(advice.phases(label, presets.METHODS[label], plan)), plan
+        return advice.stopping_phase(advice.phases(label, presets.METHODS[label], plan)), plan
 
     start: dict[str, Any] = {"start": "random", "gap": 0.5, "gap_cost": 0.004}  # what was paid before counts, too
     for problem, settings in ((RobustComponent, {}), (SigmoidTukey, {"regularisation": 0.5, **start})):

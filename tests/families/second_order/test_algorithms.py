@@ -23,7 +23,7 @@ from dpviz.families.second_order import (
     theory,
 )
 from dpviz.families.second_order.methods.algorithms import NonconvexMethod, in_ball
-from dpviz.families.second_order.methods.releases import Separate
+from dpviz.families.second_order.methods.releases import SeparateReleases
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Gaussian, Laplace, Repeat, Seq, Sub
@@ -128,7 +128,7 @@ def test_first_order_leaves_the_saddle_point_if_it_steps_aside_and_waits() -> No
 def test_steps_aside_are_uniform_in_a_ball() -> None:
     """In d dimensions the d-th power of the relative distance is uniform; directions cancel. Four standard errors."""
     plan = PerturbedDescent().plan(SADDLE.facts, USUAL)
-    releases = Separate(plan, Mechanisms(Ledger(plan.terms, 3000), 0))
+    releases = SeparateReleases(plan, Mechanisms(Ledger(plan.terms, 3000), 0))
     points = in_ball(releases, 3, np.arange(3000), 2.0)
     advice = (np.linalg.norm(points, axis=1) / 2) ** 3
     assert advice.min() > 0 and advice.max() <= 1
@@ -388,19 +388,19 @@ def true_gap(problem: LogisticTukey) -> float:
 
 def test_the_released_gap_is_above_the_true_one_by_its_margin_and_its_noise() -> None:
     true, scale = true_gap(RANDOM), RANDOM.facts().value_range / 5000 / COST
-    found = np.array([advice.released(RANDOM, COST, seed) for seed in range(40)])
+    found = np.array([advice.release_gap(RANDOM, COST, seed) for seed in range(40)])
     noise = (found - true) / scale - np.log(500)
     assert abs(noise.mean()) < 4 * np.sqrt(2 / 40)
     assert np.abs(noise).mean() == pytest.approx(1.0, abs=4 / np.sqrt(40))  # exponential: its deviation is its mean
     assert (found > true).all() and len(set(found)) == 40
-    assert advice.released(RANDOM, COST, 7) == found[7], "the same release again is no second one"
-    assert advice.released(RANDOM, 2 * COST, 7) != found[7]
-    assert advice.released(RANDOM, 1e-12, 0) == RANDOM.facts().gap, "never more than what always holds"
-    assert advice.released(RANDOM, 1e-12, 3) >= 1e-3
+    assert advice.release_gap(RANDOM, COST, 7) == found[7], "the same release again is no second one"
+    assert advice.release_gap(RANDOM, 2 * COST, 7) != found[7]
+    assert advice.release_gap(RANDOM, 1e-12, 0) == RANDOM.facts().gap, "never more than what always holds"
+    assert advice.release_gap(RANDOM, 1e-12, 3) >= 1e-3
 
 
 def test_a_plan_pays_for_the_release_first_and_is_shorter_for_it() -> None:
-    found = advice.released(RANDOM, COST, 0)
+    found = advice.release_gap(RANDOM, COST, 0)
     told = RANDOM.replaced(gap=found, gap_cost=COST)
     assert told.facts().released == (Laplace(COST),) and told.facts().gap == found
     for method in (ShortStep(), LineSearch(), MiniBatch(), TrustRegion()):
@@ -422,9 +422,9 @@ def test_a_plan_pays_for_the_release_first_and_is_shorter_for_it() -> None:
 
 def test_where_nothing_can_be_learned_or_paid_it_is_refused() -> None:
     with pytest.raises(UserError, match="same for every data set"):
-        advice.released(RobustComponent(data=Saddle(rows=1000)), COST, 0)
+        advice.release_gap(RobustComponent(data=Saddle(rows=1000)), COST, 0)
     with pytest.raises(UserError, match="positive part"):
-        advice.released(RANDOM, 0.0, 0)
+        advice.release_gap(RANDOM, 0.0, 0)
     budgets: tuple[Budget, ...] = (PureDP(), NoPrivacy())
     for budget in budgets:
         with pytest.raises(UserError):

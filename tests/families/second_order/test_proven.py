@@ -74,7 +74,7 @@ def test_at_the_rows_that_are_proven_a_search_hardly_ever_breaks_the_promised_de
 
 def released() -> LogisticTukey:
     random = LogisticTukey(data=CovertypeLike(rows=5000), start="random")
-    return random.replaced(gap=advice.released(random, 0.05, 0), gap_cost=0.05)
+    return random.replaced(gap=advice.release_gap(random, 0.05, 0), gap_cost=0.05)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def released() -> LogisticTukey:
 )
 def test_all_that_may_fail_counts(method: ShortStep, problem: NonconvexModel, failure: float) -> None:
     plan, analysis = method.plan(problem.facts(), USUAL), method.analysis(problem.facts())
-    stopping = planning.stoppings(analysis, "goe", plan)[-1]
+    stopping = planning.stopping_forecasts(analysis, "goe", plan)[-1]
     each = failure / (2 * plan.iterations)
     error = stopping.gradient_noise * (math.sqrt(problem.facts().d) + math.sqrt(2 * math.log(1 / each)))
     assert advice.guarantee(analysis, stopping, method, plan).gradient_error == pytest.approx(error)

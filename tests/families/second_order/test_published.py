@@ -18,7 +18,7 @@ def stoppings(experiment: Experiment) -> dict[str, tuple[Stopping, ...]]:
     for arm in experiment.arms:
         plan, method = experiment.plan(arm), arm.algorithm
         assert isinstance(method, NonconvexMethod) and isinstance(plan.facts, NonconvexFacts)
-        found[arm.label] = planning.stoppings(method.analysis(plan.facts), method.hessian_noise, plan)
+        found[arm.label] = planning.stopping_forecasts(method.analysis(plan.facts), method.hessian_noise, plan)
     return found
 
 
@@ -48,7 +48,7 @@ def test_the_waiting_time_predicts_who_finishes(tolerances: Tolerances, epsilon:
 def test_two_phases_are_not_green_where_the_paper_has_a_cross(tolerances: Tolerances, epsilon: float) -> None:
     experiment = presets.paper(tolerances, epsilon, "published")
     plans = experiment.plans()
-    chosen = advice.best(advice.forecasts(experiment, plans)["2OPT"])
+    chosen = advice.stopping_phase(advice.forecasts(experiment, plans)["2OPT"])
     assert not cells(tolerances, epsilon)["2OPT"].finished and chosen.light == "amber" and chosen.phase == 1
     assert chosen.stopping.iterations in (20, 41) and math.isfinite(chosen.factor)
 
@@ -96,7 +96,7 @@ def test_the_published_noise_is_that_of_the_papers_rows(tolerances: Tolerances, 
 
 
 def test_the_published_noise_is_stated_at_what_it_is_worth_for_the_rows_at_hand() -> None:
-    values = presets.table("loose", "published").values
+    values = presets.table_sweep("loose", "published").values
     assert values == pytest.approx([(49.5141**2) * rho for rho in (0.000756864, 0.00671095, 0.0183715)], rel=1e-5)
 
 

@@ -56,14 +56,14 @@ def dearest(terms: Filter, phases: np.ndarray) -> float:
     amounts = {name: price(event, terms.currency) for name, event in terms.allowed.items()}
     lengths = np.bincount(phases.astype(int))
     kinds = [kind for kind in ("gradient", "hessian", "search") if kind in amounts]
-    first = {kind: amounts[planning.name(kind, 0)] for kind in kinds}  # type: ignore[arg-type]
+    first = {kind: amounts[planning.release_name(kind, 0)] for kind in kinds}  # type: ignore[arg-type]
     if len(lengths) == 1:
         return float(lengths[0] * sum(first.values()))
     most = 0.0
     rest = [kind for kind in kinds if kind != "gradient"]
     for counts in product(range(lengths[0] + 1), repeat=len(rest)):
         spent = lengths[0] * first["gradient"] + sum(c * first[kind] for c, kind in zip(counts, rest, strict=True))
-        later = sum(amounts[planning.name(kind, 1, sum(counts))] for kind in kinds)  # type: ignore[arg-type]
+        later = sum(amounts[planning.release_name(kind, 1, sum(counts))] for kind in kinds)  # type: ignore[arg-type]
         most = max(most, spent + lengths[1] * later)
     return float(most)
 

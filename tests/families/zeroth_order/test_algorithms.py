@@ -21,7 +21,7 @@ from dpviz.families.zeroth_order import (
     presets,
     theory,
 )
-from dpviz.families.zeroth_order.conversion import Conversion, Path
+from dpviz.families.zeroth_order.conversion import Conversion, ConversionState
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting import accountants, per_event
@@ -139,10 +139,12 @@ def test_how_many_steps_fit_is_told(share: float | None, follows: bool) -> None:
 # ------------------------------------------------------------------------------------------------------------- the path
 
 
-def walked(mix: np.ndarray, fresh_start: bool = True, epochs: int = 1, length: int = 8) -> tuple[Path, np.ndarray]:
+def walked(
+    mix: np.ndarray, fresh_start: bool = True, epochs: int = 1, length: int = 8
+) -> tuple[ConversionState, np.ndarray]:
     """(K T, d) points of a learner that is always told to go the same way, D = 1."""
     layout = Layout(length, epochs, 1, 1, 1.0, 10.0, 1)
-    path = Path(np.zeros((1, 2)), layout, fresh_start, mix[None], None)
+    path = ConversionState(np.zeros((1, 2)), layout, fresh_start, mix[None], None)
     points = []
     for t in range(1, layout.steps + 1):
         rows = path.begin(t)

@@ -23,7 +23,7 @@ from dpviz.privacy.ledger import FixedEvents
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.releases import Query
 from dpviz.problems.base import Metric, check_facts
-from dpviz.problems.games.games import Game, GameFacts, Pair, Scores
+from dpviz.problems.games.games import Game, GameFacts, GradientSums, Pair
 from dpviz.specification import choice, number
 
 ACCOUNTING = {"tight": "Bounded range", "paper": "As in the paper"}
@@ -192,17 +192,17 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             best = optimum.practical_rounds if self.parameters == "practice" else round(optimum.rounds)
             best = min(max(2, best), facts.n)
             rounds = min(best, self.iterations)
-            notes = planning.cut_short("The bound", "T", wanted=best, allowed=rounds, limit=ROUNDS_END)
+            notes = planning.limit_note("The bound", "T", wanted=best, allowed=rounds, limit=ROUNDS_END)
             return rounds, set_draws, notes
 
-        setting = self.theorem(facts, planning.stated_for_approximate(budget, "The theorem", facts))
+        setting = self.theorem(facts, planning.remaining_approximate(budget, "The theorem", facts))
         assert setting.rounds is not None and setting.draws is not None
         rounds, draws = min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
-        notes = planning.cut_short(setting.theorem, "T", wanted=setting.rounds, allowed=rounds, limit=ROUNDS_END)
-        notes += planning.cut_short(setting.theorem, "K", wanted=setting.draws, allowed=draws, limit="draws end at")
+        notes = planning.limit_note(setting.theorem, "T", wanted=setting.rounds, allowed=rounds, limit=ROUNDS_END)
+        notes += planning.limit_note(setting.theorem, "K", wanted=setting.draws, allowed=draws, limit="draws end at")
         return rounds, (draws, draws), notes
 
-    def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
+    def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.TheoremParameters:
         """Return the setting of the theorem that `parameters` names, which has T and K. Raise UserError if the theorem
         is about another problem."""
         if self.parameters == "synthetic":
@@ -226,7 +226,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         facts, draws = problem.facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
         batch = int(plan.rows[0])
         # Sums of the gradients so far. Their queries `x` and `y` take a row's weight, which gives the sensitivity.
-        scores, events = Scores(problem, mechanisms.replicates), iter(plan.events)
+        scores, events = GradientSums(problem, mechanisms.replicates), iter(plan.events)
         start = facts.uniform(mechanisms.replicates)
         # Sums over the rounds, of x and of y: of the drawn vertices, which are released, and of the secret weights.
         released, hidden = [np.zeros_like(v) for v in start], [np.zeros_like(v) for v in start]
@@ -335,7 +335,7 @@ class SyntheticData(VertexSampling):
             )
         return super().plan(facts, budget)
 
-    def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
+    def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.TheoremParameters:
         """Return the setting of Theorem G.1, for d_x cells and d_y/2 queries: y has each query with both signs."""
         if self.parameters != "synthetic":
             raise UserError(

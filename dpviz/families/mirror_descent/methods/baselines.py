@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import sliced, slices
+from dpviz.checkpoints import checkpointed_slices, compute_in_slices
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
@@ -341,7 +341,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         query = problem.payoffs(mechanisms.replicates)
         payoffs = np.empty(query.value.shape)  # (R, d_x, d_y)
         lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
-        replicate_slices = slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
+        replicate_slices = checkpointed_slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
         for part, batch in mechanisms.batch(plan.events[0]).split(replicate_slices):  # all rows, for some replicates
             payoffs[part] = batch.gaussian(query._replace(value=query.value[part]))
             lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)  # "not below" is true of NaN, too
@@ -349,8 +349,8 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         status, seconds = divergence_status(lost), problem.facts.d_x * problem.facts.d_y * SECONDS_PER_PRODUCT
         for t in range(1, plan.iterations + 1):
             total_x, total_y = total_x + x, total_y + y
-            payoffs_of_x = sliced(_payoffs_of_x, seconds, payoffs, y)
-            payoffs_of_y = sliced(_payoffs_of_y, seconds, payoffs, x)
+            payoffs_of_x = compute_in_slices(_payoffs_of_x, seconds, payoffs, y)
+            payoffs_of_y = compute_in_slices(_payoffs_of_y, seconds, payoffs, x)
             scores_x = scores_x - plan.schedule["step_size_x"][t - 1] * payoffs_of_x
             scores_y = scores_y + plan.schedule["step_size_y"][t - 1] * payoffs_of_y
             x, y = softmax(scores_x), softmax(scores_y)

@@ -18,7 +18,7 @@ from dpviz.privacy.events import Event, ExpMech
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Metric, check_facts
-from dpviz.problems.games.games import Game, GameFacts, Pair, Scores
+from dpviz.problems.games.games import Game, GameFacts, GradientSums, Pair
 from dpviz.specification import choice, number
 
 
@@ -75,7 +75,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         split = planning.shares(facts, None if self.split == "bound" else self.share_x, pure=budget.pure)
         oscillations = (facts.oscillation_x, facts.oscillation_y)
         if self.accounting == "paper":
-            remaining = planning.stated_for_approximate(budget, "Proposition E.1", facts)
+            remaining = planning.remaining_approximate(budget, "Proposition E.1", facts)
             epsilon, delta = remaining.epsilon, remaining.delta
             cap = rates.tau_paper_bias_reduced(self.stop_level, unit, epsilon, delta, facts.lipschitz)
             tau = min(float(cap), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
@@ -129,7 +129,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         unit, level = int(plan.resolved["rows_per_draw"]), int(plan.resolved["level"])  # B and M
         row_weight = float(plan.schedule["row_weight"][0])
         levels = self._levels(mechanisms, level)  # N_t of each replicate and round; -1 after its last one
-        scores = [Scores(problem, 1) for _ in range(replicates)]  # one each, as replicates read different rows
+        scores = [GradientSums(problem, 1) for _ in range(replicates)]  # one each, as replicates read different rows
         used_units = np.zeros(replicates, dtype=int)  # of B rows
         # Sums over the rounds, of x and of y: of the released vertices, and of the secret weights they are drawn by.
         released = [np.zeros_like(v) for v in facts.uniform(replicates)]
@@ -172,7 +172,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 return
 
     def _add(
-        self, scores: Scores, vertices: list[np.ndarray], level: int, size: int, facts: GameFacts, block: slice
+        self, scores: GradientSums, vertices: list[np.ndarray], level: int, size: int, facts: GameFacts, block: slice
     ) -> Pair:
         """Add the gradient of the bias-reduced oracle (Algorithm 2) to the scores of one replicate, and return it:
         C 2^N (∇F(all) - ½ ∇F(odd) - ½ ∇F(even)) + ∇F(first), with C = 2 - 2^-M.

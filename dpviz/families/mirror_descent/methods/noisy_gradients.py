@@ -20,7 +20,7 @@ from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Se
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
 from dpviz.problems.base import Memory, check_facts
-from dpviz.problems.games.games import Game, GameFacts, Pair, Scores, project
+from dpviz.problems.games.games import Game, GameFacts, GradientSums, Pair, project_to_simplex
 from dpviz.specification import choice, number
 
 MAX_STORED = 100_000_000  # the most numbers that anytime sampling stores, 0.8 GB
@@ -89,7 +89,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         paid_rounds = [t for t in range(2, rounds + 1) if t <= refresh or t % refresh == 0]
         total_draws = draws * len(paid_rounds) + output_draws
         if self.accounting == "paper":
-            remaining = planning.stated_for_approximate(budget, "Proposition F.1", facts)
+            remaining = planning.remaining_approximate(budget, "Proposition F.1", facts)
             epsilon, delta = remaining.epsilon, remaining.delta
             cap = float(rates.tau_paper_anytime(batch, epsilon, delta, facts.lipschitz, total_draws))
             # Theorem 5.1 demands both: the step that the budget allows, and the one for T rounds without privacy.
@@ -130,11 +130,11 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         if T is less than the theorem asks for."""
         if self.theorem == "own":
             return self.iterations, self.refresh_draws, self.refresh, self.output_draws, ()
-        remaining = planning.stated_for_approximate(budget, "Theorem 5.1", facts)
+        remaining = planning.remaining_approximate(budget, "Theorem 5.1", facts)
         setting = rates.anytime_setting(planning.sizes(facts, remaining), self.theorem)
         assert setting.rounds and setting.draws and setting.refresh and setting.output_draws
         rounds = min(setting.rounds, self.iterations)
-        notes = planning.cut_short(
+        notes = planning.limit_note(
             setting.theorem, "T", wanted=setting.rounds, allowed=rounds, limit="the rounds that are set end at"
         )
         return rounds, setting.draws, setting.refresh, setting.output_draws, notes
@@ -160,7 +160,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             )
         batch = int(plan.rows[0])
         draws, output_draws = int(plan.resolved["draws"]), int(plan.resolved["output_draws"])
-        scores, events = Scores(problem, replicates), iter(plan.events)
+        scores, events = GradientSums(problem, replicates), iter(plan.events)
         x, y = facts.uniform(replicates)
         past_scores: list[np.ndarray] = []  # of every round so far, (R, d) each; its weights are softmax(τ × scores)
         # Sum of the weights of all rounds so far, and the average of the vertices drawn last.
@@ -405,7 +405,7 @@ class EuclideanGradient(NoisyGradients):
         return self.euclidean_step * math.sqrt(2) / math.sqrt(rounds * (1 + d * noise**2))
 
     def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
-        x, y = (project(p + step * g) for p, g, step in zip(strategies, gradients, steps, strict=True))
+        x, y = (project_to_simplex(p + step * g) for p, g, step in zip(strategies, gradients, steps, strict=True))
         return (x, y), sums
 
 

@@ -30,12 +30,12 @@ from dpviz.families.second_order.methods.releases import (
     NOISY_CURVATURE,
     NOISY_GRADIENT,
     PERTURBATION,
+    BatchReleases,
     Releases,
-    Separate,
+    SeparateReleases,
     State,
-    Together,
 )
-from dpviz.families.second_order.methods.steps import Measured
+from dpviz.families.second_order.methods.steps import NoisyDerivatives
 from dpviz.families.second_order.planning import BudgetSplit, Phase, Purpose
 from dpviz.families.second_order.theory import Constants
 from dpviz.numbers import short
@@ -91,7 +91,7 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
     payment : class that pays for the releases, each by itself or all of an iteration together.
     """
 
-    payment: ClassVar[type[Separate | Together]]
+    payment: ClassVar[type[SeparateReleases | BatchReleases]]
     iterations: int = number(
         5000,
         1,
@@ -255,7 +255,7 @@ class Descent(NonconvexMethod):
     def _notes(self, facts: NonconvexFacts, budget: Budget) -> tuple[str, ...]:
         """Return notes for the plan, in sentences: if it has fewer iterations than the analysis asks for, and if the
         curvature test is left out because it cannot fail."""
-        notes = [*planning.cut_short(self.by_theory(facts), max(self.lengths(facts)), budget)]
+        notes = [*planning.limit_note(self.by_theory(facts), max(self.lengths(facts)), budget)]
         if self.curvature != "never" and not self.asks(facts):
             notes.append(
                 f"No data set has a curvature below {short(facts.curvature_floor)} here, so the curvature test "
@@ -263,15 +263,15 @@ class Descent(NonconvexMethod):
             )
         return tuple(notes)
 
-    def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
+    def _measured(self, problem: NonconvexRisk, releases: Releases) -> NoisyDerivatives:
         """Return the releases of gradients and Hessians of the problem."""
-        return Measured(problem, releases, self.hessian_noise, at_state=False)
+        return NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> steps.StepRule:
         """Return the rule for the length of a step: short steps, unless a method has another one."""
         return steps.ShortSteps(self.analysis(problem.facts))
 
-    def _test(self, measured: Measured, plan: Plan) -> steps.CurvatureTest:
+    def _test(self, measured: NoisyDerivatives, plan: Plan) -> steps.CurvatureTest:
         """Return the curvature test of a plan, which looks at whole Hessians, or only at products with them if the plan
         has a number of these; preceded by a test of the smallest eigenvalue alone if the plan has noise for that."""
         analysis, products = self.analysis(measured.problem.facts), plan.resolved.get("hessian_products")
@@ -285,7 +285,7 @@ class Descent(NonconvexMethod):
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         analysis = self.analysis(problem.facts)
         measured, step_rule = self._measured(problem, releases), self._step_rule(problem, releases)
-        test = self._test(measured, plan) if self.asks(problem.facts) else steps.Anywhere()
+        test = self._test(measured, plan) if self.asks(problem.facts) else steps.NoCurvatureTest()
 
         def move(state: State, rows: np.ndarray) -> None:
             """Perform one iteration for the replicates `rows` (R',)."""
@@ -303,7 +303,7 @@ class WholeTable(Descent):
     """Base of descent on all rows in every iteration, in which each release is paid for on its own; so a run with fewer
     releases spends less."""
 
-    payment: ClassVar[type[Separate | Together]] = Separate
+    payment: ClassVar[type[SeparateReleases | BatchReleases]] = SeparateReleases
     carry_over: bool = CARRY_OVER
     hessian_products: int | None = steps.PRODUCTS
 
@@ -351,7 +351,9 @@ class ShortStep(WholeTable):
         """Return the plan for a problem with these facts, in which every release is paid for by itself."""
         budget_split = BudgetSplit.gaussian(budget, facts)
         phases = self._phases(budget_split, facts)
-        plan = planning.filtered(budget_split, phases, facts, budget, self._resolved(facts), self._notes(facts, budget))
+        plan = planning.filtered_plan(
+            budget_split, phases, facts, budget, self._resolved(facts), self._notes(facts, budget)
+        )
         return replace(plan, noise_varies=plan.noise_varies or self.at_state)
 
     def _certifies(self, facts: NonconvexFacts) -> bool:
@@ -395,8 +397,8 @@ class ShortStep(WholeTable):
         carry_over = self.carry_over and not certificate_share
         return planning.split_into_phases(budget_split, lengths, shares, weights, carry_over)
 
-    def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
-        return Measured(problem, releases, self.hessian_noise, self.at_state)
+    def _measured(self, problem: NonconvexRisk, releases: Releases) -> NoisyDerivatives:
+        return NoisyDerivatives(problem, releases, self.hessian_noise, self.at_state)
 
 
 class MiniBatch(Descent):
@@ -412,7 +414,7 @@ class MiniBatch(Descent):
 
     kind: ClassVar[str] = "families.second_order.mini_batch"
     title: ClassVar[str] = "OPT-B"
-    payment: ClassVar[type[Separate | Together]] = Together
+    payment: ClassVar[type[SeparateReleases | BatchReleases]] = BatchReleases
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, ITERATIONS_CHARGED)
     batch_fraction: float = BATCH
@@ -422,7 +424,7 @@ class MiniBatch(Descent):
         lengths = self.lengths(facts)
         weights = np.repeat(self.shares(facts) / lengths, lengths)  # (T,): a phase's share over its iterations
         share = self.hessian_share if self.asks(facts) else 0.0
-        return planning.fixed(
+        return planning.fixed_plan(
             self.batch_fraction,
             weights,
             hessian_share=share,
@@ -453,7 +455,7 @@ class PerturbedDescent(NonconvexMethod):
 
     kind: ClassVar[str] = "families.second_order.perturbed_descent"
     title: ClassVar[str] = "DP-GD, perturbed"
-    payment: ClassVar[type[Separate | Together]] = Separate
+    payment: ClassVar[type[SeparateReleases | BatchReleases]] = SeparateReleases
     hue: ClassVar[int] = 1
     dash: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (NOISY_GRADIENT, KIND, GRADIENT_CHARGED)
@@ -500,14 +502,14 @@ class PerturbedDescent(NonconvexMethod):
         phases = planning.split_into_phases(
             budget_split, (iterations,), np.ones(1), {"gradient": 1.0}, carry_over=False
         )
-        notes = planning.cut_short(by_theory, iterations, budget)
-        return planning.filtered(budget_split, phases, facts, budget, resolved, notes)
+        notes = planning.limit_note(by_theory, iterations, budget)
+        return planning.filtered_plan(budget_split, phases, facts, budget, resolved, notes)
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         facts, analysis = problem.facts, self.analysis(problem.facts)
         patience, radius = int(plan.resolved["patience"]), self.radius * analysis.gradient_tolerance / facts.smoothness
-        measured = Measured(problem, releases, self.hessian_noise, at_state=False)
-        assert isinstance(releases, Separate)
+        measured = NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
+        assert isinstance(releases, SeparateReleases)
         # By replicate, the number of successive short gradients since it stepped aside; 0 at the first short one, where
         # it does so. Without an entry, for which -1 is read, the last gradient was long.
         counts: dict[int, int] = {}
@@ -530,7 +532,7 @@ class PerturbedDescent(NonconvexMethod):
         return move
 
 
-def in_ball(releases: Separate, d: int, rows: np.ndarray, radius: float) -> np.ndarray:
+def in_ball(releases: SeparateReleases, d: int, rows: np.ndarray, radius: float) -> np.ndarray:
     """Draw (R', d) points, uniform in a ball of this radius around 0 and independent of the data.
 
     The first d of d + 2 normal numbers that are scaled to norm 1 together are uniform in the unit ball.

@@ -118,14 +118,15 @@ class Releases(Protocol):
         varies. All of it may be published."""
 
 
-class Separate(Releases):
+class SeparateReleases(Releases):
     """Payment for every release by its own event, under a filter that adds up what each replicate spends; so fewer
     releases cost less."""
 
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
         assert isinstance(plan.terms, ledger.Filter)
         self._terms, self._mechanisms = plan.terms, mechanisms
-        self._phases = plan.schedule["phase"].astype(int)  # of each iteration, from 0, as `planning.filtered` writes it
+        # Of each iteration, from 0, as `planning.filtered_plan` writes it.
+        self._phases = plan.schedule["phase"].astype(int)
         self._phase = 0
         self._used = np.zeros(mechanisms.replicates, dtype=int)  # releases of the first phase other than gradients
         self._spent = {purpose: np.zeros(mechanisms.replicates) for purpose in get_args(Purpose)}  # in ρ
@@ -195,13 +196,13 @@ class Separate(Releases):
         It is one event for all, except where the second phase spends what the first did not use: that differs between
         replicates, by the number of optional releases that each has used.
         """
-        event_of_all = self._terms.allowed.get(planning.name(purpose, self._phase))
+        event_of_all = self._terms.allowed.get(planning.release_name(purpose, self._phase))
         if event_of_all is not None:
             yield event_of_all, np.arange(len(rows))
             return
         used = self._used[rows]
         for count in np.unique(used).tolist():
-            yield self._terms.allowed[planning.name(purpose, self._phase, count)], np.flatnonzero(used == count)
+            yield self._terms.allowed[planning.release_name(purpose, self._phase, count)], np.flatnonzero(used == count)
 
     def _book(self, purpose: Purpose, rows: np.ndarray) -> None:
         """Add the price of a release, in ρ, to the charges of these replicates, and count it if it is an optional one
@@ -220,7 +221,7 @@ class Separate(Releases):
         return {**charged, GRADIENT_NOISE.name: self._gradient_noise.copy()}
 
 
-class Together(Releases):
+class BatchReleases(Releases):
     """Payment for all releases of an iteration at once, whether it uses them or not, when the batch of the iteration is
     drawn. So every replicate that takes part can pay for all of them."""
 

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import ndtri
 
-from dpviz.checkpoints import sliced
+from dpviz.checkpoints import compute_in_slices
 from dpviz.families.second_order.methods import releases as states
-from dpviz.families.second_order.methods.releases import Releases, Separate
+from dpviz.families.second_order.methods.releases import Releases, SeparateReleases
 from dpviz.families.second_order.theory import Analysis, Search
 from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import Shape, eigenvalue_seconds, lanczos, smallest_eigenpair, unpacked
@@ -23,7 +23,7 @@ from dpviz.specification import number
 
 
 @dataclass(frozen=True)
-class Measured:
+class NoisyDerivatives:
     """Releases of the gradients and Hessians of a problem; the regulariser, which reads no data, is added without
     noise.
 
@@ -104,7 +104,7 @@ class CurvatureTest:
         without it; None for no such test.
     """
 
-    measured: Measured
+    measured: NoisyDerivatives
     tolerance: float
     certificate: Certificate | None = None
 
@@ -135,7 +135,7 @@ class CurvatureTest:
         Hessian (R'',), and its unit eigenvector (R'', d), which does not point uphill."""
         rows, is_released, matrices = self.measured.hessian(state, rows)
         seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # with eigenvectors twice as long
-        pairs = sliced(eigenpairs, seconds, matrices, gradients[is_released])
+        pairs = compute_in_slices(eigenpairs, seconds, matrices, gradients[is_released])
         return rows, pairs[:, 0], pairs[:, 1:]
 
     def _uncertified(
@@ -155,7 +155,7 @@ class CurvatureTest:
         return rows[~is_certified], gradients[~is_certified]
 
 
-class Anywhere:
+class NoCurvatureTest:
     """Curvature test that every replicate passes: for methods that look at gradients only."""
 
     def failing(
@@ -208,7 +208,7 @@ class Backtracking(StepRule):
 
     search: Search
     problem: NonconvexRisk
-    releases: Separate
+    releases: SeparateReleases
 
     def gradient(self, state: states.State, rows: np.ndarray, noisy: np.ndarray) -> None:
         steps = np.tile(self.search.gradient_steps, (len(rows), 1))
@@ -303,7 +303,7 @@ class KrylovTest(CurvatureTest):
         -tolerance only where the products show such a curvature, and a unit vector (R'', d) of it that does not point
         uphill."""
         releases, problem = self.measured.releases, self.measured.problem
-        assert isinstance(releases, Separate)
+        assert isinstance(releases, SeparateReleases)
         can_pay = releases.payable("hessian", rows)
         paying, gradients = state.keep(rows, can_pay, "budget"), gradients[can_pay]
         x = state.x[paying]

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import sliced
+from dpviz.checkpoints import compute_in_slices
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.methods.algorithms import (
@@ -27,12 +27,12 @@ from dpviz.families.second_order.methods.releases import (
     NOISY_CURVATURE,
     NOISY_GRADIENT,
     TRUST_REGION,
+    BatchReleases,
     Releases,
-    Separate,
+    SeparateReleases,
     State,
-    Together,
 )
-from dpviz.families.second_order.methods.steps import Backtracking, Measured, StepRule
+from dpviz.families.second_order.methods.steps import Backtracking, NoisyDerivatives, StepRule
 from dpviz.families.second_order.planning import BudgetSplit, Purpose
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import stated_pure
@@ -118,7 +118,7 @@ class LineSearch(WholeTable):
             notes = (*notes, note)
         resolved = {**self._resolved(facts), "search_blindness": blindness}
         schedule = {"search_epsilon": planning.in_each(phases, epsilons)}
-        return planning.filtered(budget_split, phases, facts, budget, resolved, notes, **schedule)
+        return planning.filtered_plan(budget_split, phases, facts, budget, resolved, notes, **schedule)
 
     def searching_noise(self, plan: Plan) -> theory.Searching:
         """Return the noise of the line searches of a plan, in the phase that has the most of it."""
@@ -135,7 +135,7 @@ class LineSearch(WholeTable):
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
         """Return the rule for the length of a step: the line search."""
-        assert isinstance(releases, Separate)
+        assert isinstance(releases, SeparateReleases)
         return Backtracking(self.search(problem.facts), problem, releases)
 
 
@@ -154,7 +154,7 @@ class TrustRegion(NonconvexMethod):
 
     kind: ClassVar[str] = "families.second_order.trust_region"
     title: ClassVar[str] = "DP-TR"
-    payment: ClassVar[type[Separate | Together]] = Together
+    payment: ClassVar[type[SeparateReleases | BatchReleases]] = BatchReleases
     hue: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, ITERATIONS_CHARGED)
     hessian_share: float = HESSIAN_SHARE
@@ -194,8 +194,8 @@ class TrustRegion(NonconvexMethod):
             "target": target,
             "radius": math.sqrt(published_radius) if self.trust_radius == "derived" else published_radius,
         }
-        weights, notes = np.ones(iterations), planning.cut_short(by_theory, iterations, budget)
-        return planning.fixed(self._batch(), weights, self.hessian_share, facts, budget, resolved, notes)
+        weights, notes = np.ones(iterations), planning.limit_note(by_theory, iterations, budget)
+        return planning.fixed_plan(self._batch(), weights, self.hessian_share, facts, budget, resolved, notes)
 
     def _batch(self) -> float:
         """Return m/n, the share of the rows that every iteration reads."""
@@ -204,7 +204,7 @@ class TrustRegion(NonconvexMethod):
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         """Return the function that performs one iteration for the replicates (R',) that take part."""
         analysis, radius = self.analysis(problem.facts), plan.resolved["radius"]
-        measured = Measured(problem, releases, self.hessian_noise, at_state=False)
+        measured = NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
         stopping_multiplier = math.sqrt(problem.facts.hessian_lipschitz * plan.resolved["target"])
 
         def solve(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
@@ -219,7 +219,7 @@ class TrustRegion(NonconvexMethod):
             rows, gradients = measured.gradient(state, rows)
             rows, is_released, matrices = measured.hessian(state, rows)
             seconds = 3 * eigenvalue_seconds(problem.facts.d)  # with eigenvectors twice as long, and the step
-            solution = sliced(solve, seconds, matrices, gradients[is_released])
+            solution = compute_in_slices(solve, seconds, matrices, gradients[is_released])
             eigenvalues, multipliers, steps = solution[:, 0], solution[:, 1], solution[:, 2:]
             state.released[NOISY_CURVATURE.name][rows] = eigenvalues
             if self.test_before:

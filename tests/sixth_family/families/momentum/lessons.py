@@ -1,5 +1,5 @@
 """A lesson on noise that momentum adds up."""
 
-from dpviz.lessons.lesson import Ends, load
+from dpviz.lessons.lesson import FinalMedian, load_lesson
 
-LESSONS = (load(__package__, "memory", measure=Ends("Momentum")),)
+LESSONS = (load_lesson(__package__, "memory", measure=FinalMedian("Momentum")),)

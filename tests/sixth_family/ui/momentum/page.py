@@ -5,7 +5,7 @@ from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment.controls import Group
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.problem_menu import ANY, UPLOAD, Problem, ProblemMenu, Source, settings
+from dpviz.ui.experiment.problem_menu import ANY, UPLOAD, ProblemEntry, ProblemMenu, Source, setting_names
 from dpviz.ui.uploads import table
 
 BOWL, MODEL = "quadratic", "Model and clipping"
@@ -19,8 +19,8 @@ class MomentumPage(FamilyPage):
     groups = (Group("", ("iterations", "relative_step", "momentum", "batch_fraction")),)
     problems = ProblemMenu(
         problems={
-            "logistic": Problem(LogisticRegression, groups={MODEL: ("regularisation", "clip")}),
-            BOWL: Problem(Quadratic, first=settings(Quadratic)),
+            "logistic": ProblemEntry(LogisticRegression, groups={MODEL: ("regularisation", "clip")}),
+            BOWL: ProblemEntry(Quadratic, first=setting_names(Quadratic)),
         },
         sources={ANY: {BOWL: Source(Quadratic.title), UPLOAD: Source("Your own file", upload=table.uploaded)}},
         expanders=(MODEL,),
