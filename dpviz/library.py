@@ -36,8 +36,8 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
     Parameters
     ----------
     of : Budget, Plan, Event or sequence of Events
-        A budget, whose guarantee is converted; or releases (those of a plan, for all rows of whom it protects, or
-        events), which the tightest accountant that applies composes.
+        A budget, whose guarantee is converted; or releases (events; or those of a plan, for all rows of a person where
+        it protects people), which the tightest accountant that applies composes.
     delta : float
         In (0, 1).
 
@@ -68,7 +68,8 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
         value = of.to_epsilon_at(delta)
         return float("inf") if value is None else value
     if isinstance(of, Plan):  # its statement is the plan as it protects all rows of a person
-        return accountants.tightest(of.statement.events, delta, of.statement.facts.released).epsilon
+        # What was released before the run, such as bought ranges, is part of it.
+        return accountants.tightest(of.statement.events, delta, prior=of.statement.facts.released).epsilon
     events = of if isinstance(of, Sequence) else [of]
     return accountants.tightest(events, delta).epsilon
 

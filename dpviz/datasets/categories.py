@@ -22,7 +22,7 @@ from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, 
 from dpviz.datasets.uploads.parsing import as_number, encode_classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepare_upload
-from dpviz.errors import MissingInput, UserError  # NotYet: an input is still missing
+from dpviz.errors import MissingInput, UserError
 from dpviz.later import pd, pyarrow
 
 Columns = tuple[tuple[str, tuple[str, ...]], ...]  # (name, categories) of every column

@@ -80,6 +80,8 @@ def load(package: str) -> tuple[Preset, ...]:
 def methods(package: str) -> Mapping[str, Any]:
     """Read the methods that a family names in the table `methods` of its `presets.toml`, by these names.
 
+    The "kind" of an entry says of which class of algorithms it is.
+
     Raises UserError where a method has a value out of its range.
     """
     entries = resources.data(package, "presets.toml")["methods"]

@@ -39,16 +39,16 @@ def with_drawings(figure: go.Figure, drawings: Sequence[Sequence[float]], sheet:
 
 
 def ends(
-    by_method: Mapping[str, np.ndarray], title: str, log: bool, turns: Mapping[str, float] = MappingProxyType({})
+    by_method: Mapping[str, np.ndarray], title: str, log: bool, marked: Mapping[str, float] = MappingProxyType({})
 ) -> go.Figure:
     """Return a strip for each method with the value at which each run of the class ends, and the 10 to 90 % range.
 
     by_method : by the label of up to four methods, the values (k,), k > 0. title : of the values.
-    log : true for a log axis. turns : values to mark, by name.
+    log : true for a log axis. marked : values to mark, by name.
     """
     traces: list[dict[str, Any]] = []
     for row, ((name, values), color) in enumerate(zip(by_method.items(), style.HUES, strict=False)):
-        low, _, high = quantiles(values[None])[0]
+        low, _, high = quantiles(values[None])[0]  # 10, 50 and 90 %
         band: dict[str, Any] = {
             "type": "scatter",
             "mode": "lines",
@@ -66,7 +66,7 @@ def ends(
         }
         traces.append(dots | {"marker": {"color": color, "size": 9, "opacity": 0.75}, "showlegend": False})
     figure = _rows(traces, list(by_method), Axes(title, "", log_x=log))
-    texts, shapes = vertical_line_parts([VerticalLine(value, name) for name, value in turns.items()], log)
+    texts, shapes = vertical_line_parts([VerticalLine(value, name) for name, value in marked.items()], log)
     figure.layout.update(annotations=[*figure.layout.annotations, *texts], shapes=shapes)
     return figure
 
@@ -93,17 +93,17 @@ def estimates(groups: Mapping[str, Mapping[str, tuple[float, float, float]]]) ->
     return figure
 
 
-def scores(counts: np.ndarray, turns: Mapping[str, float]) -> go.Figure:
+def scores(counts: np.ndarray, marked: Mapping[str, float]) -> go.Figure:
     """Return how many phones have each number of right guesses.
 
-    counts : (rounds + 1,) phones with 0, 1, … right guesses. turns : two numbers to mark, by name, the lower first.
+    counts : (rounds + 1,) phones with 0, 1, … right guesses. marked : two numbers to mark, by name, the lower first.
     """
     frame = style.layout(Axes("Right guesses of a phone", "Phones", from_zero=True), height=style.ALONE)
     frame["xaxis"] |= {"range": [-0.5, len(counts) - 0.5], "dtick": 1}
     frame["yaxis"] |= {"range": [0, 1.3 * counts.max()], "tickformat": "d"}  # with room for the texts above the bars
     if counts.max() < 8:
         frame["yaxis"]["dtick"] = 1  # phones are whole
-    texts, shapes = vertical_line_parts([VerticalLine(value, name) for name, value in turns.items()])
+    texts, shapes = vertical_line_parts([VerticalLine(value, name) for name, value in marked.items()])
     texts[0] |= {"xanchor": "right", "xshift": -4}  # to the left of both lines, which may be close
     frame["annotations"] += texts
     frame["shapes"] += shapes

@@ -14,7 +14,7 @@ from dpviz.numbers import short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart
-from dpviz.plots.elements.lines import Limit, Line, Mark, held_lines, line_drawing, line_figure
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_drawing, line_figure, staircases
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Method
@@ -199,7 +199,7 @@ def _spent(
     notes = [f"at most; {stop_note}"] if stopping else []
     if lines and all(len(line.y) > 2 and line.y[0] == 0 < line.y[1] == line.y[-1] for line in lines):
         notes.append("all of it is charged at the first step")
-    drawing = line_drawing(held_lines(lines), axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
+    drawing = line_drawing(staircases(lines), axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
     return Chart(drawing, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
 
 
@@ -237,7 +237,7 @@ def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> 
     steps : (k,). curves : by accountant, (k,) ε after each of the steps.
     """
     tightest = min(curves, key=lambda method: curves[method][-1], default=None)
-    return held_lines(
+    return staircases(
         [
             Line(
                 steps,

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.lines import Limit, Line, Mark, held_lines, line_figure
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure, staircases
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import accountant_lines
 from dpviz.privacy.accounting.accountants import Method
@@ -97,7 +97,7 @@ def budget_by_steps(
     limit, affordable : the budget, and the number of steps that it pays for, which are marked.
     """
     # A staircase, which is never below the amount at the steps between those that were computed.
-    lines = held_lines([Line(steps, spent, "spent by this noise", _NOISE)]) if np.isfinite(spent).all() else []
+    lines = staircases([Line(steps, spent, "spent by this noise", _NOISE)]) if np.isfinite(spent).all() else []
     empty = "This noise has no guarantee in the currency of the budget."
     return _against_budget(lines, title, symbol, limit, affordable, empty)
 

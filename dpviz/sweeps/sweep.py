@@ -412,7 +412,7 @@ class Sweep(Specification):
         address = client if isinstance(client, str) else "" if client is None else client.scheduler.address
         with ExitStack() as stack:
             if workers > 1 or store or address:
-                described = later.backend().computing("" if store else "off", math.inf, workers, address)
+                described = later.backend().open_backend("" if store else "off", math.inf, workers, address)
                 executor = stack.enter_context(described).executor
             with show_progress_bar("dpviz sweep", progress) as set_progress:
                 for step in self.stream(tables, executor):  # a sweep has at least one point

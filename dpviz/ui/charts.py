@@ -124,8 +124,11 @@ def page_style() -> tuple[bool, bool]:
 
 
 def _sent(chart: Chart) -> dict[str, Any]:
-    """Compute `browser_data`. A chart may have its figure as plain values already, which saves time in the usual
-    style."""
+    """Compute `browser_data`.
+
+    `drawn` is what the chart was made with: plain values, which save time in the usual style, or a figure, which
+    `figure` always is.
+    """
     if screen.narrow() or presenting.on():
         return components.drawing(figure_values(as_shown(chart.figure)), chart.handles)
     plain_values = chart.drawn if isinstance(chart.drawn, dict) else figure_values(chart.drawn)

@@ -123,7 +123,7 @@ class Panel:
         panel.mistakes, panel.unread = list(self.mistakes), list(self.unread)
         return panel
 
-    def lead(
+    def add_lead(
         self, position: int, control: Control, into: dict[str, Any], *, prefix: str = "", empty: str = "by theory"
     ) -> None:
         """Note a control as a leading one, which `draw_leads` draws later; write the value it will have into `into`.
@@ -295,7 +295,7 @@ class Panel:
 
         return self._bound(name, control.title, default, draw, _number_text, may_be_empty=control.optional)
 
-    def again(self, control: Control, value: float) -> None:
+    def second_slider(self, control: Control, value: float) -> None:
         """Draw the slider of a number a second time, elsewhere on the page; it sets the same control."""
         self._slider(control, control.name, grid(control), value, "again")
 
@@ -311,7 +311,7 @@ class Panel:
         if st.session_state.get(key) != point:
             st.session_state[key] = point
         # Streamlit sends a value that is set in the session only once; it is lost if the page is drawn again just then.
-        # The argument `value` is sent every time, and must stay the same as at first.
+        # The argument `value` is sent every time, but must never change: so the value of the first drawing is not lost.
         first = st.session_state.setdefault(f"{key}_born", point)
         # When one rerun interrupts another, Streamlit may ask for the text of a point of an earlier grid.
         texts = point_texts(points)
@@ -413,12 +413,12 @@ class Panel:
         """
         outside = set(map(self.key, self.titles))  # keys of the controls drawn before the sections
         for name in self.opened(parts, first):
-            self.heard(name)
+            self.hidden_heading(name)
             parts[name]()
         if keeps:
             self._keep(outside)
 
-    def heard(self, title: str) -> None:
+    def hidden_heading(self, title: str) -> None:
         """Draw a heading that only screen readers read: on the screen, the content below makes it unnecessary."""
         with st.container(key=self.key(f"heard_{title}")):
             st.header(title, anchor=False)
@@ -517,7 +517,7 @@ class Panel:
         if different_mistakes:
             raise UserError(" ".join(different_mistakes))
 
-    def write(self, settings: Mapping[str, Any]) -> None:
+    def set_values(self, settings: Mapping[str, Any]) -> None:
         """Set the values of controls, by name, from code; call it before they are drawn, or in a callback."""
         for name, value in settings.items():
             if isinstance(value, tuple):
@@ -612,7 +612,7 @@ class PageBody(ABC):
     aside: Panel
     panel: Panel = field(init=False)
     led: Sequence[Any] = field(init=False)
-    again: bool = field(init=False, default=False)
+    is_redraw: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.led = self.aside.led()
@@ -633,17 +633,17 @@ class PageBody(ABC):
         """
         with st.container(key=self.panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
             self.panel.draw_leads()
-        if self.again and (self.panel.reads_leads or all_read) and self.panel.led() != self.led:
+        if self.is_redraw and (self.panel.reads_leads or all_read) and self.panel.led() != self.led:
             st.rerun()
 
     def _draw_again(self) -> None:
         """Draw this part, or the whole page if a callback has also changed controls of the sidebar."""
         must_draw_whole = st.session_state.get(WHOLE)
-        if self.again and must_draw_whole:
+        if self.is_redraw and must_draw_whole:
             st.rerun()
         self.panel = self.aside.copy()
         self.draw()
-        self.again = True
+        self.is_redraw = True
         if must_draw_whole:  # and this was the drawing of the whole page
             del st.session_state[WHOLE]
         streamlit_patches.page_drawn()

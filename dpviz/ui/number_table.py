@@ -70,7 +70,7 @@ def starts(panel: Panel, splits: Mapping[str, Mapping[str, Any]]) -> None:
     """Draw a button for each of several splits, which sets it. splits : values of the page's controls, by name."""
     with st.container(horizontal=True, gap="small"):
         for name, settings in splits.items():
-            st.button(name, key=panel.key(f"split_{name}"), on_click=panel.write, args=(settings,))
+            st.button(name, key=panel.key(f"split_{name}"), on_click=panel.set_values, args=(settings,))
 
 
 def split(panel: Panel, control: Control, share: float, names: Sequence[str]) -> None:
@@ -85,7 +85,7 @@ def split(panel: Panel, control: Control, share: float, names: Sequence[str]) ->
         """Set the control by the number that was typed in `row`; return both numbers."""
         first = numbers[0] / 100 if row == 0 else 1 - numbers[1] / 100  # in the second row, the other share was typed
         first = round(min(high, max(low, first)), 4)
-        panel.write({control.name: first})
+        panel.set_values({control.name: first})
         return percent(first)
 
     # Both rows have the same limits, wide enough for the share and for its complement.

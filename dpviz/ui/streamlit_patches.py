@@ -26,8 +26,8 @@ the values of all controls.
    new page sends its settings, with its name, by which `screen.js` adds one entry to the browser's history for each
    page.
 
-The patches need private names of Streamlit. If one of them is missing, Streamlit stays as it is, and the log of the
-server says so once: see `with_fallback`.
+The patches need private names of Streamlit. If one of them is missing, that patch and those after it are left
+out, and the log of the server says so once: see `with_fallback`.
 """
 
 import asyncio
@@ -96,20 +96,20 @@ def apply() -> None:
 
 def _apply() -> None:
     """Replace Streamlit's functions by those of this module. The numbers are those of the list at its top."""
-    # 1, 2, 3 and 4.
+    # 1, 2 and 4: requests wait for their turn. 3: old values are ignored.
     sessions = import_module("streamlit.runtime.app_session").AppSession
     states = import_module("streamlit.runtime.state.session_state").SessionState
     _original.update(request=sessions.request_rerun, set_widgets=states.set_widgets_from_proto)
     sessions.request_rerun = wraps(sessions.request_rerun)(_request)
     states.set_widgets_from_proto = wraps(states.set_widgets_from_proto)(_set_widgets)
-    # 5.
+    # 5: nobody is asked for the address of this server.
     network: Any = import_module("streamlit.net_util")
     network.get_external_ip = wraps(network.get_external_ip)(lambda: None)
     network.get_internal_ip = wraps(network.get_internal_ip)(lambda: None)
-    # 6.
+    # 6: values are read one at a time.
     safe = import_module("streamlit.runtime.state.safe_session_state").SafeSessionState
     safe.filtered_state = property(partial(_Values, every=safe.filtered_state.fget))
-    # 7.
+    # 7: only the new page sends its settings.
     params = import_module("streamlit.runtime.state.query_params").QueryParams
     _original["send"] = params._send_query_param_msg
     params._send_query_param_msg = _send_settings

@@ -34,7 +34,7 @@ class Kept(Protocol):
     """A run, as far as visitors know it: it goes on while its page is not drawn."""
 
     @property
-    def returns(self) -> bool:
+    def is_restorable(self) -> bool:
         """True if a tab that is loaded again may have it back; a run on a file may not, as the file is gone then."""
 
     def abandon(self) -> None:
@@ -95,7 +95,7 @@ class Visitor:
         if runtime.get_instance().is_active_session(old.session):
             return False
         for key, run in old.runs.items():
-            if run.returns and key not in self.runs:
+            if run.is_restorable and key not in self.runs:
                 self.keep(key, run)
             else:
                 run.abandon()
@@ -151,11 +151,11 @@ _by_name: "WeakValueDictionary[str, Visitor]" = WeakValueDictionary()
 def current() -> Visitor:
     """Return the visitor for whom this page is drawn."""
     if KEY not in st.session_state:
-        context = script_context()
-        visitor = Visitor("" if context is None else context.session_id)
-        st.session_state[KEY] = _by_name[visitor.name] = visitor
-    current: Visitor = st.session_state[KEY]
-    return current
+        context = script_context()  # None where this Streamlit lacks its name: the session is not known then
+        new_visitor = Visitor("" if context is None else context.session_id)
+        st.session_state[KEY] = _by_name[new_visitor.name] = new_visitor
+    visitor: Visitor = st.session_state[KEY]
+    return visitor
 
 
 @dataclass(eq=False)

@@ -306,7 +306,7 @@ def test_small_pieces_are_taken_over_together(options: dict[str, object], monkey
         pieces.append(len(array))
         return arrow.to_plain_array(array, name)
 
-    monkeypatch.setattr("dpviz.datasets.uploads.files.plain", plain)
+    monkeypatch.setattr("dpviz.datasets.uploads.files.to_plain_array", plain)
     cells = [None if row % 7 == 0 else f"{row % 90}" for row in range(20_000)]
     table = read_columns(parquet(pyarrow.table([cells] * 2, names="ab"), row_group_size=50, **options), "t.parquet")
     assert table["a"].to_pylist() == table["b"].to_pylist() == cells

@@ -69,7 +69,7 @@ def test_of_an_own_file_no_time_is_told(state: State) -> None:
         word: ArmTrace((), private=word == "private", iterations=[0, 4]) for word in ("private", "other")
     }
     if state == "done":
-        assert Run(job, {}, "accel", "Accelerated gradient").done == "4 private steps"
+        assert Run(job, {}, "accel", "Accelerated gradient").progress_text == "4 private steps"
 
 
 def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:
@@ -81,18 +81,18 @@ def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:
 def test_who_waits_long_is_looked_at_less_often_than_who_runs() -> None:
     job = Job(TINY, {})
     run = Run(job, {}, "accel", "Accelerated gradient")
-    assert not run.waits and run.look() == POLL
+    assert not run.waits and run.poll_interval() == POLL
     job.slot_executor = Waits(0)
-    assert not run.waits and run.look() == POLL
+    assert not run.waits and run.poll_interval() == POLL
     job.slot_executor = Waits(3)
-    assert run.waits and run.look() == 3.0
+    assert run.waits and run.poll_interval() == 3.0
     job.slot_executor = Waits(40)
-    assert run.look() == PATIENT[1]
+    assert run.poll_interval() == PATIENT[1]
     job.state = "running"
-    assert not run.waits and run.look() == run.look(took=0.01) == POLL
+    assert not run.waits and run.poll_interval() == run.poll_interval(took=0.01) == POLL
 
 
 def test_a_busy_server_is_asked_less_often() -> None:
     """On one that needs 0.2 s for a look: as many looks as without others would take all of its time."""
     run = Run(Job(TINY, {}), {}, "accel", "Accelerated gradient")
-    assert POLL < run.look(took=0.2) < run.look(took=5.0) == PATIENT[0]
+    assert POLL < run.poll_interval(took=0.2) < run.poll_interval(took=5.0) == PATIENT[0]

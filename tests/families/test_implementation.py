@@ -569,7 +569,7 @@ CHOOSING = {
 )
 def test_a_tenth_less_noise_is_seen_in_the_choices_of_a_method(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without those at values that the auditor made up."""
-    monkeypatch.setattr("dpviz.audits.audit.known_choices", lambda *_: ())
+    monkeypatch.setattr("dpviz.audits.audit.choice_counts", lambda *_, **__: ())
     settings, epsilon = CHOOSING[name]
     case = CASES[f"mirror_descent.{name}"]
     case = dataclasses.replace(

@@ -121,7 +121,7 @@ def test_a_page_waits_only_for_the_run_that_is_under_way(monkeypatch: pytest.Mon
     waiting = replace(ended, job=Runner(slots=0).submit(ended.experiment, dict(ended.tables)))
     runs, awaited = {"before": ended, "after": waiting}, list[Run]()
     monkeypatch.setattr(steps, "_run", lambda _, which: runs[which])
-    monkeypatch.setattr(steps, "until_ended", lambda _, under_way: awaited.extend(under_way))
+    monkeypatch.setattr(steps, "rerun_when_ended", lambda _, under_way: awaited.extend(under_way))
     assert not steps.ready(steps.ordered()[0], steps.BOTH) and awaited == [waiting]
 
 

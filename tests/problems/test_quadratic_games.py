@@ -157,7 +157,7 @@ def test_identical_replicates_have_one_minimum_that_pauses(monkeypatch: pytest.M
     game, (x, y) = CurvedGame(data=DATA).build(), pair(DATA, 1)
     alone, apart = game.evaluate({"x": x, "y": y}), pair(DATA, 4)
     expected = game.evaluate(dict(zip("xy", apart, strict=True)))
-    monkeypatch.setattr(quadratic_games, "project", projected)
+    monkeypatch.setattr(quadratic_games, "project_to_simplex", projected)
     found = game.evaluate({"x": np.repeat(x, 6, axis=0), "y": np.repeat(y, 6, axis=0)})
     assert set(started) == {1} and all((found[name] == alone[name]).all() and len(found[name]) == 6 for name in found)
     monkeypatch.setattr(checkpoints, "LONGEST", 1e-12)

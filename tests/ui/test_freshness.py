@@ -37,10 +37,10 @@ class Settings:
     def few(self) -> bool:
         return self.first is None
 
-    def is_that_of(self, job: Any) -> bool:
+    def is_task_of(self, job: Any) -> bool:
         return bool(job.task == (self.name, self.repeats))
 
-    def started(self, page: str, title: str, short: bool) -> Any:
+    def start(self, page: str, title: str, short: bool) -> Any:
         raise AssertionError("nothing is started here")
 
 

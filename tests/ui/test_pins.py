@@ -118,10 +118,10 @@ def test_a_page_knows_what_it_can_set_and_no_mixture_with_another_familys_method
     every = {page.prefix: [preset.experiment for preset in page.presets] for page in pages}
     for page in pages:
         for prefix, experiments in every.items():
-            assert {page.knows(experiment) for experiment in experiments} == {prefix == page.prefix}
+            assert {page.can_express(experiment) for experiment in experiments} == {prefix == page.prefix}
     first, second = (found[0] for found in list(every.values())[:2])
     mixed = second.replaced(arms=(second.arms[0], first.arms[0].replaced(label="Other")))
-    assert not any(page.knows(mixed) for page in pages)
+    assert not any(page.can_express(mixed) for page in pages)
 
 
 def test_over_an_objective_a_pin_of_another_problem_is_named_and_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

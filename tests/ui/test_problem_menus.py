@@ -60,7 +60,7 @@ class Answers(Panel):
     def text(self, name: str, label: str, default: str, help: str) -> Any:
         return self._said(name, default, [default, VERTICES])
 
-    def lead(self, position: int, control: Control, into: dict[str, Any], *, prefix: str = "", **_: str) -> None:
+    def add_lead(self, position: int, control: Control, into: dict[str, Any], *, prefix: str = "", **_: str) -> None:
         into[control.name] = self.number(control, prefix + control.name)
 
     def several(self, name: str, label: str, options: Sequence[str], default: Sequence[str], help: str) -> list[str]:

@@ -24,7 +24,7 @@ def _page() -> None:
     run, panel = Run(job, planned.plans, "toy", "Toy"), Panel("toy")
     longest = [max(arm_trace.iterations) for arm_trace in job.trace.lanes.values()]
     assert sum(longest) < sum(plan.iterations for plan in planned.plans.values())
-    assert run.done == f"{sum(longest)} steps"
+    assert run.progress_text == f"{sum(longest)} steps"
     st.session_state["toy_axis"] = "spent"
     figures = results.show_curves(panel, run, job.trace, results.plain_options(shown))
     st.session_state["traces"] = [trace.name for chart in figures for trace in chart.figure.data if trace.name]

@@ -61,7 +61,7 @@ class Run:
     """What a page keeps of a run, with the rows of a file."""
 
     def __init__(self, returns: bool = True) -> None:
-        self.returns = returns
+        self.is_restorable = returns
 
     def abandon(self) -> None:
         abandoned.append(weakref.ref(self))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from dpviz.datasets.base import MAX_BOUND, is_range
-from dpviz.errors import MissingInput, UserError, did_you_mean  # NotYet: an input is still missing
+from dpviz.errors import MissingInput, UserError, did_you_mean
 from dpviz.later import pd
 from dpviz.numbers import short
 

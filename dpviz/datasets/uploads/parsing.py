@@ -16,7 +16,7 @@ from pydantic import Field
 
 from dpviz.datasets.uploads.arrow import array_slices, text_codes
 from dpviz.datasets.uploads.limits import MAX_NAME, quote_name
-from dpviz.errors import MissingInput, UserError  # NotYet: an input is still missing
+from dpviz.errors import MissingInput, UserError
 from dpviz.later import pd, pyarrow
 
 # Texts with a whole number of 16 digits or more, and texts that begin like a number.

@@ -291,13 +291,14 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
             "With Gaussian noise on batches no quick bound is known. Set the number of steps yourself or use all rows.",
             title="No bound to choose T by",
         )
+    # A closed form covers all T at once where the costs of the steps add up.
     if method.schedule != "own" and full_batch and (method.noise == "gaussian" or budget.pure):
         half_variance = _half_variance_of_whole_budget(method, facts, budget)
         bounds = theory.bound_by_iterations(recursion, half_variance, method.schedule, method.noise)
         return np.arange(1, limit + 1), bounds, theory.best_iterations(bounds)
     # Gaussian noise comes here with a schedule drawn by hand only.
-    bound_by_steps = _gaussian_bound if method.noise == "gaussian" else _laplace_bound
-    horizons, bounds = theory.bounds_by_search(recursion, bound_by_steps(method, facts, budget, recursion))
+    make_bound = _gaussian_bound if method.noise == "gaussian" else _laplace_bound
+    horizons, bounds = theory.bounds_by_search(recursion, make_bound(method, facts, budget, recursion))
     return horizons, bounds, int(horizons[np.argmin(bounds)])
 
 

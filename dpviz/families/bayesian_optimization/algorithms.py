@@ -208,12 +208,14 @@ class Posteriors(Estimates):
 
     def __init__(self, evaluations: Evaluations, batches: BatchRule) -> None:
         super().__init__(evaluations)
-        count, d = len(evaluations.count), len(batches.low)
+        replicates, d = len(evaluations.count), len(batches.low)  # `count` has the trainings of each replicate
         self._batches = batches
         # Evaluated points of each replicate. All begin with one object, which is replaced and never changed.
-        self._known = [posterior.EvaluatedPoints(batches.surrogate, np.empty((0, d)))] * count
+        self._known = [posterior.EvaluatedPoints(batches.surrogate, np.empty((0, d)))] * replicates
         # After the last step: (R,) size of its batch, and the uncertainty that the posterior leaves.
-        self._series = {name: np.full(count, np.nan) for name in (BATCH_SIZE.name, UNEXPLAINED.name, UNCERTAINTY.name)}
+        self._series = {
+            name: np.full(replicates, np.nan) for name in (BATCH_SIZE.name, UNEXPLAINED.name, UNCERTAINTY.name)
+        }
 
     @property
     def released(self) -> dict[str, np.ndarray]:

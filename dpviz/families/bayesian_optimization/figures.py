@@ -28,7 +28,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart, provenance
-from dpviz.plots.elements.lines import Limit, Line, Mark, VerticalLine, held_lines, line_figure, on_curve, one_band
+from dpviz.plots.elements.lines import Limit, Line, Mark, VerticalLine, line_figure, on_curve, one_band, staircases
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import PLANNED
 from dpviz.plots.planner_figures import RATES, attackers
@@ -323,7 +323,7 @@ def epsilon_by_step(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], d
             lines.append(Line(np.arange(len(epsilons)), epsilons, label, styles[label]))
     axes = Axes("Step t", f"ε at δ = {short_up(delta)}", from_zero=True, bound="upper")
     return chart(
-        line_figure(held_lines(lines), axes),
+        line_figure(staircases(lines), axes),
         "ε after each step",
         "ε at δ of what a run has released after each step, one line per method",
         "What the steps so far have told, all of them together: costs of Gaussian steps add up as squares of μ, so "

@@ -3,7 +3,7 @@
 Each problem has a worst row, which moves the gradients as far as a row can, and an ordinary row, which moves them less.
 
 game : a matrix game with 2 × 2 strategies. The payoffs of the worst row change their sign for both strategies of x,
-    those of the ordinary row for one of them. The payoffs of all other rows cancel.
+    those of the ordinary row for one of them. On D the payoffs of all rows cancel.
 regression : the label of the worst row changes from 1 to -1. The ordinary row is 0 on D', as all others are.
 survey : a table of two questions with the answers no and yes, hence four cells. The worst row moves from one cell to
     the opposite one, the ordinary row to an adjacent one; half of the other rows are in each of the two opposite cells.
@@ -34,7 +34,7 @@ CODES = "c" * 32  # identity of the survey's table, in place of the checksum of 
 LEVELS = ("no", "yes")
 SURVEY = MarginalQueries(data=CategoricalUpload(identity=CODES, n=ROWS, columns=(("a", LEVELS), ("b", LEVELS))))
 # Differences between D and D', in words.
-GAME = "One row's payoffs change their sign, whatever the strategies; those of all others cancel."
+GAME = "One row's payoffs change their sign, whatever the strategies; on D the payoffs of all rows cancel."
 REGRESSION = "One row's label is 1 on D and -1 on D'; all others are 0."
 MOVED = "One row of the survey moves from one cell to the opposite one."
 
@@ -47,7 +47,7 @@ def game(first: float = -1.0) -> Neighbours:
     def build(first_row: Row) -> MatrixGameProblem:
         signs_x = np.tile([1.0, -1.0], (ROWS, 1))  # a row's payoffs are the products of its signs for x and for y
         signs_y = signs_x.copy()
-        signs_y[1::2] *= -1  # every second row has the opposite payoffs, so that they cancel
+        signs_y[1::2] *= -1  # every second row has the opposite payoffs, so that all cancel on D
         signs_x[0] = first_row
         population = np.zeros((2, 1)), np.zeros((2, 1))  # means of a generator, for diagnostics that no audit computes
         records = (Signs.pack(signs_x.T < 0), Signs.pack(signs_y.T < 0))  # a bit for each sign, strategies first

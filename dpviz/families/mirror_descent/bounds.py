@@ -163,7 +163,11 @@ def bound_over_rows(facts: GameFacts, budget: Budget, rows: Sequence[float], dra
     """
     players = planning.players(facts, draws)
     remaining = budget.share(1.0, facts.released) if facts.released else budget
-    return np.array([accuracy.best_bound(players, round(n), remaining, MAX_ROUNDS)[1] for n in rows])
+    bounds = []
+    for n in rows:
+        _, bound = accuracy.best_bound(players, round(n), remaining, MAX_ROUNDS)
+        bounds.append(bound)
+    return np.array(bounds)
 
 
 def rows_for_gap(facts: GameFacts, budget: Budget, target: float, draws: planning.Draws = 1) -> int | None:

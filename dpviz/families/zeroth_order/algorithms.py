@@ -178,7 +178,9 @@ class VarianceReduced(Conversion):
         ru) - f(x - ru), in later ones those of f(x + ru) - f(y + ru) for the point y before x."""
         share = 1.0 if self.concentration is None else min(1.0, self.concentration / math.sqrt(facts.d))
         first = self._slope_clip(facts) * share
-        if layout.follows:  # for points that are D apart, with a batch of `layout.batch` rows; both grow in proportion
+        if layout.follows:
+            # The clip of points that are D apart, whose batch has `layout.batch` rows. In `_oracle` clip and batch grow
+            # in proportion to the distance, and the clip is limited to the range of values.
             return first, layout.move * facts.lipschitz
         # Points of successive steps are up to 2 D apart.
         later = math.inf if self.clipping == "range" else 2 * layout.move * facts.lipschitz

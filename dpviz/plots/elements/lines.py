@@ -41,7 +41,7 @@ class Line:
     group : name of a group of lines that the legend switches on and off together; by default the line's name.
     legend : False for a line without a label or legend entry of its own. value : True if its label states the last y.
     names : names of all lines that it represents, if several lines coincide and are drawn as one.
-    held : True if each value holds up to the next point, so that the line is a staircase; see `held_lines`.
+    held : True if each value holds up to the next point, so that the line is a staircase; see `staircases`.
     until : x at which a level row of dots ends that continues this line from its last point; 0 without one.
     """
 
@@ -300,7 +300,7 @@ class Scale:
         return np.clip(y, FLOOR if self.log_y else -CEILING, CEILING)
 
 
-def held_lines(lines: Sequence[Line]) -> list[Line]:
+def staircases(lines: Sequence[Line]) -> list[Line]:
     """Return staircases in place of curves that climb, but were computed at some of the steps only.
 
     Between two computed steps the staircase has the value of the later one, so that it is never below the curve: these

@@ -77,8 +77,10 @@ def selection_bound(scale: float, candidates: int) -> float:
 def ratio_bound(noise: Noise, scale: float, values: int = 1) -> float:
     """Return the t that, with 95 % probability, none of k = `values` noisy ratios is off by more than t/n.
 
-    A ratio is (S + X)/(n + Y), clipped to [-1, 1], with |S| ≤ n and independent noises X, Y of this scale. The t solves
-    P(|X + Y| ≤ t)^k = 0.95 (THEORY.md, section 11), where P(|X + Y| > t) is (1 + t/(2b)) e^(-t/b) for Laplace noise.
+    A ratio is (S + X)/(n + Y), clipped to [-1, 1], with |S| ≤ n and independent noises X, Y of this scale. For n + Y >
+    0 it exceeds S/n by more than t/n only if X - cY > t for c = (S + t)/n, which the clip keeps at most 1; that is
+    likeliest at |c| = 1, where X - cY has the law of X + Y. The t solves P(|X + Y| ≤ t)^k = 0.95 (THEORY.md, section
+    11), where P(|X + Y| > t) is (1 + t/(2b)) e^(-t/b) for Laplace noise.
     """
     if noise == "gaussian":
         return math.sqrt(2) * error_bound(noise, scale, values)

@@ -251,9 +251,10 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
     """
     low, high, steps, attempt = 0, STEPS_LIMIT + 1, guess, 0
     previous: tuple[float, float] | None = None  # the point before, on logarithmic scales
-    while high - low > 1:  # price(low) ≤ 1 < price(high)
+    while high - low > 1:  # price(low) ≤ 1 < price(high), as if STEPS_LIMIT + 1 were too many
         value = price(steps)
-        log_steps, log_price = math.log(steps), math.log(value) if 0 < value < math.inf else math.nan
+        log_steps = math.log(steps)
+        log_price = math.log(value) if 0 < value < math.inf else math.nan  # then the middle is the next
         if value <= 1:
             low = steps
         else:
@@ -264,6 +265,7 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
         log_target = log_steps - log_price / min(max(slope, 0.1), 3.0)  # a noisy slope must not lead too far
         previous, attempt = (log_steps, log_price), attempt + 1
         is_interpolated = attempt % 4 and not math.isnan(log_target)
+        # 50: far beyond STEPS_LIMIT, and without overflow.
         steps = round(math.exp(min(log_target, 50.0))) if is_interpolated else (low + high) // 2
         steps = min(max(steps, low + 1), high - 1)
     return low

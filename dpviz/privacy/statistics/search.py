@@ -110,8 +110,8 @@ def _no_price() -> UserError:
 def shortfall(
     budget: Budget, trainings: int, held_out: int, rows_per_person: int = 1, relation: Relation = "replace-one"
 ) -> float:
-    """Return by how much, with 95 % probability, the published one of a fixed number of trainings has at most a lower
-    score than the best one, if it is chosen by the exponential mechanism.
+    """Return the most, with 95 % probability, by which the score of the training that the exponential mechanism chooses
+    is below the best one.
 
     The score is the share of `held_out` rows that a training gets right; they are set aside without looking at them, no
     training sees them, and a person with rows among them has all rows there. So the choice costs the others nothing: it
@@ -124,9 +124,9 @@ def shortfall(
     event = budget.release("selection")
     assert isinstance(event, ExpMech)
     # A replaced row may raise some shares by 1/n and lower others; one that is added or removed moves the numbers of
-    # right rows, by which it is chosen then, in one direction.
-    moves = (2 if relation == "replace-one" else 1) * rows_per_person / held_out
-    return min(1.0, selection_bound(moves / event.eta, trainings))
+    # right rows, by which a training is then chosen, in one direction.
+    score_range = (2 if relation == "replace-one" else 1) * rows_per_person / held_out
+    return min(1.0, selection_bound(score_range / event.eta, trainings))  # the scale of the choice's Gumbel noise
 
 
 def _largest_rho(budget: ApproximateDP, mean: float, shape: float | None) -> float:

@@ -88,14 +88,14 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     file = None if problem.public else upload_file.known_as(panel.page)
     purchase = PrivateFact(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
     if source == "estimated":
-        purchase.elsewhere(value, None)  # notes a value from a link as an estimate
+        purchase.note_origin(value, None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated_smoothness, problem, tables)
         st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))  # at no cost
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:
-            purchase.elsewhere(value, cost)  # notes a value from a link as a release
+            purchase.note_origin(value, cost)  # notes a value from a link as a release
         spend = planning.suggested_cost(budget) if cost is None else cost
         purchase.offer_release(value, spend, partial(planning.release_smoothness, problem, spend, seed, tables))
     if source in ("declared", "released") and value is not None:
@@ -119,7 +119,7 @@ def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], valu
     selected source.
     """
     cost, source = purchase.cost_of(value), fields["smoothness_source"]
-    if purchase.computed(value):
+    if purchase.is_estimate(value):
         explain.mark_taken("this L", panel.key("knew_smoothness"), purchase.known, (value,))
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
     if cost is not None:

@@ -82,7 +82,7 @@ def controls(panel: Panel) -> Choices:
     budget = _budget(panel, prefix, budgets)
     declared = {control.name: control for control in Auditing.controls()}
     # The second control above the verdict, after the budget; writes "runs" into `rest`.
-    panel.lead(1, replace(declared["runs"], default=runs), rest, prefix=f"{prefix}_")
+    panel.add_lead(1, replace(declared["runs"], default=runs), rest, prefix=f"{prefix}_")
     rest["seed"] = panel.control(declared["seed"], "seed")
     return Choices(family, name, budget, rest)
 
@@ -115,7 +115,7 @@ def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Bu
     defaults = usual_by_class[cls]
     amount, *others = [replace(control, default=getattr(defaults, control.name)) for control in cls.controls()]
     values = {control.name: panel.control(control, f"{prefix}_{control.name}") for control in others}
-    panel.lead(0, amount, values, prefix=f"{prefix}_")  # drawn above the verdict; writes its value into `values`
+    panel.add_lead(0, amount, values, prefix=f"{prefix}_")  # drawn above the verdict; writes its value into `values`
     return Settings(cls, values)
 
 
@@ -154,7 +154,7 @@ class AuditRun(Run):
         return None if self.job.trace is None else self.auditing.progress(self.job.trace)
 
     @property
-    def done(self) -> str:
+    def progress_text(self) -> str:
         """Number of finished runs on each data set, in words."""
         so_far = f"{round(self.job.progress * self.auditing.runs):,} of " if self.job.state != "done" else ""
         return f"{so_far}{self.auditing.runs:,} runs on each data set"
@@ -172,11 +172,11 @@ class StartableAudit:
     times: float = 1.0
     too_much: bool = False
 
-    def is_that_of(self, job: Job) -> bool:
+    def is_task_of(self, job: Job) -> bool:
         """Return true if a job runs this audit."""
         return job.task == self.auditing
 
-    def started(self, page: str, title: str, short: bool) -> AuditRun:
+    def start(self, page: str, title: str, short: bool) -> AuditRun:
         """Put the audit into the queue; return its run. The arguments are those of every `Startable`."""
         job = runner().submit(self.auditing, visitor=visitors.current().name, short=short)
         return AuditRun(job, {}, page, title)
@@ -240,7 +240,7 @@ class _Screen(PageBody):
         if room is not None:
             with class_bar:
                 classroom.bar(room, self.ballot, self._reveal(room))
-        if not self.again:
+        if not self.is_redraw:
             panel.say_unread()
         self._sections()
         with link:
@@ -302,7 +302,7 @@ class _Screen(PageBody):
         _, is_outdated = run_panel.picture_state(panel.page)
         if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
-        panel.heard("What the attack has found")  # a heading for screen readers
+        panel.hidden_heading("What the attack has found")  # a heading for screen readers
         with st.container(key=panel.key(f"found{'_pale' * is_outdated}")):  # by its key it is drawn pale
             text_column, chart_column = st.columns([6, 7], gap="medium")
         with text_column:
@@ -339,7 +339,7 @@ class _Screen(PageBody):
             run = self.run
             if run is None or run.progress is None or not self.shows(run):
                 st.caption(texts.NONE)
-                return None if run is None or not run.job.active else run.look()
+                return None if run is None or not run.job.active else run.poll_interval()
             threshold = self.threshold(run)
             results.guesses(run.auditing, run.progress)
             charts = results.all_charts(run.auditing, run.progress, threshold)
@@ -348,7 +348,7 @@ class _Screen(PageBody):
                 with column:
                     results.show(self.panel, name, chart)
             if run.job.active:
-                return run.look()
+                return run.poll_interval()
             results.show_tests(run.auditing, run.progress)
             return None
 

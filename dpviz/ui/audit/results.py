@@ -406,7 +406,7 @@ def show_class(progress: Progress, ballot: Ballot) -> None:
     """Draw the thresholds of a class, which are revealed, and the attacker's."""
     thresholds = class_thresholds(progress, ballot)
     turns = {} if progress.attack is None else {"attacker's threshold": progress.attack.threshold}
-    figure = class_figures.ends({"the class": thresholds}, "Score of a run", log=False, turns=turns)
+    figure = class_figures.ends({"the class": thresholds}, "Score of a run", log=False, marked=turns)
     st.markdown(f"**{len(thresholds)} phones have placed a threshold.** Their median is “your threshold”.")
     charts.show_figure(figure, "audit_class", "Thresholds of the class")
 
@@ -441,6 +441,6 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
         key=panel.key("again"),
         icon=":material/replay:",
         help=texts.AGAIN_HELP,
-        on_click=lambda: panel.write({"seed": auditing.seed + 1}),
+        on_click=lambda: panel.set_values({"seed": auditing.seed + 1}),
     ):
         st.rerun()  # the seed's control is outside this part, which is drawn alone

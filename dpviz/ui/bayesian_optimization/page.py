@@ -120,7 +120,7 @@ class TuningPage(FamilyPage):
         settings: dict[str, Any] = {"bias_level": float(short(level)), "batch_size": None}
         if st.session_state.get(f"{self.prefix}_placing_design") == "central":
             settings["placing_design"] = "adaptive"
-        Panel(self.prefix).write(settings)
+        Panel(self.prefix).set_values(settings)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
         """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""

@@ -303,7 +303,7 @@ def _size(smallest: Smallest) -> str:
 def _take(panel: Panel, table: EditedTable, name: str, smallest: Smallest) -> None:
     """Put the smallest budget and the noise of its plan into their controls, and its shares into the table; for
     callbacks."""
-    panel.write({name: smallest.budget.limit, SETTINGS["noise"]: smallest.plan.noise})
+    panel.set_values({name: smallest.budget.limit, SETTINGS["noise"]: smallest.plan.noise})
     share = COLUMNS.index(SHARE)
     weights = (float(f"{statistic.weight:.6g}") for statistic in smallest.plan.statistics)
     rows = table.rows(is_open=False)
@@ -393,7 +393,7 @@ def _add(panel: Panel, table: EditedTable, analyses: Sequence[tuple[str, str, st
     The ranges stay empty: they must not be read from the file.
     """
     table.add([(*analysis, None, None, None, None, 1.0, None, None, None) for analysis in analyses])
-    panel.write({"columns": []} if rows is None else {"rows": rows, "columns": []})
+    panel.set_values({"columns": []} if rows is None else {"rows": rows, "columns": []})
 
 
 def _line(kind: str, name: str) -> str:
@@ -497,7 +497,7 @@ def _table(panel: Panel) -> EditedTable:
 def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
     """Return the statistics that the rows of the table declare.
 
-    Raises NotYet if ranges or bins are missing, and UserError, with the name of the analysis, for other mistakes.
+    Raises MissingInput if ranges or bins are missing, and UserError, with the name of the analysis, for other mistakes.
     """
     statistics, missing = [], []
     for row in rows:

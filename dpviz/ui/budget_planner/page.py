@@ -49,13 +49,13 @@ def show() -> None:
         declared = {control.name: control for control in NoisyMeans.controls()}
         # Three controls are drawn above the answer, not here; `lead` writes their values into these mappings.
         values: dict[str, Any] = {}
-        panel.lead(1, declared["rows_per_person"], values)
-        panel.lead(2, declared["rows"], values)
+        panel.add_lead(1, declared["rows_per_person"], values)
+        panel.add_lead(2, declared["rows"], values)
         values |= panel.specification(NoisyMeans, ["sampling"])
         omitted = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
         values |= panel.specification(NoisyMeans, [name for name in declared if name not in omitted])
         wanted: dict[str, Any] = {}
-        panel.lead(3, analyses.WANTED, wanted)
+        panel.add_lead(3, analyses.WANTED, wanted)
     _Planner(panel, budget, Settings(NoisyMeans, values), delta, wanted).show()
 
 
@@ -99,7 +99,7 @@ class _Planner(PageBody):
         foot = head
         if budget is not None and means is not None:
             with head:
-                self.panel.heard("The answer")
+                self.panel.hidden_heading("The answer")
                 answer, chart = st.columns(2, gap="medium")
                 foot = st.container(horizontal=True, vertical_alignment="center")
             with below:
@@ -118,7 +118,7 @@ class _Planner(PageBody):
                     self.figures = view.attack_chart(self.panel, budget, means, planned) + self.figures
                 else:
                     self.figures = view.attacked_people(budget, means, planned) + self.figures
-        if not self.again:
+        if not self.is_redraw:
             self.panel.say_unread()
         with foot:
             links.back_to_lesson()

@@ -394,10 +394,11 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
 
 
 def _show_source_of_people(table: EditedTable, rows: Sequence[Row]) -> None:
-    """Draw a badge if rows of the table were counted in a file, and a button by which the visitor knew them before."""
+    """Draw a badge if rows of the table were counted in a file, and a button to say that they were known before."""
     are_counted = [str(group).startswith(FROM_DATA) for group, *_ in rows]
     if not any(are_counted):
         return
+    # What the button writes: rows without the name that marks them as counted in a file.
     known = [("People" if counted else row[0], *row[1:]) for row, counted in zip(rows, are_counted, strict=True)]
     with st.container(horizontal=True, vertical_alignment="center"):
         explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (known,))
@@ -500,7 +501,7 @@ def trainers(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> S
 
 def _take(panel: Panel, theirs: NoisyMeans, scale: float) -> None:
     """Put the noisy means into the controls of the page, and their noise as the wanted one; for callbacks."""
-    panel.write(
+    panel.set_values(
         {
             "rows": theirs.rows,
             "rows_per_person": 1,

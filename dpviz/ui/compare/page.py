@@ -58,7 +58,7 @@ def show() -> None:
     """Draw the page that compares pinned runs."""
     panel = Panel(PREFIX)
     pages = {entry: entry.page() for entry in families.FAMILIES}
-    takers = {page.prefix: page.knows for page in pages.values()}  # a pin goes to the page that can express it
+    takers = {page.prefix: page.can_express for page in pages.values()}  # a pin goes to the page that can express it
     if panel.key("arrived") not in st.session_state:
         st.session_state[panel.key("arrived")] = True
         pins.import_pins(pins.linked(MOST), takers, PREFIX)  # those of the address
@@ -188,7 +188,7 @@ def _side(pinned_run: _PinnedRun) -> Side | None:
 
 def _compare(panel: Panel, sides: Sequence[Side]) -> None:
     """Draw the controls of the comparison, its chart, and the sections with its tables."""
-    panel.heard("Side by side")
+    panel.hidden_heading("Side by side")
     labels = {SHARE: SHARE_TITLE, **comparison.metrics(sides)}
     with st.container(key=panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
         metric = panel.choice("metric", "What is shown", labels, SHARE, texts.WHAT_SHARE)

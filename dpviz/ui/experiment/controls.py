@@ -211,7 +211,7 @@ def choose_settings(
             whose = f" Of {', '.join(owners)}." * (len(owners) < len(methods))
             control = replace(controls[name], help=f"{controls[name].help.strip()}{whose}")
             empty = BY_LABEL if name in catalogue.by_name else "by theory"  # says what determines a number left empty
-            panel.lead(column, control, values, empty=empty)
+            panel.add_lead(column, control, values, empty=empty)
         names = [name for name in names if name not in leading]
         if names:
             with st.expander(group.title) if group.title else st.container():
@@ -221,7 +221,7 @@ def choose_settings(
                 values |= settings(panel, catalogue, single_values, methods)
                 for name in conditional:
                     if controls[name].count:  # several numbers, such as a schedule drawn by hand, are set in a chart
-                        panel.lead(len(panel.leads), controls[name], values)  # behind all others
+                        panel.add_lead(len(panel.leads), controls[name], values)  # behind all others
     return values
 
 
@@ -256,7 +256,7 @@ def budget(
     values: dict[str, Any] = {}
     for position, control in enumerate(controls):
         if leads and position == 0:
-            panel.lead(0, control, values)
+            panel.add_lead(0, control, values)
         else:
             values[control.name] = panel.control(control, control.name)
     st.caption(cls.direction)

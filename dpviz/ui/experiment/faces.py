@@ -118,7 +118,7 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
         complete_run = present_run if present_run is not None and present_run.job.state == "done" else None
         chart = _chart(panel, page, task, job, None if pale else complete_run, experiment)
         charts.show_captioned(chart, panel.key("hero_budget"), pale, panel.page)
-        return sweep_run.look() if sweep_run is not None and sweep_run.job.active else None
+        return sweep_run.poll_interval() if sweep_run is not None and sweep_run.job.active else None
 
     return Face(pale, draw)
 

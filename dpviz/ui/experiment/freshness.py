@@ -38,10 +38,10 @@ class Startable(Protocol):
     def too_much(self) -> bool:
         """True if it needs more memory than a run may use."""
 
-    def is_that_of(self, job: Job) -> bool:
+    def is_task_of(self, job: Job) -> bool:
         """Return true if a job is the one that it would start."""
 
-    def started(self, page: str, title: str, short: bool) -> Kept:
+    def start(self, page: str, title: str, short: bool) -> Kept:
         """Queue the run and return it.
 
         page : prefix of the keys of its page. title : name of the run in the sidebar. short : true if it is known to
@@ -53,7 +53,7 @@ def matches_job(ready: Startable | None, job: Job | None) -> bool:
     """Return true if a job runs these settings, with all repeats or only the first ones."""
     if ready is None or job is None:
         return False
-    return ready.is_that_of(job) or (ready.first is not None and ready.first.is_that_of(job))
+    return ready.is_task_of(job) or (ready.first is not None and ready.first.is_task_of(job))
 
 
 def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> State:
@@ -72,7 +72,7 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
         return "failed"
     if job.state in ("stopped", "timeout"):
         return "stopped"
-    has_first_repeats = pictured is not None and not ready.is_that_of(pictured)
+    has_first_repeats = pictured is not None and not ready.is_task_of(pictured)
     return "first repeats" if has_first_repeats else "all repeats"
 
 
@@ -87,7 +87,7 @@ def next_run(ready: Startable, newest: Job | None, others_wait: bool) -> Startab
         return None
     if newest is None or not matches_job(ready, newest):
         return ready.first or ready
-    are_first_done = newest.state == "done" and not ready.is_that_of(newest)  # it belongs, so it had the first ones
+    are_first_done = newest.state == "done" and not ready.is_task_of(newest)  # it belongs, so it had the first ones
     is_short_enough = newest.computing * ready.times < FOLLOW
     return ready if are_first_done and not others_wait and is_short_enough else None
 

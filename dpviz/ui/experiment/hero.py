@@ -81,7 +81,7 @@ class Frame(NamedTuple):
 
     def hides(self, run: Run) -> bool:
         """Return true if a run on public data must not be shown, because the page is about a visitor's file now."""
-        return self.uploaded and run.returns
+        return self.uploaded and run.is_restorable
 
 
 MakeChart = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its chart
@@ -207,7 +207,7 @@ def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_n
     with st.container(key=panel.key("number_pale" if pale else "number")):
         number_column, text_column = st.columns([3, 8], gap="small", vertical_alignment="center")
     headline = None if run.job.trace is None else make_number(run, run.job.trace.visible(diagnostics))
-    is_on_file = not run.returns
+    is_on_file = not run.is_restorable
     if is_on_file and diagnostics and not active and run.has_data:  # then its accuracy tells more
         headline = _computed_once(panel.key("accuracy"), run, lambda: accuracy(run)) or headline
     if headline is not None:

@@ -250,7 +250,7 @@ class FamilyPage:
         view = self.view(experiment)
         return StartableExperiment(view.experiment, view.plans)
 
-    def knows(self, experiment: Experiment) -> bool:
+    def can_express(self, experiment: Experiment) -> bool:
         """Return true if an experiment has a method of this page, and none of another family."""
         offered = {type(method) for method in self.catalogue.methods.values()}
         present = {type(arm.algorithm) for arm in experiment.arms}
@@ -319,7 +319,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
     with st.sidebar:
         try:
             st.subheader(page.data_heading, anchor=False)
-            sidebar.source = source = page.problems.choose(panel, uploads, LEADS - 1)
+            sidebar.source = source = page.problems.choose(panel, uploads, lead=LEADS - 1)  # the last column
             st.subheader("Privacy", anchor=False)
             budget = controls.budget(panel, page.currency, page.at_first, leads=True)
             sidebar.delta = guarantee.delta(panel, budget)
@@ -338,7 +338,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
-            # What is released of a file stays when the seed is no longer fixed, so its noise never follows from one.
+            # A fact that was released of a file is kept when the seed is random again: its noise follows from none.
             problem = page.problems.build(panel, source, budget, None if source.uploaded else numbers["seed"])
             if problem is not None:  # else a visitor's file is not ready
                 sidebar.build = partial(_build, page, problem, Chosen(labels, references, settings), budget, numbers)
@@ -398,7 +398,7 @@ class _Screen(PageBody):
 
     def draw(self) -> None:
         """Draw the sliders, the live picture, and the sections below it."""
-        pins.read_address(self.panel, self.page.knows)
+        pins.read_address(self.panel, self.page.can_express)
         view = self._controls()
         foot = self._picture(view)
         components.stops(self.panel.key("stops"), self.panel.page, self.settings, self.packed)  # texts for the browser
@@ -423,7 +423,7 @@ class _Screen(PageBody):
             self._pack_stops()
             view = None if self.experiment is None else page.view(self.experiment)
         preset_menu.clear_pending(panel)  # all controls that a preset sets are drawn now
-        if not self.again:  # with the whole page, and not again when a slider is moved
+        if not self.is_redraw:  # with the whole page, and not again when a slider is moved
             panel.say_unread()
         with self.tools:
             self.preset = preset_menu.menu(panel, page.presets, self.experiment)
@@ -440,7 +440,7 @@ class _Screen(PageBody):
                     key=panel.key("own_file"),
                     icon=":material/upload_file:",
                     type="tertiary",
-                    on_click=panel.write,
+                    on_click=panel.set_values,
                     args=(own_file,),
                 )
         return view
@@ -524,7 +524,7 @@ class _Screen(PageBody):
         with foot:
             if view is not None:
                 guarantee.show_sentence(view.experiment, view.plans, panel.key("guarantee"))
-            pins.button(panel, draw, page.knows)
+            pins.button(panel, draw, page.can_express)
             links.back_to_lesson()
         return foot
 
@@ -546,10 +546,11 @@ class _Screen(PageBody):
     def _cloud(self, ready: StartableExperiment | None) -> hero.Face:
         """Return the face on which the replicates of the last finished run are moving points.
 
-        It is pale where the run has other settings than the present ones, `ready`.
+        It is pale where the run has other settings than the present ones, `ready`. Only runs on public data have one,
+        which are those that a tab that is loaded again may have back.
         """
         page, run = self.page, run_panel.finished_run(self.panel.page)
-        trace = None if run is None or not run.returns else run.job.trace
+        trace = None if run is None or not run.is_restorable else run.job.trace
         is_pale = trace is not None and run is not None and not freshness.matches_job(ready, run.job)
 
         def draw() -> None:
@@ -709,7 +710,7 @@ class _Sections:
         On the page of a user's file, a run on public data does not count: nobody shall take its results for theirs.
         """
         run = run_panel.finished_run(self.page.prefix)
-        if run is None or run.job.trace is None or (self.screen.uploaded and run.returns):
+        if run is None or run.job.trace is None or (self.screen.uploaded and run.is_restorable):
             return None
         diagnostics = results.diagnostics_shown(self.screen.panel, run.experiment)
         return run, run.job.trace.visible(diagnostics), self.page.view(run.experiment)

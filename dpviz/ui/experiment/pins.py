@@ -169,7 +169,9 @@ def button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
     run = run_panel.finished_run(panel.page)
     page_pins = on_page(panel.page)
     # A run on a file can be pinned again: with the same settings it has other noise.
-    is_pinned = run is not None and run.returns and any(run.experiment == pinned.pin.experiment for pinned in page_pins)
+    is_pinned = (
+        run is not None and run.is_restorable and any(run.experiment == pinned.pin.experiment for pinned in page_pins)
+    )
     st.button(
         "Pin this run",
         key=panel.key("pin"),
@@ -391,7 +393,7 @@ def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, view: V
         if ready.too_much:
             st.caption("No lines: this run would need more memory than a run may use.")
             return ()
-        run = ready.started(panel.page, f"{title}, {escape_name(pinned.pin.name)}", short=ready.few)
+        run = ready.start(panel.page, f"{title}, {escape_name(pinned.pin.name)}", short=ready.few)
         visitors.current().keep(key, run)
         run.job.wait(run_panel.FIRST_PICTURE)  # a quick run has ended then, and needs no further drawing of the page
     if run.job.active:

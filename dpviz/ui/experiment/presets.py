@@ -50,7 +50,7 @@ def apply_pending(panel: Panel, settings_of: Callable[[Experiment], Mapping[str,
     """
     experiment = st.session_state.get(panel.key("pending"))
     if experiment is not None:
-        panel.write(settings_of(experiment))
+        panel.set_values(settings_of(experiment))
 
 
 def clear_pending(panel: Panel) -> None:

@@ -72,7 +72,7 @@ class PrivateFact:
         """Return `about` of the problem for which a value was computed; None for a value from typing or a preset."""
         return self._origins.get(value, (None, None))[0]
 
-    def computed(self, value: float | None) -> bool:
+    def is_estimate(self, value: float | None) -> bool:
         """Return true if a value was computed from the data without noise, so that no budget paid for it."""
         return value in self._origins and self._origins[value][1] is None
 
@@ -91,7 +91,7 @@ class PrivateFact:
         """Return true if a value is the last one that was typed or used as declared."""
         return bool(st.session_state.get(self.panel.key(f"{self.name}_typed")) == value)
 
-    def elsewhere(self, value: float | None, cost: float | None) -> None:
+    def note_origin(self, value: float | None, cost: float | None) -> None:
         """Note the origin of a value that came with settings from elsewhere, such as a link.
 
         cost : the cost of its release; None if it was computed without noise. Does nothing for a value whose origin is
@@ -122,7 +122,7 @@ class PrivateFact:
             key=self.panel.key("release"),
             on_click=self.keep,
             args=(spends, compute),
-            disabled=self.made_for(value) == self.about and not self.computed(value),
+            disabled=self.made_for(value) == self.about and not self.is_estimate(value),
             help="One release of the same data and model: a second one would cost the budget again.",
         )
 
@@ -134,7 +134,7 @@ class PrivateFact:
         """
         try:
             value = compute()
-            self.panel.write({self.name: value, f"{self.name}_cost": cost})
+            self.panel.set_values({self.name: value, f"{self.name}_cost": cost})
         except UserError as error:
             st.session_state[self.panel.key(f"{self.name}_error")] = error
         else:

@@ -227,7 +227,7 @@ class ProblemMenu:
                 fields = panel.specification(source.cls, below, prefix=source.prefix)
                 if has_leading:
                     (leading,) = (control for control in source.cls.controls() if control.name == self.leading)
-                    panel.lead(lead, leading, fields, prefix=source.prefix)  # writes its value into `fields`
+                    panel.add_lead(lead, leading, fields, prefix=source.prefix)  # writes its value into `fields`
                 data = Settings(source.cls, fields)
             if name and not self.expanders:  # else `build` draws these in the last of its expanders
                 values |= self.more(panel, problem.cls, values)
@@ -312,7 +312,7 @@ class ProblemMenu:
             source = sources.get(st.session_state.get(panel.key(control), ""))
             if source is not None and source.upload is not None:
                 first, *_ = sources
-                panel.write({control: first})
+                panel.set_values({control: first})
 
     def _choices(self, name: str, source: str) -> dict[str, Any]:
         """Return the values of the controls, by name, that choose the problem `name` and its source.

@@ -84,7 +84,7 @@ def show_hidden_note(panel: Panel, experiment: Experiment) -> None:
 def metrics(trace: Trace) -> dict[str, Metric]:
     """Return the metrics that a trace records, by name: the most telling first, those for horizontal axes last.
 
-    The values that a constant guess reaches in other metrics are left out: charts show them together with these.
+    Metrics `beside` another one, the values that a constant guess reaches in it, are left out: they are in its chart.
     """
     by_name = {name: metric for name, metric in trace.metrics.items() if not metric.beside}
     axes_last = sorted(by_name, key=lambda name: by_name[name].axis)

@@ -101,11 +101,11 @@ class StartableExperiment:
         """True if it may start by itself: it reads no file of a visitor."""
         return self.experiment.public
 
-    def is_that_of(self, job: Job) -> bool:
+    def is_task_of(self, job: Job) -> bool:
         """Return true if a job is the one that it would start."""
         return job.task == self.experiment
 
-    def started(self, page: str, title: str, short: bool) -> "Run":
+    def start(self, page: str, title: str, short: bool) -> "Run":
         """Queue its run and return it. The arguments are those of `Startable.started`."""
         short = short and self.bytes < SMALL
         job = runner().submit(self.experiment, self.tables, visitor=visitors.current().name, short=short)
@@ -144,7 +144,7 @@ class Run:
         """A sentence on why the run has no curves yet."""
         return progress.waiting_text(self.job) if self.job.state == "queued" else "The new run has no curves yet."
 
-    def look(self, took: float = 0.0) -> float:
+    def poll_interval(self, took: float = 0.0) -> float:
         """Return the seconds until a page polls the run again.
 
         In line, these are as many as there are runs before it. While it computes, they grow with its duration and with
@@ -156,7 +156,7 @@ class Run:
         return float(np.clip(seconds, POLL, PATIENT[0]))
 
     @property
-    def returns(self) -> bool:
+    def is_restorable(self) -> bool:
         """True for a run on public data: a tab that is loaded again may have it back."""
         return self.job.experiment.public
 
@@ -184,7 +184,7 @@ class Run:
         return self.experiment.public or bool(self.tables)
 
     @property
-    def done(self) -> str:
+    def progress_text(self) -> str:
         """A text with the finished steps of all methods together, such as "120 of 400 steps", or points of a sweep.
 
         At the end these are the steps that each method's longest repeat took. On a file they are those of the private
@@ -194,9 +194,9 @@ class Run:
             result = self.job.result
             return f"{result.finished} of {result.points} points" if result is not None else "the first point"
         if self.job.state == "done" and self.job.trace is not None:
-            trace = self.job.trace.visible(self.returns)
+            trace = self.job.trace.visible(self.is_restorable)
             steps = sum(arm_trace.iterations[-1] for arm_trace in trace.lanes.values() if arm_trace.iterations)
-            return f"{steps:,} {'private ' * (not self.returns)}steps"
+            return f"{steps:,} {'private ' * (not self.is_restorable)}steps"
         total = sum(plan.iterations for plan in self.plans.values())
         return f"{round(self.job.progress * total):,} of {total:,} steps"
 
@@ -283,7 +283,7 @@ def partial_repeats(page: str, run: Run) -> tuple[int, int] | None:
     ready = st.session_state.get(page + _SETTLED)
     if (
         not isinstance(ready, StartableExperiment)
-        or ready.is_that_of(run.job)
+        or ready.is_task_of(run.job)
         or not freshness.matches_job(ready, run.job)
     ):
         return None
@@ -397,7 +397,7 @@ def show_live(
             _progress(run)
         shared_interval = runner().waiting / LOOKS  # the tabs of all runs in line share the polls of a second
         if active:  # one that has ended since `bar` is noticed by `before_poll`, at once
-            return max(run.look(took), shared_interval) if run.job.active else AT_ONCE
+            return max(run.poll_interval(took), shared_interval) if run.job.active else AT_ONCE
         return None if seconds is None else max(seconds, shared_interval)
 
     draw_repeatedly(f"{page}_look", poll, before_poll)
@@ -428,7 +428,7 @@ def rerun_when_ended(key: str, runs: Sequence[Run]) -> None:
             st.rerun()
 
     if runs:
-        draw_repeatedly(key, lambda: min(run.look() for run in runs), rerun_at_end)
+        draw_repeatedly(key, lambda: min(run.poll_interval() for run in runs), rerun_at_end)
 
 
 def show_memory_error(ready: StartableExperiment) -> None:
@@ -489,12 +489,14 @@ def sidebar_status() -> None:
     def poll() -> float | None:
         for run in active:
             state = (
-                progress.active_text(run.job, run.done) if run.job.active else progress.ended_text(run.job, run.done)
+                progress.active_text(run.job, run.progress_text)
+                if run.job.active
+                else progress.ended_text(run.job, run.progress_text)
             )
             st.caption(f":material/directions_run: {run.title}: {state}")
         if not any(run.job.active for run in active):
             return None
-        return max(STATUS, min(run.look() for run in active))
+        return max(STATUS, min(run.poll_interval() for run in active))
 
     with container:
         draw_repeatedly("status_look", poll, lambda: None)
@@ -513,7 +515,7 @@ def start(page: str, title: str, ready: Startable) -> None:
     else:
         last.job.stop()
     is_short = freshness.is_short(ready, None if last is None else last.job)
-    visitors.current().keep(page + _SUFFIX, ready.started(page, title, is_short))
+    visitors.current().keep(page + _SUFFIX, ready.start(page, title, is_short))
 
 
 def _stop(page: str) -> None:
@@ -527,11 +529,11 @@ def _stop(page: str) -> None:
 def _progress(run: Run) -> None:
     """Draw the progress of a run, or how it has ended."""
     if run.job.active:
-        st.progress(min(1.0, run.job.progress), text=progress.active_text(run.job, run.done))
+        st.progress(min(1.0, run.job.progress), text=progress.active_text(run.job, run.progress_text))
     elif run.job.state == "failed":
         st.error(run.job.message, title="The run failed")
     else:
-        st.caption(progress.ended_text(run.job, run.done))
+        st.caption(progress.ended_text(run.job, run.progress_text))
         _diverged(run)
 
 

@@ -183,13 +183,13 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
         if job.state == "failed":
             st.error(job.message, title="The sweep failed")
         elif job.active:
-            st.progress(job.progress, text=progress.active_text(job, run.done))
+            st.progress(job.progress, text=progress.active_text(job, run.progress_text))
         else:
             end = {"done": "Done", "stopped": "Stopped"}.get(job.state, progress.AT_LIMIT)
             restored = 0 if result is None else result.restored  # points that were in the store before
             known = f"; {restored} of them were known" if restored else ""
             depends = f". {progress.DEPENDS}" if job.state == "timeout" and not job.experiment.public else ""
-            st.progress(job.progress, text=f"{end}: {run.done}{progress.duration_text(job)}{known}{depends}")
+            st.progress(job.progress, text=f"{end}: {run.progress_text}{progress.duration_text(job)}{known}{depends}")
         if active and result is not None:
             draw(_visible(run, result, diagnostics))
         return POLL if active else None

@@ -272,7 +272,7 @@ def _open(lesson: Lesson) -> None:
         preset_menu.set_pending(page.prefix, lesson.after)
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
         # As if one link with this pin had been read, on this page, which is the only one that may take it.
-        pins.import_pins([lambda: [pin]], {page.prefix: page.knows}, page.prefix)
+        pins.import_pins([lambda: [pin]], {page.prefix: page.can_express}, page.prefix)
     st.switch_page(f"pages/{lesson.page}.py", query_params=_set_planner(lesson.after))
 
 
@@ -285,10 +285,12 @@ def _set_planner(settings: Specification) -> dict[str, str]:
         return {}
     panel, address = Panel(PLANNER), {f"{PLANNER}_currency": settings.budget.name}
     (currency,) = (name for name, cls in CURRENCIES.items() if cls is type(settings.budget))
-    panel.write({"currency": currency})
+    panel.set_values({"currency": currency})
     for part in (settings.budget, settings.means):
         controls = {control.name: control for control in part.controls()}
-        panel.write({name: getattr(part, name) for name in controls})  # also defaults, over those of an earlier visit
+        panel.set_values(
+            {name: getattr(part, name) for name in controls}
+        )  # also defaults, over those of an earlier visit
         for key, text in part.query(PLANNER).items():  # the settings that are not the default
             options = controls[key.removeprefix(f"{PLANNER}_")].options or {}
             address[key] = options.get(text, text)  # an address has the label of an option

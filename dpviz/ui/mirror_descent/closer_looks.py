@@ -403,7 +403,7 @@ def players(panel: Panel, view: PlanView) -> None:
         if comparisons:
             number_table.starts(panel, STARTS)
         if user_share is not None:
-            panel.again(SHARE_X, user_share)  # a second slider of the setting
+            panel.second_slider(SHARE_X, user_share)  # a second slider of the setting
             with st.expander("As a table"):
                 number_table.split(panel, SHARE_X, user_share, NAMES)
         elif comparisons:

@@ -142,18 +142,21 @@ def _controls(panel: Panel, method: NonconvexMethod, compared: SplitComparison) 
             starts[name] = round(compared.splits[name].share, 2)
     number_table.starts(panel, {name: {HESSIAN_SHARE.name: share} for name, share in starts.items()})
     share = float(getattr(method, HESSIAN_SHARE.name))
-    panel.again(HESSIAN_SHARE, share)
+    panel.second_slider(HESSIAN_SHARE, share)
     with st.expander("As a table"):
         number_table.split(panel, HESSIAN_SHARE, share, NAMES)
 
 
 def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
-    """Draw a caption on the share and the noise of a line search; nothing for a method without one."""
+    """Draw a caption on the share and the noise of a line search; nothing for a method without one.
+
+    The share is of the budget of an iteration that releases a Hessian, too.
+    """
     if isinstance(method, LineSearch):
+        share, blindness = method.searching(asks=True), plan.resolved["search_blindness"]
         st.caption(
-            f"The line search has {short(100 * method.searching(asks=True), 2)} % of an iteration beforehand. Its "
-            f"noise is {short(plan.resolved['search_blindness'])} times what it tests. Set its share under “Line "
-            "search”."
+            f"The line search has {short(100 * share, 2)} % of an iteration beforehand. Its noise is "
+            f"{short(blindness)} times what it tests. Set its share under “Line search”."
         )
 
 

@@ -454,7 +454,8 @@ def _why_not(run: Run, label: str) -> str:
     assert isinstance(facts, NonconvexFacts)
     if isinstance(method, PerturbedDescent) or (isinstance(method, Descent) and method.curvature == "never"):
         return texts.NEVER_ASKED
-    return texts.NOT_NEEDED if isinstance(method, Descent) and not method.asks(facts) else texts.NOT_YET
+    # Some release Hessians only if the constants demand it; the others may still come to it.
+    return texts.NOT_NEEDED if isinstance(method, Descent) and not method.releases_hessians(facts) else texts.NOT_YET
 
 
 def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:

@@ -90,7 +90,7 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     known_as = None if problem.public else file.known_as(panel.page)
     purchase = PrivateFact(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
     if cost is not None:
-        purchase.elsewhere(value, cost)  # notes a value from a link as a release
+        purchase.note_origin(value, cost)  # notes a value from a link as a release
     # At the start 0 a release says nothing; and under pure ε there is no run, as these methods need Gaussian noise.
     if values["start"] == "random" and budget.private and not budget.pure:
         spend = advice.suggested_cost(budget) if cost is None else cost

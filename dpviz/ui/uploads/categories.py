@@ -216,7 +216,7 @@ def _fill(upload: File, used: set[str]) -> None:
     for name in used & suggested.keys():
         if not upload.lists.get(name, "").strip():
             upload.lists[name] = categories_text(suggested[name])
-            upload.fill(("categories", name), _parts(suggested[name]))
+            upload.note_from_data(("categories", name), _parts(suggested[name]))
 
 
 def _fitting(suggested: Mapping[str, Declared]) -> list[str]:

@@ -101,7 +101,7 @@ class File:
         """
         return self.name, self.all_names, len(self.frame)
 
-    def widget(self, name: str) -> dict[str, Any]:
+    def widget_options(self, name: str) -> dict[str, Any]:
         """Return Streamlit's options of the control `name` of the panel: its texts, its key, and that its value is
         kept while it is not drawn."""
         return {"key": f"{self.page}_upload_{name}", "persist_state": "session", **texts.WIDGETS.get(name, {})}
@@ -138,7 +138,7 @@ class File:
         value: Result = self.counts[quantity]
         return value
 
-    def fill(self, mark: Mark, parts: Collection[Any]) -> None:
+    def note_from_data(self, mark: Mark, parts: Collection[Any]) -> None:
         """Note that `parts` of the declaration `mark` were taken from the data, in addition to those noted before."""
         self.filled.setdefault(mark, set()).update(parts)
 
@@ -206,14 +206,14 @@ def choose_people(upload: File, used: Collection[str] = ()) -> People:
     if st.session_state.get(key) not in names:  # the chosen column has become the target
         st.session_state.pop(key, None)
     left, right = st.columns(2)
-    person = left.selectbox(options=names, index=None, **upload.widget("person"))
+    person = left.selectbox(options=names, index=None, **upload.widget_options("person"))
     protected: dict[Hashable, str | None] = st.session_state.setdefault(PROTECTED, {})
     has_releases = any(st.session_state.get(name, {}).get(upload.known_as) for name in RELEASES)
     if not has_releases:  # until the first release, the visitor may still choose another column
         protected[upload.known_as] = person
     if person is None:
         return People()
-    rows = right.number_input(**upload.widget("rows_per_person"))
+    rows = right.number_input(**upload.widget_options("rows_per_person"))
     st.caption(texts.PEOPLE)
     if protected.get(upload.known_as) != person:
         raise UserError(

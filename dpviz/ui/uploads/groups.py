@@ -117,7 +117,8 @@ def _show_diagnostics(prepared: Prepared[GroupedUpload]) -> None:
 
 
 def _choose_group(upload: GroupedFile, target: str | None) -> str:
-    """Draw the choice of the column with the groups; return its name. Raises NotYet, a UserError, while none is chosen.
+    """Draw the choice of the column with the groups; return its name. Raises MissingInput, a UserError, while none is
+    chosen.
 
     target : name of the target column, which cannot be chosen; None without one.
     """
@@ -127,7 +128,7 @@ def _choose_group(upload: GroupedFile, target: str | None) -> str:
         st.session_state.pop(key, None)
     likely = likely_group(upload.columns, target)
     index = None if likely is None else names.index(likely)
-    group = st.selectbox(options=names, index=index, **upload.widget("group"))
+    group = st.selectbox(options=names, index=index, **upload.widget_options("group"))
     if group is None:
         upload.lacks.append("the group column")
         raise MissingInput(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
@@ -141,8 +142,8 @@ def _loss_range(upload: GroupedFile, losses: Sequence[str]) -> tuple[float, floa
     """
     st.markdown("**Declared range of all losses.** Values outside are clipped to it, so that the guarantee holds.")
     left, right = st.columns(2)
-    low: float = left.number_input(**upload.widget("lowest"))
-    high: float = right.number_input(**upload.widget("highest"))
+    low: float = left.number_input(**upload.widget_options("lowest"))
+    high: float = right.number_input(**upload.widget_options("highest"))
     file.fill_button(upload, _fill_losses, (upload, list(losses)), "Smallest and largest loss, rounded outwards.")
     file.mark_from_data(upload, {_RANGE: file.range_parts(low, high)}, nouns={"bounds": "range"})
     if not low < high:
@@ -157,4 +158,4 @@ def _fill_losses(upload: GroupedFile, losses: Sequence[str]) -> None:
         ends = min(low for low, _ in suggested), max(high for _, high in suggested)
         for name, end in zip(("lowest", "highest"), ends, strict=True):
             st.session_state[f"{upload.page}_upload_{name}"] = end
-        upload.fill(_RANGE, file.range_parts(*ends))
+        upload.note_from_data(_RANGE, file.range_parts(*ends))

@@ -87,7 +87,7 @@ def declare(file: GroupedFile, group: str, people: People) -> Shares:
     """
     st.markdown(texts.SHARES)
     source = st.segmented_control(
-        options=list(SOURCES), default=DECLARED, format_func=SOURCES.__getitem__, **file.widget("shares")
+        options=list(SOURCES), default=DECLARED, format_func=SOURCES.__getitem__, **file.widget_options("shares")
     )
     rows = _edit(file, group, source)
     rest = texts.REST if source == DECLARED else "."  # the end of the sentence below
@@ -188,8 +188,10 @@ def _buy(file: GroupedFile, group: str, names: list[str], people: People) -> Sha
     The plan of a run pays for all releases of this file. Raises UserError while these groups have no released shares.
     """
     left, right = st.columns(2)
-    epsilon: float = left.number_input(value=grouped.COST, **file.widget("shares_cost"))
-    smallest: float = right.number_input(min_value=MIN_SHARE, value=grouped.SMALLEST, **file.widget("shares_smallest"))
+    epsilon: float = left.number_input(value=grouped.COST, **file.widget_options("shares_cost"))
+    smallest: float = right.number_input(
+        min_value=MIN_SHARE, value=grouped.SMALLEST, **file.widget_options("shares_smallest")
+    )
     groups = names if OTHER in names else [*names, OTHER]
     if len(groups) > MAX_GROUPS:
         raise UserError("Leave some of them to “other”.", title=f"At most {MAX_GROUPS} groups can be used")
@@ -246,6 +248,6 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
                 filled[name] = max(rest * part, MIN_SHARE)
     shares = declared | filled
     file.groups[group] = [(name, shares.get(name, math.nan)) for name in names]
-    file.fill(("groups", group), set(frequent))
-    file.fill(("shares", group), set(filled.values()))
+    file.note_from_data(("groups", group), set(frequent))
+    file.note_from_data(("shares", group), set(filled.values()))
     file.edition += 1

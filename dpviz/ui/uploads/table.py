@@ -108,7 +108,7 @@ def choose(
 
 def choose_constant(upload: File) -> bool:
     """Draw the switch that adds a constant column, which is on at first; return its value."""
-    return st.toggle(**upload.widget("constant"))
+    return st.toggle(**upload.widget_options("constant"))
 
 
 def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]) -> bool:
@@ -121,7 +121,7 @@ def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]
     if not missing:
         return False
     rows = "row" if missing == 1 else f"{missing:,} rows"
-    drop = st.toggle(f"Drop the {rows} with missing values", **upload.widget("drop"))
+    drop = st.toggle(f"Drop the {rows} with missing values", **upload.widget_options("drop"))
     if drop:
         st.caption(texts.DROPPED)
     return drop
@@ -151,14 +151,14 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
     target = left.selectbox(
         options=names,
         index=names.index(likely_column),
-        **upload.widget("target"),
+        **upload.widget_options("target"),
         on_change=lambda: st.session_state.pop(f"{upload.page}_upload_positive", None),  # a class of the old column
         help="What is to be predicted: a column with two classes" + (", or with numbers." if NUMBER in kinds else "."),
     )
     kind = kinds[0]
     if len(kinds) > 1:
         kind = left.segmented_control(
-            options=kinds, default=kind, format_func=TARGETS.__getitem__, **upload.widget("kind")
+            options=kinds, default=kind, format_func=TARGETS.__getitem__, **upload.widget_options("kind")
         )
     if kind == NUMBER:
         right.caption("Declare its range below, with those of the features.")
@@ -172,7 +172,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
     listed = upload.count(("classes", target), lambda: datasets.target_classes(upload.frame[target]))
     usual = datasets.usual_positive(upload.column(target))
     index = listed.index(usual) if usual in listed else None
-    positive = right.selectbox(options=listed, index=index, **upload.widget("positive"))
+    positive = right.selectbox(options=listed, index=index, **upload.widget_options("positive"))
     right.caption(texts.CLASSES_SHOWN)
     if not positive:
         upload.lacks.append("the positive class")
@@ -204,7 +204,7 @@ def choose_features(
         label,
         [column.name for column in upload.columns if column.name not in used],
         default=numeric,
-        **upload.widget("features"),
+        **upload.widget_options("features"),
         help=help,
     )
     if left_out:
@@ -232,7 +232,7 @@ def _choose_categories(upload: File, used: Collection[str | None]) -> list[str]:
     key = f"{upload.page}_upload_lists"
     if key in st.session_state:  # one of them may have become the target or a feature
         st.session_state[key] = [name for name in st.session_state[key] if name in names]
-    return st.multiselect(options=names, **upload.widget("lists"))
+    return st.multiselect(options=names, **upload.widget_options("lists"))
 
 
 def declare_ranges(upload: File, features: Sequence[str], target: bool = False) -> dict[str, tuple[float, float]]:
@@ -283,12 +283,12 @@ def _fill_ranges(upload: File, features: Sequence[str]) -> None:
     suggested = datasets.suggested_bounds(upload.frame, features)
     upload.bounds |= suggested
     for name, bounds in suggested.items():
-        upload.fill(("bounds", name), file.range_parts(*bounds))
+        upload.note_from_data(("bounds", name), file.range_parts(*bounds))
 
 
 def _choose_with_users(upload: File) -> datasets.Prepared[Any]:
     """Draw the choice of the column that names the users, and the controls of `choose`; return the prepared table."""
-    user = st.selectbox(options=[column.name for column in upload.columns], index=None, **upload.widget("user"))
+    user = st.selectbox(options=[column.name for column in upload.columns], index=None, **upload.widget_options("user"))
     prepared = choose(upload, user, with_users=True)
     if isinstance(prepared.specification, datasets.UserUpload):
         st.caption(texts.USERS.format(users=prepared.specification.users))

@@ -83,12 +83,11 @@ class ZerothOrderPage(FamilyPage):
         yield figures.noise_of_an_epoch(view.plans, view.styles)
         yield figures.noise_by_dimension(view.experiment.arms, view.plans, view.styles)
         forecast: Forecast = view.theory
-        reduced, budget, own = (
-            running_sums_method(view.experiment),
-            view.experiment.row_budget,
-            has_sums(view.experiment),
+        experiment = view.experiment
+        yield figures.running_sums(
+            running_sums_method(experiment), forecast.facts, experiment.row_budget, own=has_sums(experiment)
         )
-        yield figures.running_sums(reduced, forecast.facts, budget, own)
+        # `without` are the bounds that the same plans would have without privacy.
         yield figures.bound_parts(forecast.bounds, forecast.facts, forecast.without)
         k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
         watched = {label: k * mu for label, mu in forecast.watched.items()}
@@ -148,7 +147,7 @@ class ZerothOrderPage(FamilyPage):
             "concentration": None,
             "fresh_start": True,
         }
-        Panel(self.prefix).write(settings)
+        Panel(self.prefix).set_values(settings)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
         """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""

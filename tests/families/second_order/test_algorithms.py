@@ -211,7 +211,7 @@ def test_hessians_are_left_out_where_no_data_set_can_fail_the_test() -> None:
         assert "hessian" not in plan.noise and "cannot fail" in plan.notes[-1]
         assert plan.iterations == math.ceil(facts.gap / method.analysis(facts).gradient_decrease)
         assert "hessian" in method.replaced(curvature="always").plan(facts, USUAL).noise
-    assert ShortStep().asks(SADDLE.facts)
+    assert ShortStep().releases_hessians(SADDLE.facts)
 
 
 def test_two_phases_spend_later_what_they_did_not_ask_for() -> None:

@@ -100,7 +100,7 @@ def test_no_split_is_proven_sooner_than_by_the_closed_form(curvature: float, ins
 
 def test_a_search_without_hessians_shares_with_gradients_alone() -> None:
     facts = LogisticTukey().facts()
-    assert not LineSearch().asks(facts)
+    assert not LineSearch().releases_hessians(facts)
     for search in (None, 0.25):
         method = LineSearch(search_share=search, hessian_share=0.9)
         terms = method.plan(facts, BUDGETS[1]).terms

@@ -224,9 +224,10 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
         require_one_player(facts, self.title)
         rounds = self.chosen_vertices
         if budget.private:
+            # The largest multiple of a range of 1, i.e. the range itself.
             eta = calibration.calibrate_selections(budget, np.ones(1), times=rounds, prior=facts.released)
             events = (ExpMech(eta),) * rounds
-        else:
+        else:  # the best vertex itself: no draw, and Laplace noise of scale 0
             eta, events = 0.0, (Laplace(math.inf),) * rounds  # type: ignore[assignment]
         return Plan.fixed(
             facts,

@@ -208,7 +208,7 @@ class Descent(NonconvexMethod):
         """Hue and dash of the method's lines, as indices; without a test of curvature both are others."""
         return (3, 2) if self.curvature == "never" else (self.hue, int(self.phases != "one"))
 
-    def asks(self, facts: NonconvexFacts) -> bool:
+    def releases_hessians(self, facts: NonconvexFacts) -> bool:
         """Return True if Hessians are released on a problem with these facts: by default, if some data set can have a
         curvature below -ε_H, so that the test can fail."""
         can_fail = facts.curvature_floor < -self.analysis(facts).curvature
@@ -223,7 +223,7 @@ class Descent(NonconvexMethod):
         """Return T by the analysis: the number of steps after which f cannot fall any further, if each takes off the
         gap Γ the smaller of the guaranteed decreases, or that of a gradient step where no Hessian is released."""
         by_gradient, by_curvature = self.decreases(facts)
-        decrease = min(by_gradient, by_curvature) if self.asks(facts) else by_gradient
+        decrease = min(by_gradient, by_curvature) if self.releases_hessians(facts) else by_gradient
         return theory.iterations(facts.gap, decrease)
 
     def lengths(self, facts: NonconvexFacts) -> tuple[int, ...]:
@@ -243,7 +243,7 @@ class Descent(NonconvexMethod):
         """Return by name the numbers of a plan that follow from the settings and the facts."""
         by_gradient, by_curvature = self.decreases(facts)
         lengths = self.lengths(facts)
-        products = self.products(facts) if self.asks(facts) else None
+        products = self.products(facts) if self.releases_hessians(facts) else None
         return ({} if products is None else {"hessian_products": products}) | {
             "iterations": sum(lengths),
             "iterations_by_theory": self.by_theory(facts),
@@ -256,7 +256,7 @@ class Descent(NonconvexMethod):
         """Return notes for the plan, in sentences: if it has fewer iterations than the analysis asks for, and if the
         curvature test is left out because it cannot fail."""
         notes = [*planning.limit_note(self.by_theory(facts), max(self.lengths(facts)), budget)]
-        if self.curvature != "never" and not self.asks(facts):
+        if self.curvature != "never" and not self.releases_hessians(facts):
             notes.append(
                 f"No data set has a curvature below {short(facts.curvature_floor)} here, so the curvature test "
                 "cannot fail: no Hessian is released, and gradients get the whole budget."
@@ -285,7 +285,7 @@ class Descent(NonconvexMethod):
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         analysis = self.analysis(problem.facts)
         measured, step_rule = self._measured(problem, releases), self._step_rule(problem, releases)
-        test = self._test(measured, plan) if self.asks(problem.facts) else steps.NoCurvatureTest()
+        test = self._test(measured, plan) if self.releases_hessians(problem.facts) else steps.NoCurvatureTest()
 
         def move(state: State, rows: np.ndarray) -> None:
             """Perform one iteration for the replicates `rows` (R',)."""
@@ -293,7 +293,7 @@ class Descent(NonconvexMethod):
             is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
             step_rule.gradient(state, rows[is_long], gradients[is_long])
             # The test stops those of the others that pass it, and returns a direction down for those that do not.
-            rows, size, direction = test.failing(state, rows[~is_long], gradients[~is_long])
+            rows, size, direction = test.stop_passing(state, rows[~is_long], gradients[~is_long])
             step_rule.curvature(state, rows, size, direction)
 
         return move
@@ -359,7 +359,7 @@ class ShortStep(WholeTable):
     def _certifies(self, facts: NonconvexFacts) -> bool:
         """Return True if the smallest eigenvalue is released before the Hessian. Raises UserError if there are too many
         columns for that."""
-        if not (self.certificate and self.asks(facts)):
+        if not (self.certificate and self.releases_hessians(facts)):
             return False
         if facts.d > MOST_COLUMNS:
             raise UserError(
@@ -375,7 +375,7 @@ class ShortStep(WholeTable):
         proportion to the decrease of f that it guarantees.
         """
         lengths, shares = self.lengths(facts), self.shares(facts)
-        if not self.asks(facts):
+        if not self.releases_hessians(facts):
             return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, carry_over=False)
         certificate_share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0
         test_shares: dict[Purpose, float] = {"hessian": 1 - certificate_share}  # parts of what the test may spend
@@ -423,7 +423,7 @@ class MiniBatch(Descent):
         """Return the plan for a problem with these facts: a batch in every iteration, paid for as a whole."""
         lengths = self.lengths(facts)
         weights = np.repeat(self.shares(facts) / lengths, lengths)  # (T,): a phase's share over its iterations
-        share = self.hessian_share if self.asks(facts) else 0.0
+        share = self.hessian_share if self.releases_hessians(facts) else 0.0
         return planning.fixed_plan(
             self.batch_fraction,
             weights,

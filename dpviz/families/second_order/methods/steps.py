@@ -108,7 +108,7 @@ class CurvatureTest:
     tolerance: float
     certificate: Certificate | None = None
 
-    def failing(
+    def stop_passing(
         self, state: states.State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Stop those of `rows` that pass the test; return the others with their negative curvature.
@@ -158,7 +158,7 @@ class CurvatureTest:
 class NoCurvatureTest:
     """Curvature test that every replicate passes: for methods that look at gradients only."""
 
-    def failing(
+    def stop_passing(
         self, state: states.State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Stop all of `rows`; return no replicates, as `CurvatureTest.failing` returns those that fail."""

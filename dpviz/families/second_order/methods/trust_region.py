@@ -97,7 +97,7 @@ class LineSearch(WholeTable):
         """Return the plan for a problem with these facts, in which every gradient, Hessian and line search is paid for
         by itself."""
         budget_split = BudgetSplit.mixed(budget, facts)
-        asks = self.asks(facts)
+        asks = self.releases_hessians(facts)
         # Parts of an iteration's budget by purpose, up to a common factor.
         weights: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
         if asks:
@@ -124,7 +124,7 @@ class LineSearch(WholeTable):
         """Return the noise of the line searches of a plan, in the phase that has the most of it."""
         facts = NonconvexFacts.of(plan.facts)
         epsilon = float(plan.schedule["search_epsilon"].min())
-        search, asks = self.search(facts), self.asks(facts)
+        search, asks = self.search(facts), self.releases_hessians(facts)
         candidates = max(len(search.gradient_steps), len(search.curvature_steps) if asks else 0)
         return theory.Searching(
             epsilon,
