@@ -101,14 +101,14 @@ def test_noise_bound_and_runs_are_three_figures(load: Load) -> None:
     titles = [y_title(figure) for figure in (ratio, term, ends)]
     assert [title.split()[0] for title in titles] == ["Noise,", "Bound's", "Objective"]
     assert "T = 5,377" in text(app) and "no statement about noise" in text(app)
-    assert "yours, T = 16" in str(ratio) and "wide: yours" in str(charts(app))
+    assert "yours, a step, T = 16" in str(ratio) and "yours, T = 16" in str(term)
     choose(app, "data", "linear")
     assert texts.MEASURED_ELSEWHERE in text(app)
     choose(app, "data", "votes")
     choose(app, "votes_answer", "rating")
     assert texts.UNMEASURED in text(app) and not app.exception
     app.pills[0].set_value(["Naive"]).run()
-    assert not app.exception and "yours, " not in str(charts(app)) and "wide: " not in str(charts(app))
+    assert not app.exception and "yours, " not in str(charts(app))
 
 
 @pytest.mark.parametrize(("gap", "guessed"), [("", False), ("0.3", True), ("5", False)])
