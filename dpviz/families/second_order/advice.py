@@ -127,7 +127,7 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, .
         if theorem_applies and number == len(stoppings):  # it promises a solution by the end of the last phase
             if not facts.assumed:
                 needed = facts.n * guarantee(analysis, stopping, method, plan).factor
-            rho = float(plan.spent("rho")[-1])
+            rho = float(plan.spent("rho")[-1])  # after all steps
             published = theory.published_rows(facts.d, rho, stopping.gradient_tolerance, stopping.curvature_tolerance)
         forecast = Forecast(
             label=label,
@@ -227,7 +227,7 @@ class RunEndings:
 def run_endings(trace: Trace, arm: Arm, plan: Plan) -> RunEndings | None:
     """Return the endings of an arm's runs so far; None before their first record."""
     arm_trace = trace.lanes[arm.label]
-    if not arm_trace.status or not len(arm_trace.stopped_at):
+    if not arm_trace.status or not len(arm_trace.stopped_at):  # nothing is recorded yet
         return None
     has_converged = np.array([status == "converged" for status in arm_trace.status])  # (R,)
     steps = arm_trace.stopped_at[has_converged]
@@ -340,6 +340,7 @@ def share_of(plan: Plan) -> float:
     """
     facts = NonconvexFacts.of(plan.facts)
     changes = planning.sensitivities(facts)
+    # Costs up to a common factor: here Δ is n times the sensitivity, and the ½ is left out.
     costs = {purpose: (changes[purpose] / plan.noise[purpose][0]) ** 2 for purpose in changes if purpose in plan.noise}
     return float(1 - costs["gradient"] / sum(costs.values()))
 
@@ -412,7 +413,7 @@ def release_gap(
     event = events.Laplace(epsilon / problem.rows_per_person)  # the cost is that of a person, or of a row
     facts, risk = without_gap.facts(), without_gap.build(tables)
     x = facts.starting_point(1)
-    query = risk.mean_value(x)._replace(norm="l1")  # one number: all norms are alike
+    query = risk.mean_value(x)._replace(norm="l1")  # as Laplace noise needs; of one number all norms are alike
     release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"  # from this text and the seed the noise is derived
     mechanisms = Mechanisms(
         ledger.Ledger(ledger.FixedEvents((event,)), 1), seed_or_random(seed), Purpose.FACTS, release

@@ -129,4 +129,5 @@ CASES: tuple[Case, ...] = (
 # -------------------------------------------------------------------------------------------- a mistake made on purpose
 
 (SOUND,) = (case for case in CASES if case.name == "short_step_curvature")
+# The case whose source of noise has the mistake, and the same case without it.
 BROKEN = load(__package__, {"quiet_beside": (replace(SOUND, source=QuietBeside), SOUND)})

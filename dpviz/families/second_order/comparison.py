@@ -77,7 +77,8 @@ def rows(
     """
     cells = {label: row[EPSILONS.index(epsilon)] for label, row in table.items()}
     fastest_paper = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
-    times = [end.seconds for end in ends.values() if _converged(end) == len(end.samples)]  # where all runs finished
+    # Of methods all of whose runs finished; `samples` has a number for each run.
+    times = [end.seconds for end in ends.values() if _converged(end) == len(end.samples)]
     fastest_here = min(times, default=float("nan"))
     return [
         {
@@ -100,7 +101,7 @@ def runs_at(result: SweepResult | None, value: float) -> dict[str, PointRuns]:
     if result is not None:
         for label, curve in result.curves.items():
             for end in curve.ends:
-                if end.place.value == value:
+                if end.place.value == value:  # `place` is a point of the sweep
                     ends_by_label[label] = end
     return ends_by_label
 

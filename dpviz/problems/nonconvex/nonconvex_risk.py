@@ -164,6 +164,8 @@ class NonconvexRisk(LinearSums, Problem):
     bends : smallest and largest φ''; 0 in place of one that is on the wrong side of it, as the Hessian φ'' vvᵀ of a row
         v = 0 is 0.
     labelled : True if vᵢ is the row of features times its label ±1.
+
+    `self._blocks(x)` yields the rows in blocks of b: their slice, rows (b, d), arguments (R, b) at x (R, d), and None.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -184,7 +186,7 @@ class NonconvexRisk(LinearSums, Problem):
     def __init__(self, facts: NonconvexFacts, penalty: Penalty, rows: np.ndarray, shortened: float = 0.0) -> None:
         n, d = rows.shape
         row_seconds = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d + SECONDS_PER_LOSS
-        super().__init__(rows, caps=None, offsets=None, seconds=n * row_seconds)
+        super().__init__(rows, caps=None, offsets=None, seconds=n * row_seconds)  # no gradient is clipped
         if not np.linalg.norm(rows, axis=1).max() <= UNIT:  # true of NaN, too
             raise ValueError("a row is longer than 1: no sensitivity would hold")
         self.facts, self.penalty = facts, penalty
@@ -337,7 +339,7 @@ class NonconvexRisk(LinearSums, Problem):
         for _, rows, arguments, _ in self._blocks(x):
             loss += self.losses(arguments).sum(axis=1)
             with np.errstate(over="ignore"):
-                total += self.slopes(arguments, None) @ rows  # last, as it overwrites the arguments
+                total += self.slopes(arguments, caps=None) @ rows  # last, as it overwrites the arguments
         self._remember(x, total)  # for the next gradient
         gradient = self.penalty.gradient(x) - total / self.facts.n
         diagnostics = {
@@ -423,7 +425,7 @@ class NonconvexRisk(LinearSums, Problem):
             if is_halved:
                 weights = np.sqrt(np.maximum(weights - lower, 0.0))
             scaled = np.empty_like(rows)
-            for matrix, row_weights in zip(total[replicates], weights, strict=True):
+            for matrix, row_weights in zip(total[replicates], weights, strict=True):  # each matrix a view of `total`
                 np.multiply(rows, row_weights[:, None], out=scaled)
                 matrix += scaled.T @ (scaled if is_halved else rows)
             checkpoint()

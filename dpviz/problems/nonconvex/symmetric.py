@@ -34,7 +34,7 @@ def _triangle(d: int, shape: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     rows, columns = np.triu_indices(d)
     weights = np.where(rows == columns, 1.0, math.sqrt(2) if shape == "goe" else 1.0)
     for array in (rows, columns, weights):
-        array.flags.writeable = False
+        array.flags.writeable = False  # they are cached
     return rows, columns, weights
 
 

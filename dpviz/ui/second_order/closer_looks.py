@@ -49,7 +49,7 @@ def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
     with st.columns([1, 2])[0]:
         label = panel.named("accounting_of", "Method", guarantee.only_private(view.plans), "Whose plan is looked at.")
     caption = "The most that a run can have spent by each step, read by different accountants."
-    chart = plan_figures.accountant_curves(view.plans[label], delta, "step at most", caption)
+    chart = plan_figures.accountant_curves(view.plans[label], delta, after="step at most", words=caption)
     charts.show(chart, panel.key("chart_accountants"))
 
 
@@ -153,7 +153,7 @@ def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
     The share is of the budget of an iteration that releases a Hessian, too.
     """
     if isinstance(method, LineSearch):
-        share, blindness = method.searching(asks=True), plan.resolved["search_blindness"]
+        share, blindness = method.searching(with_hessian=True), plan.resolved["search_blindness"]
         st.caption(
             f"The line search has {short(100 * share, 2)} % of an iteration beforehand. Its noise is "
             f"{short(blindness)} times what it tests. Set its share under “Line search”."

@@ -118,7 +118,7 @@ class SecondOrderPage(FamilyPage):
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
         """Return the usual card, with the number of iterations T next to the label."""
-        title, noise, _, help = guarantee.noise_card(label, plan)
+        title, noise, _, help = guarantee.noise_card(label, plan)  # the third is the label, too, with the steps
         return title, noise, f"{label}, T = {plan.iterations:,}", help
 
     def draw_advice(self, view: PlanView) -> None:
@@ -159,7 +159,7 @@ class SecondOrderPage(FamilyPage):
             texts.COMPOSITION,
             texts.constants(problem, missing),
             texts.SCREEN,
-            problem.from_data,
+            read=problem.from_data,
         )
 
     # ---------------------------------------------------------------------------------------------------- during a run

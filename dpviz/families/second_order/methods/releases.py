@@ -125,8 +125,7 @@ class SeparateReleases(Releases):
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
         assert isinstance(plan.terms, ledger.Filter)
         self._terms, self._mechanisms = plan.terms, mechanisms
-        # Of each iteration, from 0, as `planning.filtered_plan` writes it.
-        self._phases = plan.schedule["phase"].astype(int)
+        self._phases = plan.schedule["phase"].astype(int)  # number of each iteration's phase, from 0
         self._phase = 0
         self._used = np.zeros(mechanisms.replicates, dtype=int)  # releases of the first phase other than gradients
         self._spent = {purpose: np.zeros(mechanisms.replicates) for purpose in get_args(Purpose)}  # in ρ
@@ -150,7 +149,7 @@ class SeparateReleases(Releases):
             part = _part(query, indices)
             noisy[indices] = self._mechanisms.gaussian(part, event, rows[indices])
             if purpose == "gradient":  # the scale at sensitivity 1, times the sensitivity at the point
-                self._gradient_noise[rows[indices]] = noise_scale(event, 1.0) * part.sensitivity
+                self._gradient_noise[rows[indices]] = noise_scale(event, sensitivity=1.0) * part.sensitivity
         self._book(purpose, rows)
         return noisy
 
@@ -188,7 +187,8 @@ class SeparateReleases(Releases):
     def directions(self, d: int, rows: np.ndarray) -> np.ndarray:
         """Draw (R', d) standard normal numbers from the public streams of these replicates; they do not depend on the
         data."""
-        return np.array([self._mechanisms.public[r].standard_normal(d) for r in rows]).reshape(len(rows), d)
+        samples = [self._mechanisms.public[r].standard_normal(d) for r in rows]
+        return np.array(samples).reshape(len(rows), d)  # also without rows
 
     def _events(self, purpose: Purpose, rows: np.ndarray) -> Iterator[tuple[events.Event, np.ndarray]]:
         """Yield each event that pays for the release, with the indices in `rows` of the replicates for which it does.
@@ -227,7 +227,7 @@ class BatchReleases(Releases):
 
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
         self._events, self._mechanisms = plan.events, mechanisms
-        self._charged = np.zeros(mechanisms.replicates)  # iterations
+        self._charged = np.zeros(mechanisms.replicates)  # number of iterations
 
     def begin(self, t: int, rows: np.ndarray) -> None:
         self._batch, self._rows = self._mechanisms.batch(self._events[t - 1], rows), rows

@@ -43,7 +43,7 @@ class NoisyDerivatives:
         """
         rows = state.keep(rows, self.releases.payable("gradient", rows), "budget")
         x = state.x[rows]
-        query = self.problem.mean_gradient(x, self.releases.sample(rows), self.at_state)
+        query = self.problem.mean_gradient(x, batch=self.releases.sample(rows), at_state=self.at_state)
         noisy = self.releases.gaussian(query, "gradient", rows) + self.problem.regulariser_gradient(x)
         is_finite = states.within_bounds(noisy)
         with np.errstate(over="ignore"):  # a diverging gradient's norm may be infinite
@@ -55,19 +55,19 @@ class NoisyDerivatives:
 
         Return the R'' of `rows` that go on; (R',) bool, True at those in `rows`; and their noisy Hessians (R'', d, d).
         """
-        is_released = self.releases.payable("hessian", rows)
-        paying = state.keep(rows, is_released, "budget")
+        goes_on = self.releases.payable("hessian", rows)
+        paying = state.keep(rows, goes_on, "budget")
         x, d = state.x[paying], state.x.shape[1]
         if not len(paying):
-            return paying, is_released, np.empty((0, d, d))
-        query = self.problem.hessian(x, self.releases.sample(paying), self.shape)
-        noisy = self.releases.gaussian(query, "hessian", paying)  # (R', ·) the packed triangles
+            return paying, goes_on, np.empty((0, d, d))
+        query = self.problem.hessian(x, batch=self.releases.sample(paying), shape=self.shape)
+        noisy = self.releases.gaussian(query, "hessian", paying)  # the packed triangle of each paying replicate
         is_finite = states.within_bounds(noisy)
-        is_released[is_released] = is_finite  # those that diverge do not go on, either
+        goes_on[goes_on] = is_finite  # of those that pay, the ones that diverge do not go on, either
         matrices = unpacked(noisy[is_finite], self.shape)
         diagonal = np.arange(d)
         matrices[:, diagonal, diagonal] += self.problem.regulariser_hessian(x[is_finite])
-        return state.keep(paying, is_finite, "diverged"), is_released, matrices
+        return state.keep(paying, is_finite, "diverged"), goes_on, matrices
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ class Certificate:
         """
         self.counts.update(rows.tolist())
         k = np.array([self.counts[r] for r in rows.tolist()], dtype=float)
-        return self.noise[iteration - 1] * -ndtri(self.failure / (k * (k + 1))) - self.target
+        quantiles = -ndtri(self.failure / (k * (k + 1)))  # a standard normal number is above one with this probability
+        return self.noise[iteration - 1] * quantiles - self.target
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,6 @@ class CurvatureTest:
         if self.certificate is not None:
             rows, gradients = self._uncertified(state, rows, gradients, self.certificate)
         rows, values, directions = self._lowest(state, rows, gradients)
-        if not len(rows):
-            return rows, np.empty(0), gradients[:0]
         state.released[states.NOISY_CURVATURE.name][rows] = values
         is_flat = values >= -self.tolerance
         state.stop(rows[is_flat])
@@ -133,9 +132,9 @@ class CurvatureTest:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Release the Hessians of `rows`; return the R'' of these that go on, the smallest eigenvalue of each noisy
         Hessian (R'',), and its unit eigenvector (R'', d), which does not point uphill."""
-        rows, is_released, matrices = self.measured.hessian(state, rows)
+        rows, goes_on, matrices = self.measured.hessian(state, rows)
         seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # with eigenvectors twice as long
-        pairs = compute_in_slices(eigenpairs, seconds, matrices, gradients[is_released])
+        pairs = compute_in_slices(eigenpairs, seconds, matrices, gradients[goes_on])
         return rows, pairs[:, 0], pairs[:, 1:]
 
     def _uncertified(
@@ -148,7 +147,7 @@ class CurvatureTest:
         rows, gradients = state.keep(rows, can_pay, "budget"), gradients[can_pay]
         if not len(rows):
             return rows, gradients
-        noisy = releases.gaussian(problem.smallest_eigenvalue(state.x[rows]), "certificate", rows)[:, 0]
+        noisy = releases.gaussian(problem.smallest_eigenvalue(state.x[rows]), "certificate", rows)[:, 0]  # from (R', 1)
         state.released[states.NOISY_CURVATURE.name][rows] = noisy
         is_certified = noisy >= certificate.levels(state.iteration, rows)
         state.stop(rows[is_certified])
@@ -161,7 +160,7 @@ class NoCurvatureTest:
     def stop_passing(
         self, state: states.State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Stop all of `rows`; return no replicates, as `CurvatureTest.failing` returns those that fail."""
+        """Stop all of `rows`; return those that fail, their curvatures and directions: three empty arrays."""
         state.stop(rows)
         return rows[:0], np.empty(0), gradients[:0]
 
@@ -203,7 +202,7 @@ class Backtracking(StepRule):
     """Private line search: it takes the longest candidate step along which f seems to fall enough, by the sparse vector
     technique, or, if there is none, the step that is guaranteed to decrease f.
 
-    search : the candidates, the decreases that are asked for, and the guaranteed steps.
+    search : the candidates, the decreases that are asked for (its `ladder`), and the guaranteed steps (`…_fallback`).
     """
 
     search: Search
@@ -243,8 +242,8 @@ class Backtracking(StepRule):
         if not len(rows):
             return
         direction, steps, decreases, fallback = (part[can_pay] for part in (direction, steps, decreases, fallback))
-        query = self.problem.decrease(state.x[rows], direction, steps)
-        first = self.releases.above_threshold(query._replace(value=query.value - decreases), rows)
+        query = self.problem.decrease(state.x[rows], direction, steps)  # per length of step
+        first = self.releases.above_threshold(query._replace(value=query.value - decreases), rows)  # -1: no step does
         step = np.where(first >= 0, steps[np.arange(len(rows)), first], fallback)
         state.move(rows, step[:, None] * direction, kind)
 
