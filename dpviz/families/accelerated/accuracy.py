@@ -111,7 +111,8 @@ class SmoothConvexBound(ErrorBound):
             raise no_bound_error(budget)
         method, facts = self.algorithm(), self.facts()
         if self.noise == "gaussian" and budget.private:
-            _, bounds_by_steps, _ = planning.bound_by_horizon(method, facts, budget)  # after 1..T: all rows, no search
+            # All rows are used, so there is no search: the horizons are all of 1..T.
+            _horizons, bounds_by_steps, _best = planning.bound_by_horizon(method, facts, budget)
             return self._best_of(bounds_by_steps)
         recursion = method.recursion(facts, method.steps(facts, self.iterations))
         assert recursion is not None  # all of _METHODS have one

@@ -149,7 +149,7 @@ def _solve(inequality: _Inequality) -> Floats | None:
         m_upper = _quadratic_forms(m_vectors, inequality.constant[None])[:, 0]
         upper = np.concatenate([m_upper, np.zeros(len(p_vectors))])
         rows = np.vstack([m_rows, p_rows])
-        result = linprog([0, 0, 0, 0, -1], A_ub=rows, b_ub=upper, bounds=limits, method="highs")
+        result = linprog([0, 0, 0, 0, -1], A_ub=rows, b_ub=upper, bounds=limits, method="highs")  # the largest margin
         if result.x is None or result.x[4] <= 0:
             return None  # already these few vectors leave no room, and more of them leave less
         unknowns, margin = result.x[:4], result.x[4]
@@ -184,6 +184,5 @@ def certify(strong_convexity: float, smoothness: float, step_size: float, moment
             high, best = middle, solution
     p11, p12, p22 = (float(value) for value in smoothness * best[:3])
     matrix = ((p11, p12), (p12, p22))
-    return Certificate(
-        strong_convexity, smoothness, step_size, momentum, float(np.sqrt(high)), matrix, float(best[3] / smoothness)
-    )
+    c0 = float(best[3] / smoothness)
+    return Certificate(strong_convexity, smoothness, step_size, momentum, rate=float(np.sqrt(high)), P=matrix, c0=c0)

@@ -160,7 +160,7 @@ def split_budget(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[Ev
     iterations = best_iterations(method, facts, budget) if method.horizon == "bound" else method.iterations
     m, n = method.batch_size(facts), facts.n
     weights = shares(method, facts, budget, iterations)
-    return calibration.calibrated_events(method.noise, budget, weights, m, n, prior=facts.released)
+    return calibration.calibrated_events(method.noise, budget, weights, m=m, n=n, prior=facts.released)
 
 
 def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
@@ -197,7 +197,7 @@ def best_split(method: Method, facts: SmoothFacts, budget: Budget, recursion: th
     """
     m = method.batch_size(facts)
     if method.noise == "laplace" and m < facts.n and budget.pure:
-        return theory.sampled_split(recursion.log_weight, budget.left(facts.released), facts.n / m)
+        return theory.sampled_split(recursion.log_weight, epsilon=budget.left(facts.released), ratio=facts.n / m)
     return theory.optimal_weights(recursion, method.noise)
 
 
@@ -250,7 +250,7 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         return ()
     rows = ""
     for times in (4, 16, 64, 256):
-        _, bounds, _ = bound_by_horizon(method, replace(facts, n=times * facts.n), plan.budget)
+        _horizons, bounds, _best = bound_by_horizon(method, replace(facts, n=times * facts.n), plan.budget)
         if bounds.min() <= start / 2:
             rows = f" With {times} times as many rows it would be half of that at most; fewer features help."
             break
@@ -265,7 +265,7 @@ def best_iterations(method: Method, facts: SmoothFacts, budget: Budget) -> int:
     budget. Without privacy more steps are always better, so it is the upper limit."""
     if not budget.private:
         return method.iterations
-    _, _, best = bound_by_horizon(method, facts, budget)
+    _horizons, _bounds, best = bound_by_horizon(method, facts, budget)
     return best
 
 

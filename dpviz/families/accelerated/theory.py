@@ -147,7 +147,7 @@ def multistage(
         `iterations` steps in total.
     """
     if isinstance(lengths, str):
-        condition = smoothness / strong_convexity / (relative_step if lengths == "corrected" else 1.0)
+        condition = smoothness / strong_convexity / (relative_step if lengths == "corrected" else 1.0)  # K
         lengths = _stage_lengths(iterations, condition)
     if sum(lengths) < iterations:
         raise ValueError(f"the stages have {sum(lengths)} steps, {iterations} are needed")
@@ -339,7 +339,7 @@ def _solve_marginal(value: Floats, ratio: float) -> Floats:
         u = np.exp(log_u)
         decaying = (ratio - 1) * np.exp(-u)
         error = np.log1p(decaying) - 3 * log_u - value
-        change = error / (3 + u * decaying / (1 + decaying))  # divided by minus the derivative
+        change = error / (3 + u * decaying / (1 + decaying))  # divided by minus the derivative of `error` in ln u
         log_u = np.clip(log_u + change, low, high)
         if np.abs(change).max() < 1e-13:
             break
@@ -433,5 +433,5 @@ def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> 
             high = middle
         else:
             low = middle + 1
-    horizons = np.array(sorted(bounds))
-    return horizons, np.array([bounds[int(horizon)] for horizon in horizons])
+    horizons = sorted(bounds)
+    return np.array(horizons), np.array([bounds[horizon] for horizon in horizons])

@@ -291,9 +291,8 @@ def waiting_times(curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle])
     for label, waiting in curves.items():
         longest = max(waiting.patience, GREEN)
         is_drawn = waiting.steps <= longest
-        lines.append(
-            Line(waiting.rows[is_drawn], waiting.steps[is_drawn], label, styles[label], value=False)
-        )  # no last value in its label
+        # Without `value`: its last W is no part of its label.
+        lines.append(Line(waiting.rows[is_drawn], waiting.steps[is_drawn], label, styles[label], value=False))
         n, waiting_time = waiting.here
         if waiting_time <= longest:
             text = f"{label}, n = {n:,}: W = {short(waiting_time)}"

@@ -387,9 +387,12 @@ class NonconvexRisk(LinearSums, Problem):
         They are diagnostics only: their sensitivity is unknown.
         """
         products, diagonal = self.hessian_products(x), self.penalty.hessian(clip_finite(x))
+        # The same start each time, so that a point always has the same bound.
         start = np.tile(np.random.default_rng(0).standard_normal(self.facts.d), (len(x), 1))
         # The penalty's Hessian is diagonal, and is added to that of the losses.
-        _, lower_bounds, _ = lanczos(lambda v: products.times(v) + diagonal * v, start, PRODUCTS, _MISJUDGED)
+        _values, lower_bounds, _vectors = lanczos(
+            lambda v: products.times(v) + diagonal * v, start, steps=PRODUCTS, failure=_MISJUDGED
+        )
         return lower_bounds
 
     # --------------------------------------------------------------------------------------------------- sums over rows

@@ -68,7 +68,7 @@ def smallest_eigenpair(matrices: np.ndarray, gradients: np.ndarray) -> tuple[np.
     does not rise along p to first order. Where pᵀg = 0 the sign is arbitrary.
     """
     values, vectors = np.linalg.eigh(matrices)
-    direction = np.ascontiguousarray(vectors[:, :, 0])
+    direction = np.ascontiguousarray(vectors[:, :, 0])  # a copy, as a view would keep all the eigenvectors
     is_uphill = np.einsum("rd,rd->r", direction, gradients) > 0
     direction[is_uphill] *= -1
     return values[:, 0].copy(), direction

@@ -86,9 +86,10 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     assert isinstance(problem, LinearModel)
     source, value, budget = fields.get("smoothness_source"), fields.get("smoothness"), draft.budget.build()
     file = None if problem.public else upload_file.known_as(panel.page)
-    purchase = PrivateFact(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
+    about = problem.to_json()
+    purchase = PrivateFact(panel, "smoothness", symbol="ε_L", what="L", about=about, file=file)
     if source == "estimated":
-        purchase.note_origin(value, None)  # notes a value from a link as an estimate
+        purchase.note_origin(value, cost=None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated_smoothness, problem, tables)
         st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))  # at no cost
@@ -104,7 +105,7 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     purchase.say_error()
     is_counted = source == "released" and value is not None
     computed_value = value if source in ("estimated", "released") else None  # which may be for another problem
-    purchase.warn(is_counted, "with L “Released privately”", computed_value)
+    purchase.warn(is_counted, where="with L “Released privately”", value=computed_value)
     if fields and value is None:  # without fields, L follows from the ranges anyway
         st.caption("Until there is a value, the plan uses L from the ranges.")
         return others

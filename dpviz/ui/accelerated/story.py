@@ -73,15 +73,17 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     steps, private = trace.cloud(story.PRIVATE)
     reference = clouds.values_at_steps(*trace.cloud(story.REFERENCE), steps)
     height_steps, heights = trace.series(story.PRIVATE, "objective_gap")
-    _, medians, _ = quantiles(heights).T
+    _low, medians, _high = quantiles(heights).T
     median = [short(height) for height in clouds.values_at_steps(height_steps, medians, steps)]
     color, last = style.PALETTE["private"], int(steps[-1])
     # Without noise all replicates are the same, so one point is enough for the reference.
-    walk = Trajectories(story.PRIVATE, color, private, last, reference[:, :1], story.REFERENCE, median=median)
+    walk = Trajectories(
+        story.PRIVATE, color, private, last, plainly=reference[:, :1], without=story.REFERENCE, median=median
+    )
     coordinates, ground_heights = story.ground()
     ground = Background(coordinates, coordinates, ground_heights)
     axes = clouds.axes_of_background(("First parameter", "Second parameter"), ground)
-    return Animation(steps, [walk], *axes, "height", ground), ends
+    return Animation(steps, [walk], *axes, metric="height", ground=ground), ends
 
 
 def _every_step(epsilon: float) -> None:

@@ -87,8 +87,8 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     value, cost = values["gap"], values.get("gap_cost")
     problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # for which Γ is to be computed
     assert isinstance(problem, NonconvexModel)
-    known_as = None if problem.public else file.known_as(panel.page)
-    purchase = PrivateFact(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
+    file_key = None if problem.public else file.known_as(panel.page)
+    purchase = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", about=problem.to_json(), file=file_key)
     if cost is not None:
         purchase.note_origin(value, cost)  # notes a value from a link as a release
     # At the start 0 a release says nothing; and under pure ε there is no run, as these methods need Gaussian noise.
@@ -97,7 +97,8 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
         purchase.offer_release(value, spend, partial(advice.release_gap, problem, spend, draft.seed, draft.tables))
     purchase.say_error()
     paid = purchase.cost_of(value)  # of all its releases, whatever the control for the cost has; None if it was typed
-    purchase.warn(paid is not None, "with the gap that was released, and its cost", None if paid is None else value)
+    released_value = None if paid is None else value  # which may be for another problem
+    purchase.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
     if value is not None and paid is None:
         purchase.typed(value)
         if cost is not None:  # set, as if the value had been bought
