@@ -218,7 +218,9 @@ def _bound_parts(method: GradientMethod, plan: Plan) -> np.ndarray | None:
     if recursion is None:
         return None
     noise_only = recursion._replace(initial=0.0)
-    return np.array([theory.bound(recursion, 0.0), theory.bound(noise_only, privacy), theory.bound(noise_only, batch)])
+    return np.array(
+        [theory.bound(recursion, half_variance=0.0), theory.bound(noise_only, privacy), theory.bound(noise_only, batch)]
+    )
 
 
 def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:

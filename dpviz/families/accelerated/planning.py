@@ -245,7 +245,7 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         )
     if method.horizon != "bound" or bound < HARDLY_BELOW * start:
         return ()
-    noiseless = float(theory.bound(recursion, 0.0)[-1])
+    noiseless = float(theory.bound(recursion, half_variance=0.0)[-1])
     if plan.iterations == method.iterations and noiseless > HARDLY_BELOW * bound:  # too few steps, and not the noise
         return ()
     rows = ""

@@ -106,7 +106,7 @@ def polyak_pair(strong_convexity: float, smoothness: float) -> tuple[float, floa
 
 def gradient_descent(iterations: int, step_size: float) -> Steps:
     """Return the steps of x_t = x_{t-1} - step_size g(x_{t-1}), where g is the gradient."""
-    return heavy_ball(iterations, step_size, 0.0)
+    return heavy_ball(iterations, step_size, momentum=0.0)
 
 
 def heavy_ball(iterations: int, step_size: float, momentum: float) -> Steps:

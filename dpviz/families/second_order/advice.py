@@ -412,11 +412,11 @@ def release_gap(
     without_gap = problem.replaced(gap=None, gap_cost=None)  # so that its facts have the gap for every data set
     event = events.Laplace(epsilon / problem.rows_per_person)  # the cost is that of a person, or of a row
     facts, risk = without_gap.facts(), without_gap.build(tables)
-    x = facts.starting_point(1)
+    x = facts.starting_point(replicates=1)
     query = risk.mean_value(x)._replace(norm="l1")  # as Laplace noise needs; of one number all norms are alike
     release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"  # from this text and the seed the noise is derived
     mechanisms = Mechanisms(
-        ledger.Ledger(ledger.FixedEvents((event,)), 1), seed_or_random(seed), Purpose.FACTS, release
+        ledger.Ledger(ledger.FixedEvents((event,)), replicates=1), seed_or_random(seed), Purpose.FACTS, release
     )
     ((noisy,),) = mechanisms.laplace(query, event)  # one replicate, one number
     margin = noise_scale(event, float(np.max(query.sensitivity))) * math.log(1 / (2 * UNDERESTIMATE))

@@ -90,6 +90,8 @@ METHODS: dict[str, NonconvexMethod] = {
     "mini_batch_trust_region": MiniBatchTrustRegion(iterations=2, gradient_target=0.01, batch_fraction=0.5),
 }
 CURVED = ("short_step", "line_search", "trust_region")  # have a case at the saddle, too
+# Each case: its name in links and its title, the method, the canary in words, budgets, and the function that makes D
+# and D'.
 WORST: tuple[Case, ...] = tuple(
     Case(name, method.title, method, GRADIENTS, SAMPLED if "mini" in name else BUDGETS, gradients, canary_name=KNOWN)
     for name, method in METHODS.items()

@@ -116,7 +116,9 @@ def exact_log_chance(d: int, level: float) -> float:
     determinant.
     """
     certain_level = math.sqrt(2 * d) + 9  # beyond it the functions of `_integrals` count as 0
-    log_pfaffian, log_constant = (float(np.linalg.slogdet(_integrals(d, top))[1]) / 2 for top in (level, certain_level))
+    log_pfaffian, log_constant = (
+        float(np.linalg.slogdet(_integrals(d, top)).logabsdet) / 2 for top in (level, certain_level)
+    )
     return min(0.0, log_pfaffian - log_constant)
 
 

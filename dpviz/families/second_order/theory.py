@@ -439,7 +439,7 @@ class Stopping:
         """Probability that the noisy Hessian is within its tolerance where the Hessian is zero."""
         if not self.hessian_noise:
             return 1.0
-        return math.exp(log_chance(self.d, self.shape, self.curvature_tolerance / self.hessian_noise))
+        return math.exp(log_chance(self.d, self.shape, level=self.curvature_tolerance / self.hessian_noise))
 
     @property
     def waiting_time(self) -> float:
@@ -480,6 +480,7 @@ class Stopping:
             return "red"
         if self.recognised and self.iterations >= self.approach + self.waiting_time:
             return "green"
+        # By Markov's inequality a run with W ≤ T/2 stops within T iterations with probability ½ at least.
         return "amber" if self.waiting_time <= max(self.iterations / 2, GREEN) else "red"
 
     def quieter(self, factor: float) -> "Stopping":

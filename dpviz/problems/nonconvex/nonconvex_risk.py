@@ -226,7 +226,7 @@ class NonconvexRisk(LinearSums, Problem):
         if at_state:
             sensitivity = self.facts.gradient_sensitivity_at(np.linalg.norm(clip_finite(x), axis=1))
         m = self._divisor(batch)
-        return Query(total / -m, sensitivity / m, "l2", batch)
+        return Query(total / -m, sensitivity=sensitivity / m, norm="l2", batch=batch)
 
     def hessian(self, x: np.ndarray, batch: Batch | None = None, shape: Shape = "goe") -> Query:
         """Return the query of the mean of the rows' Hessians at x (R', d), without the penalty, in ℓ2.
@@ -235,7 +235,8 @@ class NonconvexRisk(LinearSums, Problem):
         batch : the rows to use; None for all.
         """
         m = self._divisor(batch)
-        return Query(packed(self._hessian_sum(x, batch), shape) / m, self.facts.hessian_sensitivity / m, "l2", batch)
+        triangles = packed(self._hessian_sum(x, batch), shape)
+        return Query(triangles / m, sensitivity=self.facts.hessian_sensitivity / m, norm="l2", batch=batch)
 
     def hessian_products(self, x: np.ndarray) -> MatrixQuery:
         """Return the query of products of the mean of the rows' Hessians at x (R', d), without the penalty, with
@@ -258,7 +259,7 @@ class NonconvexRisk(LinearSums, Problem):
                 total += weights @ rows
             return total / self.facts.n
 
-        return MatrixQuery(times, self.facts.d, self.facts.hessian_sensitivity / self.facts.n)
+        return MatrixQuery(times, self.facts.d, sensitivity=self.facts.hessian_sensitivity / self.facts.n)
 
     def mean_value(self, x: np.ndarray) -> Query:
         """Return the query of the mean of the rows' losses (R', 1) at x (R', d), without the penalty, in ℓ2.
@@ -272,7 +273,7 @@ class NonconvexRisk(LinearSums, Problem):
         for _, _, arguments, _ in self._blocks(x):
             np.clip(arguments, -lengths[:, None], lengths[:, None], out=arguments)  # rounding must not widen the range
             total += self.losses(arguments).sum(axis=1)
-        return Query((total / self.facts.n)[:, None], (high - low) / self.facts.n, "l2")
+        return Query((total / self.facts.n)[:, None], sensitivity=(high - low) / self.facts.n, norm="l2")
 
     def decrease(self, x: np.ndarray, directions: np.ndarray, steps: np.ndarray) -> Query:
         """Return the query of the mean decrease of f per step size, (f(x) - f(x + step · direction)) / step, for k step
@@ -297,12 +298,14 @@ class NonconvexRisk(LinearSums, Problem):
         new_x = x[:, None] + steps[:, :, None] * directions[:, None]
         new_penalty = self.penalty.value(new_x.reshape(-1, x.shape[1])).reshape(steps.shape)
         penalty_decrease = (self.penalty.value(x)[:, None] - new_penalty) / steps
-        return Query(total / self.facts.n + penalty_decrease, 2 * max_decrease / self.facts.n, "linf")
+        sensitivity = 2 * max_decrease / self.facts.n  # from one end of the clipped range to the other
+        return Query(total / self.facts.n + penalty_decrease, sensitivity, norm="linf")
 
     def smallest_eigenvalue(self, x: np.ndarray) -> Query:
         """Return the query of the smallest eigenvalue (R', 1) of the Hessian of f at x (R', d), with the penalty, in
         ℓ2: one number, which needs less noise than a matrix."""
-        return Query(self._smallest_eigenvalues(x)[:, None], self.facts.curvature_sensitivity / self.facts.n, "l2")
+        sensitivity = self.facts.curvature_sensitivity / self.facts.n
+        return Query(self._smallest_eigenvalues(x)[:, None], sensitivity, norm="l2")
 
     # ----------------------------------------------------------------------------------------- parts that need no noise
 
@@ -426,7 +429,7 @@ class NonconvexRisk(LinearSums, Problem):
             with np.errstate(over="ignore"):
                 weights = self.curvatures(arguments)
             if is_halved:
-                weights = np.sqrt(np.maximum(weights - lower, 0.0))
+                weights = np.sqrt(np.maximum(weights - lower, 0.0))  # rounding may give less than `lower`
             scaled = np.empty_like(rows)
             for matrix, row_weights in zip(total[replicates], weights, strict=True):  # each matrix a view of `total`
                 np.multiply(rows, row_weights[:, None], out=scaled)

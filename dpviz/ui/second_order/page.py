@@ -134,9 +134,9 @@ class SecondOrderPage(FamilyPage):
                 color, icon = BLIND if forecast.blind else BADGES[forecast.light]
                 _, _, reason = texts.light(forecast).partition(": ")  # the icon has the light
                 st.badge(f"{label}: {reason}", icon=icon, color=color)
-        seeing = [forecast for forecast in forecasts.values() if not forecast.blind]
-        if seeing:
-            forecast = seeing[0]
+        forecasts_with_test = [forecast for forecast in forecasts.values() if not forecast.blind]
+        if forecasts_with_test:
+            forecast = forecasts_with_test[0]
             draw_message = {"green": st.success, "amber": st.warning, "red": st.error}[forecast.light]
             draw_message(texts.can_tell(forecast, view.plans[forecast.label]), icon=BADGES[forecast.light][1])
         with st.expander("Every method, in numbers", icon=":material/traffic:"):
@@ -186,17 +186,18 @@ class SecondOrderPage(FamilyPage):
         private = {
             arm.label: arm for arm in run.experiment.arms if arm.label in trace.lanes and trace.lanes[arm.label].private
         }
-        endings = {label: advice.run_endings(trace, arm, run.plans[label]) for label, arm in private.items()}
-        finishes = {label: finish for label, finish in endings.items() if finish is not None}  # None before a record
-        if not finishes:
+        endings_or_none = {label: advice.run_endings(trace, arm, run.plans[label]) for label, arm in private.items()}
+        # None before a record.
+        endings_by_label = {label: endings for label, endings in endings_or_none.items() if endings is not None}
+        if not endings_by_label:
             return None
-        first_label, *others = finishes
-        first = finishes[first_label]
+        first_label, *others = endings_by_label
+        first = endings_by_label[first_label]
         within_targets = advice.within_targets(trace, private[first_label], run.plans[first_label])
         sentences = [] if within_targets is None else [texts.targets(*within_targets)]
         sentences.append(texts.when(first) if first.finished else _why_none(run, first_label))
-        sentences += [f"{label}: {texts.ended(finishes[label])}" for label in others[:OTHERS]]
-        reads_data = any(finish.solved is not None for finish in finishes.values())
+        sentences += [f"{label}: {texts.ended(endings_by_label[label])}" for label in others[:OTHERS]]
+        reads_data = any(endings.solved is not None for endings in endings_by_label.values())
         return hero.Headline(
             f"Runs stopped: {first_label}",
             f"{first.finished} of {first.runs}",
@@ -225,9 +226,9 @@ class SecondOrderPage(FamilyPage):
         """Draw a table of the ends of the runs of every method: for these methods, to finish is the result."""
         rows = []
         for arm in run.experiment.arms:
-            finish = advice.run_endings(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
-            if finish is not None:
-                rows.append(_ending_row(run, trace, arm.label, finish))
+            endings = advice.run_endings(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
+            if endings is not None:
+                rows.append(_ending_row(run, trace, arm.label, endings))
         if not rows:
             return
         reads_data = any(SOLVED in row for row in rows)
@@ -399,18 +400,18 @@ def _why_none(run: Run, label: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- the results
 
 
-def _ending_row(run: Run, trace: Trace, label: str, finish: advice.RunEndings) -> dict[str, object]:
+def _ending_row(run: Run, trace: Trace, label: str, endings: advice.RunEndings) -> dict[str, object]:
     """Return the endings of a method's runs by the titles of their columns; None where there is nothing to say.
 
     The column SOLVED, which reads raw data, is there only if it may be shown.
     """
     row: dict[str, object] = {
         "Method": label,
-        "Finished": f"{finish.finished} of {finish.runs}",
-        "Median step": short(finish.median_step, 4) if finish.finished else None,
+        "Finished": f"{endings.finished} of {endings.runs}",
+        "Median step": short(endings.median_step, 4) if endings.finished else None,
     }
-    if finish.solved is not None:
-        row[SOLVED] = f"{finish.solved} of {finish.finished}" if finish.finished else None
+    if endings.solved is not None:
+        row[SOLVED] = f"{endings.solved} of {endings.finished}" if endings.finished else None
     statuses = trace.lanes[label].status  # one for each run
     others = [status for status in dict.fromkeys(statuses) if status in ENDINGS]  # each once, as they come first
     row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in others) or None

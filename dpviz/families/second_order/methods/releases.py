@@ -137,7 +137,7 @@ class SeparateReleases(Releases):
     def payable(self, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         can_pay = np.zeros(len(rows), dtype=bool)
         for event, indices in self._events(purpose, rows):
-            can_pay[indices] = self._mechanisms.affordable(event)[rows[indices]]
+            can_pay[indices] = self._mechanisms.affordable(event)[rows[indices]]  # (R,) bool, at these replicates
         return can_pay
 
     def sample(self, rows: np.ndarray) -> None:
