@@ -238,10 +238,10 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         if margin <= 0:
             return ()
         # The smallest k with by_privacy / k² + by_batches / k = margin.
-        times = (by_batches + math.sqrt(by_batches**2 + 4 * margin * by_privacy)) / (2 * margin)
+        factor = (by_batches + math.sqrt(by_batches**2 + 4 * margin * by_privacy)) / (2 * margin)
         return (
             f"Noise may hide everything: the error bound ends at {short_up(bound)}, and that of {about_start} is "
-            f"{short_up(start)}. With {short_up(times, 2)} times as many rows it would be below; fewer features help.",
+            f"{short_up(start)}. With {short_up(factor, 2)} times as many rows it would be below; fewer features help.",
         )
     if method.horizon != "bound" or bound < HARDLY_BELOW * start:
         return ()
@@ -249,10 +249,10 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
     if plan.iterations == method.iterations and noiseless > HARDLY_BELOW * bound:  # too few steps, and not the noise
         return ()
     rows = ""
-    for times in (4, 16, 64, 256):
-        _horizons, bounds, _best = bound_by_horizon(method, replace(facts, n=times * facts.n), plan.budget)
+    for factor in (4, 16, 64, 256):
+        _horizons, bounds, _best = bound_by_horizon(method, replace(facts, n=factor * facts.n), plan.budget)
         if bounds.min() <= start / 2:
-            rows = f" With {times} times as many rows it would be half of that at most; fewer features help."
+            rows = f" With {factor} times as many rows it would be half of that at most; fewer features help."
             break
     return (
         "Noise may hide everything: even after the best number of steps the error bound is "

@@ -201,8 +201,8 @@ def waiting_by_rows(forecast: Forecast, points: int = 60) -> tuple[np.ndarray, n
     """Return numbers of rows (k,), from 1/100 to 100 times the present one, and the waiting time W (k,) with each at
     the same budget, as noise falls with 1/n."""
     factors = np.geomspace(1 / 100, 100, points)
-    times = [forecast.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
-    return forecast.rows * factors, np.array(times)
+    waiting_times = [forecast.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
+    return forecast.rows * factors, np.array(waiting_times)
 
 
 ROUNDING = 1e-9  # relative tolerance with which exact values must meet the targets

@@ -236,7 +236,7 @@ def spent_by_purpose(
 def _spent_figure(
     trace: Trace, label: str, purposes: Mapping[str, str], ceiling: float, *, before: float, title: str
 ) -> go.Figure:
-    """Draw the figure of `spent_by_purpose`; arguments as there."""
+    """Draw the figure of `spent_by_purpose`, which explains the arguments."""
     parts: list[tuple[str, np.ndarray]] = []  # word for the legend, and mean charge after each record
     iterations = np.empty(0, dtype=int)
     for name, word in purposes.items():

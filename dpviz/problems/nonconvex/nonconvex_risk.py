@@ -291,10 +291,10 @@ class NonconvexRisk(LinearSums, Problem):
             changes, losses = directions @ rows.T, self.losses(arguments)  # changes of the arguments per step size
             for k in range(steps.shape[1]):
                 step = steps[:, k, None]
-                decrease = losses - self.losses(arguments + step * changes)
-                decrease /= step
-                np.clip(decrease, -max_decrease[:, None], max_decrease[:, None], out=decrease)
-                total[:, k] += decrease.sum(axis=1)
+                row_decreases = losses - self.losses(arguments + step * changes)
+                row_decreases /= step
+                np.clip(row_decreases, -max_decrease[:, None], max_decrease[:, None], out=row_decreases)
+                total[:, k] += row_decreases.sum(axis=1)
         new_x = x[:, None] + steps[:, :, None] * directions[:, None]
         new_penalty = self.penalty.value(new_x.reshape(-1, x.shape[1])).reshape(steps.shape)
         penalty_decrease = (self.penalty.value(x)[:, None] - new_penalty) / steps

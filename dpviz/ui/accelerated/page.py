@@ -354,8 +354,8 @@ def _describe_model(arm_trace: ArmTrace, names: list[str]) -> str:
     names : of the coefficients.
     """
     x, distance = arm_trace.output["x"][0], arm_trace.last("distance")
-    moved = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
-    return f"{moved}largest coefficients: {released_model.heaviest(x, names)}."
+    beginning = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
+    return f"{beginning}largest coefficients: {released_model.heaviest(x, names)}."
 
 
 def _explain_prediction(problem: LinearModel) -> str:
@@ -391,12 +391,12 @@ def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
     # The standard error of a share of n rows; for errors, which have no such law, a hundredth.
     margin = math.sqrt(guess_value * (1 - guess_value) / problem.facts().n) if is_share else guess_value / 100
     samples = {label: trace.last(label, name) for label in trace.lanes}
-    ends = {label: float(np.median(values)) for label, values in samples.items() if len(values)}
+    medians = {label: float(np.median(values)) for label, values in samples.items() if len(values)}
     # `not … >`, so that a model that is NaN counts as no better.
     no_better = [
-        f"{escape_name(label)} {short(end, 4)}"
-        for label, end in ends.items()
-        if not sign * (end - guess_value) > margin
+        f"{escape_name(label)} {short(median, 4)}"
+        for label, median in medians.items()
+        if not sign * (median - guess_value) > margin
     ]
     if no_better:
         st.warning(

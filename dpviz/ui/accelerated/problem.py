@@ -48,8 +48,8 @@ def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
     if data.facts().target is None:
         both = f"{texts.LOSS_HELP} The squared and the Huber loss learn the classes as the numbers -1 and +1."
         return problem_menu.Menu("loss", "Loss", LOSS_TITLES, "logistic", both)
-    fitting = {name: title for name, title in LOSS_TITLES.items() if name != "logistic"}
-    return problem_menu.Menu("number_loss", "Loss", fitting, "squared", texts.LOSS_HELP)
+    losses = {name: title for name, title in LOSS_TITLES.items() if name != "logistic"}
+    return problem_menu.Menu("number_loss", "Loss", losses, "squared", texts.LOSS_HELP)
 
 
 def _draw_smoothness(panel: Panel, cls: type[ProblemSpecification], _values: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,8 +81,8 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
         return draft.values
     panel, seed, tables = draft.panel, draft.seed, draft.tables
     fields = {name: draft.values[name] for name in SMOOTHNESS if name in draft.values}
-    others = {name: value for name, value in draft.values.items() if name not in fields}
-    problem = Settings(draft.cls, others).build()  # without L, to compute it for
+    other_fields = {name: value for name, value in draft.values.items() if name not in fields}
+    problem = Settings(draft.cls, other_fields).build()  # without L, to compute it for
     assert isinstance(problem, LinearModel)
     source, value, budget = fields.get("smoothness_source"), fields.get("smoothness"), draft.budget.build()
     file = None if problem.public else upload_file.known_as(panel.page)
@@ -108,8 +108,8 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     purchase.warn(is_counted, where="with L “Released privately”", value=computed_value)
     if fields and value is None:  # without fields, L follows from the ranges anyway
         st.caption("Until there is a value, the plan uses L from the ranges.")
-        return others
-    return others | fields
+        return other_fields
+    return other_fields | fields
 
 
 def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], value: float) -> dict[str, Any]:

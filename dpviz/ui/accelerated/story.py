@@ -68,7 +68,7 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     The function is public, so all visitors share the runs.
     """
     trace = story.walk(epsilon)
-    ends = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
+    end_heights = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
     # Positions (k, R, 2) and median heights (k,) at the k steps of the private arm that were recorded.
     steps, private = trace.cloud(story.PRIVATE)
     reference = clouds.values_at_steps(*trace.cloud(story.REFERENCE), steps)
@@ -83,18 +83,18 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     coordinates, ground_heights = story.ground()
     ground = Background(coordinates, coordinates, ground_heights)
     axes = clouds.axes_of_background(("First parameter", "Second parameter"), ground)
-    return Animation(steps, [walk], *axes, metric="height", ground=ground), ends
+    return Animation(steps, [walk], *axes, metric="height", ground=ground), end_heights
 
 
 def _every_step(epsilon: float) -> None:
     """Draw the animation of gradient descent with noise in every step, and where the runs end."""
     st.header("2. Noise on every step", anchor=False)
     st.markdown(f"Learning asks many questions: {story.WALK.iterations} noisy steps downhill share the budget.")
-    animation, ends = _walked(epsilon)
+    animation, end_heights = _walked(epsilon)
     cloud.draw("home_walk", clouds.animation_bytes(animation, style.NOT_PRIVATE[theme()], presenting.scale()))
     st.caption(
-        f"Half of the runs end within {short_up(ends[story.PRIVATE])} of the lowest value; without privacy, "
-        f"{short(ends[story.REFERENCE])}. **Not private**: it reads the raw data, which are made up."
+        f"Half of the runs end within {short_up(end_heights[story.PRIVATE])} of the lowest value; without privacy, "
+        f"{short(end_heights[story.REFERENCE])}. **Not private**: it reads the raw data, which are made up."
     )
 
 

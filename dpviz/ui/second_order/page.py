@@ -413,8 +413,9 @@ def _ending_row(run: Run, trace: Trace, label: str, endings: advice.RunEndings) 
     if endings.solved is not None:
         row[SOLVED] = f"{endings.solved} of {endings.finished}" if endings.finished else None
     statuses = trace.lanes[label].status  # one for each run
-    others = [status for status in dict.fromkeys(statuses) if status in ENDINGS]  # each once, as they come first
-    row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in others) or None
+    # Each once, in the order in which they come first.
+    other_statuses = [status for status in dict.fromkeys(statuses) if status in ENDINGS]
+    row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in other_statuses) or None
     used_share = _used_share(run.plans[label], trace, label)
     if used_share is not None:
         row["Used"] = f"{short(100 * used_share, 2)} %"

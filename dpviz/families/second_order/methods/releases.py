@@ -70,9 +70,9 @@ class State:
     def move(self, rows: np.ndarray, change: np.ndarray, kind: int) -> None:
         """Move the replicates `rows` by `change` (R', d) in a step of this kind; end those that would diverge, without
         moving them."""
-        moved = self.x[rows] + change
-        is_finite = within_bounds(moved)
-        self.x[rows[is_finite]] = moved[is_finite]
+        new_x = self.x[rows] + change
+        is_finite = within_bounds(new_x)
+        self.x[rows[is_finite]] = new_x[is_finite]
         self.released[KIND.name][rows] = kind
         self.end(rows[~is_finite], "diverged")
 
@@ -156,11 +156,11 @@ class SeparateReleases(Releases):
     def above_threshold(self, query: releases.Query, rows: np.ndarray) -> np.ndarray:
         """Release (R',) the index of the first of a query's values (R', k) that seems to reach 0, by the sparse vector
         technique; -1 where none does."""
-        first = np.empty(len(rows), dtype=int)
+        index = np.empty(len(rows), dtype=int)
         for event, indices in self._events("search", rows):
-            first[indices] = self._mechanisms.above_threshold(_part(query, indices), event, rows[indices])
+            index[indices] = self._mechanisms.above_threshold(_part(query, indices), event, rows[indices])
         self._book("search", rows)
-        return first
+        return index
 
     def products(
         self, matrices: Callable[[np.ndarray], matrix_products.MatrixQuery], x: np.ndarray, rows: np.ndarray
@@ -170,16 +170,16 @@ class SeparateReleases(Releases):
 
         matrices : function from points to the query of their exact matrices, by products.
         """
-        products_of_groups = []  # replicates with the same event
+        by_group = []  # replicates with the same event
         for event, indices in self._events("hessian", rows):
-            products = self._mechanisms.matrix_products(matrices(x[indices]), event, rows[indices])
-            products_of_groups.append((indices, products))
+            group_products = self._mechanisms.matrix_products(matrices(x[indices]), event, rows[indices])
+            by_group.append((indices, group_products))
         self._book("hessian", rows)
 
         def times(directions: np.ndarray) -> np.ndarray:
             result = np.empty_like(directions)
-            for indices, products in products_of_groups:
-                result[indices] = products.times(directions[indices])
+            for indices, group_products in by_group:
+                result[indices] = group_products.times(directions[indices])
             return result
 
         return times
@@ -217,8 +217,8 @@ class SeparateReleases(Releases):
         curvature_tests = self._spent["hessian"] + self._spent["certificate"]
         spent = {"gradient": self._spent["gradient"], "hessian": curvature_tests, "search": self._spent["search"]}
         # Without privacy a release costs infinity, which is shown as no number.
-        charged = {f"{purpose}_charged": np.where(np.isinf(rho), np.nan, rho) for purpose, rho in spent.items()}
-        return {**charged, GRADIENT_NOISE.name: self._gradient_noise.copy()}
+        by_metric = {f"{purpose}_charged": np.where(np.isinf(rho), np.nan, rho) for purpose, rho in spent.items()}
+        return {**by_metric, GRADIENT_NOISE.name: self._gradient_noise.copy()}
 
 
 class BatchReleases(Releases):

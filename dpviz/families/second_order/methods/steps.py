@@ -251,8 +251,8 @@ class Backtracking(StepRule):
             return
         direction, steps, decreases, fallback = (part[can_pay] for part in (direction, steps, decreases, fallback))
         query = self.problem.decrease(state.x[rows], direction, steps)  # per length of step
-        first = self.releases.above_threshold(query._replace(value=query.value - decreases), rows)  # -1: no step does
-        step = np.where(first >= 0, steps[np.arange(len(rows)), first], fallback)
+        index = self.releases.above_threshold(query._replace(value=query.value - decreases), rows)  # -1: no step does
+        step = np.where(index >= 0, steps[np.arange(len(rows)), index], fallback)
         state.move(rows, step[:, None] * direction, kind)
 
 
