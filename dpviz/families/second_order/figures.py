@@ -91,7 +91,7 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
 
 def by_share(compared: SplitComparison) -> Chart:
     """Draw the factor by which noise must fall against the share of the Hessians in the budget: until a method waits at
-    most two steps at a flat point, and, if the theorem applies, until that promises a solution.
+    most two steps (W ≤ 2) at a flat point, and, if the theorem applies, until that promises a solution.
 
     At a factor of 1 or below the present noise suffices. The plan's own share and the best ones are marked.
     """
@@ -187,9 +187,9 @@ def _steps_of_records(arm_trace: ArmTrace, iterations: np.ndarray, runs: int) ->
     iterations : (k,) of the records.
     """
     stopped_at = arm_trace.stopped_at if len(arm_trace.stopped_at) else np.full(runs, -1)  # -1: it goes on
-    last = np.where(stopped_at < 0, iterations[-1], stopped_at)  # (R,)
+    last_steps = np.where(stopped_at < 0, iterations[-1], stopped_at)  # (R,)
     previous = np.concatenate([[-1], iterations[:-1]])
-    return np.where(previous[:, None] < last, np.minimum(iterations[:, None], last), 0)
+    return np.where(previous[:, None] < last_steps, np.minimum(iterations[:, None], last_steps), 0)
 
 
 def _markers(x: np.ndarray, y: np.ndarray, name: str, color: str, symbol: str) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class NoisyDerivatives:
         goes_on = self.releases.payable("hessian", rows)
         paying = state.keep(rows, goes_on, otherwise="budget")
         x, d = state.x[paying], state.x.shape[1]
-        if not len(paying):
+        if not len(paying):  # a query needs a replicate at least
             return paying, goes_on, np.empty((0, d, d))
         query = self.problem.hessian(x, batch=self.releases.sample(paying), shape=self.shape)
         noisy = self.releases.gaussian(query, "hessian", paying)  # the packed triangle of each paying replicate
@@ -123,7 +123,7 @@ class CurvatureTest:
         """Stop those of `rows` that pass the test; return the others with their negative curvature.
 
         Return (R'',) the others; (R'',) the size |λ̃| of their smallest eigenvalue λ̃ < 0; and (R'', d) a unit vector
-        of this curvature along which f does not rise by the noisy gradients.
+        of this curvature, along which f does not rise to first order by the noisy gradients.
 
         gradients : (R', d) the noisy gradients of `rows`.
         """
@@ -141,7 +141,7 @@ class CurvatureTest:
         """Release the Hessians of `rows`; return the R'' of these that go on, the smallest eigenvalue of each noisy
         Hessian (R'',), and its unit eigenvector (R'', d), which does not point uphill."""
         rows, goes_on, matrices = self.measured.hessian(state, rows)
-        seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # with eigenvectors twice as long
+        seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # for a replicate; with eigenvectors twice as long
         pairs = compute_in_slices(eigenpairs, seconds, matrices, gradients[goes_on])
         return rows, pairs[:, 0], pairs[:, 1:]
 
@@ -153,7 +153,7 @@ class CurvatureTest:
         releases, problem = self.measured.releases, self.measured.problem
         can_pay = releases.payable("certificate", rows)
         rows, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
-        if not len(rows):
+        if not len(rows):  # a query needs a replicate at least
             return rows, gradients
         noisy = releases.gaussian(problem.smallest_eigenvalue(state.x[rows]), "certificate", rows)[:, 0]  # from (R', 1)
         state.released[NOISY_CURVATURE.name][rows] = noisy
@@ -247,7 +247,7 @@ class Backtracking(StepRule):
         """
         can_pay = self.releases.payable("search", rows)
         rows = state.keep(rows, can_pay, otherwise="budget")
-        if not len(rows):
+        if not len(rows):  # a query needs a replicate at least
             return
         direction, steps, decreases, fallback = (part[can_pay] for part in (direction, steps, decreases, fallback))
         query = self.problem.decrease(state.x[rows], direction, steps)  # per length of step
@@ -314,7 +314,7 @@ class KrylovTest(CurvatureTest):
         can_pay = releases.payable("hessian", rows)
         paying, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
         x = state.x[paying]
-        if not len(paying):
+        if not len(paying):  # a query needs a replicate at least
             return paying, np.empty(0), x  # all empty
         count, d = self.products, x.shape[1]
         times, diagonal = releases.products(problem.hessian_products, x, paying), problem.regulariser_hessian(x)
