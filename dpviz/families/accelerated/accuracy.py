@@ -117,9 +117,8 @@ class SmoothConvexBound(ErrorBound):
         recursion = method.recursion(facts, method.steps(facts, self.iterations))
         assert recursion is not None  # all of _METHODS have one
         if not budget.private:
-            return self._best_of(
-                theory.bound(recursion, half_variance=0.0)[1:]
-            )  # [1:] leaves out the start, after 0 steps
+            bounds_from_start = theory.bound(recursion, half_variance=0.0)
+            return self._best_of(bounds_from_start[1:])  # without the start, after 0 steps
         # Half variance of the gradient noise, d b², of one step with ε = 1: the scale b is then the L1 sensitivity.
         half_variance = self.dimension * facts.gradient_sensitivity("l1", self.rows) ** 2
         bounds = []  # (T,) each, after T' = 1..T steps; where the budget implies both ε and ρ, both bounds hold

@@ -66,7 +66,7 @@ def release_smoothness(
     # The text from which, with the seed, the noise is derived.
     release = f"smoothness\n{epsilon!r}\n{specification.to_json()}"
     ledger = Ledger(FixedEvents((event,)), replicates=1)
-    mechanisms = Mechanisms(ledger, seed_or_random(seed), Purpose.FACTS, release)
+    mechanisms = Mechanisms(ledger, seed_or_random(seed), Purpose.FACTS, release=release)
     (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
     return problem.smoothness_of(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2))

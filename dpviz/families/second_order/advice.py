@@ -160,7 +160,7 @@ def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, p
     gap = UNDERESTIMATE if NonconvexFacts.of(plan.facts).released else 0.0
     failure = FAILURE - certificates - (products + gap)
     line_searches = method.searching_noise(plan) if isinstance(method, LineSearch) else None
-    return theory.guarantee(analysis, stopping, failure, plan.iterations, line_searches)
+    return theory.guarantee(analysis, stopping, failure, iterations=plan.iterations, searching=line_searches)
 
 
 def least_decrease(plan: Plan) -> float:
@@ -416,7 +416,7 @@ def release_gap(
     query = risk.mean_value(x)._replace(norm="l1")  # as Laplace noise needs; of one number all norms are alike
     release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"  # from this text and the seed the noise is derived
     mechanisms = Mechanisms(
-        ledger.Ledger(ledger.FixedEvents((event,)), replicates=1), seed_or_random(seed), Purpose.FACTS, release
+        ledger.Ledger(ledger.FixedEvents((event,)), replicates=1), seed_or_random(seed), Purpose.FACTS, release=release
     )
     ((noisy,),) = mechanisms.laplace(query, event)  # one replicate, one number
     margin = noise_scale(event, float(np.max(query.sensitivity))) * math.log(1 / (2 * UNDERESTIMATE))

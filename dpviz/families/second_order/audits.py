@@ -48,7 +48,7 @@ def _pair(problem: RobustComponent, one: Row, other: Row) -> Neighbours:
     """Return D and D' that differ in the first row, `one` on D and `other` on D', as the data of `problem`; all other
     rows are 0."""
     zeros = np.column_stack([np.zeros((ROWS, 2)), np.ones(ROWS)])  # two features, and the label 1
-    return Neighbours.of(problem, IDENTITY, zeros, (*one, 1), (*other, 1))
+    return Neighbours.of(problem, IDENTITY, zeros, one=(*one, 1), other=(*other, 1))
 
 
 def gradients() -> Neighbours:

@@ -385,7 +385,7 @@ class NonconvexModel(base.ProblemSpecification):
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> NonconvexRisk:
         rows, shortened_share = self.rows(self.data.load(tables))
-        return self.risk(self.facts(), self.penalty, rows, shortened_share)
+        return self.risk(self.facts(), self.penalty, rows, shortened=shortened_share)
 
 
 @lru_cache(maxsize=16)
@@ -444,7 +444,8 @@ class MarginModel(NonconvexModel):
         if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
             low, high = np.array(facts.bounds).T[:, : facts.numeric]
             centres[: facts.numeric], widths[: facts.numeric] = (low + high) / 2, (high - low) / 2
-        return LinearScore(*unscaled(x / self.divisor, centres, widths), proba=self.risk.loss == "logistic")
+        coefficients, constant = unscaled(x / self.divisor, centres, widths)
+        return LinearScore(coefficients, constant, proba=self.risk.loss == "logistic")
 
 
 class LogisticTukey(MarginModel):

@@ -47,9 +47,9 @@ def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
     assert isinstance(data, DatasetSpecification)
     if data.facts().target is None:
         both = f"{texts.LOSS_HELP} The squared and the Huber loss learn the classes as the numbers -1 and +1."
-        return problem_menu.Menu("loss", "Loss", LOSS_TITLES, "logistic", both)
+        return problem_menu.Menu("loss", "Loss", LOSS_TITLES, default="logistic", help=both)
     losses = {name: title for name, title in LOSS_TITLES.items() if name != "logistic"}
-    return problem_menu.Menu("number_loss", "Loss", losses, "squared", texts.LOSS_HELP)
+    return problem_menu.Menu("number_loss", "Loss", losses, default="squared", help=texts.LOSS_HELP)
 
 
 def _draw_smoothness(panel: Panel, cls: type[ProblemSpecification], _values: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], valu
     """
     cost, source = purchase.cost_of(value), fields["smoothness_source"]
     if purchase.is_estimate(value):
-        explain.mark_taken("this L", panel.key("knew_smoothness"), purchase.known, (value,))
+        explain.mark_taken("this L", panel.key("knew_smoothness"), on_known=purchase.known, args=(value,))
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
     if cost is not None:
         if source == "declared":

@@ -112,7 +112,7 @@ def _split(panel: Panel, view: PlanView) -> None:
     with right:
         label, *others = comparisons
         if others:
-            label = panel.named("split_of", "Method", comparisons, "Whose plan is looked at.")
+            label = panel.named("split_of", "Method", comparisons, help="Whose plan is looked at.")
         _controls(panel, _method(view, label), comparisons[label])
         _search_caption(_method(view, label), view.plans[label])
     with left:

@@ -178,7 +178,7 @@ class SecondOrderPage(FamilyPage):
         """Return the curves of the length of the noisy gradient, with its tolerance if all methods have the same."""
         tolerances = {analysis_of(run, label).gradient_tolerance for label in run.plans}
         limits = [Limit(value, f"tolerance {short(value)}") for value in tolerances] if len(tolerances) == 1 else []
-        return hero.curves(run, diagnostics, NOISY_GRADIENT.name, limits)
+        return hero.curves(run, diagnostics, name=NOISY_GRADIENT.name, limits=limits)
 
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
         """Return the number of runs of the first private method that stopped; its sentence says how many of them meet
@@ -200,11 +200,11 @@ class SecondOrderPage(FamilyPage):
         reads_data = any(endings.solved is not None for endings in endings_by_label.values())
         return hero.Headline(
             f"Runs stopped: {first_label}",
-            f"{first.finished} of {first.runs}",
-            "By themselves, by what they released."
+            value=f"{first.finished} of {first.runs}",
+            help="By themselves, by what they released."
             + " Whether exact gradient and curvature meet the targets α and ε_H reads the raw data: **not private**."
             * reads_data,
-            " ".join(sentences),
+            sentence=" ".join(sentences),
         )
 
     def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
@@ -253,7 +253,7 @@ class SecondOrderPage(FamilyPage):
         if not labels:
             return []
         with st.columns([1, 2])[0]:
-            label = panel.named("tests_of", "Tests of", labels, "Whose steps are shown.")
+            label = panel.named("tests_of", "Tests of", labels, help="Whose steps are shown.")
         status, analysis = trace.lanes[label].privacy, analysis_of(run, label)
         released = explain.release_sentence(run.experiment, run.experiment.replicates)
         privacy = explain.REFERENCES if status == "not private" else released
@@ -342,7 +342,7 @@ def _waiting(forecast: Forecast) -> figures.Waiting:
     rows, steps = advice.waiting_by_rows(forecast)
     at_these_rows = (forecast.rows, forecast.stopping.waiting_time)
     longest = forecast.stopping.iterations / 2  # with which a run may be expected to stop
-    return figures.Waiting(rows, steps, at_these_rows, longest)
+    return figures.Waiting(rows, steps, here=at_these_rows, patience=longest)
 
 
 def _remark(facts: NonconvexFacts, symbol: str) -> str:

@@ -391,7 +391,7 @@ class ShortStep(WholeTable):
             # at most `unit` times the gap, and one more step its own. If the cap leaves fewer iterations than that may
             # take, gradient steps in all of them are paid for instead.
             unit = budget_split.amount / (min(facts.gap, length * by_gradient) + by_curvature)
-            cost_of_test = unit * (by_curvature - by_gradient)
+            cost_of_test = unit * (by_curvature - by_gradient)  # a curvature step pays for a gradient, too
             costs = {purpose: cost_of_test * share for purpose, share in test_shares.items()}
             return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
         weights: dict[Purpose, float] = {"gradient": 1 - self.hessian_share}
