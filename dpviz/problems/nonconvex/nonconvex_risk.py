@@ -417,7 +417,7 @@ class NonconvexRisk(LinearSums, Problem):
             indices = batch.indices
             if indices is None:
                 raise ValueError("a block of the table is no batch of single rows")
-            self._check_rows(indices, marked=None)
+            self._check_rows(indices, marked=None)  # refuses a batch of another table
             is_halved = d >= HALVED and not lower
             blocks = self._batch_blocks(x, indices)
         else:
