@@ -231,8 +231,8 @@ def rate(kind: Kind, step_size: ArrayLike, momentum: ArrayLike, strong_convexity
     largest_modulus = np.zeros(np.broadcast_shapes(np.shape(step_size), np.shape(momentum)))
     for eigenvalue in (strong_convexity, smoothness):
         phi1, phi2 = _autoregression(kind, step_size, momentum, eigenvalue)
-        root = np.sqrt((phi1**2 + 4 * phi2).astype(complex))
-        modulus = np.maximum(np.abs(phi1 + root), np.abs(phi1 - root)) / 2
+        difference = np.sqrt((phi1**2 + 4 * phi2).astype(complex))  # the difference of both roots, real or imaginary
+        modulus = np.maximum(np.abs(phi1 + difference), np.abs(phi1 - difference)) / 2
         largest_modulus = np.maximum(largest_modulus, modulus)
     return largest_modulus
 

@@ -423,7 +423,7 @@ def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> 
     limit = recursion.log_weight.size
     # Bounds of multi-stage methods have a local minimum at the end of every stage: a restart raises them.
     stage_ends = np.flatnonzero(np.diff(recursion.log_contraction) > 0) + 1
-    spaced = np.rint(np.geomspace(1, limit, 25))
+    spaced = np.rint(np.geomspace(1, limit, 25))  # whole, but floats
     candidates = np.unique(np.concatenate(([1, limit], stage_ends, spaced))).astype(int).tolist()
     best = min(range(len(candidates)), key=lambda i: bound_of(candidates[i]))
     low, high = candidates[max(best - 1, 0)], candidates[min(best + 1, len(candidates) - 1)]

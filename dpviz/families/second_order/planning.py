@@ -235,8 +235,8 @@ def filtered_plan(
     return Plan.filtered(
         facts,
         budget,
-        budget_split.filter(allowed(budget_split, phases)),
-        sum(phase.iterations for phase in phases),
+        terms=budget_split.filter(allowed(budget_split, phases)),
+        iterations=sum(phase.iterations for phase in phases),
         worst_case=budget_split.path(in_each(phases, [phase.amount for phase in phases])) if budget.private else None,
         batch_size=in_each(phases, [facts.n] * len(phases)),
         noise=noise(budget_split, phases, facts),

@@ -149,8 +149,8 @@ def search_quantile(candidates: int, failure: float) -> float:
     its Laplace noise has the scale b = ε/ε₁ on the threshold and a = 2 ε/ε₂ on a value. The difference of the two
     exceeds z > 0 with probability (a² e^{-z/a} - b² e^{-z/b})/(2(a² - b²)); a union bound adds this up over the values.
     """
-    b = 1 + 2 ** (2 / 3)
-    a = 2 * b / 2 ** (2 / 3)
+    b = 1 + 2 ** (2 / 3)  # ε/ε₁, as ε = ε₁ + ε₂
+    a = 2 * b / 2 ** (2 / 3)  # 2 ε/ε₂, as ε₂ = 2^{2/3} ε₁
     failure_of_value = min(failure / candidates, 0.5)  # at most that of z = 0
 
     def excess(z: float) -> float:

@@ -426,7 +426,7 @@ class NonconvexRisk(LinearSums, Problem):
                 total += lower * self._gram
             blocks = ((slice(None), rows, arguments) for _, rows, arguments, _ in self._blocks(x))
         for replicates, rows, arguments in blocks:
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore"):  # where the square of an argument is inf, φ'' is rightly 0
                 weights = self.curvatures(arguments)
             if is_halved:
                 weights = np.sqrt(np.maximum(weights - lower, 0.0))  # rounding may give less than `lower`

@@ -29,7 +29,7 @@ def show_pictures() -> None:
     text_column.caption(f"{PureDP.direction} One budget moves all three pictures.")
     if input_error(control, value):
         return
-    epsilon = float(value or PureDP().epsilon)
+    epsilon = float(value or PureDP().epsilon)  # the default if the control is empty
     pictures = _one_answer, _every_step, _price
     with st.container(key="home_pictures"):
         for column, draw_picture in zip(st.columns(3, gap="medium"), pictures, strict=True):

@@ -456,7 +456,7 @@ def _why_not(run: Run, label: str) -> str:
     assert isinstance(facts, NonconvexFacts)
     if isinstance(method, PerturbedDescent) or (isinstance(method, Descent) and method.curvature == "never"):
         return texts.NEVER_ASKED
-    # Some release Hessians only if the constants demand it; the others may still come to it.
+    # Methods of descent release Hessians only if the constants demand it. The other methods may still do so later.
     return texts.NOT_NEEDED if isinstance(method, Descent) and not method.releases_hessians(facts) else texts.NOT_YET
 
 
