@@ -332,7 +332,7 @@ def _log_marginal(u: ArrayLike, ratio: float) -> Floats:
 
 def _solve_marginal(value: Floats, ratio: float) -> Floats:
     """Return (T,) the u at which `_log_marginal` has the values `value` (T,), by Newton's method in ln u."""
-    # The numerator 1 + (ratio-1) exp(-u) is between 1 and ratio, which brackets ln u.
+    # ln u = (ln(1 + (ratio-1) exp(-u)) - value) / 3, where the inner logarithm is between 0 and ln ratio.
     low, high = -value / 3, (np.log(ratio) - value) / 3
     log_u = low
     for _ in range(60):  # an upper limit: near the solution every round doubles the number of right digits

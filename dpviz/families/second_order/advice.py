@@ -252,7 +252,7 @@ def within_targets(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.n
     _, gradient_norms = trace.lanes[arm.label].series("gradient_norm", gaps=True)  # (k, R) at the records, with NaN
     _, eigenvalues = trace.lanes[arm.label].series("smallest_eigenvalue", gaps=True)
     gradient, curvature = last_numbers(gradient_norms), last_numbers(eigenvalues)  # (R,) the last that are not NaN
-    if not len(gradient) or not len(curvature) or np.isnan(curvature).any():
+    if not len(gradient) or not len(curvature) or np.isnan(curvature).any():  # NaN: not computed for a run
         return None
     analysis = method.analysis(facts)
     slack = 1 + ROUNDING

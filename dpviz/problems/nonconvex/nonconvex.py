@@ -373,8 +373,8 @@ class NonconvexModel(base.ProblemSpecification):
         for part in checkpointed_slices(data.facts.n, row_seconds):
             block = rows[part]
             block[:] = data.features[part]
-            if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
-                numbers = block[:, : data.facts.numeric]
+            if self.scaling == "ranges" and not self.data.scaled:  # else features come scaled by other numbers
+                numbers = block[:, : data.facts.numeric]  # features of categories stay 0 and 1
                 numbers -= (low + high) / 2
                 numbers /= (high - low) / 2
             block /= self.divisor

@@ -43,6 +43,7 @@ def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
     A target with two classes allows all losses; a target that is a number, all but the logistic one. The two menus have
     different names, so that each remembers its own choice.
     """
+    # Without data, as before an upload, the menu is that of two classes.
     data = selection.upload or table.GENERATORS.get(selection.source, UniformLogistic)()
     assert isinstance(data, DatasetSpecification)
     if data.facts().target is None:

@@ -72,7 +72,7 @@ def _tables(panel: Panel) -> None:
             lights[point.value] = {label: advice.stopping_phase(phases) for label, phases in forecasts.items()}
     run = sweep_panel.newest_run(key)
     if run is None or run.job.result is None or run.job.result.metric is None:
-        _draw_table(tolerances, sweep, result=None, lights=lights)  # the panel draws it only once there are results
+        _draw_table(tolerances, sweep, result=None, lights=lights)  # `show_sweep` draws it only with results
     sweep_panel.show_sweep(
         key, "The paper's table", sweep, lambda result: _draw_table(tolerances, sweep, result, lights)
     )

@@ -192,15 +192,15 @@ class SecondOrderPage(FamilyPage):
         if not endings_by_label:
             return None
         first_label, *others = endings_by_label
-        first = endings_by_label[first_label]
+        first_endings = endings_by_label[first_label]
         within_targets = advice.within_targets(trace, private[first_label], run.plans[first_label])
         sentences = [] if within_targets is None else [texts.targets(*within_targets)]
-        sentences.append(texts.when(first) if first.finished else _why_none(run, first_label))
+        sentences.append(texts.when(first_endings) if first_endings.finished else _why_none(run, first_label))
         sentences += [f"{label}: {texts.ended(endings_by_label[label])}" for label in others[:OTHERS]]
         reads_data = any(endings.solved is not None for endings in endings_by_label.values())
         return hero.Headline(
             f"Runs stopped: {first_label}",
-            value=f"{first.finished} of {first.runs}",
+            value=f"{first_endings.finished} of {first_endings.runs}",
             help="By themselves, by what they released."
             + " Whether exact gradient and curvature meet the targets α and ε_H reads the raw data: **not private**."
             * reads_data,
