@@ -111,18 +111,21 @@ class SmoothConvexBound(ErrorBound):
             raise no_bound_error(budget)
         method, facts = self.algorithm(), self.facts()
         if self.noise == "gaussian" and budget.private:
-            _, bounds_by_steps, _ = planning.bound_by_horizon(method, facts, budget)  # after 1..T: all rows, no search
+            # All rows are used, so there is no search: the horizons are all of 1..T.
+            _horizons, bounds_by_steps, _best = planning.bound_by_horizon(method, facts, budget)
             return self._best_of(bounds_by_steps)
         recursion = method.recursion(facts, method.steps(facts, self.iterations))
         assert recursion is not None  # all of _METHODS have one
         if not budget.private:
-            return self._best_of(theory.bound(recursion, 0.0)[1:])  # [1:] leaves out the start, after 0 steps
+            bounds_from_start = theory.bound(recursion, half_variance=0.0)
+            return self._best_of(bounds_from_start[1:])  # without the start, after 0 steps
         # Half variance of the gradient noise, d b², of one step with ε = 1: the scale b is then the L1 sensitivity.
         half_variance = self.dimension * facts.gradient_sensitivity("l1", self.rows) ** 2
         bounds = []  # (T,) each, after T' = 1..T steps; where the budget implies both ε and ρ, both bounds hold
         epsilon, rho = budget.total_epsilon, budget.total_rho
         if epsilon is not None:  # the steps share ε: Σ ε_t = ε
-            bounds.append(theory.bound_by_iterations(recursion, half_variance / epsilon**2, self.schedule, "laplace"))
+            unit = half_variance / epsilon**2
+            bounds.append(theory.bound_by_iterations(recursion, unit, self.schedule, noise="laplace"))
         if rho is not None:  # the steps share ρ: Σ ε_t²/2 = ρ
             noise = half_variance / (2 * rho) * _laplace_factor(recursion, self.schedule)
             bounds.append(recursion.initial * np.exp(recursion.log_contraction) + noise)
@@ -137,7 +140,7 @@ class SmoothConvexBound(ErrorBound):
         steps if that is smaller still."""
         iterations = theory.best_iterations(bounds)
         bound = float(bounds[iterations - 1])
-        return BestBound(bound, iterations) if bound < self.initial_gap else BestBound(self.initial_gap, 0)
+        return BestBound(bound, iterations) if bound < self.initial_gap else BestBound(self.initial_gap, iterations=0)
 
 
 def _laplace_factor(recursion: theory.Recursion, schedule: theory.Schedule) -> Floats:

@@ -147,7 +147,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         """Return the plan whose step t releases its gradient by events[t]; the events must spend the budget."""
         steps, m = self.steps(facts, len(events)), self.batch_size(facts)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
-        scales = of_each(events, lambda event: noise_scale(event, sensitivity))
+        scales = of_each(events, lambda event: noise_scale(event, sensitivity))  # once for each that differs
         plan = Plan.fixed(  # arguments that it does not name become `plan.schedule`: from `step_size` on
             facts,
             budget,
@@ -300,7 +300,7 @@ class HeavyBall(GradientMethod):
     def update(
         self, point: np.ndarray, previous: np.ndarray, gradient: np.ndarray, step: float, momentum: float
     ) -> np.ndarray:
-        return point - step * gradient + momentum * (point - previous)
+        return point - step * gradient + momentum * (point - previous)  # `point` is the last iterate here
 
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> None:
         return None  # Proposition 3.4 needs an LMI that has no solution at the paper's own settings; see certificate.py
@@ -364,7 +364,7 @@ _SMALLEST = 1e-30
 
 
 class ScheduleComparison(NamedTuple):
-    """Predicted error after the last step under three schedules that spend the same budget.
+    """Predicted error after the last step under three noise schedules that spend the same budget.
 
     yours : under the schedule drawn by hand. even : with the same share for each step. optimal : with the shares that
         minimise this error.
@@ -395,11 +395,12 @@ def compare(method: GradientMethod, plan: Plan) -> ScheduleComparison | None:
 
     def plan_with_shares(shares: np.ndarray) -> Plan:
         """Return the same plan with the budget split in proportion to `shares` (T,)."""
-        events = calibration.calibrated_events(method.noise, plan.budget, shares, m, facts.n, prior=facts.released)
+        n, prior = facts.n, facts.released  # prior: charged before the run
+        events = calibration.calibrated_events(method.noise, plan.budget, shares, m=m, n=n, prior=prior)
         return method.plan_with(facts, plan.budget, events)
 
     even, optimal = plan_with_shares(np.ones(plan.iterations)), plan_with_shares(best_shares)
-    proven = plan.budget.pure if method.noise == "laplace" else m == facts.n
+    proven = plan.budget.pure if method.noise == "laplace" else m == facts.n  # where the cost is a sum
     return ScheduleComparison(
         yours=_error(method, plan),
         even=_error(method, even),

@@ -57,7 +57,7 @@ PROBLEM = LogisticRegression(data=DATA, clip=0.01)
 
 def neighbours() -> Neighbours:
     """Return D and D' that differ in the label of the first row, 1 or -1; its feature is 1, that of all others 0."""
-    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (1.0, -1.0))
+    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), one=(1.0, 1.0), other=(1.0, -1.0))
 
 
 def opposed() -> Neighbours:
@@ -65,13 +65,13 @@ def opposed() -> Neighbours:
 
     For random batches: a batch that contains the first row on D then differs most from one that does not.
     """
-    return Neighbours.of(PROBLEM, IDENTITY, np.tile([1.0, -1.0], (ROWS, 1)), (1.0, 1.0), (1.0, -1.0))
+    return Neighbours.of(PROBLEM, IDENTITY, np.tile([1.0, -1.0], (ROWS, 1)), one=(1.0, 1.0), other=(1.0, -1.0))
 
 
 def ordinary() -> Neighbours:
     """Return D and D' that differ in the feature of the first row, which is 1 on D and 0, as in all other rows, on
     D'."""
-    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (0.0, 1.0))
+    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), one=(1.0, 1.0), other=(0.0, 1.0))
 
 
 TWO = LogisticRegression(
@@ -84,7 +84,9 @@ def two_features() -> Neighbours:
 
     The clipped gradient of that row is longer in L1 than in L2, so it shows if noise is scaled in the wrong norm.
     """
-    return Neighbours.of(TWO, IDENTITY, np.tile([0.0, 0.0, 1.0], (ROWS, 1)), (1.0, 1.0, 1.0), (1.0, 1.0, -1.0))
+    return Neighbours.of(
+        TWO, IDENTITY, np.tile([0.0, 0.0, 1.0], (ROWS, 1)), one=(1.0, 1.0, 1.0), other=(1.0, 1.0, -1.0)
+    )
 
 
 CANARY = "One row has the label 1 on D and -1 on D': its clipped gradient jumps from -C to C."
@@ -280,7 +282,7 @@ def shorter_row() -> audit.Neighbours:
 
     Its clipped gradient is the same on both, so that releases of gradients do not tell them apart.
     """
-    return audit.Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (0.5, 1.0))
+    return audit.Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), one=(1.0, 1.0), other=(0.5, 1.0))
 
 
 class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):

@@ -49,7 +49,8 @@ class Certificate:
         (p11, p12), (_, p22) = self.P
         L = self.smoothness
         # `_inequality` is that of F/L: mu and P are divided by L, the step size and c0 multiplied.
-        inequality = _inequality(self.strong_convexity / L, self.step_size * L, self.momentum, self.rate**2)
+        mu, step = self.strong_convexity / L, self.step_size * L
+        inequality = _inequality(mu, step, self.momentum, squared_rate=self.rate**2)
         matrix = inequality.at(np.array([p11, p12, p22, self.c0 * L**2]) / L)
         # Back to F: its quadratic form is L times that of F/L, whose gradient is that of F divided by L.
         units = np.sqrt(L) * np.array([1, 1, 1 / L])
@@ -113,6 +114,8 @@ def _inequality(mu: float, step: float, momentum: float, squared_rate: float) ->
     # Phi is linear in P = P11 H_0 + P12 H_1 + P22 H_2, with these three matrices H.
     p_basis = [np.array(h, float) for h in ([[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]])]
     phi = [next_pair.T @ h @ next_pair - squared_rate * pair.T @ h @ pair for h in p_basis]
+    # With x = x_t - x*, the gradient g, and the step h = x_{t+1} - x_t: 2 (g - mu x)(g - x), -g h - h^2 / 2, and
+    # (mu/2) x^2 - g x.
     x0 = np.array([[2 * mu, 0, -(mu + 1)], [0, 0, 0], [-(mu + 1), 0, 2]])
     square, mixed = momentum**2, (1 - step) * momentum
     x1 = np.array([[-square, square, -mixed], [square, -square, mixed], [-mixed, mixed, step * (2 - step)]]) / 2
@@ -149,7 +152,7 @@ def _solve(inequality: _Inequality) -> Floats | None:
         m_upper = _quadratic_forms(m_vectors, inequality.constant[None])[:, 0]
         upper = np.concatenate([m_upper, np.zeros(len(p_vectors))])
         rows = np.vstack([m_rows, p_rows])
-        result = linprog([0, 0, 0, 0, -1], A_ub=rows, b_ub=upper, bounds=limits, method="highs")
+        result = linprog([0, 0, 0, 0, -1], A_ub=rows, b_ub=upper, bounds=limits, method="highs")  # the largest margin
         if result.x is None or result.x[4] <= 0:
             return None  # already these few vectors leave no room, and more of them leave less
         unknowns, margin = result.x[:4], result.x[4]
@@ -171,7 +174,7 @@ def certify(strong_convexity: float, smoothness: float, step_size: float, moment
     scaled back at the end.
     """
     mu, step = strong_convexity / smoothness, step_size * smoothness
-    low, high = float(quadratic_rate("heavy_ball", step, momentum, mu, 1.0)) ** 2, 0.99999
+    low, high = float(quadratic_rate("heavy_ball", step, momentum, mu, smoothness=1.0)) ** 2, 0.99999
     best = _solve(_inequality(mu, step, momentum, high)) if low < high else None  # else unstable on a quadratic
     if best is None:
         return None
@@ -184,6 +187,5 @@ def certify(strong_convexity: float, smoothness: float, step_size: float, moment
             high, best = middle, solution
     p11, p12, p22 = (float(value) for value in smoothness * best[:3])
     matrix = ((p11, p12), (p12, p22))
-    return Certificate(
-        strong_convexity, smoothness, step_size, momentum, float(np.sqrt(high)), matrix, float(best[3] / smoothness)
-    )
+    c0 = float(best[3] / smoothness)
+    return Certificate(strong_convexity, smoothness, step_size, momentum, rate=float(np.sqrt(high)), P=matrix, c0=c0)

@@ -177,7 +177,7 @@ def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure
     traces = [  # 16 bits suffice: T is at most 10,000
         area(steps.astype(np.int16), part[steps], *appearance, group="error")
         for part, appearance in zip(drawable, _PARTS, strict=True)
-        if part.any()
+        if part.any()  # such as batch noise without batches
     ]
     frame = style.layout(Axes("Step t", title, from_zero=True), legend_entries=len(traces), height=style.ALONE)
     step = noise_takes_over(parts)
@@ -218,7 +218,9 @@ def _bound_parts(method: GradientMethod, plan: Plan) -> np.ndarray | None:
     if recursion is None:
         return None
     noise_only = recursion._replace(initial=0.0)
-    return np.array([theory.bound(recursion, 0.0), theory.bound(noise_only, privacy), theory.bound(noise_only, batch)])
+    return np.array(
+        [theory.bound(recursion, half_variance=0.0), theory.bound(noise_only, privacy), theory.bound(noise_only, batch)]
+    )
 
 
 def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
@@ -271,9 +273,10 @@ def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -
     if certificate is not None:
         # All that is known of the start is E₀ + μ/2 ‖x₀ - x*‖² ≤ V₀. The bound is linear in both summands, so it is
         # largest if one of them is V₀ and the other 0.
-        noise = float(2 * (privacy + batch).max())
-        bound_if_far = certificate.bound(2 * facts.lyapunov / facts.strong_convexity, 0.0, noise, plan.iterations)
-        bound_if_high = certificate.bound(0.0, facts.lyapunov, noise, plan.iterations)
+        noise, T = float(2 * (privacy + batch).max()), plan.iterations
+        far = 2 * facts.lyapunov / facts.strong_convexity
+        bound_if_far = certificate.bound(squared_distance=far, gap=0.0, noise=noise, iterations=T)
+        bound_if_high = certificate.bound(squared_distance=0.0, gap=facts.lyapunov, noise=noise, iterations=T)
         bound, theory_style = np.maximum(bound_if_far, bound_if_high), ArmStyle(style.PALETTE["theory"], "dash")
         lines.append(Line(np.arange(plan.iterations + 1), bound, "certified, worst case", theory_style))
     figure = line_figure(

@@ -66,7 +66,7 @@ def release_smoothness(
     # The text from which, with the seed, the noise is derived.
     release = f"smoothness\n{epsilon!r}\n{specification.to_json()}"
     ledger = Ledger(FixedEvents((event,)), replicates=1)
-    mechanisms = Mechanisms(ledger, seed_or_random(seed), Purpose.FACTS, release)
+    mechanisms = Mechanisms(ledger, seed_or_random(seed), Purpose.FACTS, release=release)
     (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
     return problem.smoothness_of(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2))
@@ -160,7 +160,7 @@ def split_budget(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[Ev
     iterations = best_iterations(method, facts, budget) if method.horizon == "bound" else method.iterations
     m, n = method.batch_size(facts), facts.n
     weights = shares(method, facts, budget, iterations)
-    return calibration.calibrated_events(method.noise, budget, weights, m, n, prior=facts.released)
+    return calibration.calibrated_events(method.noise, budget, weights, m=m, n=n, prior=facts.released)
 
 
 def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
@@ -197,7 +197,7 @@ def best_split(method: Method, facts: SmoothFacts, budget: Budget, recursion: th
     """
     m = method.batch_size(facts)
     if method.noise == "laplace" and m < facts.n and budget.pure:
-        return theory.sampled_split(recursion.log_weight, budget.left(facts.released), facts.n / m)
+        return theory.sampled_split(recursion.log_weight, epsilon=budget.left(facts.released), ratio=facts.n / m)
     return theory.optimal_weights(recursion, method.noise)
 
 
@@ -238,21 +238,21 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         if margin <= 0:
             return ()
         # The smallest k with by_privacy / k² + by_batches / k = margin.
-        times = (by_batches + math.sqrt(by_batches**2 + 4 * margin * by_privacy)) / (2 * margin)
+        factor = (by_batches + math.sqrt(by_batches**2 + 4 * margin * by_privacy)) / (2 * margin)
         return (
             f"Noise may hide everything: the error bound ends at {short_up(bound)}, and that of {about_start} is "
-            f"{short_up(start)}. With {short_up(times, 2)} times as many rows it would be below; fewer features help.",
+            f"{short_up(start)}. With {short_up(factor, 2)} times as many rows it would be below; fewer features help.",
         )
     if method.horizon != "bound" or bound < HARDLY_BELOW * start:
         return ()
-    noiseless = float(theory.bound(recursion, 0.0)[-1])
+    noiseless = float(theory.bound(recursion, half_variance=0.0)[-1])
     if plan.iterations == method.iterations and noiseless > HARDLY_BELOW * bound:  # too few steps, and not the noise
         return ()
     rows = ""
-    for times in (4, 16, 64, 256):
-        _, bounds, _ = bound_by_horizon(method, replace(facts, n=times * facts.n), plan.budget)
+    for factor in (4, 16, 64, 256):
+        _horizons, bounds, _best = bound_by_horizon(method, replace(facts, n=factor * facts.n), plan.budget)
         if bounds.min() <= start / 2:
-            rows = f" With {times} times as many rows it would be half of that at most; fewer features help."
+            rows = f" With {factor} times as many rows it would be half of that at most; fewer features help."
             break
     return (
         "Noise may hide everything: even after the best number of steps the error bound is "
@@ -265,7 +265,7 @@ def best_iterations(method: Method, facts: SmoothFacts, budget: Budget) -> int:
     budget. Without privacy more steps are always better, so it is the upper limit."""
     if not budget.private:
         return method.iterations
-    _, _, best = bound_by_horizon(method, facts, budget)
+    _horizons, _bounds, best = bound_by_horizon(method, facts, budget)
     return best
 
 

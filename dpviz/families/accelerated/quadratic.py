@@ -100,11 +100,11 @@ def moments(
                     covariance = var[current]
                 # The mean follows the recursion without noise, from the two iterates before the segment.
                 memory = [phi1 * x[current] + phi2 * x[previous], phi2 * x[current]]
-                x[new] = recursion([phi1, phi2], np.zeros(segment.stop - current), memory)
+                x[new] = recursion([phi1, phi2], force=np.zeros(segment.stop - current), memory=memory)
                 state = (var[current], covariance, var[previous])
                 var[new] = _segment_variances(phi1, phi2, innovation[segment], state)
                 # Cov(x_{t+1}, x_t) = phi1 Var(x_t) + phi2 Cov(x_t, x_{t-1}), up to the end of the segment.
-                covariance = recursion([phi2], phi1 * var[segment], [phi2 * covariance])[-1]
+                covariance = recursion([phi2], force=phi1 * var[segment], memory=[phi2 * covariance])[-1]
     return mean, variance
 
 
@@ -167,7 +167,7 @@ def expected_gap_by_iterations(
     # A step with the share w of the total W has the noise variance unit (W/w)^power. W differs between the runs, but it
     # is a common factor of all variances, so one recursion with w^-power serves every T'.
     power = 2 if noise == "laplace" else 1
-    mean, variance = moments(steps, kind, eigenvalues, start, shares**-power)
+    mean, variance = moments(steps, kind, eigenvalues, start, noise_variance=shares**-power)
     totals = np.concatenate(([0.0], np.cumsum(shares)))
     with np.errstate(over="ignore", invalid="ignore"):
         return _gap(eigenvalues, mean, unit * totals**power * variance)
@@ -193,7 +193,7 @@ def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
             start = segment.start
             phi1, phi2 = _coefficients(steps, kind, start, eigenvalue)
             # Backwards the derivatives follow the autoregression of the iterates; values[0] belongs to the last step.
-            values = recursion([phi1, phi2], np.zeros(segment.stop - start), response.tolist())
+            values = recursion([phi1, phi2], force=np.zeros(segment.stop - start), memory=response.tolist())
             weights[segment] += eigenvalue / 2 * values[::-1] ** 2
             # The iterate before the segment enters its first step by phi1, and the step after that by phi2. If the
             # segment has a single step, that one is in the next segment.
@@ -231,8 +231,8 @@ def rate(kind: Kind, step_size: ArrayLike, momentum: ArrayLike, strong_convexity
     largest_modulus = np.zeros(np.broadcast_shapes(np.shape(step_size), np.shape(momentum)))
     for eigenvalue in (strong_convexity, smoothness):
         phi1, phi2 = _autoregression(kind, step_size, momentum, eigenvalue)
-        root = np.sqrt((phi1**2 + 4 * phi2).astype(complex))
-        modulus = np.maximum(np.abs(phi1 + root), np.abs(phi1 - root)) / 2
+        difference = np.sqrt((phi1**2 + 4 * phi2).astype(complex))  # the difference of both roots, real or imaginary
+        modulus = np.maximum(np.abs(phi1 + difference), np.abs(phi1 - difference)) / 2
         largest_modulus = np.maximum(largest_modulus, modulus)
     return largest_modulus
 

@@ -1,7 +1,7 @@
 """Numbers of the start page's three pictures.
 
 First, a survey publishes how many people answered yes, with noise (`answers`). Second, gradient descent walks down a
-valley with noise on every step (`walk`, `quadratic_background`). Third, the proven error of a private model against ε
+valley with noise on every step (`walk`, `ground`). Third, the proven error of a private model against ε
 (`price`).
 """
 
@@ -101,7 +101,8 @@ def price() -> Price:
     assert control.low is not None and control.high is not None
     epsilons = np.geomspace(control.low, control.high, 33)
     # Rounding can put the ends of the grid just outside the range that PureDP accepts.
-    bounds = [planned(float(epsilon))[1] for epsilon in np.clip(epsilons, control.low, control.high)]
+    plans = [planned(float(epsilon)) for epsilon in np.clip(epsilons, control.low, control.high)]
+    bounds = [bound for _steps, bound in plans]
     return Price(epsilons, np.array(bounds), EXAMPLE.facts().initial_gap)
 
 
@@ -112,6 +113,6 @@ def planned(epsilon: float) -> tuple[int, float]:
     The number is 0, and the bound that of the starting point, if no number of steps is proven to end below the start.
     """
     facts, method = EXAMPLE.facts(), presets.METHODS[METHOD].replaced(iterations=FARTHEST)
-    _, bounds, best = planning.bound_by_horizon(method, facts, PureDP(epsilon=epsilon))
+    _horizons, bounds, best = planning.bound_by_horizon(method, facts, PureDP(epsilon=epsilon))
     bound = float(np.min(bounds))
     return (best, bound) if bound < facts.initial_gap else (0, facts.initial_gap)

@@ -106,7 +106,7 @@ def polyak_pair(strong_convexity: float, smoothness: float) -> tuple[float, floa
 
 def gradient_descent(iterations: int, step_size: float) -> Steps:
     """Return the steps of x_t = x_{t-1} - step_size g(x_{t-1}), where g is the gradient."""
-    return heavy_ball(iterations, step_size, 0.0)
+    return heavy_ball(iterations, step_size, momentum=0.0)
 
 
 def heavy_ball(iterations: int, step_size: float, momentum: float) -> Steps:
@@ -147,7 +147,7 @@ def multistage(
         `iterations` steps in total.
     """
     if isinstance(lengths, str):
-        condition = smoothness / strong_convexity / (relative_step if lengths == "corrected" else 1.0)
+        condition = smoothness / strong_convexity / (relative_step if lengths == "corrected" else 1.0)  # K
         lengths = _stage_lengths(iterations, condition)
     if sum(lengths) < iterations:
         raise ValueError(f"the stages have {sum(lengths)} steps, {iterations} are needed")
@@ -332,14 +332,14 @@ def _log_marginal(u: ArrayLike, ratio: float) -> Floats:
 
 def _solve_marginal(value: Floats, ratio: float) -> Floats:
     """Return (T,) the u at which `_log_marginal` has the values `value` (T,), by Newton's method in ln u."""
-    # The numerator 1 + (ratio-1) exp(-u) is between 1 and ratio, which brackets ln u.
+    # ln u = (ln(1 + (ratio-1) exp(-u)) - value) / 3, where the inner logarithm is between 0 and ln ratio.
     low, high = -value / 3, (np.log(ratio) - value) / 3
     log_u = low
     for _ in range(60):  # an upper limit: near the solution every round doubles the number of right digits
         u = np.exp(log_u)
         decaying = (ratio - 1) * np.exp(-u)
         error = np.log1p(decaying) - 3 * log_u - value
-        change = error / (3 + u * decaying / (1 + decaying))  # divided by minus the derivative
+        change = error / (3 + u * decaying / (1 + decaying))  # divided by minus the derivative of `error` in ln u
         log_u = np.clip(log_u + change, low, high)
         if np.abs(change).max() < 1e-13:
             break
@@ -423,7 +423,7 @@ def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> 
     limit = recursion.log_weight.size
     # Bounds of multi-stage methods have a local minimum at the end of every stage: a restart raises them.
     stage_ends = np.flatnonzero(np.diff(recursion.log_contraction) > 0) + 1
-    spaced = np.rint(np.geomspace(1, limit, 25))
+    spaced = np.rint(np.geomspace(1, limit, 25))  # whole, but floats
     candidates = np.unique(np.concatenate(([1, limit], stage_ends, spaced))).astype(int).tolist()
     best = min(range(len(candidates)), key=lambda i: bound_of(candidates[i]))
     low, high = candidates[max(best - 1, 0)], candidates[min(best + 1, len(candidates) - 1)]
@@ -433,5 +433,5 @@ def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> 
             high = middle
         else:
             low = middle + 1
-    horizons = np.array(sorted(bounds))
-    return horizons, np.array([bounds[int(horizon)] for horizon in horizons])
+    horizons = sorted(bounds)
+    return np.array(horizons), np.array([bounds[horizon] for horizon in horizons])

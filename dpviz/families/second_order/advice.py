@@ -127,7 +127,7 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, .
         if theorem_applies and number == len(stoppings):  # it promises a solution by the end of the last phase
             if not facts.assumed:
                 needed = facts.n * guarantee(analysis, stopping, method, plan).factor
-            rho = float(plan.spent("rho")[-1])
+            rho = float(plan.spent("rho")[-1])  # after all steps
             published = theory.published_rows(facts.d, rho, stopping.gradient_tolerance, stopping.curvature_tolerance)
         forecast = Forecast(
             label=label,
@@ -160,7 +160,7 @@ def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, p
     gap = UNDERESTIMATE if NonconvexFacts.of(plan.facts).released else 0.0
     failure = FAILURE - certificates - (products + gap)
     line_searches = method.searching_noise(plan) if isinstance(method, LineSearch) else None
-    return theory.guarantee(analysis, stopping, failure, plan.iterations, line_searches)
+    return theory.guarantee(analysis, stopping, failure, iterations=plan.iterations, searching=line_searches)
 
 
 def least_decrease(plan: Plan) -> float:
@@ -201,8 +201,8 @@ def waiting_by_rows(forecast: Forecast, points: int = 60) -> tuple[np.ndarray, n
     """Return numbers of rows (k,), from 1/100 to 100 times the present one, and the waiting time W (k,) with each at
     the same budget, as noise falls with 1/n."""
     factors = np.geomspace(1 / 100, 100, points)
-    times = [forecast.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
-    return forecast.rows * factors, np.array(times)
+    waiting_times = [forecast.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
+    return forecast.rows * factors, np.array(waiting_times)
 
 
 ROUNDING = 1e-9  # relative tolerance with which exact values must meet the targets
@@ -227,7 +227,7 @@ class RunEndings:
 def run_endings(trace: Trace, arm: Arm, plan: Plan) -> RunEndings | None:
     """Return the endings of an arm's runs so far; None before their first record."""
     arm_trace = trace.lanes[arm.label]
-    if not arm_trace.status or not len(arm_trace.stopped_at):
+    if not arm_trace.status or not len(arm_trace.stopped_at):  # nothing is recorded yet
         return None
     has_converged = np.array([status == "converged" for status in arm_trace.status])  # (R,)
     steps = arm_trace.stopped_at[has_converged]
@@ -252,7 +252,7 @@ def within_targets(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.n
     _, gradient_norms = trace.lanes[arm.label].series("gradient_norm", gaps=True)  # (k, R) at the records, with NaN
     _, eigenvalues = trace.lanes[arm.label].series("smallest_eigenvalue", gaps=True)
     gradient, curvature = last_numbers(gradient_norms), last_numbers(eigenvalues)  # (R,) the last that are not NaN
-    if not len(gradient) or not len(curvature) or np.isnan(curvature).any():
+    if not len(gradient) or not len(curvature) or np.isnan(curvature).any():  # NaN: not computed for a run
         return None
     analysis = method.analysis(facts)
     slack = 1 + ROUNDING
@@ -340,6 +340,7 @@ def share_of(plan: Plan) -> float:
     """
     facts = NonconvexFacts.of(plan.facts)
     changes = planning.sensitivities(facts)
+    # Costs up to a common factor: here Δ is n times the sensitivity, and the ½ is left out.
     costs = {purpose: (changes[purpose] / plan.noise[purpose][0]) ** 2 for purpose in changes if purpose in plan.noise}
     return float(1 - costs["gradient"] / sum(costs.values()))
 
@@ -411,11 +412,11 @@ def release_gap(
     without_gap = problem.replaced(gap=None, gap_cost=None)  # so that its facts have the gap for every data set
     event = events.Laplace(epsilon / problem.rows_per_person)  # the cost is that of a person, or of a row
     facts, risk = without_gap.facts(), without_gap.build(tables)
-    x = facts.starting_point(1)
-    query = risk.mean_value(x)._replace(norm="l1")  # one number: all norms are alike
+    x = facts.starting_point(replicates=1)
+    query = risk.mean_value(x)._replace(norm="l1")  # as Laplace noise needs; of one number all norms are alike
     release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"  # from this text and the seed the noise is derived
     mechanisms = Mechanisms(
-        ledger.Ledger(ledger.FixedEvents((event,)), 1), seed_or_random(seed), Purpose.FACTS, release
+        ledger.Ledger(ledger.FixedEvents((event,)), replicates=1), seed_or_random(seed), Purpose.FACTS, release=release
     )
     ((noisy,),) = mechanisms.laplace(query, event)  # one replicate, one number
     margin = noise_scale(event, float(np.max(query.sensitivity))) * math.log(1 / (2 * UNDERESTIMATE))

@@ -48,7 +48,7 @@ def _pair(problem: RobustComponent, one: Row, other: Row) -> Neighbours:
     """Return D and D' that differ in the first row, `one` on D and `other` on D', as the data of `problem`; all other
     rows are 0."""
     zeros = np.column_stack([np.zeros((ROWS, 2)), np.ones(ROWS)])  # two features, and the label 1
-    return Neighbours.of(problem, IDENTITY, zeros, (*one, 1), (*other, 1))
+    return Neighbours.of(problem, IDENTITY, zeros, one=(*one, 1), other=(*other, 1))
 
 
 def gradients() -> Neighbours:
@@ -90,6 +90,8 @@ METHODS: dict[str, NonconvexMethod] = {
     "mini_batch_trust_region": MiniBatchTrustRegion(iterations=2, gradient_target=0.01, batch_fraction=0.5),
 }
 CURVED = ("short_step", "line_search", "trust_region")  # have a case at the saddle, too
+# Each case: its name in links and its title, the method, the canary in words, budgets, and the function that makes D
+# and D'.
 WORST: tuple[Case, ...] = tuple(
     Case(name, method.title, method, GRADIENTS, SAMPLED if "mini" in name else BUDGETS, gradients, canary_name=KNOWN)
     for name, method in METHODS.items()
@@ -129,4 +131,5 @@ CASES: tuple[Case, ...] = (
 # -------------------------------------------------------------------------------------------- a mistake made on purpose
 
 (SOUND,) = (case for case in CASES if case.name == "short_step_curvature")
+# The case whose source of noise has the mistake, and the same case without it.
 BROKEN = load(__package__, {"quiet_beside": (replace(SOUND, source=QuietBeside), SOUND)})

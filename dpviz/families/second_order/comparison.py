@@ -65,30 +65,34 @@ Lights = Mapping[float, Mapping[str, Forecast]]  # forecasts by the value of a s
 
 
 def rows(
-    table: Mapping[str, Sequence[Cell]], epsilon: float, ends: Mapping[str, PointRuns], lights: Mapping[str, Forecast]
+    table: Mapping[str, Sequence[Cell]],
+    epsilon: float,
+    runs_by_label: Mapping[str, PointRuns],
+    lights: Mapping[str, Forecast],
 ) -> list[dict[str, Any]]:
     """Return a table of the paper at the budget `epsilon` next to runs here, a row for each method; missing results are
     None.
 
     Run times are multiples of that of the fastest method that finished, in the paper or here.
 
-    table : printed results by method. ends : results of the runs here by method. lights : forecasts from their plans by
-        method.
+    table : printed results by method. runs_by_label : results of the runs here by method. lights : forecasts from
+        their plans by method.
     """
     cells = {label: row[EPSILONS.index(epsilon)] for label, row in table.items()}
     fastest_paper = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
-    times = [end.seconds for end in ends.values() if _converged(end) == len(end.samples)]  # where all runs finished
+    # Of methods all of whose runs finished; `samples` has a number for each run.
+    times = [runs.seconds for runs in runs_by_label.values() if _converged(runs) == len(runs.samples)]
     fastest_here = min(times, default=float("nan"))
     return [
         {
             "Method": label,
             "Before": texts.light(lights[label]).partition(":")[0] if label in lights else None,  # symbol and colour
             "Loss, paper": f"{cell.loss:.3f} ± {cell.loss_spread:.3f}",
-            "Loss, here": _loss(ends.get(label)),
+            "Loss, here": _loss(runs_by_label.get(label)),
             "Finished, paper": ("yes" if cell.finished else "×") + ("" if cell.legible else " (not legible)"),
-            "Finished, here": _finished(ends.get(label)),
+            "Finished, here": _finished(runs_by_label.get(label)),
             "Time, paper": None if cell.seconds is None else f"{short(cell.seconds / fastest_paper, 2)}×",
-            "Time, here": _time(ends.get(label), fastest_here),
+            "Time, here": _time(runs_by_label.get(label), fastest_here),
         }
         for label, cell in cells.items()
     ]
@@ -96,37 +100,37 @@ def rows(
 
 def runs_at(result: SweepResult | None, value: float) -> dict[str, PointRuns]:
     """Return the results of a sweep so far at one value of the setting that it varies, by method."""
-    ends_by_label: dict[str, PointRuns] = {}
+    runs_by_label: dict[str, PointRuns] = {}
     if result is not None:
         for label, curve in result.curves.items():
-            for end in curve.ends:
-                if end.place.value == value:
-                    ends_by_label[label] = end
-    return ends_by_label
+            for runs in curve.ends:
+                if runs.place.value == value:  # `place` is a point of the sweep
+                    runs_by_label[label] = runs
+    return runs_by_label
 
 
-def _converged(end: PointRuns) -> int:
+def _converged(runs: PointRuns) -> int:
     """Return the number of runs that met the targets."""
-    return 0 if end.endings is None else end.endings.status.get("converged", 0)
+    return 0 if runs.endings is None else runs.endings.status.get("converged", 0)
 
 
-def _loss(end: PointRuns | None) -> str | None:
+def _loss(runs: PointRuns | None) -> str | None:
     """Return mean and standard deviation of the final loss, which `samples` has for each run; None without runs."""
-    return None if end is None else f"{end.samples.mean():.3f} ± {end.samples.std():.3f}"
+    return None if runs is None else f"{runs.samples.mean():.3f} ± {runs.samples.std():.3f}"
 
 
-def _finished(end: PointRuns | None) -> str | None:
+def _finished(runs: PointRuns | None) -> str | None:
     """Return in words how many runs met the targets, and at which step in the median; None without runs."""
-    if end is None or end.endings is None:
+    if runs is None or runs.endings is None:
         return None
     # The median is over all runs that ended early, so it is theirs only if no other did.
-    is_theirs = 0 < _converged(end) == end.endings.finished
-    median_stop = f", step {short(end.endings.median_stop, 4)}" if is_theirs else ""
-    return f"{_converged(end)} of {end.endings.replicates}{median_stop}"
+    is_theirs = 0 < _converged(runs) == runs.endings.finished
+    median_stop = f", step {short(runs.endings.median_stop, 4)}" if is_theirs else ""
+    return f"{_converged(runs)} of {runs.endings.replicates}{median_stop}"
 
 
-def _time(end: PointRuns | None, fastest: float) -> str | None:
+def _time(runs: PointRuns | None, fastest: float) -> str | None:
     """Return the run time as a multiple of `fastest`; None without runs, and where some did not meet the targets."""
-    if end is None or _converged(end) < len(end.samples):
+    if runs is None or _converged(runs) < len(runs.samples):
         return None
-    return f"{short(end.seconds / fastest, 2)}×"
+    return f"{short(runs.seconds / fastest, 2)}×"

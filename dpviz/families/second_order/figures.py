@@ -78,20 +78,20 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
         if len(targets) == 1:
             (target,) = targets
             limits.append(Limit(target, f"{symbol} = {short(target)}"))
-    methods_with_less = ", ".join(label for label, plan in plans.items() if plan.noise_varies)
+    varying = ", ".join(label for label, plan in plans.items() if plan.noise_varies)  # `plan.noise` is its upper limit
     caption = (
         "Compare the noise of a gradient, √d σ, with α; that of a Hessian (thin), its spectral norm κ_d σ, with ε_H. "
         "Above its target it hides what is tested."
     )
-    if methods_with_less:
-        caption += f" {texts.AT_MOST.format(methods_with_less)}"
+    if varying:
+        caption += f" {texts.AT_MOST.format(varying)}"
     title = "Length of the noise"
     return plan_figures.noise_schedule(plans, styles, caption, noise=noise, title=title, limits=limits)
 
 
 def by_share(compared: SplitComparison) -> Chart:
     """Draw the factor by which noise must fall against the share of the Hessians in the budget: until a method waits at
-    most two steps at a flat point, and, if the theorem applies, until that promises a solution.
+    most two steps (W ≤ 2) at a flat point, and, if the theorem applies, until that promises a solution.
 
     At a factor of 1 or below the present noise suffices. The plan's own share and the best ones are marked.
     """
@@ -131,7 +131,7 @@ def stopping_test(
     heading, words : of the chart, and of its caption.
     """
     title = trace.metrics[metric].label if metric in trace.metrics else metric
-    figure = _steps(trace, label, metric, tolerance, title, log_y)
+    figure = _stopping_figure(trace, label, metric, tolerance, title, log_y)
     return chart(
         figure,
         heading,
@@ -141,7 +141,7 @@ def stopping_test(
     )
 
 
-def _steps(trace: Trace, label: str, metric: str, tolerance: float, title: str, log_y: bool) -> go.Figure:
+def _stopping_figure(trace: Trace, label: str, metric: str, tolerance: float, title: str, log_y: bool) -> go.Figure:
     """Draw the figure of `stopping_test`. title : of the vertical axis."""
     steps, values, kinds = _values_by_step(trace, label, metric)
     if not len(values):
@@ -157,7 +157,7 @@ def _steps(trace: Trace, label: str, metric: str, tolerance: float, title: str, 
     traces.append(limit_line(limit, ends, Scale(log_x=False, log_y=log_y)))
     frame = style.layout(Axes("Step t", title, log_y=log_y), legend_entries=len(traces))
     if steps.max() <= FEW_STEPS:
-        frame["xaxis"] |= {"dtick": 1}
+        frame["xaxis"] |= {"dtick": 1}  # a tick at each step
     return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
 
 
@@ -186,10 +186,10 @@ def _steps_of_records(arm_trace: ArmTrace, iterations: np.ndarray, runs: int) ->
 
     iterations : (k,) of the records.
     """
-    stopped_at = arm_trace.stopped_at if len(arm_trace.stopped_at) else np.full(runs, -1)
-    last = np.where(stopped_at < 0, iterations[-1], stopped_at)
+    stopped_at = arm_trace.stopped_at if len(arm_trace.stopped_at) else np.full(runs, -1)  # -1: it goes on
+    last_steps = np.where(stopped_at < 0, iterations[-1], stopped_at)  # (R,)
     previous = np.concatenate([[-1], iterations[:-1]])
-    return np.where(previous[:, None] < last, np.minimum(iterations[:, None], last), 0)
+    return np.where(previous[:, None] < last_steps, np.minimum(iterations[:, None], last_steps), 0)
 
 
 def _markers(x: np.ndarray, y: np.ndarray, name: str, color: str, symbol: str) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def spent_by_purpose(
     objective.
     title : of the axis. words : of the caption.
     """
-    figure = _spent(trace, label, purposes, ceiling, before=before, title=title)
+    figure = _spent_figure(trace, label, purposes, ceiling, before=before, title=title)
     return chart(
         figure,
         "What the budget went to",
@@ -233,10 +233,10 @@ def spent_by_purpose(
     )
 
 
-def _spent(
+def _spent_figure(
     trace: Trace, label: str, purposes: Mapping[str, str], ceiling: float, *, before: float, title: str
 ) -> go.Figure:
-    """Draw the figure of `spent_by_purpose`; arguments as there."""
+    """Draw the figure of `spent_by_purpose`, which explains the arguments."""
     parts: list[tuple[str, np.ndarray]] = []  # word for the legend, and mean charge after each record
     iterations = np.empty(0, dtype=int)
     for name, word in purposes.items():
@@ -291,6 +291,7 @@ def waiting_times(curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle])
     for label, waiting in curves.items():
         longest = max(waiting.patience, GREEN)
         is_drawn = waiting.steps <= longest
+        # Without `value`: its last W is no part of its label.
         lines.append(Line(waiting.rows[is_drawn], waiting.steps[is_drawn], label, styles[label], value=False))
         n, waiting_time = waiting.here
         if waiting_time <= longest:
@@ -320,7 +321,7 @@ def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart
 
     ratios : by label, that of the gradient test and that of the curvature test; 0 for a test that is not made.
     """
-    names = list(ratios)[::-1]  # the first on top
+    names = list(ratios)[::-1]  # plotly draws from the bottom up: so the first is on top
     parts = (("gradient test", style.PALETTE["private"], ""), ("curvature test", style.PALETTE["second"], "/"))
     traces = []
     for test, (word, color, pattern) in enumerate(parts):

@@ -39,9 +39,9 @@ class Valleys(FinalMedian):
             gradients = FinalMedian(self.arm, "gradient_norm")
             numbers |= {"gradient": gradients.value(side), "loss": FinalMedian(self.arm, "objective").value(side)}
             arm_trace = side.trace.lanes[self.arm]
-            steps = np.where(arm_trace.stopped_at < 0, arm_trace.iterations[-1], arm_trace.stopped_at)  # (R,)
-            taken = int(np.median(steps))
-            numbers |= {"valleys": round(self.value(side) * side.experiment.replicates), "taken": taken}
+            # (R,) the last step of each run; `stopped_at` is -1 for those that did not stop.
+            steps = np.where(arm_trace.stopped_at < 0, arm_trace.iterations[-1], arm_trace.stopped_at)
+            numbers |= {"valleys": round(self.value(side) * side.experiment.replicates), "taken": int(np.median(steps))}
         return numbers
 
     def outcome(self, before: Side, after: Side) -> str:

@@ -57,7 +57,7 @@ def _quantiles(d: int, shape: Shape) -> np.ndarray:
 
     Normalised, they are linear in d^(-1/3) between the sizes stored, and beyond them.
     """
-    rows, roots = _table()[_SHAPES.index(shape)], _SIZES ** (-1 / 3)
+    rows, roots = _table()[_SHAPES.index(shape)], _SIZES ** (-1 / 3)  # a row of quantiles for each size
     upper = int(np.clip(np.searchsorted(_SIZES, d), 1, len(_SIZES) - 1))
     share = (d ** (-1 / 3) - roots[upper - 1]) / (roots[upper] - roots[upper - 1])
     normalised = rows[upper - 1] + share * (rows[upper] - rows[upper - 1])
@@ -115,8 +115,10 @@ def exact_log_chance(d: int, level: float) -> float:
     The constant of `_integrals` is found at a level so high that the probability is 1. A Pfaffian is the root of the
     determinant.
     """
-    certain_level = math.sqrt(2 * d) + 9  # the upper end of the range of `_integrals`
-    log_pfaffian, log_constant = (float(np.linalg.slogdet(_integrals(d, top))[1]) / 2 for top in (level, certain_level))
+    certain_level = math.sqrt(2 * d) + 9  # beyond it the functions of `_integrals` count as 0
+    log_pfaffian, log_constant = (
+        float(np.linalg.slogdet(_integrals(d, top)).logabsdet) / 2 for top in (level, certain_level)
+    )
     return min(0.0, log_pfaffian - log_constant)
 
 

@@ -63,7 +63,7 @@ class BudgetSplit:
         """
         if budget.pure or not budget.private:  # `gaussian_rho` raises the error, or is infinite
             return cls("rho", budget.gaussian_rho(budget.amount))
-        whole = budget.additive(facts.released)
+        whole = budget.additive(facts.released)  # that also covers what was released before the run
         assert whole.currency is not None
         return cls(whole.currency, whole.left(facts.released))
 
@@ -85,12 +85,12 @@ class BudgetSplit:
         It is cut off at the whole budget, which rounding might exceed.
         """
         sums = np.minimum(np.concatenate([[0.0], np.cumsum(costs)]), self.amount)
-        return np.sqrt(sums) if UNITS[self.currency].power == 2 else sums
+        return np.sqrt(sums) if UNITS[self.currency].power == 2 else sums  # 2 for μ, as μ² adds up
 
 
 def in_rho(event: Event, currency: Currency) -> float:
     """Return the price of an event in ρ; if the currency is μ, that is μ²/2."""
-    return price(event, currency) / UNITS[currency].power
+    return price(event, currency) / UNITS[currency].power  # of ρ, with the power 1, or of μ², with the power 2
 
 
 # ----------------------------------------------------------------------------------------------------- phases of a plan
@@ -235,8 +235,8 @@ def filtered_plan(
     return Plan.filtered(
         facts,
         budget,
-        budget_split.filter(allowed(budget_split, phases)),
-        sum(phase.iterations for phase in phases),
+        terms=budget_split.filter(allowed(budget_split, phases)),
+        iterations=sum(phase.iterations for phase in phases),
         worst_case=budget_split.path(in_each(phases, [phase.amount for phase in phases])) if budget.private else None,
         batch_size=in_each(phases, [facts.n] * len(phases)),
         noise=noise(budget_split, phases, facts),
@@ -269,13 +269,13 @@ def fixed_plan(
     shares: dict[Purpose, float] = {"gradient": 1 - hessian_share}
     if hessian_share > 0:
         shares["hessian"] = hessian_share
-    rho = calibration.calibrate_gaussian(budget, weights, m, facts.n, facts.released)
+    rho = calibration.calibrate_gaussian(budget, weights, m=m, n=facts.n, prior=facts.released)
     event_of: dict[float, Event] = {}  # by ρ: iterations that cost the same have one event together
     for amount in np.unique(rho).tolist():
         on_batch = Seq(tuple(Gaussian(math.sqrt(2 * amount * share)) for share in shares.values()))  # μ = √(2ρ)
-        event_of[amount] = on_batch if m == facts.n else Sub("wor", m, facts.n, on_batch)
+        event_of[amount] = on_batch if m == facts.n else Sub("wor", m, facts.n, on_batch)  # without replacement
     change_of = sensitivities(facts)
-    noise: dict[str, np.ndarray] = {  # sensitivity/μ
+    noise_scales: dict[str, np.ndarray] = {  # sensitivity/μ
         purpose: change_of[purpose] / m / np.sqrt(2 * rho * share) for purpose, share in shares.items()
     }
     return Plan.fixed(
@@ -284,7 +284,7 @@ def fixed_plan(
         tuple(event_of[amount] for amount in rho.tolist()),
         stops=True,
         batch_size=np.full(len(rho), float(m)),
-        noise=noise,
+        noise=noise_scales,
         resolved={**resolved, "batch_size": m},
         notes=(*notes, *assumptions(facts)),
     )
@@ -315,7 +315,7 @@ def stopping_forecasts(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[St
             hessian_noise=float(hessian_noise[start]),
             gradient_tolerance=analysis.gradient_tolerance,
             curvature_tolerance=analysis.curvature_tolerance,
-            in_a_row=1 + int(plan.resolved.get("patience", 0)),
+            in_a_row=1 + int(plan.resolved.get("patience", 0)),  # the short gradient at the step aside counts, too
             approach=0.0 if length >= by_theory else approach,
         )
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)

@@ -71,7 +71,7 @@ def table_sweep(tolerances: Tolerances, mode: Mode) -> Sweep:
     """
     experiment = paper(tolerances, EPSILONS[-1], mode)
     budgets = [paper(tolerances, epsilon, mode).budget for epsilon in EPSILONS]
-    name = budgets[0].controls()[0].name
+    name = budgets[0].controls()[0].name  # the first control is of the budget's amount
     values = tuple(float(getattr(budget, name)) for budget in budgets)
     return Sweep(experiment=experiment, fields=(f"budget.{name}",), values=values, metric="objective")
 

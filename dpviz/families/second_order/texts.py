@@ -43,7 +43,7 @@ def constants(problem: nonconvex.NonconvexModel, missing: str = "") -> str:
     missing : treatment of missing values in an upload, "fill" or "drop"; "classes" where rows of other classes were
         left out, too; "" if there is nothing to say.
     """
-    sizes = "n and d count" if missing in ("", "fill") else "d counts"
+    sizes = "n and d count" if missing in ("", "fill") else "d counts"  # n depends on which rows are dropped
     sentences = [
         (
             "Ranges and categories are enforced, and rows longer than 1 are scaled to it, whatever the data are; "
@@ -93,23 +93,23 @@ def _stated(problem: nonconvex.NonconvexModel) -> list[str]:
     return sentences
 
 
-def ended(finish: advice.RunEndings) -> str:
+def ended(endings: advice.RunEndings) -> str:
     """Return a sentence on how the runs of a method ended, which begins with their number."""
-    if not finish.finished:
-        return f"none of {finish.runs} runs stopped by itself."
-    return f"{finish.finished} of {finish.runs} stopped, {when_and_where(finish)}."
+    if not endings.finished:
+        return f"none of {endings.runs} runs stopped by itself."
+    return f"{endings.finished} of {endings.runs} stopped, {when_and_where(endings)}."
 
 
-def when(finish: advice.RunEndings) -> str:
+def when(endings: advice.RunEndings) -> str:
     """Return a sentence with the median step at which those runs stopped that stopped by themselves."""
-    return f"{'Median step' if finish.finished > 1 else 'Step'} {short(finish.median_step, 4)}."
+    return f"{'Median step' if endings.finished > 1 else 'Step'} {short(endings.median_step, 4)}."
 
 
-def when_and_where(finish: advice.RunEndings) -> str:
+def when_and_where(endings: advice.RunEndings) -> str:
     """Return in words the median step at which those runs stopped that stopped by themselves, and, if it may be shown,
     how many of them meet the targets of gradient and curvature there."""
-    where = "" if finish.solved is None else f", **{_where(finish.solved, finish.finished)}**"
-    return f"{'median ' * (finish.finished > 1)}step {short(finish.median_step, 4)}{where}"
+    where = "" if endings.solved is None else f", **{_where(endings.solved, endings.finished)}**"
+    return f"{'median ' * (endings.finished > 1)}step {short(endings.median_step, 4)}{where}"
 
 
 def _where(solved: int, finished: int) -> str:

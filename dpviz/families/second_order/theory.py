@@ -149,8 +149,8 @@ def search_quantile(candidates: int, failure: float) -> float:
     its Laplace noise has the scale b = ε/ε₁ on the threshold and a = 2 ε/ε₂ on a value. The difference of the two
     exceeds z > 0 with probability (a² e^{-z/a} - b² e^{-z/b})/(2(a² - b²)); a union bound adds this up over the values.
     """
-    b = 1 + 2 ** (2 / 3)
-    a = 2 * b / 2 ** (2 / 3)
+    b = 1 + 2 ** (2 / 3)  # ε/ε₁, as ε = ε₁ + ε₂
+    a = 2 * b / 2 ** (2 / 3)  # 2 ε/ε₂, as ε₂ = 2^{2/3} ε₁
     failure_of_value = min(failure / candidates, 0.5)  # at most that of z = 0
 
     def excess(z: float) -> float:
@@ -253,6 +253,7 @@ class Search:
     def accepted_curvature_steps(self) -> tuple[float, float]:
         """Numbers t₁ < t₂ such that curvature steps γ = t|λ̃|/M with t between them are guaranteed to meet the
         condition."""
+        # The condition holds where t² - 3at + 6c₂ ≤ 0, between the roots of this polynomial.
         a = 1 - self.analysis.constants.c - self.ladder.c_h
         root = 3 * math.sqrt(a**2 / 4 - 2 * self.analysis.constants.c_2 / 3)
         return 1.5 * a - root, 1.5 * a + root
@@ -297,19 +298,19 @@ class Search:
             Laplace noise has the scale 2Δ/ε₂ for their sensitivity Δ.
         gradient_sensitivity : 2B/n, the sensitivity of a query divided by ‖g̃‖.
         """
-        for_values = epsilon * 2 ** (2 / 3) / (1 + 2 ** (2 / 3))  # ε₂
-        deviation = math.sqrt(2) * 2 * gradient_sensitivity / for_values  # of Laplace noise: √2 times its scale
+        epsilon_2 = epsilon * 2 ** (2 / 3) / (1 + 2 ** (2 / 3))
+        deviation = math.sqrt(2) * 2 * gradient_sensitivity / epsilon_2  # of Laplace noise: √2 times its scale
         return deviation / (self.ladder.c_g * self.analysis.gradient_tolerance)
 
-    def admissible_noise(self, asks: bool) -> float:
+    def admissible_noise(self, with_hessian: bool) -> float:
         """Return the largest error of a query of a search, divided by the length of the direction, that the theorem
         allows: half of the smallest decrease that is tested (THEORY.md, 5.4).
 
-        asks : True if Hessians are released, so that there are curvature steps.
+        with_hessian : True if Hessians are released, so that there are curvature steps.
         """
         # Per γ a step is to decrease f by c_g ‖g̃‖² along g̃, and by c_H γ |λ̃|/2 along a unit vector (`Ladder`).
         along_gradient = self.ladder.c_g * self.analysis.gradient_tolerance / 2
-        if not asks:
+        if not with_hessian:
             return along_gradient
         min_step = self.curvature_fallback * self.analysis.curvature_tolerance
         return min(along_gradient, self.ladder.c_h * min_step * self.analysis.curvature_tolerance / 4)
@@ -438,7 +439,7 @@ class Stopping:
         """Probability that the noisy Hessian is within its tolerance where the Hessian is zero."""
         if not self.hessian_noise:
             return 1.0
-        return math.exp(log_chance(self.d, self.shape, self.curvature_tolerance / self.hessian_noise))
+        return math.exp(log_chance(self.d, self.shape, level=self.curvature_tolerance / self.hessian_noise))
 
     @property
     def waiting_time(self) -> float:
@@ -479,6 +480,7 @@ class Stopping:
             return "red"
         if self.recognised and self.iterations >= self.approach + self.waiting_time:
             return "green"
+        # By Markov's inequality a run with W ≤ T/2 stops within T iterations with probability ½ at least.
         return "amber" if self.waiting_time <= max(self.iterations / 2, GREEN) else "red"
 
     def quieter(self, factor: float) -> "Stopping":

@@ -52,11 +52,11 @@ class Tukey(Penalty):
 
     @property
     def bends(self) -> tuple[float, float]:
-        return -self.weight / 2, 2 * self.weight
+        return -self.weight / 2, 2 * self.weight  # where |xⱼ| = 1, and at 0
 
     @property
     def third(self) -> float:
-        return 2 * _THIRD * self.weight
+        return 2 * _THIRD * self.weight  # the function is 2λ times that of _THIRD
 
     def value(self, x: np.ndarray) -> np.ndarray:
         return self.weight * (1 - 1 / (1 + x * x)).sum(axis=-1)
@@ -99,7 +99,7 @@ class LogisticRisk(NonconvexRisk):
 
     loss: ClassVar[Loss] = "logistic"
     steepest: ClassVar[float] = 1.0
-    bends: ClassVar[tuple[float, float]] = (0.0, 1 / 4)
+    bends: ClassVar[tuple[float, float]] = (0.0, 1 / 4)  # far out, and at 0
     third: ClassVar[float] = 1 / (6 * math.sqrt(3))
 
     @staticmethod
@@ -169,8 +169,8 @@ class RobustRisk(NonconvexRisk):
 
     metrics: ClassVar[tuple[Metric, ...]] = (*NonconvexRisk.metrics, *PLACE)
     loss: ClassVar[Loss] = "robust"
-    steepest: ClassVar[float] = 3 * math.sqrt(3) / 16
-    bends: ClassVar[tuple[float, float]] = (-1.0, 1 / 4)
+    steepest: ClassVar[float] = 3 * math.sqrt(3) / 16  # at |u| = 1/√3
+    bends: ClassVar[tuple[float, float]] = (-1.0, 1 / 4)  # at 0, and at |u| = 1
     third: ClassVar[float] = _THIRD
     floor: ClassVar[float] = -1 / 2
     labelled: ClassVar[bool] = False
@@ -369,13 +369,12 @@ class NonconvexModel(base.ProblemSpecification):
         rows = np.empty(data.features.shape)
         ranges = np.array(data.facts.bounds[: data.facts.numeric]).reshape(-1, 2)  # there may be no numeric feature
         low, high, n_shortened = ranges[:, 0], ranges[:, 1], 0
-        for part in checkpointed_slices(
-            data.facts.n, data.facts.d * SECONDS_PER_LOADED / 3
-        ):  # a third of what loading them takes
+        row_seconds = data.facts.d * SECONDS_PER_LOADED / 3  # a third of what loading them takes
+        for part in checkpointed_slices(data.facts.n, row_seconds):
             block = rows[part]
             block[:] = data.features[part]
-            if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
-                numbers = block[:, : data.facts.numeric]
+            if self.scaling == "ranges" and not self.data.scaled:  # else features come scaled by other numbers
+                numbers = block[:, : data.facts.numeric]  # features of categories stay 0 and 1
                 numbers -= (low + high) / 2
                 numbers /= (high - low) / 2
             block /= self.divisor
@@ -386,7 +385,7 @@ class NonconvexModel(base.ProblemSpecification):
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> NonconvexRisk:
         rows, shortened_share = self.rows(self.data.load(tables))
-        return self.risk(self.facts(), self.penalty, rows, shortened_share)
+        return self.risk(self.facts(), self.penalty, rows, shortened=shortened_share)
 
 
 @lru_cache(maxsize=16)
@@ -438,13 +437,15 @@ class MarginModel(NonconvexModel):
         return Tukey(self.regularisation)
 
     def linear_score(self, x: np.ndarray) -> LinearScore:
-        """Return the function for rows that are not shortened; the sign of the score is right for all."""
+        """Return the score of a row as a function of its unscaled features, if the row is not shortened; shortening it
+        would not change the sign of the score."""
         facts = self.data.facts()
         centres, widths = np.zeros(facts.d), np.ones(facts.d)
         if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
             low, high = np.array(facts.bounds).T[:, : facts.numeric]
             centres[: facts.numeric], widths[: facts.numeric] = (low + high) / 2, (high - low) / 2
-        return LinearScore(*unscaled(x / self.divisor, centres, widths), proba=self.risk.loss == "logistic")
+        coefficients, constant = unscaled(x / self.divisor, centres, widths)
+        return LinearScore(coefficients, constant, proba=self.risk.loss == "logistic")
 
 
 class LogisticTukey(MarginModel):

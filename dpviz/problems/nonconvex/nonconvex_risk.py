@@ -164,6 +164,8 @@ class NonconvexRisk(LinearSums, Problem):
     bends : smallest and largest φ''; 0 in place of one that is on the wrong side of it, as the Hessian φ'' vvᵀ of a row
         v = 0 is 0.
     labelled : True if vᵢ is the row of features times its label ±1.
+
+    `self._blocks(x)` yields the rows in blocks of b: their slice, rows (b, d), arguments (R, b) at x (R, d), and None.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -184,7 +186,7 @@ class NonconvexRisk(LinearSums, Problem):
     def __init__(self, facts: NonconvexFacts, penalty: Penalty, rows: np.ndarray, shortened: float = 0.0) -> None:
         n, d = rows.shape
         row_seconds = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d + SECONDS_PER_LOSS
-        super().__init__(rows, caps=None, offsets=None, seconds=n * row_seconds)
+        super().__init__(rows, caps=None, offsets=None, seconds=n * row_seconds)  # no gradient is clipped
         if not np.linalg.norm(rows, axis=1).max() <= UNIT:  # true of NaN, too
             raise ValueError("a row is longer than 1: no sensitivity would hold")
         self.facts, self.penalty = facts, penalty
@@ -224,7 +226,7 @@ class NonconvexRisk(LinearSums, Problem):
         if at_state:
             sensitivity = self.facts.gradient_sensitivity_at(np.linalg.norm(clip_finite(x), axis=1))
         m = self._divisor(batch)
-        return Query(total / -m, sensitivity / m, "l2", batch)
+        return Query(total / -m, sensitivity=sensitivity / m, norm="l2", batch=batch)
 
     def hessian(self, x: np.ndarray, batch: Batch | None = None, shape: Shape = "goe") -> Query:
         """Return the query of the mean of the rows' Hessians at x (R', d), without the penalty, in ℓ2.
@@ -233,7 +235,8 @@ class NonconvexRisk(LinearSums, Problem):
         batch : the rows to use; None for all.
         """
         m = self._divisor(batch)
-        return Query(packed(self._hessian_sum(x, batch), shape) / m, self.facts.hessian_sensitivity / m, "l2", batch)
+        triangles = packed(self._hessian_sum(x, batch), shape)
+        return Query(triangles / m, sensitivity=self.facts.hessian_sensitivity / m, norm="l2", batch=batch)
 
     def hessian_products(self, x: np.ndarray) -> MatrixQuery:
         """Return the query of products of the mean of the rows' Hessians at x (R', d), without the penalty, with
@@ -256,7 +259,7 @@ class NonconvexRisk(LinearSums, Problem):
                 total += weights @ rows
             return total / self.facts.n
 
-        return MatrixQuery(times, self.facts.d, self.facts.hessian_sensitivity / self.facts.n)
+        return MatrixQuery(times, self.facts.d, sensitivity=self.facts.hessian_sensitivity / self.facts.n)
 
     def mean_value(self, x: np.ndarray) -> Query:
         """Return the query of the mean of the rows' losses (R', 1) at x (R', d), without the penalty, in ℓ2.
@@ -270,7 +273,7 @@ class NonconvexRisk(LinearSums, Problem):
         for _, _, arguments, _ in self._blocks(x):
             np.clip(arguments, -lengths[:, None], lengths[:, None], out=arguments)  # rounding must not widen the range
             total += self.losses(arguments).sum(axis=1)
-        return Query((total / self.facts.n)[:, None], (high - low) / self.facts.n, "l2")
+        return Query((total / self.facts.n)[:, None], sensitivity=(high - low) / self.facts.n, norm="l2")
 
     def decrease(self, x: np.ndarray, directions: np.ndarray, steps: np.ndarray) -> Query:
         """Return the query of the mean decrease of f per step size, (f(x) - f(x + step · direction)) / step, for k step
@@ -288,19 +291,21 @@ class NonconvexRisk(LinearSums, Problem):
             changes, losses = directions @ rows.T, self.losses(arguments)  # changes of the arguments per step size
             for k in range(steps.shape[1]):
                 step = steps[:, k, None]
-                decrease = losses - self.losses(arguments + step * changes)
-                decrease /= step
-                np.clip(decrease, -max_decrease[:, None], max_decrease[:, None], out=decrease)
-                total[:, k] += decrease.sum(axis=1)
+                row_decreases = losses - self.losses(arguments + step * changes)
+                row_decreases /= step
+                np.clip(row_decreases, -max_decrease[:, None], max_decrease[:, None], out=row_decreases)
+                total[:, k] += row_decreases.sum(axis=1)
         new_x = x[:, None] + steps[:, :, None] * directions[:, None]
         new_penalty = self.penalty.value(new_x.reshape(-1, x.shape[1])).reshape(steps.shape)
         penalty_decrease = (self.penalty.value(x)[:, None] - new_penalty) / steps
-        return Query(total / self.facts.n + penalty_decrease, 2 * max_decrease / self.facts.n, "linf")
+        sensitivity = 2 * max_decrease / self.facts.n  # from one end of the clipped range to the other
+        return Query(total / self.facts.n + penalty_decrease, sensitivity, norm="linf")
 
     def smallest_eigenvalue(self, x: np.ndarray) -> Query:
         """Return the query of the smallest eigenvalue (R', 1) of the Hessian of f at x (R', d), with the penalty, in
         ℓ2: one number, which needs less noise than a matrix."""
-        return Query(self._smallest_eigenvalues(x)[:, None], self.facts.curvature_sensitivity / self.facts.n, "l2")
+        sensitivity = self.facts.curvature_sensitivity / self.facts.n
+        return Query(self._smallest_eigenvalues(x)[:, None], sensitivity, norm="l2")
 
     # ----------------------------------------------------------------------------------------- parts that need no noise
 
@@ -337,7 +342,7 @@ class NonconvexRisk(LinearSums, Problem):
         for _, rows, arguments, _ in self._blocks(x):
             loss += self.losses(arguments).sum(axis=1)
             with np.errstate(over="ignore"):
-                total += self.slopes(arguments, None) @ rows  # last, as it overwrites the arguments
+                total += self.slopes(arguments, caps=None) @ rows  # last, as it overwrites the arguments
         self._remember(x, total)  # for the next gradient
         gradient = self.penalty.gradient(x) - total / self.facts.n
         diagnostics = {
@@ -385,9 +390,12 @@ class NonconvexRisk(LinearSums, Problem):
         They are diagnostics only: their sensitivity is unknown.
         """
         products, diagonal = self.hessian_products(x), self.penalty.hessian(clip_finite(x))
+        # The same start each time, so that a point always has the same bound.
         start = np.tile(np.random.default_rng(0).standard_normal(self.facts.d), (len(x), 1))
         # The penalty's Hessian is diagonal, and is added to that of the losses.
-        _, lower_bounds, _ = lanczos(lambda v: products.times(v) + diagonal * v, start, PRODUCTS, _MISJUDGED)
+        _values, lower_bounds, _vectors = lanczos(
+            lambda v: products.times(v) + diagonal * v, start, steps=PRODUCTS, failure=_MISJUDGED
+        )
         return lower_bounds
 
     # --------------------------------------------------------------------------------------------------- sums over rows
@@ -409,7 +417,7 @@ class NonconvexRisk(LinearSums, Problem):
             indices = batch.indices
             if indices is None:
                 raise ValueError("a block of the table is no batch of single rows")
-            self._check_rows(indices, marked=None)
+            self._check_rows(indices, marked=None)  # refuses a batch of another table
             is_halved = d >= HALVED and not lower
             blocks = self._batch_blocks(x, indices)
         else:
@@ -418,12 +426,12 @@ class NonconvexRisk(LinearSums, Problem):
                 total += lower * self._gram
             blocks = ((slice(None), rows, arguments) for _, rows, arguments, _ in self._blocks(x))
         for replicates, rows, arguments in blocks:
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore"):  # where the square of an argument is inf, φ'' is rightly 0
                 weights = self.curvatures(arguments)
             if is_halved:
-                weights = np.sqrt(np.maximum(weights - lower, 0.0))
+                weights = np.sqrt(np.maximum(weights - lower, 0.0))  # rounding may give less than `lower`
             scaled = np.empty_like(rows)
-            for matrix, row_weights in zip(total[replicates], weights, strict=True):
+            for matrix, row_weights in zip(total[replicates], weights, strict=True):  # each matrix a view of `total`
                 np.multiply(rows, row_weights[:, None], out=scaled)
                 matrix += scaled.T @ (scaled if is_halved else rows)
             checkpoint()

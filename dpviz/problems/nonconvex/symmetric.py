@@ -34,7 +34,7 @@ def _triangle(d: int, shape: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     rows, columns = np.triu_indices(d)
     weights = np.where(rows == columns, 1.0, math.sqrt(2) if shape == "goe" else 1.0)
     for array in (rows, columns, weights):
-        array.flags.writeable = False
+        array.flags.writeable = False  # they are cached
     return rows, columns, weights
 
 
@@ -68,7 +68,7 @@ def smallest_eigenpair(matrices: np.ndarray, gradients: np.ndarray) -> tuple[np.
     does not rise along p to first order. Where pᵀg = 0 the sign is arbitrary.
     """
     values, vectors = np.linalg.eigh(matrices)
-    direction = np.ascontiguousarray(vectors[:, :, 0])
+    direction = np.ascontiguousarray(vectors[:, :, 0])  # a copy, as a view would keep all the eigenvectors
     is_uphill = np.einsum("rd,rd->r", direction, gradients) > 0
     direction[is_uphill] *= -1
     return values[:, 0].copy(), direction

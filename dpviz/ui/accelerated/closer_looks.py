@@ -17,7 +17,15 @@ from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment.plan import PlanView
 
 BENCH_CONVEXITY = Control(
-    "bench_convexity", "Strong convexity", texts.BENCH_HELP, 0.5, float, 0.01, 1.0, symbol="μ", scale="log"
+    "bench_convexity",
+    "Strong convexity",
+    texts.BENCH_HELP,
+    default=0.5,
+    type=float,
+    low=0.01,
+    high=1.0,
+    symbol="μ",
+    scale="log",
 )
 # Options of two menus about the quadratic test bench: step sizes α, in units of 1/L, and noise per step.
 STEPS = {str(value): f"{value:g}" for value in figures.RELATIVE_STEPS}
@@ -38,7 +46,7 @@ def _select_method(panel: Panel, view: PlanView, name: str) -> str:
     """Draw a menu of the private methods with session key `name`; return the label of the selected one."""
     plans = guarantee.only_private(view.plans)
     with st.columns([1, 2])[0]:
-        return panel.named(name, "Method", plans, "Whose plan is looked at.", guarantee.example_method(plans))
+        return panel.named(name, "Method", plans, "Whose plan is looked at.", first=guarantee.example_method(plans))
 
 
 def _accountants(panel: Panel, view: PlanView, delta: float) -> None:
@@ -60,9 +68,9 @@ def _decomposition(panel: Panel, view: PlanView) -> None:
     exact = panel.switch(
         "parts_exact",
         "On a quadratic, exactly",
-        False,
-        "Instead of the bound, which counts batch noise at its worst: the exact error on a quadratic whose eigenvalues "
-        "lie between μ and L.",
+        default=False,
+        help="Instead of the bound, which counts batch noise at its worst: the exact error on a quadratic whose "
+        "eigenvalues lie between μ and L.",
     )
     method = next(arm.algorithm for arm in view.experiment.arms if arm.label == label)
     assert isinstance(method, GradientMethod)
@@ -84,11 +92,11 @@ def _quadratics(panel: Panel) -> None:
     with row[2]:
         noise = float(panel.choice("bench_noise", "Noise per step", NOISES, "0.01", "The noise is T times this."))
     with row[3]:
-        published = panel.switch("bench_paper", "The paper's curves", False, texts.PUBLISHED)
+        published = panel.switch("bench_paper", "The paper's curves", default=False, help=texts.PUBLISHED)
     # A link can hold a number outside of the control's range.
     convexity = min(max(convexity, BENCH_CONVEXITY.low or 0.0), BENCH_CONVEXITY.high or 1.0)
     charts.show_side_by_side(
-        (figures.momentum_rates(convexity, 1.0, published=published), panel.key("chart_rates")),
+        (figures.momentum_rates(convexity, smoothness=1.0, published=published), panel.key("chart_rates")),
         (figures.heavy_ball_on_quadratic(convexity, step, noise, published=published), panel.key("chart_quadratic")),
     )
 

@@ -100,11 +100,19 @@ class AcceleratedPage(FamilyPage):
             # The chart goes on to twice the number of steps that is set, and to 200 at least.
             longer = method.replaced(iterations=min(FARTHEST, max(2 * method.iterations, 200)))
             try:
-                horizons, end_bounds, _ = planning.bound_by_horizon(longer, plan.facts, plan.budget)
+                horizons, end_bounds, _best = planning.bound_by_horizon(longer, plan.facts, plan.budget)
                 by_horizon[label] = horizons, end_bounds
             except UserError:  # no bound is quick to compute
                 without_horizon.append(label)
-        return Theory(bounds, exact, by_horizon, tuple(without), tuple(without_horizon), start, own)
+        return Theory(
+            bounds,
+            exact,
+            by_horizon,
+            without=tuple(without),
+            without_horizon=tuple(without_horizon),
+            start=start,
+            own=own,
+        )
 
     def size_note(self, view: PlanView) -> str:
         """Return the size of a batch, and the epochs (passes over the data) of the longest private plan."""
@@ -119,7 +127,7 @@ class AcceleratedPage(FamilyPage):
         """Yield charts of the noise in each step, of the privacy spent, of the error bounds along the steps, and of the
         error bound at the end against the number of steps T."""
         caption = "Noise added to each coordinate of the mean gradient."
-        chart = plan_figures.noise_schedule(view.plans, view.styles, caption)
+        chart = plan_figures.noise_schedule(view.plans, view.styles, words=caption)
         yield replace(chart, handles=_handles(view))
         yield page_plan.privacy_spent(view)
         predictions: Theory = view.theory
@@ -192,15 +200,15 @@ class AcceleratedPage(FamilyPage):
         explain.assumptions(
             explain.protects(problem),
             texts.batches(m, n),
-            texts.composition(method.noise, m < n),
+            texts.composition(method.noise, sampled=m < n),
             texts.constants(
                 None if model is None else model.smoothness_source,
-                missing_rule(problem.dataset),
-                1.0 if model is None else model.curvature,
-                assumed_constants(problem),
+                missing=missing_rule(problem.dataset),
+                curvature=1.0 if model is None else model.curvature,
+                assumed=assumed_constants(problem),
             ),
             texts.SCREEN,
-            problem.from_data,
+            read=problem.from_data,
         )
 
     # ---------------------------------------------------------------------------------------------------- during a run
@@ -249,7 +257,7 @@ class AcceleratedPage(FamilyPage):
         arm_traces = released_model.private_traces(trace)
         if problem.public or not arm_traces or not isinstance(problem, LinearModel):
             return
-        table = released_model.coefficients(problem.data.facts(), problem.intercept == "yes")
+        table = released_model.coefficients(problem.data.facts(), constant=problem.intercept == "yes")
         names = list(table["column"])
         table = table.assign(**{label: arm_trace.output["x"][0] for label, arm_trace in arm_traces.items()})
         sentences = {label: _describe_model(arm_trace, names) for label, arm_trace in arm_traces.items()}
@@ -288,7 +296,7 @@ def _bound_caption(view: PlanView) -> str:
     """Describe the error bound and the condition on which it holds."""
     problem = view.experiment.problem
     is_released = isinstance(problem, LinearModel) and problem.smoothness_source == "released"
-    return texts.bound(assumed_constants(problem), is_released)
+    return texts.bound(assumed_constants(problem), released=is_released)
 
 
 def _drawn_methods(view: PlanView) -> dict[str, GradientMethod]:
@@ -346,8 +354,8 @@ def _describe_model(arm_trace: ArmTrace, names: list[str]) -> str:
     names : of the coefficients.
     """
     x, distance = arm_trace.output["x"][0], arm_trace.last("distance")
-    moved = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
-    return f"{moved}largest coefficients: {released_model.heaviest(x, names)}."
+    beginning = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
+    return f"{beginning}largest coefficients: {released_model.heaviest(x, names)}."
 
 
 def _explain_prediction(problem: LinearModel) -> str:
@@ -377,22 +385,24 @@ def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
     if not recorded:
         return
     # A metric, the metric of the guess that belongs to it, and its value; a problem has one guess at most.
-    name, guess, reached = recorded[0]
-    is_share = guess.better == "higher"
+    name, guess_metric, guess_value = recorded[0]
+    is_share = guess_metric.better == "higher"
     sign = 1 if is_share else -1
     # The standard error of a share of n rows; for errors, which have no such law, a hundredth.
-    margin = math.sqrt(reached * (1 - reached) / problem.facts().n) if is_share else reached / 100
+    margin = math.sqrt(guess_value * (1 - guess_value) / problem.facts().n) if is_share else guess_value / 100
     samples = {label: trace.last(label, name) for label in trace.lanes}
-    ends = {label: float(np.median(values)) for label, values in samples.items() if len(values)}
+    medians = {label: float(np.median(values)) for label, values in samples.items() if len(values)}
     # `not … >`, so that a model that is NaN counts as no better.
-    below = [
-        f"{escape_name(label)} {short(end, 4)}" for label, end in ends.items() if not sign * (end - reached) > margin
+    no_better = [
+        f"{escape_name(label)} {short(median, 4)}"
+        for label, median in medians.items()
+        if not sign * (median - guess_value) > margin
     ]
-    if below:
+    if no_better:
         st.warning(
-            f"{guess.label} reaches {short(reached, 4)} in “{trace.metrics[name].label}”, and these no more than "
-            f"{short_up(margin, 2)} better: {', '.join(below)}. Medians over the runs, at their ends. A smaller loss "
-            "can still mean better probabilities. **Not private**: read off the raw data.",
+            f"{guess_metric.label} reaches {short(guess_value, 4)} in “{trace.metrics[name].label}”, and these no more "
+            f"than {short_up(margin, 2)} better: {', '.join(no_better)}. Medians over the runs, at their ends. A "
+            "smaller loss can still mean better probabilities. **Not private**: read off the raw data.",
             title="No better than a constant guess",
             icon=":material/rule:",
         )

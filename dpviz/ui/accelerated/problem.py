@@ -43,13 +43,14 @@ def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
     A target with two classes allows all losses; a target that is a number, all but the logistic one. The two menus have
     different names, so that each remembers its own choice.
     """
+    # Without data, as before an upload, the menu is that of two classes.
     data = selection.upload or table.GENERATORS.get(selection.source, UniformLogistic)()
     assert isinstance(data, DatasetSpecification)
     if data.facts().target is None:
         both = f"{texts.LOSS_HELP} The squared and the Huber loss learn the classes as the numbers -1 and +1."
-        return problem_menu.Menu("loss", "Loss", LOSS_TITLES, "logistic", both)
-    fitting = {name: title for name, title in LOSS_TITLES.items() if name != "logistic"}
-    return problem_menu.Menu("number_loss", "Loss", fitting, "squared", texts.LOSS_HELP)
+        return problem_menu.Menu("loss", "Loss", LOSS_TITLES, default="logistic", help=both)
+    losses = {name: title for name, title in LOSS_TITLES.items() if name != "logistic"}
+    return problem_menu.Menu("number_loss", "Loss", losses, default="squared", help=texts.LOSS_HELP)
 
 
 def _draw_smoothness(panel: Panel, cls: type[ProblemSpecification], _values: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,14 +82,15 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
         return draft.values
     panel, seed, tables = draft.panel, draft.seed, draft.tables
     fields = {name: draft.values[name] for name in SMOOTHNESS if name in draft.values}
-    others = {name: value for name, value in draft.values.items() if name not in fields}
-    problem = Settings(draft.cls, others).build()  # without L, to compute it for
+    other_fields = {name: value for name, value in draft.values.items() if name not in fields}
+    problem = Settings(draft.cls, other_fields).build()  # without L, to compute it for
     assert isinstance(problem, LinearModel)
     source, value, budget = fields.get("smoothness_source"), fields.get("smoothness"), draft.budget.build()
     file = None if problem.public else upload_file.known_as(panel.page)
-    purchase = PrivateFact(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
+    about = problem.to_json()
+    purchase = PrivateFact(panel, "smoothness", symbol="ε_L", what="L", about=about, file=file)
     if source == "estimated":
-        purchase.note_origin(value, None)  # notes a value from a link as an estimate
+        purchase.note_origin(value, cost=None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated_smoothness, problem, tables)
         st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))  # at no cost
@@ -104,11 +106,11 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     purchase.say_error()
     is_counted = source == "released" and value is not None
     computed_value = value if source in ("estimated", "released") else None  # which may be for another problem
-    purchase.warn(is_counted, "with L “Released privately”", computed_value)
+    purchase.warn(is_counted, where="with L “Released privately”", value=computed_value)
     if fields and value is None:  # without fields, L follows from the ranges anyway
         st.caption("Until there is a value, the plan uses L from the ranges.")
-        return others
-    return others | fields
+        return other_fields
+    return other_fields | fields
 
 
 def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], value: float) -> dict[str, Any]:
@@ -120,7 +122,7 @@ def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], valu
     """
     cost, source = purchase.cost_of(value), fields["smoothness_source"]
     if purchase.is_estimate(value):
-        explain.mark_taken("this L", panel.key("knew_smoothness"), purchase.known, (value,))
+        explain.mark_taken("this L", panel.key("knew_smoothness"), on_known=purchase.known, args=(value,))
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
     if cost is not None:
         if source == "declared":

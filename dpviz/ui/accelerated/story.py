@@ -29,7 +29,7 @@ def show_pictures() -> None:
     text_column.caption(f"{PureDP.direction} One budget moves all three pictures.")
     if input_error(control, value):
         return
-    epsilon = float(value or PureDP().epsilon)
+    epsilon = float(value or PureDP().epsilon)  # the default if the control is empty
     pictures = _one_answer, _every_step, _price
     with st.container(key="home_pictures"):
         for column, draw_picture in zip(st.columns(3, gap="medium"), pictures, strict=True):
@@ -68,31 +68,33 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     The function is public, so all visitors share the runs.
     """
     trace = story.walk(epsilon)
-    ends = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
+    end_heights = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
     # Positions (k, R, 2) and median heights (k,) at the k steps of the private arm that were recorded.
     steps, private = trace.cloud(story.PRIVATE)
     reference = clouds.values_at_steps(*trace.cloud(story.REFERENCE), steps)
     height_steps, heights = trace.series(story.PRIVATE, "objective_gap")
-    _, medians, _ = quantiles(heights).T
+    _low, medians, _high = quantiles(heights).T
     median = [short(height) for height in clouds.values_at_steps(height_steps, medians, steps)]
     color, last = style.PALETTE["private"], int(steps[-1])
     # Without noise all replicates are the same, so one point is enough for the reference.
-    walk = Trajectories(story.PRIVATE, color, private, last, reference[:, :1], story.REFERENCE, median=median)
+    walk = Trajectories(
+        story.PRIVATE, color, private, last, plainly=reference[:, :1], without=story.REFERENCE, median=median
+    )
     coordinates, ground_heights = story.ground()
     ground = Background(coordinates, coordinates, ground_heights)
     axes = clouds.axes_of_background(("First parameter", "Second parameter"), ground)
-    return Animation(steps, [walk], *axes, "height", ground), ends
+    return Animation(steps, [walk], *axes, metric="height", ground=ground), end_heights
 
 
 def _every_step(epsilon: float) -> None:
     """Draw the animation of gradient descent with noise in every step, and where the runs end."""
     st.header("2. Noise on every step", anchor=False)
     st.markdown(f"Learning asks many questions: {story.WALK.iterations} noisy steps downhill share the budget.")
-    animation, ends = _walked(epsilon)
+    animation, end_heights = _walked(epsilon)
     cloud.draw("home_walk", clouds.animation_bytes(animation, style.NOT_PRIVATE[theme()], presenting.scale()))
     st.caption(
-        f"Half of the runs end within {short_up(ends[story.PRIVATE])} of the lowest value; without privacy, "
-        f"{short(ends[story.REFERENCE])}. **Not private**: it reads the raw data, which are made up."
+        f"Half of the runs end within {short_up(end_heights[story.PRIVATE])} of the lowest value; without privacy, "
+        f"{short(end_heights[story.REFERENCE])}. **Not private**: it reads the raw data, which are made up."
     )
 
 
@@ -104,7 +106,7 @@ def _price(epsilon: float) -> None:
     st.header("3. The price", anchor=False)
     st.markdown("More privacy, less accuracy. Each step adds noise: every budget has a best number of steps.")
     best_steps, bound = story.planned(epsilon)
-    figure = planner_figures.price(*_price_curve(), (epsilon, bound), "Error bound, nats per row")
+    figure = planner_figures.price(*_price_curve(), here=(epsilon, bound), title="Error bound, nats per row")
     charts.show_figure(figure, "home_price", f"Error bound against ε; at yours it is {short_up(bound)} nats per row")
     st.metric(
         f"Best number of steps, {story.METHOD}",

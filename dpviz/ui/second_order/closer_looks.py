@@ -49,7 +49,7 @@ def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
     with st.columns([1, 2])[0]:
         label = panel.named("accounting_of", "Method", guarantee.only_private(view.plans), "Whose plan is looked at.")
     caption = "The most that a run can have spent by each step, read by different accountants."
-    chart = plan_figures.accountant_curves(view.plans[label], delta, "step at most", caption)
+    chart = plan_figures.accountant_curves(view.plans[label], delta, after="step at most", words=caption)
     charts.show(chart, panel.key("chart_accountants"))
 
 
@@ -72,7 +72,7 @@ def _tables(panel: Panel) -> None:
             lights[point.value] = {label: advice.stopping_phase(phases) for label, phases in forecasts.items()}
     run = sweep_panel.newest_run(key)
     if run is None or run.job.result is None or run.job.result.metric is None:
-        _draw_table(tolerances, sweep, result=None, lights=lights)  # the panel draws it only once there are results
+        _draw_table(tolerances, sweep, result=None, lights=lights)  # `show_sweep` draws it only with results
     sweep_panel.show_sweep(
         key, "The paper's table", sweep, lambda result: _draw_table(tolerances, sweep, result, lights)
     )
@@ -112,7 +112,7 @@ def _split(panel: Panel, view: PlanView) -> None:
     with right:
         label, *others = comparisons
         if others:
-            label = panel.named("split_of", "Method", comparisons, "Whose plan is looked at.")
+            label = panel.named("split_of", "Method", comparisons, help="Whose plan is looked at.")
         _controls(panel, _method(view, label), comparisons[label])
         _search_caption(_method(view, label), view.plans[label])
     with left:
@@ -153,7 +153,7 @@ def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
     The share is of the budget of an iteration that releases a Hessian, too.
     """
     if isinstance(method, LineSearch):
-        share, blindness = method.searching(asks=True), plan.resolved["search_blindness"]
+        share, blindness = method.searching(with_hessian=True), plan.resolved["search_blindness"]
         st.caption(
             f"The line search has {short(100 * share, 2)} % of an iteration beforehand. Its noise is "
             f"{short(blindness)} times what it tests. Set its share under “Line search”."

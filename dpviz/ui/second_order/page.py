@@ -118,7 +118,7 @@ class SecondOrderPage(FamilyPage):
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
         """Return the usual card, with the number of iterations T next to the label."""
-        title, noise, _, help = guarantee.noise_card(label, plan)
+        title, noise, _, help = guarantee.noise_card(label, plan)  # the third is the label, too, with the steps
         return title, noise, f"{label}, T = {plan.iterations:,}", help
 
     def draw_advice(self, view: PlanView) -> None:
@@ -134,9 +134,9 @@ class SecondOrderPage(FamilyPage):
                 color, icon = BLIND if forecast.blind else BADGES[forecast.light]
                 _, _, reason = texts.light(forecast).partition(": ")  # the icon has the light
                 st.badge(f"{label}: {reason}", icon=icon, color=color)
-        seeing = [forecast for forecast in forecasts.values() if not forecast.blind]
-        if seeing:
-            forecast = seeing[0]
+        forecasts_with_test = [forecast for forecast in forecasts.values() if not forecast.blind]
+        if forecasts_with_test:
+            forecast = forecasts_with_test[0]
             draw_message = {"green": st.success, "amber": st.warning, "red": st.error}[forecast.light]
             draw_message(texts.can_tell(forecast, view.plans[forecast.label]), icon=BADGES[forecast.light][1])
         with st.expander("Every method, in numbers", icon=":material/traffic:"):
@@ -159,7 +159,7 @@ class SecondOrderPage(FamilyPage):
             texts.COMPOSITION,
             texts.constants(problem, missing),
             texts.SCREEN,
-            problem.from_data,
+            read=problem.from_data,
         )
 
     # ---------------------------------------------------------------------------------------------------- during a run
@@ -178,7 +178,7 @@ class SecondOrderPage(FamilyPage):
         """Return the curves of the length of the noisy gradient, with its tolerance if all methods have the same."""
         tolerances = {analysis_of(run, label).gradient_tolerance for label in run.plans}
         limits = [Limit(value, f"tolerance {short(value)}") for value in tolerances] if len(tolerances) == 1 else []
-        return hero.curves(run, diagnostics, NOISY_GRADIENT.name, limits)
+        return hero.curves(run, diagnostics, name=NOISY_GRADIENT.name, limits=limits)
 
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
         """Return the number of runs of the first private method that stopped; its sentence says how many of them meet
@@ -186,24 +186,25 @@ class SecondOrderPage(FamilyPage):
         private = {
             arm.label: arm for arm in run.experiment.arms if arm.label in trace.lanes and trace.lanes[arm.label].private
         }
-        endings = {label: advice.run_endings(trace, arm, run.plans[label]) for label, arm in private.items()}
-        finishes = {label: finish for label, finish in endings.items() if finish is not None}  # None before a record
-        if not finishes:
+        endings_or_none = {label: advice.run_endings(trace, arm, run.plans[label]) for label, arm in private.items()}
+        # None before a record.
+        endings_by_label = {label: endings for label, endings in endings_or_none.items() if endings is not None}
+        if not endings_by_label:
             return None
-        first_label, *others = finishes
-        first = finishes[first_label]
+        first_label, *others = endings_by_label
+        first_endings = endings_by_label[first_label]
         within_targets = advice.within_targets(trace, private[first_label], run.plans[first_label])
         sentences = [] if within_targets is None else [texts.targets(*within_targets)]
-        sentences.append(texts.when(first) if first.finished else _why_none(run, first_label))
-        sentences += [f"{label}: {texts.ended(finishes[label])}" for label in others[:OTHERS]]
-        reads_data = any(finish.solved is not None for finish in finishes.values())
+        sentences.append(texts.when(first_endings) if first_endings.finished else _why_none(run, first_label))
+        sentences += [f"{label}: {texts.ended(endings_by_label[label])}" for label in others[:OTHERS]]
+        reads_data = any(endings.solved is not None for endings in endings_by_label.values())
         return hero.Headline(
             f"Runs stopped: {first_label}",
-            f"{first.finished} of {first.runs}",
-            "By themselves, by what they released."
+            value=f"{first_endings.finished} of {first_endings.runs}",
+            help="By themselves, by what they released."
             + " Whether exact gradient and curvature meet the targets α and ε_H reads the raw data: **not private**."
             * reads_data,
-            " ".join(sentences),
+            sentence=" ".join(sentences),
         )
 
     def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
@@ -225,9 +226,9 @@ class SecondOrderPage(FamilyPage):
         """Draw a table of the ends of the runs of every method: for these methods, to finish is the result."""
         rows = []
         for arm in run.experiment.arms:
-            finish = advice.run_endings(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
-            if finish is not None:
-                rows.append(_ending_row(run, trace, arm.label, finish))
+            endings = advice.run_endings(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
+            if endings is not None:
+                rows.append(_ending_row(run, trace, arm.label, endings))
         if not rows:
             return
         reads_data = any(SOLVED in row for row in rows)
@@ -252,7 +253,7 @@ class SecondOrderPage(FamilyPage):
         if not labels:
             return []
         with st.columns([1, 2])[0]:
-            label = panel.named("tests_of", "Tests of", labels, "Whose steps are shown.")
+            label = panel.named("tests_of", "Tests of", labels, help="Whose steps are shown.")
         status, analysis = trace.lanes[label].privacy, analysis_of(run, label)
         released = explain.release_sentence(run.experiment, run.experiment.replicates)
         privacy = explain.REFERENCES if status == "not private" else released
@@ -341,7 +342,7 @@ def _waiting(forecast: Forecast) -> figures.Waiting:
     rows, steps = advice.waiting_by_rows(forecast)
     at_these_rows = (forecast.rows, forecast.stopping.waiting_time)
     longest = forecast.stopping.iterations / 2  # with which a run may be expected to stop
-    return figures.Waiting(rows, steps, at_these_rows, longest)
+    return figures.Waiting(rows, steps, here=at_these_rows, patience=longest)
 
 
 def _remark(facts: NonconvexFacts, symbol: str) -> str:
@@ -399,21 +400,22 @@ def _why_none(run: Run, label: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- the results
 
 
-def _ending_row(run: Run, trace: Trace, label: str, finish: advice.RunEndings) -> dict[str, object]:
+def _ending_row(run: Run, trace: Trace, label: str, endings: advice.RunEndings) -> dict[str, object]:
     """Return the endings of a method's runs by the titles of their columns; None where there is nothing to say.
 
     The column SOLVED, which reads raw data, is there only if it may be shown.
     """
     row: dict[str, object] = {
         "Method": label,
-        "Finished": f"{finish.finished} of {finish.runs}",
-        "Median step": short(finish.median_step, 4) if finish.finished else None,
+        "Finished": f"{endings.finished} of {endings.runs}",
+        "Median step": short(endings.median_step, 4) if endings.finished else None,
     }
-    if finish.solved is not None:
-        row[SOLVED] = f"{finish.solved} of {finish.finished}" if finish.finished else None
+    if endings.solved is not None:
+        row[SOLVED] = f"{endings.solved} of {endings.finished}" if endings.finished else None
     statuses = trace.lanes[label].status  # one for each run
-    others = [status for status in dict.fromkeys(statuses) if status in ENDINGS]  # each once, as they come first
-    row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in others) or None
+    # Each once, in the order in which they come first.
+    other_statuses = [status for status in dict.fromkeys(statuses) if status in ENDINGS]
+    row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in other_statuses) or None
     used_share = _used_share(run.plans[label], trace, label)
     if used_share is not None:
         row["Used"] = f"{short(100 * used_share, 2)} %"
@@ -454,7 +456,7 @@ def _why_not(run: Run, label: str) -> str:
     assert isinstance(facts, NonconvexFacts)
     if isinstance(method, PerturbedDescent) or (isinstance(method, Descent) and method.curvature == "never"):
         return texts.NEVER_ASKED
-    # Some release Hessians only if the constants demand it; the others may still come to it.
+    # Methods of descent release Hessians only if the constants demand it. The other methods may still do so later.
     return texts.NOT_NEEDED if isinstance(method, Descent) and not method.releases_hessians(facts) else texts.NOT_YET
 
 

@@ -45,10 +45,10 @@ def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
     """
     if isinstance(selection.upload, datasets.DatasetSpecification) and selection.upload.facts().target is not None:
         help = "The target is a number, so only the robust component can be learned: it looks at no target."
-        return problem_menu.Menu("loss", "Loss", {"robust": LOSS_TITLES["robust"]}, "robust", help)
+        return problem_menu.Menu("loss", "Loss", {"robust": LOSS_TITLES["robust"]}, default="robust", help=help)
     if selection.source == SADDLE:
-        return problem_menu.Menu("saddle_loss", "Loss", LOSS_TITLES, "robust", texts.LOSS_HELP)
-    return problem_menu.Menu("loss", "Loss", LOSS_TITLES, "logistic", texts.LOSS_HELP)
+        return problem_menu.Menu("saddle_loss", "Loss", LOSS_TITLES, default="robust", help=texts.LOSS_HELP)
+    return problem_menu.Menu("loss", "Loss", LOSS_TITLES, default="logistic", help=texts.LOSS_HELP)
 
 
 def _covertype_file(page: str) -> tuple[datasets.DatasetSpecification | None, Mapping[str, np.ndarray]]:
@@ -57,13 +57,14 @@ def _covertype_file(page: str) -> tuple[datasets.DatasetSpecification | None, Ma
     Nothing has to be declared, as the columns of this file are known.
     """
     st.caption("The UCI file covtype.data, or covtype.data.gz: 54 columns and the class, without a header.")
-    return file.uploaded(page, file.File, _covertype)
+    return file.uploaded(page, kind=file.File, make=_covertype)
 
 
 def _covertype(upload: file.File) -> datasets.Prepared[CovertypeUpload]:
     """Prepare an uploaded file of the forest cover types, once for each file, and say what is in it."""
-    prepared = upload.once("covertype", lambda name: prepare_covertype(upload.frame, name, upload.reading))
-    file.show_ready(upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features")
+    prepared = upload.once("covertype", lambda identity: prepare_covertype(upload.frame, identity, upload.reading))
+    contents = f"{prepared.specification.facts().d} features"
+    file.show_ready(upload, rows=len(prepared.table), dropped=prepared.dropped, contents=contents)
     return prepared
 
 
@@ -87,8 +88,8 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     value, cost = values["gap"], values.get("gap_cost")
     problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # for which Γ is to be computed
     assert isinstance(problem, NonconvexModel)
-    known_as = None if problem.public else file.known_as(panel.page)
-    purchase = PrivateFact(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
+    file_key = None if problem.public else file.known_as(panel.page)
+    purchase = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", about=problem.to_json(), file=file_key)
     if cost is not None:
         purchase.note_origin(value, cost)  # notes a value from a link as a release
     # At the start 0 a release says nothing; and under pure ε there is no run, as these methods need Gaussian noise.
@@ -97,7 +98,8 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
         purchase.offer_release(value, spend, partial(advice.release_gap, problem, spend, draft.seed, draft.tables))
     purchase.say_error()
     paid = purchase.cost_of(value)  # of all its releases, whatever the control for the cost has; None if it was typed
-    purchase.warn(paid is not None, "with the gap that was released, and its cost", None if paid is None else value)
+    released_value = None if paid is None else value  # which may be for another problem
+    purchase.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
     if value is not None and paid is None:
         purchase.typed(value)
         if cost is not None:  # set, as if the value had been bought
@@ -108,7 +110,9 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
 def _problem(name: str, cls: type[NonconvexModel]) -> problem_menu.ProblemEntry:
     """Return the entry of a loss in the menu; all its controls but that of the regularisation are shared."""
     shared = problem_menu.setting_names(cls, ["regularisation"])
-    return problem_menu.ProblemEntry(cls, f"{name}_", shared, groups={EXPANDER: ("regularisation", *MODEL)})
+    return problem_menu.ProblemEntry(
+        cls, prefix=f"{name}_", shared=shared, groups={EXPANDER: ("regularisation", *MODEL)}
+    )
 
 
 MENU = problem_menu.ProblemMenu(

@@ -75,7 +75,7 @@ BATCH: Any = number(
     help="Share of the rows in each iteration, drawn afresh without replacement. 1 = all rows, no sampling.",
 )
 
-# Settings that share the budget of an iteration out, with their defaults.
+# Settings that split the budget of an iteration, with their defaults.
 SHARES: Mapping[str, float | None] = {"hessian_share": EVEN, "search_share": None}
 
 SERIES = (NOISY_GRADIENT, NOISY_CURVATURE, KIND)
@@ -147,10 +147,10 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         To those that the problem counts it adds, for each replicate, the curvature of every row where Hessians are used
         by products only, and else Hessians if they have more columns than the diagnostics form anyway.
 
-        A matrix has d² numbers, its packed triangle half as many. `Measured.hessian` holds 3 d² numbers for each
-        replicate at its end: four triangles, of the exact Hessian, the noisy one, the finite ones, and these divided by
-        the weights; and the unpacked matrix. Once for all replicates come the places and weights of a triangle, and the
-        copy and workspace of eigenvectors. Measured at d = 390: 3.0 d² each, and 3.8 d² to 5 d² once.
+        A matrix has d² numbers, its packed triangle half as many. `NoisyDerivatives.hessian` holds 3 d² numbers for
+        each replicate at its end: four triangles, of the exact Hessian, the noisy one, the finite ones, and these
+        divided by the weights; and the unpacked matrix. Once for all replicates come the indices and weights of a
+        triangle, and the copy and workspace of eigenvectors. Measured at d = 390: 3.0 d² each, and 3.8 d² to 5 d² once.
         """
         n, d, once, each = plan.facts.n, plan.facts.d, 0.0, 0.0
         if "hessian" in plan.noise and "hessian_products" in plan.resolved:
@@ -255,6 +255,7 @@ class Descent(NonconvexMethod):
     def _notes(self, facts: NonconvexFacts, budget: Budget) -> tuple[str, ...]:
         """Return notes for the plan, in sentences: if it has fewer iterations than the analysis asks for, and if the
         curvature test is left out because it cannot fail."""
+        # For the analysis it suffices that one phase has all the iterations that it asks for.
         notes = [*planning.limit_note(self.by_theory(facts), max(self.lengths(facts)), budget)]
         if self.curvature != "never" and not self.releases_hessians(facts):
             notes.append(
@@ -280,7 +281,9 @@ class Descent(NonconvexMethod):
         if products is None:
             return steps.CurvatureTest(measured, analysis.curvature_tolerance, certificate)
         failure_of_test = LANCZOS_FAILURE / plan.iterations  # a union bound over the tests, one at most per iteration
-        return steps.KrylovTest(measured, analysis.curvature_tolerance, certificate, int(products), failure_of_test)
+        return steps.KrylovTest(
+            measured, analysis.curvature_tolerance, certificate, products=int(products), failure=failure_of_test
+        )
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         analysis = self.analysis(problem.facts)
@@ -354,7 +357,7 @@ class ShortStep(WholeTable):
         plan = planning.filtered_plan(
             budget_split, phases, facts, budget, self._resolved(facts), self._notes(facts, budget)
         )
-        return replace(plan, noise_varies=plan.noise_varies or self.at_state)
+        return replace(plan, noise_varies=plan.noise_varies or self.at_state)  # then the gradient's, with the point
 
     def _certifies(self, facts: NonconvexFacts) -> bool:
         """Return True if the smallest eigenvalue is released before the Hessian. Raises UserError if there are too many
@@ -388,7 +391,7 @@ class ShortStep(WholeTable):
             # at most `unit` times the gap, and one more step its own. If the cap leaves fewer iterations than that may
             # take, gradient steps in all of them are paid for instead.
             unit = budget_split.amount / (min(facts.gap, length * by_gradient) + by_curvature)
-            cost_of_test = unit * (by_curvature - by_gradient)
+            cost_of_test = unit * (by_curvature - by_gradient)  # a curvature step pays for a gradient, too
             costs = {purpose: cost_of_test * share for purpose, share in test_shares.items()}
             return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
         weights: dict[Purpose, float] = {"gradient": 1 - self.hessian_share}
@@ -478,7 +481,7 @@ class PerturbedDescent(NonconvexMethod):
         unlucky one: the distance from the ridge grows by the factor 1 + ε_H/G per step.
         """
         # Gradients are as long as their tolerance ε_g at the distance ε_g/ε_H from the ridge. Of a step aside of length
-        # r ε_g/G about 1/√d leads away from the ridge, or UNLUCKY times less.
+        # r ε_g/G about 1/√d leads away from the ridge, or UNLUCKY times less. The factor is the ratio of the two.
         growth = self.analysis(facts).curvature_tolerance / facts.smoothness
         factor_to_grow = UNLUCKY * math.sqrt(facts.d) / (self.radius * growth)
         return max(1, math.ceil(math.log(factor_to_grow) / math.log1p(growth)))

@@ -70,9 +70,9 @@ class State:
     def move(self, rows: np.ndarray, change: np.ndarray, kind: int) -> None:
         """Move the replicates `rows` by `change` (R', d) in a step of this kind; end those that would diverge, without
         moving them."""
-        moved = self.x[rows] + change
-        is_finite = within_bounds(moved)
-        self.x[rows[is_finite]] = moved[is_finite]
+        new_x = self.x[rows] + change
+        is_finite = within_bounds(new_x)
+        self.x[rows[is_finite]] = new_x[is_finite]
         self.released[KIND.name][rows] = kind
         self.end(rows[~is_finite], "diverged")
 
@@ -125,8 +125,7 @@ class SeparateReleases(Releases):
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
         assert isinstance(plan.terms, ledger.Filter)
         self._terms, self._mechanisms = plan.terms, mechanisms
-        # Of each iteration, from 0, as `planning.filtered_plan` writes it.
-        self._phases = plan.schedule["phase"].astype(int)
+        self._phases = plan.schedule["phase"].astype(int)  # number of each iteration's phase, from 0
         self._phase = 0
         self._used = np.zeros(mechanisms.replicates, dtype=int)  # releases of the first phase other than gradients
         self._spent = {purpose: np.zeros(mechanisms.replicates) for purpose in get_args(Purpose)}  # in ρ
@@ -138,7 +137,7 @@ class SeparateReleases(Releases):
     def payable(self, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         can_pay = np.zeros(len(rows), dtype=bool)
         for event, indices in self._events(purpose, rows):
-            can_pay[indices] = self._mechanisms.affordable(event)[rows[indices]]
+            can_pay[indices] = self._mechanisms.affordable(event)[rows[indices]]  # (R,) bool, at these replicates
         return can_pay
 
     def sample(self, rows: np.ndarray) -> None:
@@ -150,18 +149,18 @@ class SeparateReleases(Releases):
             part = _part(query, indices)
             noisy[indices] = self._mechanisms.gaussian(part, event, rows[indices])
             if purpose == "gradient":  # the scale at sensitivity 1, times the sensitivity at the point
-                self._gradient_noise[rows[indices]] = noise_scale(event, 1.0) * part.sensitivity
+                self._gradient_noise[rows[indices]] = noise_scale(event, sensitivity=1.0) * part.sensitivity
         self._book(purpose, rows)
         return noisy
 
     def above_threshold(self, query: releases.Query, rows: np.ndarray) -> np.ndarray:
         """Release (R',) the index of the first of a query's values (R', k) that seems to reach 0, by the sparse vector
         technique; -1 where none does."""
-        first = np.empty(len(rows), dtype=int)
+        index = np.empty(len(rows), dtype=int)
         for event, indices in self._events("search", rows):
-            first[indices] = self._mechanisms.above_threshold(_part(query, indices), event, rows[indices])
+            index[indices] = self._mechanisms.above_threshold(_part(query, indices), event, rows[indices])
         self._book("search", rows)
-        return first
+        return index
 
     def products(
         self, matrices: Callable[[np.ndarray], matrix_products.MatrixQuery], x: np.ndarray, rows: np.ndarray
@@ -171,16 +170,16 @@ class SeparateReleases(Releases):
 
         matrices : function from points to the query of their exact matrices, by products.
         """
-        products_of_groups = []  # replicates with the same event
+        by_group = []  # replicates with the same event
         for event, indices in self._events("hessian", rows):
-            products = self._mechanisms.matrix_products(matrices(x[indices]), event, rows[indices])
-            products_of_groups.append((indices, products))
+            group_products = self._mechanisms.matrix_products(matrices(x[indices]), event, rows[indices])
+            by_group.append((indices, group_products))
         self._book("hessian", rows)
 
         def times(directions: np.ndarray) -> np.ndarray:
             result = np.empty_like(directions)
-            for indices, products in products_of_groups:
-                result[indices] = products.times(directions[indices])
+            for indices, group_products in by_group:
+                result[indices] = group_products.times(directions[indices])
             return result
 
         return times
@@ -188,7 +187,8 @@ class SeparateReleases(Releases):
     def directions(self, d: int, rows: np.ndarray) -> np.ndarray:
         """Draw (R', d) standard normal numbers from the public streams of these replicates; they do not depend on the
         data."""
-        return np.array([self._mechanisms.public[r].standard_normal(d) for r in rows]).reshape(len(rows), d)
+        samples = [self._mechanisms.public[r].standard_normal(d) for r in rows]
+        return np.array(samples).reshape(len(rows), d)  # also without rows
 
     def _events(self, purpose: Purpose, rows: np.ndarray) -> Iterator[tuple[events.Event, np.ndarray]]:
         """Yield each event that pays for the release, with the indices in `rows` of the replicates for which it does.
@@ -217,8 +217,8 @@ class SeparateReleases(Releases):
         curvature_tests = self._spent["hessian"] + self._spent["certificate"]
         spent = {"gradient": self._spent["gradient"], "hessian": curvature_tests, "search": self._spent["search"]}
         # Without privacy a release costs infinity, which is shown as no number.
-        charged = {f"{purpose}_charged": np.where(np.isinf(rho), np.nan, rho) for purpose, rho in spent.items()}
-        return {**charged, GRADIENT_NOISE.name: self._gradient_noise.copy()}
+        by_metric = {f"{purpose}_charged": np.where(np.isinf(rho), np.nan, rho) for purpose, rho in spent.items()}
+        return {**by_metric, GRADIENT_NOISE.name: self._gradient_noise.copy()}
 
 
 class BatchReleases(Releases):
@@ -227,7 +227,7 @@ class BatchReleases(Releases):
 
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
         self._events, self._mechanisms = plan.events, mechanisms
-        self._charged = np.zeros(mechanisms.replicates)  # iterations
+        self._charged = np.zeros(mechanisms.replicates)  # number of iterations
 
     def begin(self, t: int, rows: np.ndarray) -> None:
         self._batch, self._rows = self._mechanisms.batch(self._events[t - 1], rows), rows

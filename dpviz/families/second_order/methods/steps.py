@@ -14,8 +14,16 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpviz.checkpoints import compute_in_slices
-from dpviz.families.second_order.methods import releases as states
-from dpviz.families.second_order.methods.releases import Releases, SeparateReleases
+from dpviz.families.second_order.methods.releases import (
+    CURVATURE,
+    GRADIENT,
+    NOISY_CURVATURE,
+    NOISY_GRADIENT,
+    Releases,
+    SeparateReleases,
+    State,
+    within_bounds,
+)
 from dpviz.families.second_order.theory import Analysis, Search
 from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import Shape, eigenvalue_seconds, lanczos, smallest_eigenpair, unpacked
@@ -36,38 +44,38 @@ class NoisyDerivatives:
     shape: Shape
     at_state: bool
 
-    def gradient(self, state: states.State, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def gradient(self, state: State, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Release the gradients at the points of the replicates `rows`.
 
         Return those of `rows` that go on, and their noisy gradients (R', d).
         """
-        rows = state.keep(rows, self.releases.payable("gradient", rows), "budget")
+        rows = state.keep(rows, self.releases.payable("gradient", rows), otherwise="budget")
         x = state.x[rows]
-        query = self.problem.mean_gradient(x, self.releases.sample(rows), self.at_state)
+        query = self.problem.mean_gradient(x, batch=self.releases.sample(rows), at_state=self.at_state)
         noisy = self.releases.gaussian(query, "gradient", rows) + self.problem.regulariser_gradient(x)
-        is_finite = states.within_bounds(noisy)
+        is_finite = within_bounds(noisy)
         with np.errstate(over="ignore"):  # a diverging gradient's norm may be infinite
-            state.released[states.NOISY_GRADIENT.name][rows] = np.linalg.norm(noisy, axis=1)
-        return state.keep(rows, is_finite, "diverged"), noisy[is_finite]
+            state.released[NOISY_GRADIENT.name][rows] = np.linalg.norm(noisy, axis=1)
+        return state.keep(rows, is_finite, otherwise="diverged"), noisy[is_finite]
 
-    def hessian(self, state: states.State, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def hessian(self, state: State, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Release the Hessians at the points of the replicates `rows`.
 
         Return the R'' of `rows` that go on; (R',) bool, True at those in `rows`; and their noisy Hessians (R'', d, d).
         """
-        is_released = self.releases.payable("hessian", rows)
-        paying = state.keep(rows, is_released, "budget")
+        goes_on = self.releases.payable("hessian", rows)
+        paying = state.keep(rows, goes_on, otherwise="budget")
         x, d = state.x[paying], state.x.shape[1]
-        if not len(paying):
-            return paying, is_released, np.empty((0, d, d))
-        query = self.problem.hessian(x, self.releases.sample(paying), self.shape)
-        noisy = self.releases.gaussian(query, "hessian", paying)  # (R', ·) the packed triangles
-        is_finite = states.within_bounds(noisy)
-        is_released[is_released] = is_finite  # those that diverge do not go on, either
+        if not len(paying):  # a query needs a replicate at least
+            return paying, goes_on, np.empty((0, d, d))
+        query = self.problem.hessian(x, batch=self.releases.sample(paying), shape=self.shape)
+        noisy = self.releases.gaussian(query, "hessian", paying)  # the packed triangle of each paying replicate
+        is_finite = within_bounds(noisy)
+        goes_on[goes_on] = is_finite  # of those that pay, the ones that diverge do not go on, either
         matrices = unpacked(noisy[is_finite], self.shape)
         diagonal = np.arange(d)
         matrices[:, diagonal, diagonal] += self.problem.regulariser_hessian(x[is_finite])
-        return state.keep(paying, is_finite, "diverged"), is_released, matrices
+        return state.keep(paying, is_finite, otherwise="diverged"), goes_on, matrices
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,8 @@ class Certificate:
         """
         self.counts.update(rows.tolist())
         k = np.array([self.counts[r] for r in rows.tolist()], dtype=float)
-        return self.noise[iteration - 1] * -ndtri(self.failure / (k * (k + 1))) - self.target
+        quantiles = -ndtri(self.failure / (k * (k + 1)))  # a standard normal number is above one with this probability
+        return self.noise[iteration - 1] * quantiles - self.target
 
 
 @dataclass(frozen=True)
@@ -109,47 +118,45 @@ class CurvatureTest:
     certificate: Certificate | None = None
 
     def stop_passing(
-        self, state: states.State, rows: np.ndarray, gradients: np.ndarray
+        self, state: State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Stop those of `rows` that pass the test; return the others with their negative curvature.
 
         Return (R'',) the others; (R'',) the size |λ̃| of their smallest eigenvalue λ̃ < 0; and (R'', d) a unit vector
-        of this curvature along which f does not rise by the noisy gradients.
+        of this curvature, along which f does not rise to first order by the noisy gradients.
 
         gradients : (R', d) the noisy gradients of `rows`.
         """
         if self.certificate is not None:
             rows, gradients = self._uncertified(state, rows, gradients, self.certificate)
         rows, values, directions = self._lowest(state, rows, gradients)
-        if not len(rows):
-            return rows, np.empty(0), gradients[:0]
-        state.released[states.NOISY_CURVATURE.name][rows] = values
+        state.released[NOISY_CURVATURE.name][rows] = values
         is_flat = values >= -self.tolerance
         state.stop(rows[is_flat])
         return rows[~is_flat], -values[~is_flat], directions[~is_flat]
 
     def _lowest(
-        self, state: states.State, rows: np.ndarray, gradients: np.ndarray
+        self, state: State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Release the Hessians of `rows`; return the R'' of these that go on, the smallest eigenvalue of each noisy
         Hessian (R'',), and its unit eigenvector (R'', d), which does not point uphill."""
-        rows, is_released, matrices = self.measured.hessian(state, rows)
-        seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # with eigenvectors twice as long
-        pairs = compute_in_slices(eigenpairs, seconds, matrices, gradients[is_released])
+        rows, goes_on, matrices = self.measured.hessian(state, rows)
+        seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # for a replicate; with eigenvectors twice as long
+        pairs = compute_in_slices(eigenpairs, seconds, matrices, gradients[goes_on])
         return rows, pairs[:, 0], pairs[:, 1:]
 
     def _uncertified(
-        self, state: states.State, rows: np.ndarray, gradients: np.ndarray, certificate: Certificate
+        self, state: State, rows: np.ndarray, gradients: np.ndarray, certificate: Certificate
     ) -> tuple[np.ndarray, np.ndarray]:
         """Release the smallest eigenvalue for `rows`, stop those that pass the certificate, and return the others with
         their noisy gradients."""
         releases, problem = self.measured.releases, self.measured.problem
         can_pay = releases.payable("certificate", rows)
-        rows, gradients = state.keep(rows, can_pay, "budget"), gradients[can_pay]
-        if not len(rows):
+        rows, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
+        if not len(rows):  # a query needs a replicate at least
             return rows, gradients
-        noisy = releases.gaussian(problem.smallest_eigenvalue(state.x[rows]), "certificate", rows)[:, 0]
-        state.released[states.NOISY_CURVATURE.name][rows] = noisy
+        noisy = releases.gaussian(problem.smallest_eigenvalue(state.x[rows]), "certificate", rows)[:, 0]  # from (R', 1)
+        state.released[NOISY_CURVATURE.name][rows] = noisy
         is_certified = noisy >= certificate.levels(state.iteration, rows)
         state.stop(rows[is_certified])
         return rows[~is_certified], gradients[~is_certified]
@@ -159,9 +166,9 @@ class NoCurvatureTest:
     """Curvature test that every replicate passes: for methods that look at gradients only."""
 
     def stop_passing(
-        self, state: states.State, rows: np.ndarray, gradients: np.ndarray
+        self, state: State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Stop all of `rows`; return no replicates, as `CurvatureTest.failing` returns those that fail."""
+        """Stop all of `rows`; return those that fail, their curvatures and directions: three empty arrays."""
         state.stop(rows)
         return rows[:0], np.empty(0), gradients[:0]
 
@@ -176,10 +183,10 @@ def eigenpairs(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
 class StepRule(Protocol):
     """Rule for the length of a step. `rows` (R',) are the replicates that step; there may be none."""
 
-    def gradient(self, state: states.State, rows: np.ndarray, noisy: np.ndarray) -> None:
+    def gradient(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
         """Step against the noisy gradients `noisy` (R', d)."""
 
-    def curvature(self, state: states.State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+    def curvature(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         """Step along the unit vectors `direction` (R', d), along which the curvature is -size, size (R',) positive."""
 
 
@@ -191,11 +198,11 @@ class ShortSteps(StepRule):
 
     analysis: Analysis
 
-    def gradient(self, state: states.State, rows: np.ndarray, noisy: np.ndarray) -> None:
-        state.move(rows, -noisy / self.analysis.smoothness, states.GRADIENT)
+    def gradient(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
+        state.move(rows, -noisy / self.analysis.smoothness, GRADIENT)
 
-    def curvature(self, state: states.State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
-        state.move(rows, (2 * size / self.analysis.hessian_lipschitz)[:, None] * direction, states.CURVATURE)
+    def curvature(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+        state.move(rows, (2 * size / self.analysis.hessian_lipschitz)[:, None] * direction, CURVATURE)
 
 
 @dataclass(frozen=True)
@@ -203,29 +210,29 @@ class Backtracking(StepRule):
     """Private line search: it takes the longest candidate step along which f seems to fall enough, by the sparse vector
     technique, or, if there is none, the step that is guaranteed to decrease f.
 
-    search : the candidates, the decreases that are asked for, and the guaranteed steps.
+    search : the candidates, the decreases that are asked for (its `ladder`), and the guaranteed steps (`…_fallback`).
     """
 
     search: Search
     problem: NonconvexRisk
     releases: SeparateReleases
 
-    def gradient(self, state: states.State, rows: np.ndarray, noisy: np.ndarray) -> None:
+    def gradient(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
         steps = np.tile(self.search.gradient_steps, (len(rows), 1))
         decrease_per_step = self.search.ladder.c_g * (noisy * noisy).sum(axis=1, keepdims=True)  # c_g ‖g̃‖²
         decreases = np.tile(decrease_per_step, steps.shape[1])
         fallback = np.full(len(rows), self.search.gradient_fallback)
-        self._step(state, rows, -noisy, steps, decreases, fallback, states.GRADIENT)
+        self._step(state, rows, -noisy, steps, decreases, fallback, GRADIENT)
 
-    def curvature(self, state: states.State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+    def curvature(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         steps = size[:, None] * self.search.curvature_steps
         decreases = self.search.ladder.c_h / 2 * steps * size[:, None]  # c_H step |λ̃|/2
         fallback = size * self.search.curvature_fallback
-        self._step(state, rows, direction, steps, decreases, fallback, states.CURVATURE)
+        self._step(state, rows, direction, steps, decreases, fallback, CURVATURE)
 
     def _step(
         self,
-        state: states.State,
+        state: State,
         rows: np.ndarray,
         direction: np.ndarray,
         steps: np.ndarray,
@@ -239,13 +246,13 @@ class Backtracking(StepRule):
         of step that is asked of each, (f(x) - f(x + step · direction))/step. fallback : (R',). kind : of the step.
         """
         can_pay = self.releases.payable("search", rows)
-        rows = state.keep(rows, can_pay, "budget")
-        if not len(rows):
+        rows = state.keep(rows, can_pay, otherwise="budget")
+        if not len(rows):  # a query needs a replicate at least
             return
         direction, steps, decreases, fallback = (part[can_pay] for part in (direction, steps, decreases, fallback))
-        query = self.problem.decrease(state.x[rows], direction, steps)
-        first = self.releases.above_threshold(query._replace(value=query.value - decreases), rows)
-        step = np.where(first >= 0, steps[np.arange(len(rows)), first], fallback)
+        query = self.problem.decrease(state.x[rows], direction, steps)  # per length of step
+        index = self.releases.above_threshold(query._replace(value=query.value - decreases), rows)  # -1: no step does
+        step = np.where(index >= 0, steps[np.arange(len(rows)), index], fallback)
         state.move(rows, step[:, None] * direction, kind)
 
 
@@ -297,7 +304,7 @@ class KrylovTest(CurvatureTest):
     failure: float = 1e-6
 
     def _lowest(
-        self, state: states.State, rows: np.ndarray, gradients: np.ndarray
+        self, state: State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pay for the noisy Hessians of `rows`; return the R'' of these that go on, a value (R'',) that is below
         -tolerance only where the products show such a curvature, and a unit vector (R'', d) of it that does not point
@@ -305,21 +312,23 @@ class KrylovTest(CurvatureTest):
         releases, problem = self.measured.releases, self.measured.problem
         assert isinstance(releases, SeparateReleases)
         can_pay = releases.payable("hessian", rows)
-        paying, gradients = state.keep(rows, can_pay, "budget"), gradients[can_pay]
+        paying, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
         x = state.x[paying]
-        if not len(paying):
+        if not len(paying):  # a query needs a replicate at least
             return paying, np.empty(0), x  # all empty
         count, d = self.products, x.shape[1]
         times, diagonal = releases.products(problem.hessian_products, x, paying), problem.regulariser_hessian(x)
         starts = releases.directions(d, paying)  # random; Lanczos' method begins with them each time
         while True:
-            values, lower_bounds, directions = lanczos(lambda v: times(v) + diagonal * v, starts, count, self.failure)
+            values, lower_bounds, directions = lanczos(
+                lambda v: times(v) + diagonal * v, starts, steps=count, failure=self.failure
+            )
             is_undecided = (values >= -self.tolerance) & (lower_bounds < -self.tolerance)
             if not is_undecided.any() or count >= d:
                 break
             count = min(2 * count, d)
         values = np.where(values < -self.tolerance, values, lower_bounds)  # a direction down, or a bound to stop by
-        is_finite = states.within_bounds(values) & states.within_bounds(directions)
+        is_finite = within_bounds(values) & within_bounds(directions)
         values, directions, gradients = values[is_finite], directions[is_finite], gradients[is_finite]
         is_uphill = (directions * gradients).sum(axis=1, keepdims=True) > 0
-        return state.keep(paying, is_finite, "diverged"), values, np.where(is_uphill, -directions, directions)
+        return state.keep(paying, is_finite, otherwise="diverged"), values, np.where(is_uphill, -directions, directions)

@@ -86,29 +86,30 @@ class LineSearch(WholeTable):
         search = self.search(facts)
         return search.gradient_decrease, search.curvature_decrease
 
-    def searching(self, asks: bool) -> float:
+    def searching(self, with_hessian: bool) -> float:
         """Return φ_f, the share of the line search in the budget of an iteration.
 
-        asks : True if Hessians are released. By default the search gets as much as a gradient, and as a Hessian.
+        with_hessian : True if Hessians are released. By default the search gets as much as a gradient, and as a
+            Hessian.
         """
-        return 1 / (2 + asks) if self.search_share is None else self.search_share
+        return 1 / (2 + with_hessian) if self.search_share is None else self.search_share
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts, in which every gradient, Hessian and line search is paid for
         by itself."""
         budget_split = BudgetSplit.mixed(budget, facts)
-        asks = self.releases_hessians(facts)
+        with_hessian = self.releases_hessians(facts)
         # Parts of an iteration's budget by purpose, up to a common factor.
         weights: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
-        if asks:
+        if with_hessian:
             weights |= {"gradient": 2 * (1 - self.hessian_share), "hessian": 2 * self.hessian_share}
-        if self.search_share is not None:  # of the whole, in which gradient and Hessian have 1 + asks together
-            weights["search"] = (1 + asks) * self.search_share / (1 - self.search_share)
+        if self.search_share is not None:  # of the whole: the other weights sum to 1 + with_hessian
+            weights["search"] = (1 + with_hessian) * self.search_share / (1 - self.search_share)
         lengths, shares = self.lengths(facts), self.shares(facts)
         phases = planning.split_into_phases(budget_split, lengths, shares, weights, self.carry_over)
-        # The ε of a search in each phase, if nothing is carried over. Blindness is that of the first phase.
+        # The ε of a search in each phase, if nothing is carried over. Blindness is that of the first, where runs begin.
         epsilons = [stated_pure(budget_split.currency, phase.costs["search"]).eps for phase in phases]
-        blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
+        blindness = self.search(facts).blindness(epsilons[0], gradient_sensitivity=facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts, budget)
         if blindness > 1:
             note = (
@@ -124,13 +125,13 @@ class LineSearch(WholeTable):
         """Return the noise of the line searches of a plan, in the phase that has the most of it."""
         facts = NonconvexFacts.of(plan.facts)
         epsilon = float(plan.schedule["search_epsilon"].min())
-        search, asks = self.search(facts), self.releases_hessians(facts)
-        candidates = max(len(search.gradient_steps), len(search.curvature_steps) if asks else 0)
+        search, with_hessian = self.search(facts), self.releases_hessians(facts)
+        candidates = max(len(search.gradient_steps), len(search.curvature_steps) if with_hessian else 0)
         return theory.Searching(
             epsilon,
             sensitivity=facts.gradient_sensitivity / facts.n,  # of a change of f, per unit of length of the step
             candidates=candidates,
-            allowed=search.admissible_noise(asks),
+            allowed=search.admissible_noise(with_hessian),
         )
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
@@ -195,9 +196,17 @@ class TrustRegion(NonconvexMethod):
             "radius": math.sqrt(published_radius) if self.trust_radius == "derived" else published_radius,
         }
         weights, notes = np.ones(iterations), planning.limit_note(by_theory, iterations, budget)
-        return planning.fixed_plan(self._batch(), weights, self.hessian_share, facts, budget, resolved, notes)
+        return planning.fixed_plan(
+            self._batch_fraction(),
+            weights,
+            hessian_share=self.hessian_share,
+            facts=facts,
+            budget=budget,
+            resolved=resolved,
+            notes=notes,
+        )
 
-    def _batch(self) -> float:
+    def _batch_fraction(self) -> float:
         """Return m/n, the share of the rows that every iteration reads."""
         return 1.0
 
@@ -217,9 +226,9 @@ class TrustRegion(NonconvexMethod):
         def move(state: State, rows: np.ndarray) -> None:
             """Move the replicates `rows` (R',) by one iteration, and stop those that meet a stopping rule."""
             rows, gradients = measured.gradient(state, rows)
-            rows, is_released, matrices = measured.hessian(state, rows)
+            rows, goes_on, matrices = measured.hessian(state, rows)  # goes_on: which of the old `rows` these are
             seconds = 3 * eigenvalue_seconds(problem.facts.d)  # with eigenvectors twice as long, and the step
-            solution = compute_in_slices(solve, seconds, matrices, gradients[is_released])
+            solution = compute_in_slices(solve, seconds, matrices, gradients[goes_on])
             eigenvalues, multipliers, steps = solution[:, 0], solution[:, 1], solution[:, 2:]
             state.released[NOISY_CURVATURE.name][rows] = eigenvalues
             if self.test_before:
@@ -228,7 +237,8 @@ class TrustRegion(NonconvexMethod):
                 state.stop(rows[meets_targets])
                 rows, multipliers, steps = (part[~meets_targets] for part in (rows, multipliers, steps))
             state.move(rows, steps, TRUST_REGION)
-            meets_rule = (multipliers <= stopping_multiplier) & (state.status[rows] == "running")
+            has_moved = state.status[rows] == "running"  # else it was ended: the step would have diverged
+            meets_rule = (multipliers <= stopping_multiplier) & has_moved
             state.stop(rows[meets_rule])
 
         return move
@@ -242,5 +252,5 @@ class MiniBatchTrustRegion(TrustRegion):
     dash: ClassVar[int] = 1
     batch_fraction: float = BATCH
 
-    def _batch(self) -> float:
+    def _batch_fraction(self) -> float:
         return self.batch_fraction
