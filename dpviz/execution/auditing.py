@@ -86,14 +86,14 @@ class Auditing(Specification):
         assert not tables
         trace, start = Trace({ATTACK: _METRICS}), time.perf_counter()
         done = n_looks = 0  # runs and interim analyses in the trace
-        latest, blocks = Step(ATTACK, BEFORE, trace, 0.0), self.audit.stream()
-        alive = at_checkpoints(lambda: heartbeat(latest), EVERY)
+        latest, blocks = Step(ATTACK, BEFORE, trace, progress=0.0), self.audit.stream()
+        calling_heartbeat = at_checkpoints(lambda: heartbeat(latest), EVERY)
         while True:
-            with alive:
+            with calling_heartbeat:
                 progress = next(blocks, None)
             if progress is None:
                 return
-            n_runs = len(progress.present)
+            n_runs = len(progress.present)  # scores of all runs on D so far, as many as on D'
             snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # one replicate, by the output's length
             padding = (0, BLOCK - (n_runs - done))  # to the runs of a full block: all records have the same shape
             series = zip(SCORES, (progress.present, progress.absent), strict=True)
@@ -190,6 +190,7 @@ def rates(present: Floats, absent: Floats, at: Floats, confidence: float = CONFI
     distinct = np.unique(np.concatenate([present, absent]))
     indices = np.unique(np.linspace(0, len(distinct) - 1, _MAX_THRESHOLDS).round().astype(int))
     thresholds = distinct[indices][::-1]  # descending, so that both rates ascend
+    # Numbers of scores that reach each threshold: all but those below it.
     hits = len(present) - np.searchsorted(np.sort(present), thresholds)
     false_hits = len(absent) - np.searchsorted(np.sort(absent), thresholds)
     true_low, true_high = clopper_pearson(hits, len(present), confidence)
@@ -207,7 +208,7 @@ def _curve(x: Floats, y: Floats, at: Floats) -> Floats:
     The curve begins in (0, 0), unless a point has x = 0, and is constant from the last point to x = 1.
     """
     x, y = np.append(x, 1.0), np.append(y, y[-1])
-    is_last = np.append(np.diff(x) > 0, True)
+    is_last = np.append(np.diff(x) > 0, True)  # true for the last of the points with equal x
     x, y = x[is_last], y[is_last]
     if x[0] != 0:
         x, y = np.insert(x, 0, 0.0), np.insert(y, 0, 0.0)

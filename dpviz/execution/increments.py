@@ -64,9 +64,8 @@ class Sender:
         self._sent: dict[str, _Sent] = {}
 
     def increment(self, trace: Trace, last: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return a header and arrays, to be packed, with the new records of every arm.
-
-        `add_increment` adds them to a copy.
+        """Return a header and arrays, to be packed, with the new records of every arm; `add_increment` adds them to a
+        copy of the trace.
 
         The record that was sent last is sent again, since expensive diagnostics and the final status are filled in
         later. last : true for the last increment, which has outputs of any size.

@@ -163,8 +163,8 @@ class Job:
     def _run(self, executor: Executor) -> Ending:
         """Run the experiment or audit, as a single cell; return the state at its end."""
         assert not isinstance(self.task, Sweep)
-        ((_, outcome),) = executor.run((Cell(self.task, self._tables),), self._stopping, self._on_progress)
-        self._on_progress(0, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
+        ((number, outcome),) = executor.run((Cell(self.task, self._tables),), self._stopping, self._on_progress)
+        self._on_progress(number, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
         self.message, self.computing = outcome.message, outcome.seconds
         return outcome.state
 
@@ -173,7 +173,7 @@ class Job:
         assert isinstance(self.task, Sweep)
         for step in self.task.stream(self._tables, executor, self._stopping, self._on_step):
             self._on_step(step)
-        return step.result.cut or "done"
+        return step.result.cut or "done"  # `cut`: what left points without a result, "stopped" or "timeout"
 
     def _on_step(self, step: SweepStep) -> None:
         """Store the results of a sweep so far, and its progress."""
@@ -183,7 +183,10 @@ class Job:
                 self._on_progress(0, trace=None, progress=step.progress)
 
     def _on_progress(self, _: int, trace: Trace | None, progress: float) -> None:
-        """Store the trace so far and the progress; the first call is the beginning of the run."""
+        """Store the trace so far and the progress; the first call is the beginning of the run.
+
+        It is called as an `OnProgress`; the number of the cell is not used.
+        """
         now = time.monotonic()
         if self._begun is None:
             self._begun = now

@@ -167,17 +167,17 @@ def versions() -> str:
     The hash tells apart two states of a checkout with the same version.
     """
     package, data = Path(dpviz.__file__).parent, data_file("digits.parquet").parent
-    hashed = sha256()
+    code_hash = sha256()
     for folder in (package, data):
         for path in sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES):
             name = path.relative_to(folder)
             if name.parts[0] not in _WITHOUT_RESULTS:
-                hashed.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+                code_hash.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     libraries = []
     for library in ("numpy", "scipy", "scikit-learn"):
         with suppress(PackageNotFoundError):  # without the extra `app` there is no scikit-learn
             libraries.append(f"-{library}-{version(library)}")
-    return f"{_VERSION}{dpviz.__version__}-{hashed.hexdigest()[:16]}{''.join(libraries)}"
+    return f"{_VERSION}{dpviz.__version__}-{code_hash.hexdigest()[:16]}{''.join(libraries)}"
 
 
 def _cache_folder() -> Path:

@@ -200,7 +200,7 @@ def _text(value: Any, control: Control | None, digits: int) -> str:
 
 
 def _described(part: Specification) -> str:
-    """Return the text of a specification: a budget's guarantee, else the title of its class, else the class's name."""
+    """Return the text of a specification: a budget's guarantee, else its title, else the words of its class's name."""
     if isinstance(part, Budget):
         return part.describe()
     if isinstance(part, Algorithm | ProblemSpecification | DatasetSpecification):

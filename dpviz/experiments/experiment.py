@@ -256,7 +256,7 @@ class Experiment(Displayed, Specification):
     @property
     def promise(self) -> str:
         """The guarantee with the unit of protection, and what it includes besides the run."""
-        # As a person pays for them, all of whose rows count.
+        # The releases before the run, each as costly as for all rows of a person together.
         released = [grouped(event, self.problem.rows_per_person) for event in self.problem.facts().released]
         earlier = accountants.total(released, "epsilon") if self._budgets else 0.0
         included = f"; this includes ε = {short_up(earlier)} of releases before the run" if earlier else ""
@@ -272,7 +272,7 @@ class Experiment(Displayed, Specification):
                 f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
                 title="Algorithm and problem do not fit",
             )
-        if (facts.released, facts.from_data) != (self.problem.released, self.problem.from_data):  # of a user's problem
+        if (facts.released, facts.from_data) != (self.problem.released, self.problem.from_data):  # a user's mistake
             raise UserError(
                 "Give them released=self.released and from_data=self.from_data, which every plan and guarantee counts.",
                 title=f"The facts of the problem '{self.problem.title}' leave out what its data cost",
@@ -355,7 +355,8 @@ class Experiment(Displayed, Specification):
         check_tables(self.problem, tables)
         try:
             with show_progress_bar("dpviz", progress) as set_progress:
-                for step in self.stream({**self.problem.carried, **tables}):  # at least one arm, and an arm one step
+                # `carried`: tables that the problem's data bring along. There is at least one step, as there is an arm.
+                for step in self.stream({**self.problem.carried, **tables}):
                     set_progress(step.progress)
         except MemoryError:
             size = short(self.estimated_bytes(self.plans()) / 1e9, 2)
@@ -378,7 +379,7 @@ class Experiment(Displayed, Specification):
         from the seed and the problem, and are the same for all arms. Without a seed, all randomness comes from the
         operating system.
         """
-        plans, loading = self.plans(), Step("", BEFORE, Trace({}), 0.0)
+        plans, loading = self.plans(), Step(label="", snapshot=BEFORE, trace=Trace({}), progress=0.0)
         with at_checkpoints(lambda: heartbeat(loading), EVERY):
             problem = self.problem.build(tables)
             check_facts(problem, self.problem.facts())
@@ -407,7 +408,7 @@ class Experiment(Displayed, Specification):
                     run.advance()
                 if not run.finished:
                     yield present_step()
-                unfinished = [run for run in runs if not run.finished]
+                unfinished = [other for other in runs if not other.finished]
         finally:
             for run in runs:
                 run.close()
@@ -541,7 +542,7 @@ class _Run:
             self.iteration, self._is_recorded = snapshot.iteration, False
             self._arm_trace.follow(snapshot)
             if snapshot.iteration in self._grid:
-                self._record(snapshot, snapshot.iteration in self._expensive_grid)
+                self._record(snapshot, expensive=snapshot.iteration in self._expensive_grid)
         self.seconds += self._clock() - record_start
 
     def _clock(self) -> float:
@@ -576,7 +577,7 @@ class _Run:
     def _spent(self, iteration: int) -> np.ndarray | None:
         """Return (R,) the privacy spent by each replicate up to this iteration, including before the run.
 
-        It is in the currency of the arm's trace; None if the arm has none.
+        It is in the currency of the arm's trace; None if the arm has no currency.
         """
         currency = self._arm_trace.currency
         if currency is None:
@@ -619,7 +620,7 @@ class _Run:
         Diagnostics that would delay the stop are left out, judged by the time that they took in the last record.
         """
         if not self.finished and self._record_seconds[False] <= self._max_last_record:
-            self._record_last(self._record_seconds[True] <= self._max_last_record)
+            self._record_last(expensive=self._record_seconds[True] <= self._max_last_record)
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators
 

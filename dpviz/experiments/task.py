@@ -235,7 +235,7 @@ class _Running:
             return self._stream(experiment)
         except UserError as error:
             if self.trace is None or self._cell.keep == "all" or not isinstance(experiment, Experiment):
-                raise  # the data are missing, the whole trace is wanted, or it is an audit, which has no arms to part
+                raise  # no data were loaded, the whole trace is wanted, or it is an audit, whose only arm is all of it
             if len(experiment.arms) == 1:  # there is no other arm to save
                 self.left_out[experiment.arms[0].label], self.trace = str(error), None
                 return "done"
