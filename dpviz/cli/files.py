@@ -155,7 +155,7 @@ def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = Fals
         return NO_TABLES
     if table is None:
         raise UserError("These settings are for a file of your own. Say where it is: --table FILE.")
-    file = large_file(table)
+    file = large_file(table)  # None for a file that is read as a whole
     if file is not None:
         if not in_blocks:
             raise UserError(
@@ -288,6 +288,7 @@ def table_as_text(frame: "pd.DataFrame") -> str:
             columns[str(name)] = [rounded_up(value, DIGITS) for value in values] if name in UPPER else values
             continue
         texts = ["" if pd.isna(value) else str(value) for value in values]
+        # Filled up to equal widths, since pandas aligns every column to the right.
         width = max(len(str(name)), *map(len, texts)) if texts else 0
         columns[str(name).ljust(width)] = [text.ljust(width) for text in texts]
     return pd.DataFrame(columns).to_string(index=False, float_format=f"{{:.{DIGITS}g}}".format, na_rep="")
@@ -306,7 +307,7 @@ def saved_on_failure(make_table: "Callable[[], pd.DataFrame]") -> Iterator[None]
         raise
     except Exception:
         with suppress(OSError):
-            handle, path = tempfile.mkstemp(".csv", "dpviz_")
+            handle, path = tempfile.mkstemp(suffix=".csv", prefix="dpviz_")
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(as_csv(make_table()))
             click.echo(f"What was computed is not lost: {path} has all numbers.", err=True)
