@@ -478,9 +478,9 @@ def scores(
     try:
         # None stands for the snapshot of a run or replay that has ended before the others.
         for snapshot, *replay_snapshots in zip_longest(*steps):
-            checkpoint()
+            checkpoint()  # the caller may stop the audit here
             for (replay_world, _), replay_snapshot in zip(replays, replay_snapshots, strict=True):
-                if replay_world != world:
+                if replay_world != world:  # a replay on the other data set
                     is_distinguished |= _differ(snapshot, replay_snapshot)
         if any(len(replay.released) < len(actual.released) for replay in replays.values()):
             raise ReplayMismatch("the run on the other data set releases less")

@@ -98,10 +98,10 @@ def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] =
     else:
         experiment = preset_named(preset or file or "").experiment
     for text in changes:
-        addresses, values = parse_grid(experiment, text)
-        if len(values) > 1:
+        addresses, (value, *further_values) = parse_grid(experiment, text)
+        if further_values:
             raise UserError(f"'{text}' has several values. `dpviz sweep --grid` runs them all.")
-        experiment = with_numbers(experiment, [(address.split("."), values[0]) for address in addresses])
+        experiment = with_numbers(experiment, [(address.split("."), value) for address in addresses])
     return experiment
 
 
@@ -194,6 +194,7 @@ def parse_grid(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tupl
 def budget_of(text: str) -> Budget:
     """Return the budget of a text such as "epsilon=1,delta=1e-6". Raises UserError if it is that of no currency."""
     parts = [part.partition("=") for part in text.split(",")]
+    # A value is a single number, as the text was split at its commas.
     values = {name.strip(): parse_numbers(value)[0] for name, separator, value in parts if separator}
     budgets: list[Any] = registered(Budget)  # all classes of budgets
     for cls in budgets:

@@ -320,10 +320,10 @@ def sweep(
     price = grid_sweep.price(grid_sweep.planned())  # raises errors in the settings before anything runs
     if price and not quiet:
         click.echo(f"This sweep makes {price}.", err=True)
-    # A visitor's file is never sent to the operator's cluster; with --dask such a sweep fails, and says so.
-    operators_address = (
-        cluster.configured_address() if cluster.configured_address() != cluster.ASK and not tables else ""
-    )
+    # The operator's cluster, unless its address is to be asked for on the page. A visitor's file is never sent there;
+    # with --dask such a sweep fails, and says so.
+    setting = cluster.configured_address()
+    operators_address = setting if setting != cluster.ASK and not tables else ""
     with (
         computing(store, max_seconds, workers, dask or operators_address) as backend,
         stopped_by_ctrl_c() as stopping,

@@ -183,8 +183,8 @@ def curves(
         if side_curves and guess is not None:
             guess_metric, level = guess
             x_ends = np.array([min(curve.x[0] for curve in side_curves), max(curve.x[-1] for curve in side_curves)])
-            method = guess_metric.label.lower()
-            result.append(Curve(side.name, method, x_ends, np.full((2, 3), level), "not private", private=False))
+            method, levels = guess_metric.label.lower(), np.full((2, 3), level)  # of both points all three quantiles
+            result.append(Curve(side.name, method, x_ends, levels, "not private", private=False))
     return result
 
 
@@ -211,7 +211,7 @@ def _along(
         if not plan.private:
             return None
         used = _used(plan, iterations, currency, delta)
-        return used if np.isfinite(used[-1]) else None
+        return used if np.isfinite(used[-1]) else None  # infinite where no ε is proven
     if axis == STEPS:
         return iterations
     if axis == PASSES:

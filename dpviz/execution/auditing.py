@@ -108,15 +108,15 @@ class Auditing(Specification):
     def progress(self, trace: Trace) -> Progress | None:
         """Return the results that `stream` has recorded in a trace so far; None before the first block has ended."""
         arm_trace = trace.lanes.get(ATTACK)
-        rows = 0 if arm_trace is None else len(arm_trace.iterations)
-        if arm_trace is None or not rows:
+        records = 0 if arm_trace is None else len(arm_trace.iterations)  # the complete ones: a thread may add another
+        if arm_trace is None or not records:
             return None
-        present, absent = (_joined(arm_trace, name, rows) for name in SCORES)
-        threshold, reverse = (float(arm_trace.values[name][rows - 1][0]) for name in ATTACK_METRICS)
-        columns = np.column_stack([_joined(arm_trace, name, rows) for name in LOOK_METRICS])
+        present, absent = (_joined(arm_trace, name, records) for name in SCORES)
+        threshold, reverse = (float(arm_trace.values[name][records - 1][0]) for name in ATTACK_METRICS)
+        columns = np.column_stack([_joined(arm_trace, name, records) for name in LOOK_METRICS])
         looks = tuple(Look(int(runs), int(hits), int(false), bound) for runs, hits, false, bound in columns.tolist())
         attack = None if np.isnan(threshold) else Attack(threshold, bool(reverse))
-        implementation = _implementation(arm_trace.values[TESTED][rows - 1])
+        implementation = _implementation(arm_trace.values[TESTED][records - 1])
         return Progress(present, absent, self.audit.tuning, attack, looks, implementation)
 
 
@@ -134,9 +134,9 @@ def mistake_named(name: str) -> Broken:
     return mistakes[name]
 
 
-def _joined(arm_trace: ArmTrace, name: str, rows: int) -> Floats:
-    """Return the numbers in the first `rows` records of a series, without the nan of the padding."""
-    values = np.concatenate(arm_trace.values[name][:rows])
+def _joined(arm_trace: ArmTrace, name: str, records: int) -> Floats:
+    """Return the numbers in the first `records` records of a series, without the nan of the padding."""
+    values = np.concatenate(arm_trace.values[name][:records])
     return values[~np.isnan(values)]
 
 

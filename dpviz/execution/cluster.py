@@ -82,7 +82,7 @@ class Cluster:
                         on_progress(number, outcome.trace, 1.0)
                     yield number, outcome
         finally:
-            session.given_up.set()
+            session.given_up.set()  # ends the session's thread, and cancels what still runs
         reason = session.reason
         for number in missing:
             yield number, Outcome("failed", reason) if reason else Outcome("stopped")

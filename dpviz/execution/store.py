@@ -58,7 +58,7 @@ class Store:
             return None
         try:
             content = self._file(cell).read_bytes()
-            checksum, body = content[:32], content[32:]
+            checksum, body = content[:32], content[32:]  # 32 bytes, as of `_checksum`
             if checksum != _checksum(cell, body):
                 raise ValueError("not what was written")
             return replace(outcome_from_bytes(body), restored=True)

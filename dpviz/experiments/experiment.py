@@ -398,7 +398,7 @@ class Experiment(Displayed, Specification):
         def present_step() -> Step:
             nonlocal progress
             progress = max(progress, _progress(runs))  # an estimate, which must not go back on the screen
-            return Step(run.label, run.latest or BEFORE, trace, progress, problem.elsewhere)
+            return Step(run.label, run.latest or BEFORE, trace, progress, elsewhere=problem.elsewhere)
 
         calling_heartbeat = at_checkpoints(lambda: heartbeat(present_step()), EVERY)
         try:
@@ -445,7 +445,7 @@ def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     if not plan.stops:
         indices = np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int)
     else:  # a method that may stop after a few of its steps: dense at the start, ever sparser later
-        targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()  # with 0, EXPENSIVE
+        targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()  # and 0: EXPENSIVE in total
         targets = np.minimum(targets, plan.iterations)  # all are 0 for a plan without iterations
         indices = np.array([0, *np.searchsorted(grid, targets)])
     return grid, grid[np.unique(indices)]
@@ -520,7 +520,7 @@ class _Run:
         self._record_seconds = {False: 0.0, True: 0.0}
         self._max_last_record = LAST_RECORD / len(experiment.arms)
         fits_cloud = 2 * experiment.replicates * len(grid) <= CLOUD  # two coordinates per replicate and record
-        self._plane = experiment.problem.plane if fits_cloud else None
+        self._plane = experiment.problem.plane if fits_cloud else None  # in which pictures show the replicates
         self._rows_per_person = experiment.problem.rows_per_person
 
     def advance(self) -> None:
@@ -534,13 +534,13 @@ class _Run:
         self.seconds += record_start - start
         if snapshot is None:
             self._record_last(expensive=True)
-            self._arm_trace.finish()
+            self._arm_trace.finish()  # replicates that have not stopped are now "exhausted"
             self.finished = True
             return
         self.latest = snapshot
         if snapshot.iteration > self.iteration:  # a method may yield the same one again inside a step
             self.iteration, self._is_recorded = snapshot.iteration, False
-            self._arm_trace.follow(snapshot)
+            self._arm_trace.follow(snapshot)  # which replicates have stopped
             if snapshot.iteration in self._grid:
                 self._record(snapshot, expensive=snapshot.iteration in self._expensive_grid)
         self.seconds += self._clock() - record_start
@@ -584,7 +584,7 @@ class _Run:
             return None
         if not self.plan.stops:
             return np.full(self._mechanisms.replicates, self._planned[iteration])
-        unit, statement = UNITS[currency], self.plan.statement
+        unit, statement = UNITS[currency], self.plan.statement  # the plan as a person with all rows sees it
         power = unit.power  # costs to this power add up: 1 for ε and ρ, 2 for μ
         earlier = accountants.total(statement.facts.released, currency) ** power
         # The ledger books what one row pays; all rows of a person pay `factor` times that, and at most what the plan

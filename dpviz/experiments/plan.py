@@ -218,7 +218,8 @@ class Plan(Displayed):
         """
         if rows_per_person == 1 or not self.private:
             return self
-        k, released = rows_per_person, tuple(grouped(event, rows_per_person) for event in self.facts.released)
+        k = rows_per_person
+        released = tuple(grouped(event, k) for event in self.facts.released)  # `grouped`: for k rows together
         statement = replace(self, facts=replace(self.facts, released=released), budget=budget)
         if isinstance(self.terms, Filter):
             factor = k**2 if self.terms.currency == "rho" else k  # k rows cost k times ε or μ, and k² times ρ
@@ -302,7 +303,7 @@ class Plan(Displayed):
         """
         if isinstance(self.terms, Filter) and self.worst_case is not None:
             amount = float(self.worst_case[iteration])
-            return (_event_costing(self.terms, amount),) if amount else ()
+            return (_event_costing(self.terms, amount),) if amount else ()  # no event costs 0
         count = int(np.searchsorted(self.charged_at, iteration, side="right"))
         return self.events[:count]
 
@@ -329,8 +330,10 @@ class Plan(Displayed):
         """
         earlier = self.facts.released
         if isinstance(self.terms, Filter) and self.worst_case is not None:
+            # Costs to the power `unit.power` add up: 1 for ε and ρ, 2 for μ.
             unit, earlier_cost = UNITS[currency], accountants.total(earlier, currency)
-            # The worst case is in the filter's currency; each different amount is converted to `currency` once.
+            # The worst case is in the filter's currency; each different amount but 0, which no event has, is converted
+            # to `currency` once.
             amounts, indices = np.unique(self.worst_case, return_inverse=True)
             costs = np.array(
                 [unit.cost(_event_costing(self.terms, amount)) if amount else 0.0 for amount in amounts.tolist()]

@@ -120,10 +120,10 @@ def summary(trace: Trace) -> Summary:
             if len(iterations):
                 by_metric[name] = Series(iterations, quantiles(values), median_interval(values))
     return Summary(
-        {name: recorded[name] for name in names},
-        series,
-        frozenset(label for label, arm_trace in trace.lanes.items() if arm_trace.private),
-        {
+        metrics={name: recorded[name] for name in names},
+        series=series,
+        private=frozenset(label for label, arm_trace in trace.lanes.items() if arm_trace.private),
+        status={
             label: {metric.name: arm_trace.status_of(metric) for metric in arm_trace.metrics}
             for label, arm_trace in trace.lanes.items()
         },

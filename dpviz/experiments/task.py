@@ -255,7 +255,7 @@ class _Running:
         else:
             if self.trace is not None:
                 complete.lanes |= self.trace.lanes
-        self.trace = complete
+        self.trace = complete  # in place of that of this arm alone
         return state
 
     def _stream(self, experiment: Task) -> Ending:

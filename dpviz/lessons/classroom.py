@@ -313,8 +313,8 @@ class Room:
     def answer(self, phone: str, number: int, answer: object) -> bool:
         """Store a phone's answer to the question with this number; return false if it had answered before.
 
-        Raises ValueError if the phone has not joined, the question is not the open one, or the answer is none of its,
-        and TooOften if the phone answers without end.
+        Raises ValueError if the phone has not joined, the question is not the open one, or has no such answer, and
+        TooOften if the phone answers without end.
         """
         with self._lock:
             seat, ballot = self.seat(phone), self.current

@@ -340,7 +340,7 @@ class Lesson:
 
         For a run that has diverged, and so has no ratio, it is the answer without an upper end.
         """
-        value = inf if isnan(ratio) else max(ratio, 0.0)  # a negative ratio counts as 0, where the first answer begins
+        value = inf if isnan(ratio) else max(ratio, 0.0)  # negative: 0, the lower end of the lowest answer
         return next(
             answer for answer in self.answers if answer.low <= value < answer.high or value == answer.high == inf
         )
@@ -443,8 +443,8 @@ class NoiseOfMeans(Measure):
     def numbers(self, side: Side) -> Numbers:
         """Return the numbers of the means and of their noise.
 
-        `debts` and `laplace` are the noise scales if losses added up, and with Laplace noise; `alone` is ε of one mean,
-        `sum` T times that, `root` the square root of T.
+        `debts` is the noise scale if losses added up, `laplace` that of Laplace noise at a pure ε of the budget's
+        amount; `alone` is ε of one mean, `sum` T times that, `root` the square root of T.
         """
         released = _released(side)
         means, budget = released.means, released.budget
@@ -537,7 +537,7 @@ def _epsilon_of_change(side: Side, epsilon: float) -> float:
     settings = side.settings
     assert isinstance(settings, Neighbours)
     changes_of_one = 1 if settings.relation == "add/remove-one" else 2  # to replace is to remove and to add
-    release = grouped(StatedPureDP(epsilon), changes_of_one)
+    release = grouped(StatedPureDP(epsilon), changes_of_one)  # the same release for so many changes at once
     assert isinstance(release, StatedPureDP)
     return release.eps
 

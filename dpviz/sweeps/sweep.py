@@ -99,7 +99,7 @@ def settings(experiment: Experiment) -> dict[str, Setting]:
     result = {**_addressed(experiment.budget, "budget"), **of_methods}
     for owner, address in ((experiment.problem, "problem"), (experiment.problem.dataset, "problem.data")):
         if owner is not None:
-            prefix = address.rpartition(".")[2]
+            _, _, prefix = address.rpartition(".")
             result |= {f"{prefix}_{name}": setting for name, setting in _addressed(owner, address).items()}
     return result
 
@@ -364,8 +364,8 @@ class Sweep(Specification):
         outcomes = executor.run(_cells(points, tables), stopping, under_way.on_progress)
         try:
             for number, outcome in outcomes:
-                yield under_way.end(number, outcome)
-            under_way.check()
+                yield under_way.record_outcome(number, outcome)
+            under_way.check_success()
         except BaseException:  # the caller no longer waits for the other points
             stopping.set()
             raise
@@ -432,7 +432,8 @@ class Sweep(Specification):
 
     def _at(self, value: float, second: float | None) -> Experiment:
         """Return the experiment at these values of both settings. Raises UserError, naming them, if there is none."""
-        changes, text = Axis(fields=self.fields, values=(value,)).taking(value), f"value {short(value, 10)}"
+        axis, text = Axis(fields=self.fields, values=(value,)), f"value {short(value, 10)}"
+        changes = axis.taking(value)  # pairs (address, value)
         if self.second is not None and second is not None:
             changes += self.second.taking(second)
             text = f"values {short(value, 10)} and {short(second, 10)}"
@@ -478,8 +479,8 @@ class _UnderWay:
         total_steps = sum(point.steps for point in self._points)
         self._weights = [point.steps / total_steps for point in self._points]
         self._shares, self._progress, self._restored = [0.0] * len(self._points), 0.0, 0.0
-        self._failed: dict[int, str] = {}
-        self._succeeded = 0
+        self._failed: dict[int, str] = {}  # messages, by number of the point
+        self._succeeded = 0  # number of points
         second = sweep.second.values if sweep.second else ()
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
         self.result.finished = len(points) - len(self._points)  # where no arm has a plan, there is nothing to wait for
@@ -496,11 +497,11 @@ class _UnderWay:
     def on_progress(self, number: int, trace: Trace | None, progress: float) -> None:
         """Take the progress of the point `number` into account; stop the sweep if no arm records the metric."""
         if trace is not None and not self._may_record(trace):
-            self._stopping.set()  # `end` will raise the error
+            self._stopping.set()  # `record_outcome` will raise the error
         elif progress > 0:
             self._advance(number, progress)
 
-    def end(self, number: int, outcome: Outcome) -> SweepStep:
+    def record_outcome(self, number: int, outcome: Outcome) -> SweepStep:
         """Record the outcome of the point `number`; return the step. Raises UserError if no arm records the metric."""
         point, result = self._points[number], self.result
         if outcome.trace is not None and not self._may_record(outcome.trace):
@@ -522,7 +523,7 @@ class _UnderWay:
         # A point that was stopped keeps the progress that it has: `_advance` takes no smaller one.
         return self._advance(number, share=1.0 if outcome.state in ("done", "failed") else 0.0)
 
-    def check(self) -> None:
+    def check_success(self) -> None:
         """Raise UserError, with the message of the first point that failed, if no point has succeeded."""
         if self._failed and not self._succeeded:
             raise UserError(self._failed[min(self._failed)])

@@ -62,8 +62,8 @@ def power_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
     The standard error is the largest of three: that of the replicates, from distribution-free 68 % intervals of the
     medians (order statistics around the middle), taken as independent; that of the regression of the mean curve, from
     its residuals, which also grows if the curve is bent; and, from two data sets on, the sample standard deviation
-    of their slopes over √S. The 95 % margin uses Student's factor for the last, 1.96 for the others. Points without a
-    logarithm in some data set are left out; None if fewer than two remain.
+    of the data sets' slopes over √S. The 95 % margin uses Student's factor for the last, 1.96 for the others. Points
+    without a logarithm in some data set are left out; None if fewer than two remain.
     """
     values, intervals = np.asarray(values, float), _around_medians(data_sets)
     # A median and its interval have logarithms if the lower end has one.
