@@ -364,13 +364,13 @@ class Audit:
         claim = self.claim
         flagged = [look for look in progress.looks if look.bound > claim.value]
         return Verdict(
-            claim.symbol,
-            claim.value,
-            max(look.bound for look in progress.looks),
-            self.confidence,
-            self.runs,
-            progress.attack,
-            progress.looks,
+            symbol=claim.symbol,
+            claim=claim.value,
+            bound=max(look.bound for look in progress.looks),
+            confidence=self.confidence,
+            runs=self.runs,
+            attack=progress.attack,
+            looks=progress.looks,
             flagged_at=progress.tuning + flagged[0].runs if flagged else None,
             implementation=progress.implementation,
         )

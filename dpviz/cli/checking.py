@@ -127,7 +127,7 @@ def audit(method: str | None, budget: str | None, runs: int | None, seed: int | 
     if method.endswith(".json"):
         if budget or runs or seed is not None:
             raise UserError("The file says all of it. Leave the options out.")
-        attempt = read_settings(method, Auditing).audit
+        planned_audit = read_settings(method, Auditing).audit
     else:
         names = {name: name.partition(".")[2] for name in cases}  # without the family
         matches = [case for name, case in cases.items() if method in (name, names[name])]
@@ -137,12 +137,12 @@ def audit(method: str | None, budget: str | None, runs: int | None, seed: int | 
             raise UserError(f"No audit is called just '{method}'.{hint} `dpviz audit` lists them.")
         (case,) = matches
         claim = case.budgets[0] if budget is None else budget_of(budget)
-        attempt = Audit(case, claim, runs or case.runs, seed=seed)
-    verdict = attempt.run()
+        planned_audit = Audit(case, claim, runs or case.runs, seed=seed)
+    verdict = planned_audit.run()
     if as_json:
         numbers_of = ("symbol", "claim", "bound", "confidence", "runs", "violation", "faulty")
         click.echo(json.dumps({name: getattr(verdict, name) for name in numbers_of}, indent=2, ensure_ascii=False))
     else:
-        click.echo(f"{attempt.case.title}: {verdict}")
+        click.echo(f"{planned_audit.case.title}: {verdict}")
         click.echo(f"Releases that are not as declared, by the tests of them: {'some' if verdict.faulty else 'none'}.")
     return int(verdict.violation or verdict.faulty)

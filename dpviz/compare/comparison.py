@@ -307,7 +307,7 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     if not all_runs:
         return None
     finite = currencies(sides)
-    currency = finite[0] if finite else None
+    currency = finite[0] if finite else None  # the strictest
     if fixed or len(runs_by_side) == 1:
         return composed_cost(all_runs, earlier, currency, delta)
     total = total_cost(all_runs, earlier, currency) if currency else None

@@ -143,7 +143,7 @@ class Job:
         elif leader.state in ("done", "timeout", "failed"):
             self._copy(leader)
             self._end(leader.state, leader.message)
-        else:
+        else:  # the leader was stopped
             self.state = "queued"
         return not self.active
 

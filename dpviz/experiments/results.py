@@ -121,7 +121,7 @@ def median_interval(values: np.ndarray) -> tuple[float, float]:
     ends = np.sort(_filled(values)[-1])
     replicates = len(ends)
     at_most = bdtr(np.arange(replicates), replicates, 0.5)  # P(B <= i) for i = 0, 1, …; P(B < j) is entry j - 1
-    j = int(np.searchsorted(at_most, (1 - CONFIDENCE) / 2))
+    j = int(np.searchsorted(at_most, (1 - CONFIDENCE) / 2))  # number of entries below 2.5 %
     is_known = j and not np.isnan(ends).any()
     return (float(ends[j - 1]), float(ends[-j])) if is_known else (math.nan, math.nan)
 
@@ -387,8 +387,8 @@ def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, f
     low, median, high = series[has_median][-1].tolist() if has_median.any() else (math.nan,) * 3
     if not with_band:
         return {name: median}
-    lower_is_better = series[has_median, 1] * (-1 if trace.metrics[name].better == "higher" else 1)
-    best_step = float(iterations[has_median][np.argmin(lower_is_better)]) if has_median.any() else math.nan
+    sign = -1 if trace.metrics[name].better == "higher" else 1  # with it the lowest median is the best
+    best_step = float(iterations[has_median][np.argmin(sign * series[has_median, 1])]) if has_median.any() else math.nan
     return {name: median, f"{name}_low": low, f"{name}_high": high, "best_step": best_step}
 
 
