@@ -119,7 +119,7 @@ def audit(method: str | None, budget: str | None, runs: int | None, seed: int | 
     Without a METHOD, a list of those that there are. Exit code 1 if the claim is refuted, or a test of the releases
     fails.
     """
-    cases = {f"{family}.{case.name}": case for family, listed in families.audits().items() for case in listed}
+    cases = {f"{family}.{case.name}": case for family, group in families.audits().items() for case in group}
     if method is None:
         for name, case in cases.items():
             click.echo(f"{name}  ({case.title}; {'; '.join(option.describe() for option in case.budgets)})")

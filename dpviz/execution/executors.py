@@ -277,16 +277,16 @@ class SlotExecutor:
             _Turn(number, cell, stopping, numbered(on_progress, number), self._allowance, outcomes, self._short)
             for number, cell in enumerate(cells)
         ]
-        missing, self._stopping = len(turns), stopping
+        n_missing, self._stopping = len(turns), stopping
         self._queue.put(self._visitor, self._task, turns, self._later)
         try:
-            while missing:
+            while n_missing:
                 self.leave()  # if it was stopped since the last outcome
                 try:
                     outcome = outcomes.get(timeout=POLL_INTERVAL)
                 except Empty:
                     continue
-                missing -= 1
+                n_missing -= 1
                 yield outcome
         finally:
             self._queue.withdraw(self._visitor, self._task)

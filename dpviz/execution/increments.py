@@ -126,9 +126,9 @@ def add_increment(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, 
             metrics = tuple(Metric(**metric) for metric in description["metrics"])
             arm_traces[description["label"]] = ArmTrace(
                 metrics,
-                description["private"],
-                description["keeps_path"],
-                description["currency"],
+                private=description["private"],
+                keeps_path=description["keeps_path"],
+                currency=description["currency"],
                 condition=Condition(tuple(description["condition"]["read"]), description["condition"]["seeded"]),
             )
     for index, description in enumerate(descriptions):

@@ -214,7 +214,7 @@ class Runner:
 
     slots : number of runs at the same time.
     processes : true to run in worker processes, which a stop or a limit can always end; false for threads.
-    short : true if short runs have a further slot of their own, as in `Slots`.
+    short : true if there is one more slot, which takes only short runs.
     max_seconds : computing time after which a run ends with the results so far.
     max_sweep_seconds : the same for all points of a sweep together; runs of other visitors come between its points.
     max_bytes : memory that a run may take.
@@ -264,9 +264,9 @@ class Runner:
             the queue.
         """
         job = Job(task, tables, later)
-        finished = self._finished(job)
-        if finished is not None:
-            return finished
+        finished_job = self._finished(job)
+        if finished_job is not None:
+            return finished_job
         if wait:
             job.work(SerialExecutor(self.max_seconds))
             return job

@@ -128,13 +128,13 @@ class StoringExecutor:
         """
         missing = []  # numbers of the cells that are not stored
         for number, cell in enumerate(cells):
-            stored = None if stopping.is_set() else self.store.get(cell)
-            if stored is None:
+            outcome = None if stopping.is_set() else self.store.get(cell)
+            if outcome is None:
                 missing.append(number)
                 continue
             if on_progress is not None:
-                on_progress(number, stored.trace, 1.0)
-            yield number, stored
+                on_progress(number, outcome.trace, 1.0)
+            yield number, outcome
 
         def on_missing(index: int, trace: Trace | None, progress: float) -> None:
             if on_progress is not None:

@@ -67,10 +67,10 @@ def changes(old: Specification, new: Specification, path: str = "") -> Iterator[
     if type(old) is not type(new):
         yield Change(path, control=None, old=old, new=new)
         return
-    declared = {control.name: control for control in type(old).controls()}
+    controls = {control.name: control for control in type(old).controls()}
     for name in type(old).model_fields:
         address = f"{path}.{name}".removeprefix(".")
-        yield from _differing(getattr(old, name), getattr(new, name), address, declared.get(name))
+        yield from _differing(getattr(old, name), getattr(new, name), address, controls.get(name))
 
 
 def _differing(old: Any, new: Any, path: str, control: Control | None) -> Iterator[Change]:

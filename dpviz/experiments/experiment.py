@@ -189,12 +189,12 @@ class Experiment(Displayed, Specification):
     def _only_public_runs_repeat_unasked(self) -> "Experiment":
         """Set the defaults of seed and replicates that depend on the data: public data get a seed; others get neither
         a seed nor further replicates unless these were stated."""
-        public, stated = self.problem.public, self.model_fields_set
+        public, stated_fields = self.problem.public, self.model_fields_set
         if public and self.seed is None:  # also where None was stated
             object.__setattr__(self, "seed", 0)  # frozen, but not finished before its validators
-        if not public and "seed" not in stated:
+        if not public and "seed" not in stated_fields:
             object.__setattr__(self, "seed", None)
-        if not public and "replicates" not in stated:
+        if not public and "replicates" not in stated_fields:
             object.__setattr__(self, "replicates", 1)
         return self
 

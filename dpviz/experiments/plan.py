@@ -74,7 +74,8 @@ class Plan(Displayed):
     resolved : the values of settings that were left to be chosen by theory.
     notes : warnings in plain words.
     stops : True if a replicate may end before the last iteration, so that `events` are an upper bound of its charges.
-    seeded : as in `Condition`; set by `Experiment.plan`, as an algorithm does not know the seed.
+    seeded : True if a seed was set for data that are not public; `Experiment.plan` sets it, since an algorithm does not
+        know the seed.
     person : the same releases as all rows of a person see them, by `for_people`; None where every row is a person.
 
     All arrays and mappings are read-only.

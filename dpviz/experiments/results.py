@@ -150,8 +150,8 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
 def epsilon_reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
     """Return the ε at δ that a run up to this iteration satisfies, including the releases before the run.
 
-    At the end of the plan it is the tightest that any accountant proves. Before the end it is that of
-    `accountants.when_stopped`, as the user may stop the run there.
+    At the end of the plan it is the tightest that any accountant proves. Before the end, as the user may stop the run
+    because of its releases, it is that of the whole plan or the sum of the pure ε so far, whichever is less.
     """
     plan = plan.statement
     return accountants.when_stopped(plan.charged(iteration), plan.events, delta, plan.facts.released)

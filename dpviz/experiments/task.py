@@ -164,9 +164,9 @@ def seconds_left(elapsed: float, progress: float, restored: float = 0.0) -> floa
     progress : share of the work that is done, in [0, 1].
     restored : part of that share which was read from a store at the start and took no time.
     """
-    computed = progress - restored
+    share = progress - restored  # that was computed in the elapsed time
     # 2 % is a choice: after less work the estimate would jump.
-    return elapsed * (1 - progress) / computed if computed > 0.02 else None
+    return elapsed * (1 - progress) / share if share > 0.02 else None
 
 
 def execute(

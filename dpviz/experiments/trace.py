@@ -93,8 +93,8 @@ class ArmTrace:
         iterations = np.array(self.iterations[: len(values)], dtype=int)
         is_expensive = any(other.name == metric and other.cost == "expensive" for other in self.metrics)
         if is_expensive and not gaps and len(values):
-            computed = ~np.isnan(values).all(axis=1)
-            return iterations[computed], values[computed]
+            is_computed = ~np.isnan(values).all(axis=1)
+            return iterations[is_computed], values[is_computed]
         return iterations, values
 
     def last(self, metric: str) -> np.ndarray:

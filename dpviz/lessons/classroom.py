@@ -302,7 +302,7 @@ class Room:
                     raise UserError(
                         f"This class has {MAX_PHONES} phones, and takes no more.", title="The class is full"
                     )
-                self._seats[phone] = self.phones
+                self._seats[phone] = self.phones  # the next seat
                 self._change(of_scene=False)
             return self._seats[phone]
 

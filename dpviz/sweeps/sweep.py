@@ -388,7 +388,7 @@ class Sweep(Specification):
         Parameters
         ----------
         tables : mapping of str to (n, d) array
-            As in `Experiment.run`.
+            The user's tables, by the identity that the problem's data declare.
         executor : Executor
             Runs the cells, in place of what the next three describe.
         workers : int
@@ -399,7 +399,7 @@ class Sweep(Specification):
         client : dask.distributed.Client or str, optional
             A cluster whose workers compute, or its address. It gets no table of the user's.
         progress : bool
-            Show a bar, as in `Experiment.run`; Ctrl-C then ends the sweep and returns the points so far.
+            Show a bar, by tqdm; Ctrl-C then ends the sweep and returns the points so far.
 
         Raises
         ------

@@ -309,7 +309,7 @@ def orders(one: str, other: str, curves: Sequence[tuple[np.ndarray, np.ndarray, 
             pair = (one, other) if is_one_lower else (other, one)
             leaders = tuple(pair[number % 2] for number in range(len(crossings) + 1))
         by_leaders.setdefault(leaders, []).append(crossings)
-    most_frequent_first = sorted(by_leaders.items(), key=lambda item: -len(item[1]))
+    most_frequent_first = sorted(by_leaders.items(), key=lambda item: -len(item[1]))  # by number of data sets
     return tuple(Order(leaders, np.array(crossings)) for leaders, crossings in most_frequent_first)
 
 
@@ -322,7 +322,7 @@ _LARGEST = 1e300  # numbers are limited to ±this, so that sums of them are stil
 class PointKey:
     """The values of the settings at one point of a sweep, and its number in the order of the points.
 
-    value, second : values of the setting and of the second one; the latter is None if there is none.
+    value, second : values of the setting and of the second one; `second` is None for a sweep over one setting.
     data_seed : seed of the data set; None for the experiment's own data.
     """
 
