@@ -217,8 +217,8 @@ class Attack:
     reverse: bool = False
 
     def counts(self, present: Floats, absent: Floats) -> tuple[int, int]:
-        """Return the numbers of hits and of false hits: of runs on the data set that the test says, and of runs on the
-        other one, in which it says so.
+        """Return the numbers of hits and of false hits: of the runs for which the test names a data set, those on this
+        one, and those on the other.
 
         present, absent : scores of the runs on D and on D'.
         """

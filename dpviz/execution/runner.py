@@ -264,7 +264,7 @@ class Runner:
             the queue.
         """
         job = Job(task, tables, later)
-        finished_job = self._finished(job)
+        finished_job = self._kept_job(job)
         if finished_job is not None:
             return finished_job
         if wait:
@@ -319,7 +319,7 @@ class Runner:
                 leader = self._leaders[job.key] = job
             return leader
 
-    def _finished(self, job: Job) -> Job | None:
+    def _kept_job(self, job: Job) -> Job | None:
         """Return the finished run with the same key, if it is kept, else None; mark it as used."""
         with self._lock:
             if job.key in self._kept:

@@ -33,19 +33,19 @@ class _Stop:
 
     def __init__(self) -> None:
         self.number = -1  # of the cell that runs
-        self._stopped = -1  # number of the cell in the latest request
+        self._number_to_stop = -1  # of the cell in the latest request
 
     def on_message(self, message: bytearray) -> bool:
         """Store a request to stop and return True; return False for any other message."""
         header, _ = unpack(message)
         if "stop" not in header:
             return False
-        self._stopped = header["stop"]
+        self._number_to_stop = header["stop"]
         return True
 
     def is_set(self) -> bool:
         """Return true if the cell that runs shall stop."""
-        return self._stopped == self.number
+        return self._number_to_stop == self.number
 
 
 class _Reporter:
