@@ -45,7 +45,7 @@ from dpviz.problems.base import Problem, ProblemSpecification
 
 # Factors by which all ranges of a plan are multiplied; the audit refutes those that are too small. The claim is the
 # factor 1; once 1 + 1e-6 is refuted as well, the bound exceeds the claim, so that the verdict is a violation.
-_SHARES = np.array([*np.linspace(0.02, 1.0, 50), 1 + 1e-6, *np.linspace(1.02, 2.0, 50), *np.geomspace(2.1, 20, 15)])
+_FACTORS = np.array([*np.linspace(0.02, 1.0, 50), 1 + 1e-6, *np.linspace(1.02, 2.0, 50), *np.geomspace(2.1, 20, 15)])
 _LOSSES = np.linspace(-1.0, 1.0, 161)  # privacy losses at which δ is computed, as shares of the largest loss
 
 
@@ -89,10 +89,10 @@ class Claim:
 
 @lru_cache(8)
 def _profiles(ranges: tuple[float, ...]) -> tuple[Floats, Floats]:
-    """Return privacy losses ε (k,), and for each factor in _SHARES the smallest δ(ε) (number of factors, k) for which
+    """Return privacy losses ε (k,), and for each factor in _FACTORS the smallest δ(ε) (number of factors, k) for which
     selections whose ranges are `ranges` times the factor are (ε, δ)-private."""
     losses = _LOSSES * sum(ranges) * 1.01  # a little beyond the largest loss of the claimed ranges
-    events = [tuple(ExpMech(share * eta) for eta in ranges) for share in _SHARES]
+    events = [tuple(ExpMech(factor * eta) for eta in ranges) for factor in _FACTORS]
     return losses, np.array([tradeoffs.profile(selections, losses) for selections in events])
 
 
@@ -100,7 +100,7 @@ def _least_range(ranges: tuple[float, ...], rate: Floats, false_rate: Floats) ->
     """Return the smallest value of the largest range under which an event can have the probability p = `rate` on D and
     q = `false_rate` on D'. The other ranges keep their proportions to it.
 
-    It is the largest range times the largest factor in _SHARES that is refuted, because p > e^ε q + δ(ε) for some ε; 0
+    It is the largest range times the largest factor in _FACTORS that is refuted, because p > e^ε q + δ(ε) for some ε; 0
     if none is refuted.
     """
     losses, deltas = _profiles(ranges)  # (k,) and (number of factors, k)
@@ -108,7 +108,7 @@ def _least_range(ranges: tuple[float, ...], rate: Floats, false_rate: Floats) ->
     smallest_delta = p - np.exp(losses) * q  # (..., k) the δ(ε) that the event would need
     # Small factors are refuted first, so that the number of those that are refuted tells which ones.
     refuted = np.sum([(smallest_delta > delta).any(axis=-1) for delta in deltas], axis=0)
-    return np.concatenate([[0.0], _SHARES])[refuted] * max(ranges)
+    return np.concatenate([[0.0], _FACTORS])[refuted] * max(ranges)
 
 
 # --------------------------------------------------------------------------------------------------------------- audits
@@ -217,8 +217,8 @@ class Attack:
     reverse: bool = False
 
     def counts(self, present: Floats, absent: Floats) -> tuple[int, int]:
-        """Return the numbers of hits and of false hits: of runs on the data set that the test says, and of runs on the
-        other one, in which it says so.
+        """Return the numbers of hits and of false hits: of the runs for which the test names a data set, those on this
+        one, and those on the other.
 
         present, absent : scores of the runs on D and on D'.
         """
@@ -364,13 +364,13 @@ class Audit:
         claim = self.claim
         flagged = [look for look in progress.looks if look.bound > claim.value]
         return Verdict(
-            claim.symbol,
-            claim.value,
-            max(look.bound for look in progress.looks),
-            self.confidence,
-            self.runs,
-            progress.attack,
-            progress.looks,
+            symbol=claim.symbol,
+            claim=claim.value,
+            bound=max(look.bound for look in progress.looks),
+            confidence=self.confidence,
+            runs=self.runs,
+            attack=progress.attack,
+            looks=progress.looks,
             flagged_at=progress.tuning + flagged[0].runs if flagged else None,
             implementation=progress.implementation,
         )
@@ -394,7 +394,7 @@ class Audit:
             for choices in choice_counts(
                 self.case.source, _events(self.plan), seed=seed, release=f"from {done}", runs=end - done
             ):
-                watch.add_choices(*choices)
+                watch.add_choices(*choices)  # counts and probabilities
             done = end
             if end == self.tuning:
                 attack = self._tuned(*by_world)
@@ -416,7 +416,7 @@ class Audit:
         """Return the bound that follows from an attack on counted runs, given by their scores on D and on D'."""
         hits, false_hits = attack.counts(present, absent)
         level = 1 - (1 - self.confidence) / self.looks  # each look has its part of the allowed error
-        # Bounds on both probabilities.
+        # Bounds on the probabilities of a hit and of a false hit.
         rates = audit.rate_bounds(hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level)
         return Look(len(present), hits, false_hits, float(self.claim.least(*rates)))
 
@@ -463,11 +463,11 @@ def scores(
     algorithm, data, source = case.algorithm, case.neighbours, case.source
     problems = (data.one, data.other)
     draws_batches = any(draws_batch(event) for event in _events(plan))
-    actual = source(Ledger(plan.terms, runs), seed, release, row=data.row)
+    actual = source(Ledger(plan.terms, replicates=runs), seed, release, row=data.row)
     # Replays, which hand out the outputs of `actual` again, by (world, whether the row is in every batch).
     keys = [(w, is_taken) for w in (0, 1) for is_taken in (True, False)] if draws_batches else [(1 - world, True)]
     replays = {
-        (w, is_taken): source(Ledger(plan.terms, runs), seed, release, actual, row=data.row, taken=is_taken)
+        (w, is_taken): source(Ledger(plan.terms, runs), seed, release, of=actual, row=data.row, taken=is_taken)
         for w, is_taken in keys
     }
     transcripts = {(world, True): actual, **replays}  # without batches the runs themselves serve for their world
@@ -478,9 +478,9 @@ def scores(
     try:
         # None stands for the snapshot of a run or replay that has ended before the others.
         for snapshot, *replay_snapshots in zip_longest(*steps):
-            checkpoint()
+            checkpoint()  # the caller may stop the audit here
             for (replay_world, _), replay_snapshot in zip(replays, replay_snapshots, strict=True):
-                if replay_world != world:
+                if replay_world != world:  # a replay on the other data set
                     is_distinguished |= _differ(snapshot, replay_snapshot)
         if any(len(replay.released) < len(actual.released) for replay in replays.values()):
             raise ReplayMismatch("the run on the other data set releases less")
@@ -490,14 +490,14 @@ def scores(
             pass
     if watch is not None:
         on_same = (replays[world, True], replays[world, False]) if draws_batches else None
-        watch.add(actual, (transcripts[world, True], transcripts[1 - world, True]), on_same)
+        watch.add(actual, (transcripts[world, True], transcripts[1 - world, True]), on_same=on_same)
         if isinstance(plan.terms, Filter):  # what a run spends is known only now
             watch.compare_spent(float(actual.spent(plan.terms.currency).max()), plan.terms.cap)
     if case.score is not None:
         result = case.score(actual)
     else:
-        logs = [log_likelihood(transcripts[w, True], transcripts.get((w, False))) for w in (0, 1)]
-        result = logs[0] - logs[1]
+        log_one, log_other = (log_likelihood(transcripts[w, True], transcripts.get((w, False))) for w in (0, 1))
+        result = log_one - log_other
     return np.where(is_distinguished, math.inf if world == 0 else -math.inf, np.round(result, DIGITS))
 
 

@@ -76,7 +76,8 @@ class OneRun:
         Raises UserError for a budget that is not pure ε.
         """
         claim, seed = require(budget, PureDP).epsilon, seed_or_random(seed)
-        coins = streams(seed, Purpose.PUBLIC, 1, "coins")[0].integers(0, 2, self.canaries).astype(bool)
+        (generator,) = streams(seed, Purpose.PUBLIC, replicates=1, release="coins")
+        coins = generator.integers(0, 2, self.canaries).astype(bool)
         with one_thread:
             scores = self._scores(coins, budget, seed)
         indices = np.argsort(-np.abs(scores), kind="stable")[: round(GUESSED * self.canaries)]
@@ -90,11 +91,11 @@ class OneRun:
         The run with the tossed coins is replayed on the data of all heads and of all tails, with the same releases. As
         canary i moves number i of every query alone, number i of the log-densities tells about coin i alone.
         """
-        worlds = [self.data(coin_values) for coin_values in (coins, np.ones_like(coins), np.zeros_like(coins))]
-        plan = self.algorithm.plan(worlds[0].facts, budget)
-        actual = self.source(Ledger(plan.terms, 1), seed, "one run")
-        replays = [self.source(Ledger(plan.terms, 1), seed, "one run", actual) for _ in range(2)]
-        for problem, source in zip(worlds, (actual, *replays), strict=True):
+        problems = [self.data(coin_values) for coin_values in (coins, np.ones_like(coins), np.zeros_like(coins))]
+        plan = self.algorithm.plan(problems[0].facts, budget)  # the facts of all three are equal
+        actual = self.source(Ledger(plan.terms, replicates=1), seed, release="one run")
+        replays = [self.source(Ledger(plan.terms, 1), seed, release="one run", of=actual) for _ in range(2)]
+        for problem, source in zip(problems, (actual, *replays), strict=True):
             for _ in self.algorithm.run(problem, plan, source):
                 pass
         heads, tails = (

@@ -76,8 +76,8 @@ def statistics(
     change += " added or removed" if secret_rows else " replaced"
     click.echo(f"Guarantee of all together: {plan.budget.describe()}, {change}, {plan.analyses.rows_text} rows.\n")
     columns = {"error": "95 % error", "unit": "unit", "noise": "noise", "scale": "scale", "rows_needed": "rows needed"}
-    numbers_up = table.assign(error=table["error"].map(short_up), scale=table["scale"].map(short_up))
-    printed = numbers_up.assign(rows_needed=[f"{count:,}" for count in table["rows_needed"]])
+    rounded = table.assign(error=table["error"].map(short_up), scale=table["scale"].map(short_up))
+    printed = rounded.assign(rows_needed=[f"{count:,}" for count in table["rows_needed"]])
     click.echo(rows_as_text(printed[["name", *columns]].rename(columns=columns).to_dict("records")))
     click.echo(
         f"\nRows needed for an error of {short(100 * error)} % of: {', '.join(dict.fromkeys(table['relative_to']))}."
@@ -96,14 +96,15 @@ def _statistic(text: str) -> Any:
             f"'{text}' needs the form NAME=KIND:NUMBERS, as in age=mean:0,100.{hint} Kinds: {', '.join(kinds)}."
         )
     cls = kinds[kind]
-    further = (control for control in cls.controls() if control.name not in Statistic.model_fields)  # of this kind
-    fields = [control.name for control in further if control.type in (int, float) and not control.optional]
-    given = parse_numbers(values) if values else ()
-    if len(given) > len(fields):
+    # The controls that this kind adds to those of every statistic.
+    controls = (control for control in cls.controls() if control.name not in Statistic.model_fields)
+    fields = [control.name for control in controls if control.type in (int, float) and not control.optional]
+    numbers = parse_numbers(values) if values else ()
+    if len(numbers) > len(fields):
         raise UserError(f"'{text}': {kind} takes {', '.join(fields) or 'no numbers'}.")
-    if len(given) < 2 and issubclass(cls, Ranged):
+    if len(numbers) < 2 and issubclass(cls, Ranged):  # its first two fields are the ends of the range
         raise UserError(f"'{text}': declare the range, as in {name}={kind}:0,100, from what is known beforehand.")
-    return cls(name=name, **dict(zip(fields, given, strict=False)))  # numbers that are not given have their defaults
+    return cls(name=name, **dict(zip(fields, numbers, strict=False)))  # fields without a number have their defaults
 
 
 @click.command()
@@ -118,7 +119,7 @@ def audit(method: str | None, budget: str | None, runs: int | None, seed: int | 
     Without a METHOD, a list of those that there are. Exit code 1 if the claim is refuted, or a test of the releases
     fails.
     """
-    cases = {f"{family}.{case.name}": case for family, listed in families.audits().items() for case in listed}
+    cases = {f"{family}.{case.name}": case for family, group in families.audits().items() for case in group}
     if method is None:
         for name, case in cases.items():
             click.echo(f"{name}  ({case.title}; {'; '.join(option.describe() for option in case.budgets)})")
@@ -126,7 +127,7 @@ def audit(method: str | None, budget: str | None, runs: int | None, seed: int | 
     if method.endswith(".json"):
         if budget or runs or seed is not None:
             raise UserError("The file says all of it. Leave the options out.")
-        attack = read_settings(method, Auditing).audit
+        planned_audit = read_settings(method, Auditing).audit
     else:
         names = {name: name.partition(".")[2] for name in cases}  # without the family
         matches = [case for name, case in cases.items() if method in (name, names[name])]
@@ -136,12 +137,12 @@ def audit(method: str | None, budget: str | None, runs: int | None, seed: int | 
             raise UserError(f"No audit is called just '{method}'.{hint} `dpviz audit` lists them.")
         (case,) = matches
         claim = case.budgets[0] if budget is None else budget_of(budget)
-        attack = Audit(case, claim, runs or case.runs, seed=seed)
-    verdict = attack.run()
+        planned_audit = Audit(case, claim, runs or case.runs, seed=seed)
+    verdict = planned_audit.run()
     if as_json:
         numbers_of = ("symbol", "claim", "bound", "confidence", "runs", "violation", "faulty")
         click.echo(json.dumps({name: getattr(verdict, name) for name in numbers_of}, indent=2, ensure_ascii=False))
     else:
-        click.echo(f"{attack.case.title}: {verdict}")
+        click.echo(f"{planned_audit.case.title}: {verdict}")
         click.echo(f"Releases that are not as declared, by the tests of them: {'some' if verdict.faulty else 'none'}.")
     return int(verdict.violation or verdict.faulty)

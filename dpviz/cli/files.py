@@ -98,10 +98,10 @@ def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] =
     else:
         experiment = preset_named(preset or file or "").experiment
     for text in changes:
-        addresses, values = parse_grid(experiment, text)
-        if len(values) > 1:
+        addresses, (value, *further_values) = parse_grid(experiment, text)
+        if further_values:
             raise UserError(f"'{text}' has several values. `dpviz sweep --grid` runs them all.")
-        experiment = with_numbers(experiment, [(address.split("."), values[0]) for address in addresses])
+        experiment = with_numbers(experiment, [(address.split("."), value) for address in addresses])
     return experiment
 
 
@@ -155,7 +155,7 @@ def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = Fals
         return NO_TABLES
     if table is None:
         raise UserError("These settings are for a file of your own. Say where it is: --table FILE.")
-    file = large_file(table)
+    file = large_file(table)  # None for a file that is read as a whole
     if file is not None:
         if not in_blocks:
             raise UserError(
@@ -194,6 +194,7 @@ def parse_grid(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tupl
 def budget_of(text: str) -> Budget:
     """Return the budget of a text such as "epsilon=1,delta=1e-6". Raises UserError if it is that of no currency."""
     parts = [part.partition("=") for part in text.split(",")]
+    # A value is a single number, as the text was split at its commas.
     values = {name.strip(): parse_numbers(value)[0] for name, separator, value in parts if separator}
     budgets: list[Any] = registered(Budget)  # all classes of budgets
     for cls in budgets:
@@ -288,6 +289,7 @@ def table_as_text(frame: "pd.DataFrame") -> str:
             columns[str(name)] = [rounded_up(value, DIGITS) for value in values] if name in UPPER else values
             continue
         texts = ["" if pd.isna(value) else str(value) for value in values]
+        # Filled up to equal widths, since pandas aligns every column to the right.
         width = max(len(str(name)), *map(len, texts)) if texts else 0
         columns[str(name).ljust(width)] = [text.ljust(width) for text in texts]
     return pd.DataFrame(columns).to_string(index=False, float_format=f"{{:.{DIGITS}g}}".format, na_rep="")
@@ -306,7 +308,7 @@ def saved_on_failure(make_table: "Callable[[], pd.DataFrame]") -> Iterator[None]
         raise
     except Exception:
         with suppress(OSError):
-            handle, path = tempfile.mkstemp(".csv", "dpviz_")
+            handle, path = tempfile.mkstemp(suffix=".csv", prefix="dpviz_")
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(as_csv(make_table()))
             click.echo(f"What was computed is not lost: {path} has all numbers.", err=True)

@@ -79,12 +79,12 @@ def _numbers(label: str, plan: Plan, delta: float) -> dict[str, Any]:
 
 
 def _row(method: dict[str, Any]) -> dict[str, str]:
-    """Return the numbers of a method, as of `_numbers`, as a row of the printed table."""
+    """Return the numbers of a method, as `_numbers` returns them, as a row of the printed table."""
     phrases = []
     for name, ends in method["noise"].items():
         until = f" to {short(ends['last'])}" if ends["last"] != ends["first"] else ""
         phrases.append(f"{name} {short(ends['first'])}{until}")
-    noise = "at most " * method["noise_is_bound"] + "; ".join(phrases)
+    noise = ("at most " if method["noise_is_bound"] else "") + "; ".join(phrases)
     at_most = "at most " if method["stops_by_itself"] else ""
     reading = "none"
     if method["epsilon"] is not None:

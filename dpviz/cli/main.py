@@ -79,7 +79,7 @@ def dpviz_command(debug: bool, modules: tuple[str, ...]) -> None:
     for name in modules:
         _import(name)
     logging.getLogger("dpviz").addHandler(logging.StreamHandler() if debug else logging.NullHandler())
-    logging.getLogger("dpviz").propagate = False
+    logging.getLogger("dpviz").propagate = False  # no handler of the root logger prints the messages, too
     if not (debug or sys.warnoptions):
         warnings.simplefilter("ignore")  # from libraries: dpviz prints sentences about all that concerns the user
 

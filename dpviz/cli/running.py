@@ -18,8 +18,8 @@ import numpy as np
 from dpviz.cli import INTERRUPTED, files
 from dpviz.cli.files import Command, delta_option, print_refusals, saved_on_failure, table_as_text, write, write_page
 from dpviz.errors import UserError
-from dpviz.execution import backend, cluster
-from dpviz.execution.backend import Backend
+from dpviz.execution import cluster
+from dpviz.execution.backend import Backend, open_backend
 from dpviz.execution.progress import AT_LIMIT, DEPENDS
 from dpviz.execution.store import VARIABLE
 from dpviz.experiments import results
@@ -68,14 +68,14 @@ def common_options(command: Command) -> Command:
 
 
 @contextmanager
-def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Backend]:
-    """Yield what `backend.open_backend` makes of the options of a command; at the end, print problems of the store."""
-    with backend.open_backend(store, max_seconds, workers, cluster) as described:
+def computing(store: str, max_seconds: float, workers: int = 1, address: str = "") -> Iterator[Backend]:
+    """Yield the backend that `open_backend` makes of a command's options; at the end, print problems of the store."""
+    with open_backend(store, max_seconds, workers, cluster=address) as backend:
         try:
-            yield described
+            yield backend
         finally:
-            if described.store is not None and described.store.note:
-                click.echo(described.store.note, err=True)
+            if backend.store is not None and backend.store.note:
+                click.echo(backend.store.note, err=True)
 
 
 class Progress:
@@ -320,10 +320,10 @@ def sweep(
     price = grid_sweep.price(grid_sweep.planned())  # raises errors in the settings before anything runs
     if price and not quiet:
         click.echo(f"This sweep makes {price}.", err=True)
-    # A visitor's file is never sent to the operator's cluster; with --dask such a sweep fails, and says so.
-    operators_address = (
-        cluster.configured_address() if cluster.configured_address() != cluster.ASK and not tables else ""
-    )
+    # The operator's cluster, unless its address is to be asked for on the page. A visitor's file is never sent there;
+    # with --dask such a sweep fails, and says so.
+    setting = cluster.configured_address()
+    operators_address = setting if setting != cluster.ASK and not tables else ""
     with (
         computing(store, max_seconds, workers, dask or operators_address) as backend,
         stopped_by_ctrl_c() as stopping,
@@ -364,7 +364,7 @@ def _sweep(experiment: Experiment, grid: Sequence[str], seeds: str | None, metri
         experiment=experiment,
         fields=fields,
         values=values,
-        second=Axis(fields=others[0][0], values=others[0][1]) if others else None,
+        second=next((Axis(fields=addresses, values=numbers) for addresses, numbers in others), None),
         metric=metric,
         data_seed=seed_name if seeds else "",
         data_seeds=tuple(int(number) for number in seed_values),
@@ -430,7 +430,8 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
                 click.echo(table_as_text(_medians(frame, settings)))
         condition, problem = sweep.condition, sweep.experiment.problem
         if condition or not problem.public:
-            unit = f"{';' if problem.from_data else ','} {problem.unit}"
+            separator = ";" if problem.from_data else ","  # the condition then ends in a list
+            unit = f"{separator} {problem.unit}"
             where = "at the budget of the method at its point"
             click.echo(f"What private methods release is private {where}{condition}{unit}.")
         if result.price:

@@ -86,13 +86,14 @@ def _addresses() -> list[str]:
     states = psutil.net_if_stats()
     addresses = [
         address.address
-        for name, all_of_it in psutil.net_if_addrs().items()
+        for name, interface_addresses in psutil.net_if_addrs().items()
         if name in states and states[name].isup
-        for address in all_of_it
+        for address in interface_addresses
+        # 127: of this machine alone; 169.254: made up by the system where no network gave one.
         if address.family == socket.AF_INET and not address.address.startswith(("127.", "169.254."))
     ]
-    first = ""
+    main_address = ""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("10.255.255.255", 1))  # sends nothing: the system says which of its addresses it would use
-        first = probe.getsockname()[0]
-    return sorted(addresses, key=lambda address: address != first)
+        main_address, _ = probe.getsockname()  # without the port
+    return sorted(addresses, key=lambda address: address != main_address)

@@ -68,7 +68,7 @@ def metrics(sides: Sequence[Side]) -> dict[str, str]:
     labels: dict[str, list[str]] = {}
     for side in sides:
         for name, metric in side.summary.metrics.items():
-            if not metric.beside:  # those of a constant guess are drawn next to another metric
+            if not metric.beside:  # the name of the metric next to which a constant guess is drawn; "" for others
                 labels.setdefault(name, []).append(metric.label)
     result = {}
     for name in sorted(labels, key=lambda name: -len(labels[name])):
@@ -109,7 +109,7 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
     metric : a name, or SHARE. Returns None if no side has a private method, and where the sides disagree whether lower
         or higher is better.
     """
-    ends, better = [], set()
+    ranked, better = [], set()
     for side in sides:
         name = _name(side, metric)
         method = None if name is None or name not in side.summary.metrics else side.summary.best(name)
@@ -118,13 +118,14 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
         series = side.summary.series[method][name]
         values = series.relative if metric == SHARE else series
         if values is not None:
-            ends.append((side, method, float(values.end[1])))
+            _, median, _ = values.end
+            ranked.append((side, method, float(median)))
             better.add(side.summary.metrics[name].better)
-    if not ends or len(better) > 1 or better == {""}:  # "": neither lower nor higher is better
+    if not ranked or len(better) > 1 or better == {""}:  # "": neither lower nor higher is better
         return None
     higher = better == {"higher"}
-    ends.sort(key=lambda end: -end[2] if higher else end[2])
-    return Ranking(tuple(ends), higher)
+    ranked.sort(key=lambda item: -item[2] if higher else item[2])  # by the median
+    return Ranking(tuple(ranked), higher)
 
 
 def logarithmic(sides: Sequence[Side], metric: str) -> bool:
@@ -182,8 +183,8 @@ def curves(
         if side_curves and guess is not None:
             guess_metric, level = guess
             x_ends = np.array([min(curve.x[0] for curve in side_curves), max(curve.x[-1] for curve in side_curves)])
-            method = guess_metric.label.lower()
-            result.append(Curve(side.name, method, x_ends, np.full((2, 3), level), "not private", private=False))
+            method, levels = guess_metric.label.lower(), np.full((2, 3), level)  # of both points all three quantiles
+            result.append(Curve(side.name, method, x_ends, levels, "not private", private=False))
     return result
 
 
@@ -210,7 +211,7 @@ def _along(
         if not plan.private:
             return None
         used = _used(plan, iterations, currency, delta)
-        return used if np.isfinite(used[-1]) else None
+        return used if np.isfinite(used[-1]) else None  # infinite where no ε is proven
     if axis == STEPS:
         return iterations
     if axis == PASSES:
@@ -257,8 +258,8 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
             name = _name(side, metric)
             assert name is not None  # else `methods` returns no label
             series = side.summary.series[label][name]
-            (low, median, high), share = series.end.tolist(), series.relative
-            guess = side.summary.guess(name)
+            (low, median, high), relative = series.end.tolist(), series.relative
+            _, guess = side.summary.guess(name) or (None, math.nan)
             rows.append(
                 {
                     "run": side.name,
@@ -268,8 +269,8 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
                     "low": low,
                     "high": high,
                     "interval": series.interval,
-                    "guess": float("nan") if guess is None else guess[1],
-                    "share": float("nan") if share is None else float(share.end[1]),
+                    "guess": guess,
+                    "share": math.nan if relative is None else float(relative.end[1]),  # the median
                     "steps": int(series.iterations[-1]),
                     "repeats": side.experiment.replicates,
                     "budget": side.plans[label].guarantee,
@@ -306,7 +307,7 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     if not all_runs:
         return None
     finite = currencies(sides)
-    currency = finite[0] if finite else None
+    currency = finite[0] if finite else None  # the strictest
     if fixed or len(runs_by_side) == 1:
         return composed_cost(all_runs, earlier, currency, delta)
     total = total_cost(all_runs, earlier, currency) if currency else None

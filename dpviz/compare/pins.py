@@ -21,7 +21,7 @@ MOST_FILE = MOST_IN_ALL * MOST_TEXT  # bytes of a file
 FORMAT = "dpviz pins"
 # The `kind` of settings names the module that defines them. Only kinds with these prefixes are read from a text, so
 # that a stranger's text makes no other module be imported.
-_ROOMS = ("datasets.", "experiments.experiment.", "families.", "privacy.", "problems.")
+_KIND_PREFIXES = ("datasets.", "experiments.experiment.", "families.", "privacy.", "problems.")
 _MARKUP = re.compile(r"[<>&\[\]$`\\|]")  # characters with a meaning in the languages of pages and charts
 
 
@@ -105,8 +105,8 @@ def _pins(parts: Any, error: str) -> tuple[Pin, ...]:
 def _parsed(text: str) -> Any:
     """Parse a text as JSON. Raises UserError if it is not valid."""
     try:
-        return json.loads(text, object_pairs_hook=each_once)
-    except UserError:
+        return json.loads(text, object_pairs_hook=each_once)  # raises UserError where a key occurs twice
+    except UserError:  # a ValueError, too
         raise
     except (ValueError, RecursionError):
         raise UserError("What it holds is not valid JSON.", title="Pin not read") from None
@@ -117,7 +117,7 @@ def _pin(part: Any) -> Pin:
     expected = {"name": str, "experiment": dict}
     if not isinstance(part, Mapping) or {key: type(value) for key, value in part.items()} != expected:
         raise UserError("A pin has a name and an experiment, and nothing else.", title="Pin not read")
-    if not all(isinstance(kind, str) and kind.startswith(_ROOMS) for kind in _kinds(part["experiment"])):
+    if not all(isinstance(kind, str) and kind.startswith(_KIND_PREFIXES) for kind in _kinds(part["experiment"])):
         raise UserError("It names a kind of setting that does not exist here.", title="Pin not read")
     experiment = Experiment.from_json(json.dumps(part["experiment"]))
     experiment.check_ranges()
@@ -143,7 +143,7 @@ def _kinds(tree: Any) -> Iterator[Any]:
 
 def compress(text: str) -> str:
     """Return a text compressed for an address, in letters, digits, "-" and "_"."""
-    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), level=9)).decode().rstrip("=")
 
 
 def decompress(packed: str) -> str:
@@ -151,10 +151,10 @@ def decompress(packed: str) -> str:
     if len(packed) > MOST_PACKED:
         raise UserError("It is longer than what this page writes. Ask for a new link.", title="Link not read")
     try:
-        padding = "=" * (-len(packed) % 4)
-        compressed = base64.b64decode(packed + padding, b"-_", validate=True)
+        padding = "=" * (-len(packed) % 4)  # up to a multiple of four characters; `compress` leaves it out
+        compressed = base64.b64decode(packed + padding, altchars=b"-_", validate=True)
         stream = zlib.decompressobj()
-        text = stream.decompress(compressed, MOST_TEXT)
+        text = stream.decompress(compressed, max_length=MOST_TEXT)
         if stream.eof and not stream.unused_data:  # all of the text, and nothing behind it
             return text.decode()
     except (ValueError, zlib.error):

@@ -86,14 +86,14 @@ class Auditing(Specification):
         assert not tables
         trace, start = Trace({ATTACK: _METRICS}), time.perf_counter()
         done = n_looks = 0  # runs and interim analyses in the trace
-        latest, blocks = Step(ATTACK, BEFORE, trace, 0.0), self.audit.stream()
-        alive = at_checkpoints(lambda: heartbeat(latest), EVERY)
+        latest, blocks = Step(ATTACK, BEFORE, trace, progress=0.0), self.audit.stream()
+        calling_heartbeat = at_checkpoints(lambda: heartbeat(latest), EVERY)
         while True:
-            with alive:
+            with calling_heartbeat:
                 progress = next(blocks, None)
             if progress is None:
                 return
-            n_runs = len(progress.present)
+            n_runs = len(progress.present)  # scores of all runs on D so far, as many as on D'
             snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # one replicate, by the output's length
             padding = (0, BLOCK - (n_runs - done))  # to the runs of a full block: all records have the same shape
             series = zip(SCORES, (progress.present, progress.absent), strict=True)
@@ -108,15 +108,15 @@ class Auditing(Specification):
     def progress(self, trace: Trace) -> Progress | None:
         """Return the results that `stream` has recorded in a trace so far; None before the first block has ended."""
         arm_trace = trace.lanes.get(ATTACK)
-        rows = 0 if arm_trace is None else len(arm_trace.iterations)
-        if arm_trace is None or not rows:
+        records = 0 if arm_trace is None else len(arm_trace.iterations)  # the complete ones: a thread may add another
+        if arm_trace is None or not records:
             return None
-        present, absent = (_joined(arm_trace, name, rows) for name in SCORES)
-        threshold, reverse = (float(arm_trace.values[name][rows - 1][0]) for name in ATTACK_METRICS)
-        columns = np.column_stack([_joined(arm_trace, name, rows) for name in LOOK_METRICS])
+        present, absent = (_joined(arm_trace, name, records) for name in SCORES)
+        threshold, reverse = (float(arm_trace.values[name][records - 1][0]) for name in ATTACK_METRICS)
+        columns = np.column_stack([_joined(arm_trace, name, records) for name in LOOK_METRICS])
         looks = tuple(Look(int(runs), int(hits), int(false), bound) for runs, hits, false, bound in columns.tolist())
         attack = None if np.isnan(threshold) else Attack(threshold, bool(reverse))
-        implementation = _implementation(arm_trace.values[TESTED][rows - 1])
+        implementation = _implementation(arm_trace.values[TESTED][records - 1])
         return Progress(present, absent, self.audit.tuning, attack, looks, implementation)
 
 
@@ -134,9 +134,9 @@ def mistake_named(name: str) -> Broken:
     return mistakes[name]
 
 
-def _joined(arm_trace: ArmTrace, name: str, rows: int) -> Floats:
-    """Return the numbers in the first `rows` records of a series, without the nan of the padding."""
-    values = np.concatenate(arm_trace.values[name][:rows])
+def _joined(arm_trace: ArmTrace, name: str, records: int) -> Floats:
+    """Return the numbers in the first `records` records of a series, without the nan of the padding."""
+    values = np.concatenate(arm_trace.values[name][:records])
     return values[~np.isnan(values)]
 
 
@@ -190,6 +190,7 @@ def rates(present: Floats, absent: Floats, at: Floats, confidence: float = CONFI
     distinct = np.unique(np.concatenate([present, absent]))
     indices = np.unique(np.linspace(0, len(distinct) - 1, _MAX_THRESHOLDS).round().astype(int))
     thresholds = distinct[indices][::-1]  # descending, so that both rates ascend
+    # Numbers of scores that reach each threshold: all but those below it.
     hits = len(present) - np.searchsorted(np.sort(present), thresholds)
     false_hits = len(absent) - np.searchsorted(np.sort(absent), thresholds)
     true_low, true_high = clopper_pearson(hits, len(present), confidence)
@@ -207,7 +208,7 @@ def _curve(x: Floats, y: Floats, at: Floats) -> Floats:
     The curve begins in (0, 0), unless a point has x = 0, and is constant from the last point to x = 1.
     """
     x, y = np.append(x, 1.0), np.append(y, y[-1])
-    is_last = np.append(np.diff(x) > 0, True)
+    is_last = np.append(np.diff(x) > 0, True)  # true for the last of the points with equal x
     x, y = x[is_last], y[is_last]
     if x[0] != 0:
         x, y = np.insert(x, 0, 0.0), np.insert(y, 0, 0.0)

@@ -21,16 +21,16 @@ class Backend:
 
     def keeps(self, cell: Cell) -> bool:
         """Return true if a cell like this one stays in the store when it is finished."""
-        return cell.storable and self.store is not None and not self.store.note
+        return cell.storable and self.store is not None and not self.store.note  # a note tells of a problem
 
 
 @contextmanager
 def open_backend(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Backend]:
     """Yield the executor and the store for the cells of a run or a sweep.
 
-    store : a folder, "" for the usual one, or "off", as `configured_store` takes it. max_seconds : limit of computing
-    time; infinity for none. workers : number of processes that compute; with 1, this process does. cluster : address of
-    a Dask scheduler; "" for none.
+    store : a folder, "" for the usual one, "off" for none. max_seconds : limit of computing time; infinity for none.
+    workers : number of processes that compute; with 1, this process does. cluster : address of a Dask scheduler; "" for
+    none.
 
     Raises UserError for an address that is malformed, and for a time limit on a cluster.
     """

@@ -82,7 +82,7 @@ class Cluster:
                         on_progress(number, outcome.trace, 1.0)
                     yield number, outcome
         finally:
-            session.given_up.set()
+            session.given_up.set()  # ends the session's thread, and cancels what still runs
         reason = session.reason
         for number in missing:
             yield number, Outcome("failed", reason) if reason else Outcome("stopped")
@@ -187,10 +187,11 @@ class _Session:
 
     async def _run_cells(self, client: "Client") -> None:
         """Submit all cells and queue their outcomes, until all have ended, a stop, or the end of the session."""
-        run, server_versions = uuid.uuid4().hex[:12], versions()
+        run_id, server_versions = uuid.uuid4().hex[:12], versions()  # the identifier makes the tasks' names unique
         waiting: dict[asyncio.Task[Outcome], int] = {}
         for number, cell in self._cells.items():
-            future = client.submit(work, cell.text, cell.keep, server_versions, key=f"dpviz-{run}-{number}", pure=False)
+            name = f"dpviz-{run_id}-{number}"
+            future = client.submit(work, cell.text, cell.keep, server_versions, key=name, pure=False)
             waiting[asyncio.create_task(self._outcome(future))] = number
         last_seen = time.monotonic()
         try:

@@ -175,8 +175,8 @@ class _Allowance:
 class _Turn:
     """A cell in the queue or in a slot.
 
-    number : of the cell among those of its task. outcomes : where the number and the outcome go. short : true if the
-    cell is known to be short, so that the slot for short cells may take it.
+    number : of the cell among those of its task. outcomes : the queue that gets the number and the outcome. short :
+    true if the cell is known to be short, so that the slot for short cells may take it.
     """
 
     number: int
@@ -235,7 +235,7 @@ class Slots:
         def is_short(turn: _Turn) -> bool:
             return turn.short
 
-        fits = is_short if slot == self.count else None
+        fits = is_short if slot == self.count else None  # the slot after the first `count` is that for short cells
         while True:
             turn = self._queue.take(fits, later=slot == 0)
             if turn is None:
@@ -277,16 +277,16 @@ class SlotExecutor:
             _Turn(number, cell, stopping, numbered(on_progress, number), self._allowance, outcomes, self._short)
             for number, cell in enumerate(cells)
         ]
-        missing, self._stopping = len(turns), stopping
+        n_missing, self._stopping = len(turns), stopping
         self._queue.put(self._visitor, self._task, turns, self._later)
         try:
-            while missing:
+            while n_missing:
                 self.leave()  # if it was stopped since the last outcome
                 try:
                     outcome = outcomes.get(timeout=POLL_INTERVAL)
                 except Empty:
                     continue
-                missing -= 1
+                n_missing -= 1
                 yield outcome
         finally:
             self._queue.withdraw(self._visitor, self._task)
@@ -350,7 +350,7 @@ class _Worker:
         try:
             if short and cell.repeatable and not self._has_started():
                 outcome = execute(cell, stopping, on_progress, min(MEANWHILE, max_seconds))
-                if outcome.state != "timeout" or outcome.seconds > max_seconds:  # else MEANWHILE is over
+                if outcome.state != "timeout" or outcome.seconds > max_seconds:  # else only MEANWHILE is over
                     return outcome
             return self._converse(cell, stopping, on_progress, max_seconds, trace)
         except ProcessEnded as ended:
@@ -374,7 +374,7 @@ class _Worker:
     ) -> Outcome:
         """Send the cell to the process, and receive its records into `trace` until it has ended; return the outcome.
 
-        Raises Ended if the process ends before, or must be killed.
+        Raises ProcessEnded if the process ends before the cell has, or must be killed.
         """
         files = {name: str(table.path) for name, table in cell.tables.items() if isinstance(table, TableFile)}
         arrays = {name: table for name, table in cell.tables.items() if name not in files}
@@ -393,7 +393,7 @@ class _Worker:
                     add_increment(trace, header["trace"], arrays)
                 if "end" in header:
                     end = header["end"]
-                    if end.pop("resident") > GROWN:
+                    if end.pop("resident") > GROWN:  # bytes of memory that the process has in use
                         self._replace()
                     return Outcome(**end, trace=trace if trace.lanes else None)
                 on_progress(trace if trace.lanes else None, header["progress"])

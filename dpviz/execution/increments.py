@@ -64,9 +64,8 @@ class Sender:
         self._sent: dict[str, _Sent] = {}
 
     def increment(self, trace: Trace, last: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return a header and arrays, to be packed, with the new records of every arm.
-
-        `add_increment` adds them to a copy.
+        """Return a header and arrays, to be packed, with the new records of every arm; `add_increment` adds them to a
+        copy of the trace.
 
         The record that was sent last is sent again, since expensive diagnostics and the final status are filled in
         later. last : true for the last increment, which has outputs of any size.
@@ -127,9 +126,9 @@ def add_increment(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, 
             metrics = tuple(Metric(**metric) for metric in description["metrics"])
             arm_traces[description["label"]] = ArmTrace(
                 metrics,
-                description["private"],
-                description["keeps_path"],
-                description["currency"],
+                private=description["private"],
+                keeps_path=description["keeps_path"],
+                currency=description["currency"],
                 condition=Condition(tuple(description["condition"]["read"]), description["condition"]["seeded"]),
             )
     for index, description in enumerate(descriptions):

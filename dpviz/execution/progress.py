@@ -37,11 +37,12 @@ def ended_text(job: Job, done: str) -> str:
         return f"Done: {done}{duration_text(job)}"
     if job.state == "failed":
         return f"Failed: {job.message}"
-    if job.state == "stopped" and not job.seconds:
+    if job.state == "stopped" and not job.seconds:  # seconds since it began
         return "Stopped before it began."
     reason = "Stopped" if job.state == "stopped" else AT_LIMIT
     depends = f" {DEPENDS}" if job.state == "timeout" and not job.experiment.public else ""
-    return f"{reason} after {done}{duration_text(job, ' ({:.1f} s)')}. {job.message or KEPT}{depends}"
+    duration = duration_text(job, template=" ({:.1f} s)")
+    return f"{reason} after {done}{duration}. {job.message or KEPT}{depends}"
 
 
 def duration_text(job: Job, template: str = " in {:.1f} s") -> str:

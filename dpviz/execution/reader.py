@@ -139,7 +139,7 @@ class Reader:
             self._replaced(index)
             raise self._error("time")
         answer, _ = unpack(message)
-        if answer["resident"] > GROWN:
+        if answer["resident"] > GROWN:  # bytes of memory that the child has in use
             self._replaced(index)
         table_bytes = answer["stream"]  # the table is at the end of the message
         if not table_bytes:

@@ -143,7 +143,7 @@ class Job:
         elif leader.state in ("done", "timeout", "failed"):
             self._copy(leader)
             self._end(leader.state, leader.message)
-        else:
+        else:  # the leader was stopped
             self.state = "queued"
         return not self.active
 
@@ -163,8 +163,8 @@ class Job:
     def _run(self, executor: Executor) -> Ending:
         """Run the experiment or audit, as a single cell; return the state at its end."""
         assert not isinstance(self.task, Sweep)
-        ((_, outcome),) = executor.run((Cell(self.task, self._tables),), self._stopping, self._on_progress)
-        self._on_progress(0, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
+        ((number, outcome),) = executor.run((Cell(self.task, self._tables),), self._stopping, self._on_progress)
+        self._on_progress(number, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
         self.message, self.computing = outcome.message, outcome.seconds
         return outcome.state
 
@@ -173,7 +173,7 @@ class Job:
         assert isinstance(self.task, Sweep)
         for step in self.task.stream(self._tables, executor, self._stopping, self._on_step):
             self._on_step(step)
-        return step.result.cut or "done"
+        return step.result.cut or "done"  # `cut`: what left points without a result, "stopped" or "timeout"
 
     def _on_step(self, step: SweepStep) -> None:
         """Store the results of a sweep so far, and its progress."""
@@ -183,7 +183,10 @@ class Job:
                 self._on_progress(0, trace=None, progress=step.progress)
 
     def _on_progress(self, _: int, trace: Trace | None, progress: float) -> None:
-        """Store the trace so far and the progress; the first call is the beginning of the run."""
+        """Store the trace so far and the progress; the first call is the beginning of the run.
+
+        It is called as an `OnProgress`; the number of the cell is not used.
+        """
         now = time.monotonic()
         if self._begun is None:
             self._begun = now
@@ -211,7 +214,7 @@ class Runner:
 
     slots : number of runs at the same time.
     processes : true to run in worker processes, which a stop or a limit can always end; false for threads.
-    short : true if short runs have a further slot of their own, as in `Slots`.
+    short : true if there is one more slot, which takes only short runs.
     max_seconds : computing time after which a run ends with the results so far.
     max_sweep_seconds : the same for all points of a sweep together; runs of other visitors come between its points.
     max_bytes : memory that a run may take.
@@ -261,9 +264,9 @@ class Runner:
             the queue.
         """
         job = Job(task, tables, later)
-        finished = self._finished(job)
-        if finished is not None:
-            return finished
+        finished_job = self._kept_job(job)
+        if finished_job is not None:
+            return finished_job
         if wait:
             job.work(SerialExecutor(self.max_seconds))
             return job
@@ -316,7 +319,7 @@ class Runner:
                 leader = self._leaders[job.key] = job
             return leader
 
-    def _finished(self, job: Job) -> Job | None:
+    def _kept_job(self, job: Job) -> Job | None:
         """Return the finished run with the same key, if it is kept, else None; mark it as used."""
         with self._lock:
             if job.key in self._kept:

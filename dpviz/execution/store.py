@@ -58,7 +58,7 @@ class Store:
             return None
         try:
             content = self._file(cell).read_bytes()
-            checksum, body = content[:32], content[32:]
+            checksum, body = content[:32], content[32:]  # 32 bytes, as of `_checksum`
             if checksum != _checksum(cell, body):
                 raise ValueError("not what was written")
             return replace(outcome_from_bytes(body), restored=True)
@@ -128,13 +128,13 @@ class StoringExecutor:
         """
         missing = []  # numbers of the cells that are not stored
         for number, cell in enumerate(cells):
-            stored = None if stopping.is_set() else self.store.get(cell)
-            if stored is None:
+            outcome = None if stopping.is_set() else self.store.get(cell)
+            if outcome is None:
                 missing.append(number)
                 continue
             if on_progress is not None:
-                on_progress(number, stored.trace, 1.0)
-            yield number, stored
+                on_progress(number, outcome.trace, 1.0)
+            yield number, outcome
 
         def on_missing(index: int, trace: Trace | None, progress: float) -> None:
             if on_progress is not None:
@@ -167,17 +167,17 @@ def versions() -> str:
     The hash tells apart two states of a checkout with the same version.
     """
     package, data = Path(dpviz.__file__).parent, data_file("digits.parquet").parent
-    hashed = sha256()
+    code_hash = sha256()
     for folder in (package, data):
         for path in sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES):
             name = path.relative_to(folder)
             if name.parts[0] not in _WITHOUT_RESULTS:
-                hashed.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+                code_hash.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     libraries = []
     for library in ("numpy", "scipy", "scikit-learn"):
         with suppress(PackageNotFoundError):  # without the extra `app` there is no scikit-learn
             libraries.append(f"-{library}-{version(library)}")
-    return f"{_VERSION}{dpviz.__version__}-{hashed.hexdigest()[:16]}{''.join(libraries)}"
+    return f"{_VERSION}{dpviz.__version__}-{code_hash.hexdigest()[:16]}{''.join(libraries)}"
 
 
 def _cache_folder() -> Path:

@@ -33,19 +33,19 @@ class _Stop:
 
     def __init__(self) -> None:
         self.number = -1  # of the cell that runs
-        self._stopped = -1  # number of the cell in the latest request
+        self._number_to_stop = -1  # of the cell in the latest request
 
     def on_message(self, message: bytearray) -> bool:
         """Store a request to stop and return True; return False for any other message."""
         header, _ = unpack(message)
         if "stop" not in header:
             return False
-        self._stopped = header["stop"]
+        self._number_to_stop = header["stop"]
         return True
 
     def is_set(self) -> bool:
         """Return true if the cell that runs shall stop."""
-        return self._stopped == self.number
+        return self._number_to_stop == self.number
 
 
 class _Reporter:
@@ -62,9 +62,9 @@ class _Reporter:
         """Send new records and the progress if the last message is `EVERY` seconds old; the first curves at once."""
         if not self._whole:
             trace = None
-        is_first = trace is not None and not self._has_sent_curves and trace.has_curves
-        if is_first or time.monotonic() - self._sent_at >= EVERY:
-            self._has_sent_curves = self._has_sent_curves or is_first
+        has_first_curves = trace is not None and not self._has_sent_curves and trace.has_curves
+        if has_first_curves or time.monotonic() - self._sent_at >= EVERY:
+            self._has_sent_curves = self._has_sent_curves or has_first_curves
             description, arrays = ({}, {}) if trace is None else self._sender.increment(trace)
             self._parent.send(pack({"progress": progress, "trace": description}, arrays))
             self._sent_at = time.monotonic()
@@ -84,11 +84,10 @@ class _Reporter:
 def _run(parent: ParentConnection, stop: _Stop, header: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> None:
     """Run the cell of one message of the server, within its limits of memory and time, and send the results."""
     stop.number = header["number"]
-    reporter = _Reporter(parent, header["keep"] == "all")
+    reporter = _Reporter(parent, whole=header["keep"] == "all")
     files: dict[str, Any] = {identity: TableFile(Path(path)) for identity, path in header["files"].items()}
-    with process_limits(
-        header["max_bytes"], header["max_seconds"]
-    ):  # ends the process if `execute` does not stop in time
+    # The limits end the process if `execute` does not stop in time.
+    with process_limits(header["max_bytes"], header["max_seconds"]):
         try:
             task = Specification.from_json(header["text"])
         except UserError as error:  # it holds a kind of the user's own code

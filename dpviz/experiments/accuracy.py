@@ -216,10 +216,10 @@ def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -
         return bound.model_copy(update={control.name: value}).best(budget).bound
 
     max_growth = MOST_ROWS if must_grow else present / control.low
-    # `_growth` may subtract the error without privacy only if no growth changes it: more rows leave it as it is, while
-    # it may fall with a value that falls.
+    # `_growth` may subtract the error without privacy only if the growth does not change that error: more rows do not,
+    # but a value that falls may reduce it.
     floor_of = bound if must_grow else None
-    growth = _growth(lambda growth: error(value_after(growth)), target, max_growth, floor_of)
+    growth = _growth(lambda factor: error(value_after(factor)), target, max_growth, floor_of)
     if growth is None:
         return None
     value = value_after(growth)

@@ -129,8 +129,8 @@ class Algorithm(Specification, ABC, Generic[P, F]):
         """
         n = plan.facts.n
         largest_batch = float(plan.rows[plan.rows < n].max(initial=0))  # an iteration that reads all rows draws none
-        # NumPy may draw a batch of more than 1/50 of the rows by shuffling all row numbers, for one replicate after the
-        # other.
+        # NumPy may draw a batch of more than 1/50 of the rows by shuffling all row numbers, of 8 bytes each, for one
+        # replicate after the other.
         shuffled = 8 * n if largest_batch > n / 50 else 0
         return replicates * (problem.replicate + min(8 * largest_batch, n)) + shuffled
 

@@ -37,7 +37,7 @@ class Change:
     @property
     def title(self) -> str:
         """Title of the setting, with its symbol."""
-        name = self.path.rpartition(".")[2]
+        _, _, name = self.path.rpartition(".")
         if name in _PARTS:
             return _PARTS[name]
         return name.replace("_", " ").capitalize() if self.control is None else self.control.title
@@ -67,10 +67,10 @@ def changes(old: Specification, new: Specification, path: str = "") -> Iterator[
     if type(old) is not type(new):
         yield Change(path, control=None, old=old, new=new)
         return
-    declared = {control.name: control for control in type(old).controls()}
+    controls = {control.name: control for control in type(old).controls()}
     for name in type(old).model_fields:
         address = f"{path}.{name}".removeprefix(".")
-        yield from _differing(getattr(old, name), getattr(new, name), address, declared.get(name))
+        yield from _differing(getattr(old, name), getattr(new, name), address, controls.get(name))
 
 
 def _differing(old: Any, new: Any, path: str, control: Control | None) -> Iterator[Change]:
@@ -111,6 +111,7 @@ def differences(old: Experiment, new: Experiment) -> tuple[Difference, ...]:
     old_arms = {arm.label: arm for arm in old.arms}
     new_arms = {arm.label: arm for arm in new.arms}
     in_both = [label for label in old_arms if label in new_arms]
+    # The first part of a path names a field of the experiment. Arms are compared below, by label.
     changed = [change for change in _sorted(old, new) if change.path.partition(".")[0] != "arms"]
     result = [Difference(change.title, *change.texts) for change in changed]
     only_old = [label for label in old_arms if label not in new_arms]
@@ -145,7 +146,7 @@ def table(experiments: Sequence[Experiment]) -> dict[str, tuple[str, ...]]:
 
 
 def _settings(experiment: Experiment) -> dict[str, dict[str, None]]:
-    """Return, for each label of a setting, the texts of its values in the methods of an experiment.
+    """Return, for each label of a setting of an experiment, the texts of its values, several if the methods differ.
 
     Each text occurs once, in the order of the methods; the inner dictionary is an ordered set.
     """
@@ -200,7 +201,7 @@ def _text(value: Any, control: Control | None, digits: int) -> str:
 
 
 def _described(part: Specification) -> str:
-    """Return the text of a specification: a budget's guarantee, else the title of its class, else the class's name."""
+    """Return the text of a specification: a budget's guarantee, else its title, else the words of its class's name."""
     if isinstance(part, Budget):
         return part.describe()
     if isinstance(part, Algorithm | ProblemSpecification | DatasetSpecification):

@@ -189,12 +189,12 @@ class Experiment(Displayed, Specification):
     def _only_public_runs_repeat_unasked(self) -> "Experiment":
         """Set the defaults of seed and replicates that depend on the data: public data get a seed; others get neither
         a seed nor further replicates unless these were stated."""
-        public, stated = self.problem.public, self.model_fields_set
+        public, stated_fields = self.problem.public, self.model_fields_set
         if public and self.seed is None:  # also where None was stated
             object.__setattr__(self, "seed", 0)  # frozen, but not finished before its validators
-        if not public and "seed" not in stated:
+        if not public and "seed" not in stated_fields:
             object.__setattr__(self, "seed", None)
-        if not public and "replicates" not in stated:
+        if not public and "replicates" not in stated_fields:
             object.__setattr__(self, "replicates", 1)
         return self
 
@@ -256,7 +256,7 @@ class Experiment(Displayed, Specification):
     @property
     def promise(self) -> str:
         """The guarantee with the unit of protection, and what it includes besides the run."""
-        # As a person pays for them, all of whose rows count.
+        # The releases before the run, each as costly as for all rows of a person together.
         released = [grouped(event, self.problem.rows_per_person) for event in self.problem.facts().released]
         earlier = accountants.total(released, "epsilon") if self._budgets else 0.0
         included = f"; this includes ε = {short_up(earlier)} of releases before the run" if earlier else ""
@@ -272,7 +272,7 @@ class Experiment(Displayed, Specification):
                 f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
                 title="Algorithm and problem do not fit",
             )
-        if (facts.released, facts.from_data) != (self.problem.released, self.problem.from_data):  # of a user's problem
+        if (facts.released, facts.from_data) != (self.problem.released, self.problem.from_data):  # a user's mistake
             raise UserError(
                 "Give them released=self.released and from_data=self.from_data, which every plan and guarantee counts.",
                 title=f"The facts of the problem '{self.problem.title}' leave out what its data cost",
@@ -355,7 +355,8 @@ class Experiment(Displayed, Specification):
         check_tables(self.problem, tables)
         try:
             with show_progress_bar("dpviz", progress) as set_progress:
-                for step in self.stream({**self.problem.carried, **tables}):  # at least one arm, and an arm one step
+                # `carried`: tables that the problem's data bring along. There is at least one step, as there is an arm.
+                for step in self.stream({**self.problem.carried, **tables}):
                     set_progress(step.progress)
         except MemoryError:
             size = short(self.estimated_bytes(self.plans()) / 1e9, 2)
@@ -378,7 +379,7 @@ class Experiment(Displayed, Specification):
         from the seed and the problem, and are the same for all arms. Without a seed, all randomness comes from the
         operating system.
         """
-        plans, loading = self.plans(), Step("", BEFORE, Trace({}), 0.0)
+        plans, loading = self.plans(), Step(label="", snapshot=BEFORE, trace=Trace({}), progress=0.0)
         with at_checkpoints(lambda: heartbeat(loading), EVERY):
             problem = self.problem.build(tables)
             check_facts(problem, self.problem.facts())
@@ -397,7 +398,7 @@ class Experiment(Displayed, Specification):
         def present_step() -> Step:
             nonlocal progress
             progress = max(progress, _progress(runs))  # an estimate, which must not go back on the screen
-            return Step(run.label, run.latest or BEFORE, trace, progress, problem.elsewhere)
+            return Step(run.label, run.latest or BEFORE, trace, progress, elsewhere=problem.elsewhere)
 
         calling_heartbeat = at_checkpoints(lambda: heartbeat(present_step()), EVERY)
         try:
@@ -407,7 +408,7 @@ class Experiment(Displayed, Specification):
                     run.advance()
                 if not run.finished:
                     yield present_step()
-                unfinished = [run for run in runs if not run.finished]
+                unfinished = [other for other in runs if not other.finished]
         finally:
             for run in runs:
                 run.close()
@@ -444,7 +445,7 @@ def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     if not plan.stops:
         indices = np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int)
     else:  # a method that may stop after a few of its steps: dense at the start, ever sparser later
-        targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()  # with 0, EXPENSIVE
+        targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()  # and 0: EXPENSIVE in total
         targets = np.minimum(targets, plan.iterations)  # all are 0 for a plan without iterations
         indices = np.array([0, *np.searchsorted(grid, targets)])
     return grid, grid[np.unique(indices)]
@@ -519,7 +520,7 @@ class _Run:
         self._record_seconds = {False: 0.0, True: 0.0}
         self._max_last_record = LAST_RECORD / len(experiment.arms)
         fits_cloud = 2 * experiment.replicates * len(grid) <= CLOUD  # two coordinates per replicate and record
-        self._plane = experiment.problem.plane if fits_cloud else None
+        self._plane = experiment.problem.plane if fits_cloud else None  # in which pictures show the replicates
         self._rows_per_person = experiment.problem.rows_per_person
 
     def advance(self) -> None:
@@ -533,15 +534,15 @@ class _Run:
         self.seconds += record_start - start
         if snapshot is None:
             self._record_last(expensive=True)
-            self._arm_trace.finish()
+            self._arm_trace.finish()  # replicates that have not stopped are now "exhausted"
             self.finished = True
             return
         self.latest = snapshot
         if snapshot.iteration > self.iteration:  # a method may yield the same one again inside a step
             self.iteration, self._is_recorded = snapshot.iteration, False
-            self._arm_trace.follow(snapshot)
+            self._arm_trace.follow(snapshot)  # which replicates have stopped
             if snapshot.iteration in self._grid:
-                self._record(snapshot, snapshot.iteration in self._expensive_grid)
+                self._record(snapshot, expensive=snapshot.iteration in self._expensive_grid)
         self.seconds += self._clock() - record_start
 
     def _clock(self) -> float:
@@ -576,14 +577,14 @@ class _Run:
     def _spent(self, iteration: int) -> np.ndarray | None:
         """Return (R,) the privacy spent by each replicate up to this iteration, including before the run.
 
-        It is in the currency of the arm's trace; None if the arm has none.
+        It is in the currency of the arm's trace; None if the arm has no currency.
         """
         currency = self._arm_trace.currency
         if currency is None:
             return None
         if not self.plan.stops:
             return np.full(self._mechanisms.replicates, self._planned[iteration])
-        unit, statement = UNITS[currency], self.plan.statement
+        unit, statement = UNITS[currency], self.plan.statement  # the plan as a person with all rows sees it
         power = unit.power  # costs to this power add up: 1 for ε and ρ, 2 for μ
         earlier = accountants.total(statement.facts.released, currency) ** power
         # The ledger books what one row pays; all rows of a person pay `factor` times that, and at most what the plan
@@ -619,7 +620,7 @@ class _Run:
         Diagnostics that would delay the stop are left out, judged by the time that they took in the last record.
         """
         if not self.finished and self._record_seconds[False] <= self._max_last_record:
-            self._record_last(self._record_seconds[True] <= self._max_last_record)
+            self._record_last(expensive=self._record_seconds[True] <= self._max_last_record)
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators
 

@@ -74,7 +74,8 @@ class Plan(Displayed):
     resolved : the values of settings that were left to be chosen by theory.
     notes : warnings in plain words.
     stops : True if a replicate may end before the last iteration, so that `events` are an upper bound of its charges.
-    seeded : as in `Condition`; set by `Experiment.plan`, as an algorithm does not know the seed.
+    seeded : True if a seed was set for data that are not public; `Experiment.plan` sets it, since an algorithm does not
+        know the seed.
     person : the same releases as all rows of a person see them, by `for_people`; None where every row is a person.
 
     All arrays and mappings are read-only.
@@ -135,9 +136,8 @@ class Plan(Displayed):
             if array is not None:
                 array.setflags(write=False)
         for name in ("noise", "schedule", "resolved"):
-            object.__setattr__(
-                self, name, MappingProxyType(ByName(getattr(self, name), name))
-            )  # frozen, but not yet finished
+            read_only = MappingProxyType(ByName(getattr(self, name), name))
+            object.__setattr__(self, name, read_only)  # frozen, but not yet finished
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields with plain mappings: a `MappingProxyType` can be neither pickled nor copied in depth."""
@@ -210,7 +210,7 @@ class Plan(Displayed):
         """
         charged_at = np.ones(1, dtype=int)  # of the only event, the filter's cap: from the first iteration on
         fields = facts, budget, terms, charged_at, iterations, batch_size, noise, schedule, worst_case
-        return cls(*fields, record_at, resolved, notes, stops=True, noise_varies=noise_varies)
+        return cls(*fields, record_at=record_at, resolved=resolved, notes=notes, stops=True, noise_varies=noise_varies)
 
     def for_people(self, budget: Budget, rows_per_person: int) -> "Plan":
         """Return the plan with its `statement` for people who have up to k = `rows_per_person` rows.
@@ -219,7 +219,8 @@ class Plan(Displayed):
         """
         if rows_per_person == 1 or not self.private:
             return self
-        k, released = rows_per_person, tuple(grouped(event, rows_per_person) for event in self.facts.released)
+        k = rows_per_person
+        released = tuple(grouped(event, k) for event in self.facts.released)  # `grouped`: for k rows together
         statement = replace(self, facts=replace(self.facts, released=released), budget=budget)
         if isinstance(self.terms, Filter):
             factor = k**2 if self.terms.currency == "rho" else k  # k rows cost k times ε or μ, and k² times ρ
@@ -231,8 +232,8 @@ class Plan(Displayed):
         with_cost = tuple(event for event in events if event is not None)
         if len(with_cost) == len(events):
             return replace(self, person=replace(statement, terms=FixedEvents(with_cost)))
-        # Single events of a person have no cost, but all of them together, from the first on, meet what the earlier
-        # releases leave of the budget.
+        # Some event has no cost by itself for a person. All events together, charged at the first iteration, cost what
+        # the earlier releases leave of the budget.
         together = FixedEvents((StatedApproximateDP(budget.left(released), budget.own_delta(0.0)),))
         return replace(self, person=replace(statement, terms=together, charged_at=np.ones(1, dtype=int)))
 
@@ -293,7 +294,7 @@ class Plan(Displayed):
         """
         if isinstance(self.terms, FixedEvents):
             return self.terms.events
-        return (_ceiling(self.terms, self.terms.cap),)
+        return (_event_costing(self.terms, self.terms.cap),)
 
     @checked
     def charged(self, iteration: Annotated[int, Between(0, math.inf, ends=True)]) -> tuple[Event, ...]:
@@ -303,7 +304,7 @@ class Plan(Displayed):
         """
         if isinstance(self.terms, Filter) and self.worst_case is not None:
             amount = float(self.worst_case[iteration])
-            return (_ceiling(self.terms, amount),) if amount else ()
+            return (_event_costing(self.terms, amount),) if amount else ()  # no event costs 0
         count = int(np.searchsorted(self.charged_at, iteration, side="right"))
         return self.events[:count]
 
@@ -319,7 +320,7 @@ class Plan(Displayed):
             return None
         if isinstance(self.terms, Filter):
             return self.terms.currency
-        currency = self.budget.currency or "rho"
+        currency = self.budget.currency or "rho"  # `objects`: each event once, as plans of equal steps repeat one
         return currency if all(UNITS[currency].cost(event) < math.inf for event in objects(self.events)) else None
 
     @checked
@@ -330,11 +331,13 @@ class Plan(Displayed):
         """
         earlier = self.facts.released
         if isinstance(self.terms, Filter) and self.worst_case is not None:
+            # Costs to the power `unit.power` add up: 1 for ε and ρ, 2 for μ.
             unit, earlier_cost = UNITS[currency], accountants.total(earlier, currency)
-            # The worst case is in the filter's currency; each different amount is converted to `currency` once.
+            # The worst case is in the filter's currency; each different amount but 0, which no event has, is converted
+            # to `currency` once.
             amounts, indices = np.unique(self.worst_case, return_inverse=True)
             costs = np.array(
-                [unit.cost(_ceiling(self.terms, amount)) if amount else 0.0 for amount in amounts.tolist()]
+                [unit.cost(_event_costing(self.terms, amount)) if amount else 0.0 for amount in amounts.tolist()]
             )
             return np.asarray((earlier_cost**unit.power + costs[indices] ** unit.power) ** (1 / unit.power))
         cumulative = accountants.spent((*earlier, *self.events), currency)  # entry i: the cost of the first i events
@@ -379,8 +382,8 @@ def _ascending(values: np.ndarray, low: float, high: float) -> bool:
 def _of_person(event: Event, k: int, currency: Currency | None) -> Event | None:
     """Return an event that costs at least as much as `event` does if all k rows of a person change at once.
 
-    On random batches, and in disjoint blocks, nothing is used but the cost of the event in the currency (the budget's),
-    or its μ if there is none. None if there is no such cost (THEORY.md, section 6).
+    For events on random batches, or in disjoint blocks, it follows from their cost in the budget's currency alone, or
+    from their μ if the budget has no currency. None if there is no such cost (THEORY.md, section 6).
     """
     if not draws_batch(event) and not has_blocks(event):
         return grouped(event, k)
@@ -391,7 +394,7 @@ def _of_person(event: Event, k: int, currency: Currency | None) -> Event | None:
     return grouped(unit.stated(cost), k) if cost < math.inf else None
 
 
-def _ceiling(terms: Filter, amount: float) -> Event:
+def _event_costing(terms: Filter, amount: float) -> Event:
     """Return one event that costs at least as much privacy as any events whose sum under the filter is `amount`.
 
     amount : in the filter's currency.

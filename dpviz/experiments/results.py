@@ -78,7 +78,8 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
         metric = trace.metrics[name]
         # A row without privacy releases nothing in any column.
         released = any(status != "not private" for status in trace.statuses(metric).values())
-        help = GUESS if metric.beside else "Median over the repeats, after the last step."
+        is_guess = bool(metric.beside)  # the value that a constant guess reaches in the metric of the name `beside`
+        help = GUESS if is_guess else "Median over the repeats, after the last step."
         result[name] = Column(metric.label, released, help)
         if position == 0:  # the most telling metric also has its spread over the replicates
             result[f"{name}_low"] = Column(f"{metric.label}, 10 %", released)
@@ -120,7 +121,7 @@ def median_interval(values: np.ndarray) -> tuple[float, float]:
     ends = np.sort(_filled(values)[-1])
     replicates = len(ends)
     at_most = bdtr(np.arange(replicates), replicates, 0.5)  # P(B <= i) for i = 0, 1, …; P(B < j) is entry j - 1
-    j = int(np.searchsorted(at_most, (1 - CONFIDENCE) / 2))
+    j = int(np.searchsorted(at_most, (1 - CONFIDENCE) / 2))  # number of entries below 2.5 %
     is_known = j and not np.isnan(ends).any()
     return (float(ends[j - 1]), float(ends[-j])) if is_known else (math.nan, math.nan)
 
@@ -149,8 +150,8 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
 def epsilon_reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
     """Return the ε at δ that a run up to this iteration satisfies, including the releases before the run.
 
-    At the end of the plan it is the tightest that any accountant proves. Before the end it is that of
-    `accountants.when_stopped`, as the user may stop the run there.
+    At the end of the plan it is the tightest that any accountant proves. Before the end, as the user may stop the run
+    because of its releases, it is that of the whole plan or the sum of the pure ε so far, whichever is less.
     """
     plan = plan.statement
     return accountants.when_stopped(plan.charged(iteration), plan.events, delta, plan.facts.released)
@@ -244,7 +245,7 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
-        # Without privacy none, ever.
+        # A method without privacy has no ε, not even before its first release, where that would be 0.
         proof = epsilon_reading(plan, guaranteed if plan.private else plan.iterations, delta)
         # Before the end of the plan, only adding up ("basic") proves an ε of the releases so far.
         is_of_whole_plan = steps < plan.iterations and (plan.stops or proof.method != "basic")
@@ -386,8 +387,8 @@ def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, f
     low, median, high = series[has_median][-1].tolist() if has_median.any() else (math.nan,) * 3
     if not with_band:
         return {name: median}
-    heights = series[has_median, 1] * (-1 if trace.metrics[name].better == "higher" else 1)
-    best_step = float(iterations[has_median][np.argmin(heights)]) if has_median.any() else math.nan
+    sign = -1 if trace.metrics[name].better == "higher" else 1  # with it the lowest median is the best
+    best_step = float(iterations[has_median][np.argmin(sign * series[has_median, 1])]) if has_median.any() else math.nan
     return {name: median, f"{name}_low": low, f"{name}_high": high, "best_step": best_step}
 
 
@@ -400,7 +401,7 @@ class Cost:
         cost in this currency, and None for budgets whose costs do not add up.
     epsilon : ε at `delta` of all releases together, as the accountant `method` proves it; infinite if none does.
     condition : everything that the guarantees of the runs rest on.
-    proviso : a restriction under which `total_cost` holds, in words; empty if it always holds.
+    proviso : a restriction under which `spent` holds, in words; empty if it always holds.
     """
 
     methods: int
@@ -446,10 +447,10 @@ def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost
     """
     earlier, runs = plans[0].facts.released, [(plan, repeats) for plan in plans]
     cost = composed_cost(runs, earlier, budget.currency, budget.own_delta(delta))
-    # Where all that is known of a run is its (ε, δ), the δ of several runs add up, too.
-    added = math.fsum(repeats * plan.budget.own_delta(0.0) for plan in plans)
-    if math.isinf(cost.epsilon) and cost.delta < added < 1:
-        return composed_cost(runs, earlier, budget.currency, added)
+    # Where all that is known of a run is its (ε, δ), the δ of several runs add up, too; a budget without δ adds 0.
+    sum_of_deltas = math.fsum(repeats * plan.budget.own_delta(0.0) for plan in plans)
+    if math.isinf(cost.epsilon) and cost.delta < sum_of_deltas < 1:
+        return composed_cost(runs, earlier, budget.currency, sum_of_deltas)
     return cost
 
 
@@ -459,7 +460,7 @@ def composed_cost(
     """Return the cost of publishing these runs, given as pairs of a plan and its number of repeats.
 
     earlier : the releases before the runs, which count once.
-    currency : the currency of the sum `total_cost`; None if the costs of the budget do not add up.
+    currency : the currency of the result's `spent`; None if the costs of the budget do not add up.
     The result's `repeats` is the largest number of repeats.
     """
     # The order of events has no influence on the cost of all of them: equal ones are counted. Where too many different
@@ -478,14 +479,14 @@ def composed_cost(
     epsilons = {method: earlier_cost + accountants.epsilon(events, delta, method) for method in methods}
     best = min(epsilons, key=epsilons.__getitem__)
     return Cost(
-        len(runs),
-        max_repeats,
-        UNITS[currency or "epsilon"].symbol,  # of no use without a currency, as `total_cost` is None then
-        total_cost(runs, earlier, currency) if currency else None,
-        epsilons[best],
-        delta,
-        accountants.METHOD_NAMES[best],
-        Condition.joined(plan.condition for plan, _ in runs),
+        methods=len(runs),
+        repeats=max_repeats,
+        symbol=UNITS[currency or "epsilon"].symbol,  # not used without a currency, as `spent` is None then
+        spent=total_cost(runs, earlier, currency) if currency else None,
+        epsilon=epsilons[best],
+        delta=delta,
+        method=accountants.METHOD_NAMES[best],
+        condition=Condition.joined(plan.condition for plan, _ in runs),
     )
 
 

@@ -89,18 +89,19 @@ class Summary:
         """Return the metric that records which value of the metric `name` the best constant guess reaches, and that
         value; None if there is no such metric."""
         for guess_name, metric in self.metrics.items():
-            if metric.beside != name:
+            if metric.beside != name:  # `beside`: name of the metric that a guess belongs to, "" for other metrics
                 continue
             for by_metric in self.series.values():
                 if guess_name in by_metric:  # the same number in every arm
-                    return metric, float(by_metric[guess_name].end[1])
+                    _, median, _ = by_metric[guess_name].end
+                    return metric, float(median)
         return None
 
     def best(self, name: str) -> str | None:
         """Return the label of the private method whose last median of the metric is the best; None if none has one."""
         sign = -1.0 if self.metrics[name].better == "higher" else 1.0
         ends = {
-            label: sign * float(by_metric[name].end[1])
+            label: sign * float(by_metric[name].end[1])  # the last median
             for label, by_metric in self.series.items()
             if label in self.private and name in by_metric
         }
@@ -119,10 +120,10 @@ def summary(trace: Trace) -> Summary:
             if len(iterations):
                 by_metric[name] = Series(iterations, quantiles(values), median_interval(values))
     return Summary(
-        {name: recorded[name] for name in names},
-        series,
-        frozenset(label for label, arm_trace in trace.lanes.items() if arm_trace.private),
-        {
+        metrics={name: recorded[name] for name in names},
+        series=series,
+        private=frozenset(label for label, arm_trace in trace.lanes.items() if arm_trace.private),
+        status={
             label: {metric.name: arm_trace.status_of(metric) for metric in arm_trace.metrics}
             for label, arm_trace in trace.lanes.items()
         },
@@ -207,7 +208,8 @@ def _ends(trace: Trace, name: str) -> dict[str, np.ndarray]:
     values_by_arm = {}
     for label, arm_trace in trace.lanes.items():
         _, values = arm_trace.series(name)
-        rows = np.flatnonzero(np.isfinite(quantiles(values)[:, 1]))
+        medians = quantiles(values)[:, 1]
+        rows = np.flatnonzero(np.isfinite(medians))
         if len(rows):
             values_by_arm[label] = values[rows[-1]]
     return values_by_arm
@@ -215,5 +217,6 @@ def _ends(trace: Trace, name: str) -> dict[str, np.ndarray]:
 
 def _ranked(runs: Mapping[str, np.ndarray]) -> list[tuple[str, float]]:
     """Return the labels of the arms with the medians of their values `runs` (R,), the lowest median first."""
+    # As a series of one record, `values[None]`, whose row of quantiles has the median in the middle.
     medians = {label: float(quantiles(values[None])[0, 1]) for label, values in runs.items()}
     return sorted(medians.items(), key=lambda item: item[1])

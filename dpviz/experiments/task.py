@@ -164,9 +164,9 @@ def seconds_left(elapsed: float, progress: float, restored: float = 0.0) -> floa
     progress : share of the work that is done, in [0, 1].
     restored : part of that share which was read from a store at the start and took no time.
     """
-    computed = progress - restored
+    share = progress - restored  # that was computed in the elapsed time
     # 2 % is a choice: after less work the estimate would jump.
-    return elapsed * (1 - progress) / computed if computed > 0.02 else None
+    return elapsed * (1 - progress) / share if share > 0.02 else None
 
 
 def execute(
@@ -235,7 +235,7 @@ class _Running:
             return self._stream(experiment)
         except UserError as error:
             if self.trace is None or self._cell.keep == "all" or not isinstance(experiment, Experiment):
-                raise  # the data are missing, the whole trace is wanted, or it is an audit, which has no arms to part
+                raise  # no data were loaded, the whole trace is wanted, or it is an audit, whose only arm is all of it
             if len(experiment.arms) == 1:  # there is no other arm to save
                 self.left_out[experiment.arms[0].label], self.trace = str(error), None
                 return "done"
@@ -255,7 +255,7 @@ class _Running:
         else:
             if self.trace is not None:
                 complete.lanes |= self.trace.lanes
-        self.trace = complete
+        self.trace = complete  # in place of that of this arm alone
         return state
 
     def _stream(self, experiment: Task) -> Ending:

@@ -93,8 +93,8 @@ class ArmTrace:
         iterations = np.array(self.iterations[: len(values)], dtype=int)
         is_expensive = any(other.name == metric and other.cost == "expensive" for other in self.metrics)
         if is_expensive and not gaps and len(values):
-            computed = ~np.isnan(values).all(axis=1)
-            return iterations[computed], values[computed]
+            is_computed = ~np.isnan(values).all(axis=1)
+            return iterations[is_computed], values[is_computed]
         return iterations, values
 
     def last(self, metric: str) -> np.ndarray:
@@ -285,9 +285,9 @@ class Trace(Displayed):
         if diagnostics:
             return self
         private = {label: arm_trace for label, arm_trace in self.lanes.items() if arm_trace.private}
-        return self._with({label: arm_trace.without_diagnostics() for label, arm_trace in private.items()})
+        return self._with_records({label: arm_trace.without_diagnostics() for label, arm_trace in private.items()})
 
-    def _with(self, lanes: dict[str, ArmTrace]) -> "Trace":
+    def _with_records(self, lanes: dict[str, ArmTrace]) -> "Trace":
         """Return a trace of the same experiment with these records."""
         trace = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promises=self.promises)
         trace.lanes = ByName(lanes, "method")
@@ -295,14 +295,14 @@ class Trace(Displayed):
 
     def ends(self) -> "Trace":
         """Return a trace with the last record of every arm alone, without outputs."""
-        return self._with({label: arm_trace.end() for label, arm_trace in self.lanes.items()})
+        return self._with_records({label: arm_trace.end() for label, arm_trace in self.lanes.items()})
 
     @checked
     def only(self, labels: Collection[str]) -> "Trace":
         """Return a trace of the arms with these labels alone. Raises UserError for a label that no arm has."""
         for label in labels:
             check_one_of(label, self.lanes, "method")
-        return self._with({label: arm_trace for label, arm_trace in self.lanes.items() if label in labels})
+        return self._with_records({label: arm_trace for label, arm_trace in self.lanes.items() if label in labels})
 
     @checked
     def statuses(self, metric: Metric) -> dict[str, Privacy]:
@@ -366,7 +366,7 @@ class Trace(Displayed):
         """
         check_one_of(metric, self.metrics, "metric")
         for name, guess in self.metrics.items():
-            if guess.beside != metric:
+            if guess.beside != metric:  # `beside`: name of the metric that a guess belongs to, "" for other metrics
                 continue
             for arm_trace in self.lanes.values():
                 values = arm_trace.last(name)
@@ -404,6 +404,7 @@ class Trace(Displayed):
         if len(released) and replicate >= len(released):
             raise UserError(f"Runs are numbered from 0 to {len(released) - 1}.", title=f"There is no run {replicate}")
         problem = self.problem
+        # The linear function by which the released parameters predict; None if the problem has no such function.
         score = None if problem is None or not len(released) else problem.linear_score(released[replicate])
         data = None if problem is None else problem.dataset
         if score is None or not isinstance(data, DatasetSpecification | GroupedSpecification):

@@ -43,7 +43,7 @@ class _Bucket:
     def __init__(self, size: float, every: float) -> None:
         self._size, self._every, self._tokens, self._filled = size, every, size, -math.inf  # full when first used
 
-    def wait(self, now: float) -> float:
+    def seconds_to_wait(self, now: float) -> float:
         """Return the seconds until there is a token, 0 if there is one now."""
         self._tokens = min(self._size, self._tokens + (now - self._filled) / self._every)
         self._filled = now
@@ -51,7 +51,7 @@ class _Bucket:
 
     def take(self, now: float) -> None:
         """Take a token. Raises TooOften if there is none."""
-        seconds = self.wait(now)  # this also adds the tokens since the last call
+        seconds = self.seconds_to_wait(now)  # this also adds the tokens since the last call
         if seconds > 0:
             raise TooOften(seconds)
         self._tokens -= 1
@@ -216,7 +216,7 @@ class MembershipGame(Question):
 
 
 def _index(answer: object, options: int) -> int:
-    """Return an answer that is the index of one of so many options; raise ValueError for any other."""
+    """Return an answer that is an index below the number `options`; raise ValueError for any other."""
     if type(answer) is not int or not 0 <= answer < options:
         raise ValueError("the answer is no option of this question")
     return answer
@@ -302,7 +302,7 @@ class Room:
                     raise UserError(
                         f"This class has {MAX_PHONES} phones, and takes no more.", title="The class is full"
                     )
-                self._seats[phone] = self.phones
+                self._seats[phone] = self.phones  # the next seat
                 self._change(of_scene=False)
             return self._seats[phone]
 
@@ -313,8 +313,8 @@ class Room:
     def answer(self, phone: str, number: int, answer: object) -> bool:
         """Store a phone's answer to the question with this number; return false if it had answered before.
 
-        Raises ValueError if the phone has not joined, the question is not the open one, or the answer is none of its,
-        and TooOften if the phone answers without end.
+        Raises ValueError if the phone has not joined, the question is not the open one, or has no such answer, and
+        TooOften if the phone answers without end.
         """
         with self._lock:
             seat, ballot = self.seat(phone), self.current
@@ -385,7 +385,7 @@ class Room:
         anew : true to ask it once more if the last one is closed. Raises ValueError, as `reveal` does, for numbers that
         phones cannot read: those that are not finite.
         """
-        # Raises the error. The numbers of one seat stand for all, but for own runs, which check theirs.
+        # Raises the ValueError. The first seat stands for all others; `OwnRun` checks the ends of all runs itself.
         json.dumps(question.facts(0), allow_nan=False)
         with self._lock:
             last = self.questions[-1] if self.questions else None
@@ -494,27 +494,27 @@ class Rooms:
     def enter(self, code: str, phone: str, client: str) -> Room | None:
         """Return the room with this code for a phone that wants to join, None if there is none or it is over.
 
-        Raises TooOften, whatever the code, while too many wrong ones have come from this client or in all; a phone that
-        has joined waits for nobody.
+        Raises TooOften, for a right code as well, while too many wrong ones have come from this client or in all; never
+        for a phone that has joined.
 
-        client : its address in the network.
+        client : the address of the phone in the network.
         """
         room, now = self.with_code(code), self._clock()
         # Once a phone has joined, its request is no guess.
         if room is not None and room.seat(phone) is not None:
             return room
         with self._lock:
-            of_client = self._guesses.get(client) or _Bucket(*GUESSES)
+            client_bucket = self._guesses.get(client) or _Bucket(*GUESSES)
             # Also for a right code: to let it in would tell that it is right.
-            for bucket in (of_client, self._all_guesses):
-                if bucket.wait(now) > 0:
-                    raise TooOften(bucket.wait(now))
+            for bucket in (client_bucket, self._all_guesses):
+                if bucket.seconds_to_wait(now) > 0:
+                    raise TooOften(bucket.seconds_to_wait(now))
             if room is None:
-                of_client.take(now)
+                client_bucket.take(now)
                 self._all_guesses.take(now)
                 if len(self._guesses) >= MAX_CLIENTS and client not in self._guesses:
                     del self._guesses[next(iter(self._guesses))]  # the address that came first
-                self._guesses[client] = of_client
+                self._guesses[client] = client_bucket
         return room
 
     def tidy(self) -> None:

@@ -71,7 +71,8 @@ class Side:
     def ends(self, arm: str, metric: str) -> np.ndarray:
         """Return the values of a metric at the last iteration of the method `arm`, (R,) for R replicates."""
         assert self.trace is not None
-        return self.trace.series(arm, metric)[1][-1]
+        _, values = self.trace.series(arm, metric)
+        return values[-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,7 +340,7 @@ class Lesson:
 
         For a run that has diverged, and so has no ratio, it is the answer without an upper end.
         """
-        value = inf if isnan(ratio) else max(ratio, 0.0)
+        value = inf if isnan(ratio) else max(ratio, 0.0)  # negative: 0, the lower end of the lowest answer
         return next(
             answer for answer in self.answers if answer.low <= value < answer.high or value == answer.high == inf
         )
@@ -353,9 +354,9 @@ class Lesson:
         mapping = dict if there else _Dotted
         fields: dict[str, Any] = mapping()
         for name, side in (("before", before), ("after", after)):
-            fields[name] = mapping({key: _word(value) for key, value in self.measure.numbers(side).items()})
+            fields[name] = mapping({key: _as_text(value) for key, value in self.measure.numbers(side).items()})
         if there:
-            fields |= {name: _word(value) for name, value in self.also(before, after).items()}
+            fields |= {name: _as_text(value) for name, value in self.also(before, after).items()}
         return template.format_map(fields).replace(" = ", EQUALS)
 
 
@@ -376,22 +377,22 @@ def load_lesson(package: str, slug: str, settings: type[Specification] = Experim
 
     Raises KeyError if there is no such entry.
     """
-    texts = dict(resources.data(package, "lessons.toml")[slug])
-    before, change = texts.pop("before"), texts.pop("change")
+    entry = dict(resources.data(package, "lessons.toml")[slug])
+    before, change = entry.pop("before"), entry.pop("change")
     after = deepcopy(before)
     *path, name = change["path"].split(".")
     container: Any = after  # the mapping within `after` that holds the field
     for key in path:
         container = container[int(key)] if isinstance(container, list) else container[key]
     container[name] = change["value"]
-    texts["answers"] = tuple(Answer(**fields) for fields in texts["answers"])
-    texts["heights"] = tuple(texts["heights"])
-    texts["before"] = settings.model_validate(before)
-    texts["after"] = settings.model_validate(after)
-    return Lesson(slug=slug, **(texts | parts))
+    entry["answers"] = tuple(Answer(**fields) for fields in entry["answers"])
+    entry["heights"] = tuple(entry["heights"])
+    entry["before"] = settings.model_validate(before)
+    entry["after"] = settings.model_validate(after)
+    return Lesson(slug=slug, **(entry | parts))
 
 
-def _word(value: float | int | str) -> str:
+def _as_text(value: float | int | str) -> str:
     """Return a number as a lesson's text shows it; texts stay as they are."""
     return value if isinstance(value, str) else short(value)
 
@@ -427,11 +428,11 @@ class NoiseOfMeans(Measure):
         released = _released(side)
         counts = np.unique(np.geomspace(1, released.means.iterations, _POINTS).round().astype(int))
         means = [released.means.replaced(iterations=int(count)) for count in counts]
-        shared = Curve(counts, np.array([item.noise_scale(released.budget) for item in means]))
+        noise = Curve(counts, np.array([item.noise_scale(released.budget) for item in means]))
         if len(counts) == 1:
-            return (shared,)
+            return (noise,)
         debts = np.array([_debts(released, int(count)) for count in counts])
-        return shared, Curve(counts, debts, name="added up like debts")
+        return noise, Curve(counts, debts, name="added up like debts")
 
     def axes(self, _: Side) -> Axes:
         return Axes("Means T that share the budget", "Noise in each mean σ", log_x=True)
@@ -442,8 +443,8 @@ class NoiseOfMeans(Measure):
     def numbers(self, side: Side) -> Numbers:
         """Return the numbers of the means and of their noise.
 
-        `debts` and `laplace` are the noise scales if losses added up, and with Laplace noise; `alone` is ε of one mean,
-        `sum` T times that, `root` the square root of T.
+        `debts` is the noise scale if losses added up, `laplace` that of Laplace noise at a pure ε of the budget's
+        amount; `alone` is ε of one mean, `sum` T times that, `root` the square root of T.
         """
         released = _released(side)
         means, budget = released.means, released.budget
@@ -536,7 +537,7 @@ def _epsilon_of_change(side: Side, epsilon: float) -> float:
     settings = side.settings
     assert isinstance(settings, Neighbours)
     changes_of_one = 1 if settings.relation == "add/remove-one" else 2  # to replace is to remove and to add
-    release = grouped(StatedPureDP(epsilon), changes_of_one)
+    release = grouped(StatedPureDP(epsilon), changes_of_one)  # the same release for so many changes at once
     assert isinstance(release, StatedPureDP)
     return release.eps
 
@@ -612,7 +613,7 @@ def _released(side: Side) -> Released:
     return side.settings
 
 
-def _share(old_side: Side, new_side: Side) -> Numbers:
+def _factors(old_side: Side, new_side: Side) -> Numbers:
     """Return further numbers for the texts: by which factors both sides differ.
 
     times_means : ratio of the numbers of means. times_debts : ratio of the noise scales, if every mean of the new side
@@ -626,7 +627,7 @@ def _share(old_side: Side, new_side: Side) -> Numbers:
     }
 
 
-CURRENCIES = load_lesson(__package__, "currencies", Released, measure=NoiseOfMeans(), also=_share)
+CURRENCIES = load_lesson(__package__, "currencies", Released, measure=NoiseOfMeans(), also=_factors)
 PERSON = load_lesson(__package__, "person", Released, measure=Found())
 NEIGHBOURS = load_lesson(__package__, "neighbours", Neighbours, measure=FoundByChange())
 TRUST = load_lesson(__package__, "trust", Survey, measure=SurveyError())

@@ -99,7 +99,7 @@ def settings(experiment: Experiment) -> dict[str, Setting]:
     result = {**_addressed(experiment.budget, "budget"), **of_methods}
     for owner, address in ((experiment.problem, "problem"), (experiment.problem.dataset, "problem.data")):
         if owner is not None:
-            prefix = address.rpartition(".")[2]
+            _, _, prefix = address.rpartition(".")
             result |= {f"{prefix}_{name}": setting for name, setting in _addressed(owner, address).items()}
     return result
 
@@ -232,8 +232,8 @@ class Sweep(Specification):
         """Replace the names of one or two settings with their values, `epsilon=(0.5, 1, 2)`, by fields and values."""
         experiment = values.get("experiment") if isinstance(values, dict) else None
         if not isinstance(experiment, Experiment | dict | None) or (experiment is None and "fields" not in values):
-            first = value_in_words(experiment)
-            raise UserError(f"Give the experiment first, not {first}: Sweep(experiment, epsilon=(0.5, 1, 2)).")
+            given = value_in_words(experiment)
+            raise UserError(f"Give the experiment first, not {given}: Sweep(experiment, epsilon=(0.5, 1, 2)).")
         if not isinstance(experiment, Experiment) or "fields" in values:  # JSON, or all fields by name: no short form
             return values
         names = [name for name in values if name not in cls.model_fields and name != "kind"]
@@ -244,11 +244,12 @@ class Sweep(Specification):
                 raise UserError(f"Give {name} several values: {name}=(0.5, 1, 2), not {value_in_words(values[name])}.")
         if not names or len(names) > 2 or (len(names) == 2 and "second" in values):
             raise UserError("Name one setting with its values, or two: Sweep(experiment, epsilon=(0.5, 1, 2)).")
-        others = {name: value for name, value in values.items() if name not in names}
-        others |= {"fields": by_name[names[0]].fields, "values": values[names[0]]}
-        if len(names) == 2:
-            others["second"] = Axis(fields=by_name[names[1]].fields, values=values[names[1]])
-        return others
+        result = {name: value for name, value in values.items() if name not in names}
+        name, *second_names = names
+        result |= {"fields": by_name[name].fields, "values": values[name]}
+        for second in second_names:
+            result["second"] = Axis(fields=by_name[second].fields, values=values[second])
+        return result
 
     @model_validator(mode="after")
     def _most_telling_metric(self) -> "Sweep":
@@ -273,7 +274,7 @@ class Sweep(Specification):
     def _varied_once(self) -> "Sweep":
         second_fields = self.second.fields if self.second else ()
         seed_fields = (self.data_seed,) if self.data_seed else ()
-        addresses = [*set(self.fields), *set(second_fields), *seed_fields]
+        addresses = [*set(self.fields), *set(second_fields), *seed_fields]  # twice within one axis does no harm
         if len(set(addresses)) < len(addresses):
             raise ValueError("a number can take one value at a time; vary another setting beside it")
         return self
@@ -363,8 +364,8 @@ class Sweep(Specification):
         outcomes = executor.run(_cells(points, tables), stopping, under_way.on_progress)
         try:
             for number, outcome in outcomes:
-                yield under_way.end(number, outcome)
-            under_way.check()
+                yield under_way.record_outcome(number, outcome)
+            under_way.check_success()
         except BaseException:  # the caller no longer waits for the other points
             stopping.set()
             raise
@@ -387,7 +388,7 @@ class Sweep(Specification):
         Parameters
         ----------
         tables : mapping of str to (n, d) array
-            As in `Experiment.run`.
+            The user's tables, by the identity that the problem's data declare.
         executor : Executor
             Runs the cells, in place of what the next three describe.
         workers : int
@@ -398,7 +399,7 @@ class Sweep(Specification):
         client : dask.distributed.Client or str, optional
             A cluster whose workers compute, or its address. It gets no table of the user's.
         progress : bool
-            Show a bar, as in `Experiment.run`; Ctrl-C then ends the sweep and returns the points so far.
+            Show a bar, by tqdm; Ctrl-C then ends the sweep and returns the points so far.
 
         Raises
         ------
@@ -412,8 +413,9 @@ class Sweep(Specification):
         address = client if isinstance(client, str) else "" if client is None else client.scheduler.address
         with ExitStack() as stack:
             if workers > 1 or store or address:
-                described = later.backend().open_backend("" if store else "off", math.inf, workers, address)
-                executor = stack.enter_context(described).executor
+                setting = "" if store else "off"  # "": the usual folder
+                backend = later.backend().open_backend(setting, max_seconds=math.inf, workers=workers, cluster=address)
+                executor = stack.enter_context(backend).executor
             with show_progress_bar("dpviz sweep", progress) as set_progress:
                 for step in self.stream(tables, executor):  # a sweep has at least one point
                     set_progress(step.progress)
@@ -430,7 +432,8 @@ class Sweep(Specification):
 
     def _at(self, value: float, second: float | None) -> Experiment:
         """Return the experiment at these values of both settings. Raises UserError, naming them, if there is none."""
-        changes, text = Axis(fields=self.fields, values=(value,)).taking(value), f"value {short(value, 10)}"
+        axis, text = Axis(fields=self.fields, values=(value,)), f"value {short(value, 10)}"
+        changes = axis.taking(value)  # pairs (address, value)
         if self.second is not None and second is not None:
             changes += self.second.taking(second)
             text = f"values {short(value, 10)} and {short(second, 10)}"
@@ -470,17 +473,17 @@ class _UnderWay:
         stopping: threading.Event,
         on_progress: Callable[[SweepStep], None] | None,
     ) -> None:
-        self._run = [point for point in points if point.experiment is not None]
+        self._points = [point for point in points if point.experiment is not None]  # those that are run
         self._stopping, self._on_progress, self._lock = stopping, on_progress, threading.Lock()
-        # Of each point its weight in the sweep's progress, and its own progress; both in [0, 1].
-        total_steps = sum(point.steps for point in self._run)
-        self._weights = [point.steps / total_steps for point in self._run]
-        self._shares, self._progress, self._restored = [0.0] * len(self._run), 0.0, 0.0
-        self._failed: dict[int, str] = {}
-        self._succeeded = 0
+        # Of each point its weight in the sweep's progress, and the finished share of it; both in [0, 1].
+        total_steps = sum(point.steps for point in self._points)
+        self._weights = [point.steps / total_steps for point in self._points]
+        self._shares, self._progress, self._restored = [0.0] * len(self._points), 0.0, 0.0
+        self._failed: dict[int, str] = {}  # messages, by number of the point
+        self._succeeded = 0  # number of points
         second = sweep.second.values if sweep.second else ()
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
-        self.result.finished = len(points) - len(self._run)  # where no arm has a plan, there is nothing to wait for
+        self.result.finished = len(points) - len(self._points)  # where no arm has a plan, there is nothing to wait for
         self.result.public, self.result.price = sweep.experiment.public, sweep.price(points)
         setting = setting_at(sweep.experiment, sweep.fields)
         if setting is not None:
@@ -494,20 +497,20 @@ class _UnderWay:
     def on_progress(self, number: int, trace: Trace | None, progress: float) -> None:
         """Take the progress of the point `number` into account; stop the sweep if no arm records the metric."""
         if trace is not None and not self._may_record(trace):
-            self._stopping.set()  # `end` will raise the error
+            self._stopping.set()  # `record_outcome` will raise the error
         elif progress > 0:
             self._advance(number, progress)
 
-    def end(self, number: int, outcome: Outcome) -> SweepStep:
+    def record_outcome(self, number: int, outcome: Outcome) -> SweepStep:
         """Record the outcome of the point `number`; return the step. Raises UserError if no arm records the metric."""
-        point, result = self._run[number], self.result
+        point, result = self._points[number], self.result
         if outcome.trace is not None and not self._may_record(outcome.trace):
             recorded = ", ".join(outcome.trace.metrics)
             raise UserError(f"No method records '{result.metric_name}'. Recorded are: {recorded}.")
         if outcome.state == "done":
             self._succeeded += 1
             result.finished += 1
-            result.restored += outcome.restored
+            result.restored += outcome.restored  # true counts 1
             self._restored += self._weights[number] * outcome.restored
             if outcome.trace is not None:
                 result.record(point.place, outcome.trace)
@@ -517,9 +520,10 @@ class _UnderWay:
             result.leave_out(LeftOut(point.place, label, outcome.message) for label in point.plans)
         else:
             result.cut = outcome.state
-        return self._advance(number, 1.0 if outcome.state in ("done", "failed") else 0.0)
+        # A point that was stopped keeps the progress that it has: `_advance` takes no smaller one.
+        return self._advance(number, share=1.0 if outcome.state in ("done", "failed") else 0.0)
 
-    def check(self) -> None:
+    def check_success(self) -> None:
         """Raise UserError, with the message of the first point that failed, if no point has succeeded."""
         if self._failed and not self._succeeded:
             raise UserError(self._failed[min(self._failed)])
@@ -537,7 +541,7 @@ class _UnderWay:
             progress = sum(weight * part for weight, part in zip(self._weights, self._shares, strict=True))
             is_complete = min(self._shares) == 1.0  # then exactly 1, whatever the rounding errors of the sum are
             self._progress = 1.0 if is_complete else min(1.0, max(self._progress, progress))
-            step = SweepStep(self._run[number].value, self.result, self._progress, self._restored)
+            step = SweepStep(self._points[number].value, self.result, self._progress, self._restored)
         if self._on_progress is not None:
             self._on_progress(step)
         return step

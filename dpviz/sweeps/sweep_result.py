@@ -62,14 +62,15 @@ def power_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
     The standard error is the largest of three: that of the replicates, from distribution-free 68 % intervals of the
     medians (order statistics around the middle), taken as independent; that of the regression of the mean curve, from
     its residuals, which also grows if the curve is bent; and, from two data sets on, the sample standard deviation
-    of their slopes over √S. The 95 % margin uses Student's factor for the last, 1.96 for the others. Points without a
-    logarithm in some data set are left out; None if fewer than two remain.
+    of the data sets' slopes over √S. The 95 % margin uses Student's factor for the last, 1.96 for the others. Points
+    without a logarithm in some data set are left out; None if fewer than two remain.
     """
     values, intervals = np.asarray(values, float), _around_medians(data_sets)
-    has_logarithm = (values > 0) & (intervals[..., 0] > 0).all(axis=0)  # of the interval, so of its lower end
+    # A median and its interval have logarithms if the lower end has one.
+    has_logarithm = (values > 0) & (intervals[..., 0] > 0).all(axis=0)
     values, intervals = values[has_logarithm], intervals[:, has_logarithm]
-    line = _Line.through(np.log(values), np.log(intervals), np.ones(len(values)))
-    return None if line is None else line.fit(_several(data_sets), intervals[..., 1], logarithmic=True)
+    line = _Line.through(np.log(values), np.log(intervals), weights=np.ones(len(values)))
+    return None if line is None else line.fit(_have_errors(data_sets), medians=intervals[..., 1], logarithmic=True)
 
 
 def log_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
@@ -89,11 +90,11 @@ def log_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
         # 1/mean², for relative errors; the common factor min² makes 1 the largest weight.
         weights = np.maximum(means.min() / means, _MIN_ROOT_WEIGHT) ** 2
     line = _Line.through(np.log(values), intervals, weights)
-    return None if line is None else line.fit(_several(data_sets), medians, logarithmic=False)
+    return None if line is None else line.fit(_have_errors(data_sets), medians, logarithmic=False)
 
 
-def _several(data_sets: Sequence[Samples]) -> bool:
-    """Return whether there is more than one run at every value on every data set, so that medians have an error."""
+def _have_errors(data_sets: Sequence[Samples]) -> bool:
+    """Return whether medians have an error: there is more than one run at every value on every data set."""
     return all(len(numbers) > 1 for samples in data_sets for numbers in samples)
 
 
@@ -143,14 +144,14 @@ class _Line:
         means = np.average(self.intervals[..., 1], axis=1, weights=self.weights)
         return means[:, None] + self.slopes[:, None] * self.centred
 
-    def fit(self, several: bool, medians: np.ndarray, logarithmic: bool) -> Fit:
+    def fit(self, have_errors: bool, medians: np.ndarray, logarithmic: bool) -> Fit:
         """Return the mean slope with its errors, as `power_law` describes them.
 
-        several : True if the intervals come from several runs, and so have a width.
+        have_errors : True if the intervals come from several runs, and so have a width.
         medians : (S, k) the heights, or with `logarithmic` the numbers whose logarithms are the heights.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # runs that diverged have huge numbers
-            errors = self._errors(several)
+            errors = self._errors(have_errors)
             margins = [_NORMAL * error for error in errors]
             if len(self.slopes) > 1:  # the spread of the slopes of several data sets
                 degrees = len(self.slopes) - 1
@@ -160,12 +161,12 @@ class _Line:
             misfits = self._misfits(medians, np.exp(self.law) if logarithmic else self.law)
         return Fit(float(self.slopes.mean()), max(errors, default=None), max(margins, default=None), misfits)
 
-    def _errors(self, several: bool) -> list[float]:
+    def _errors(self, have_errors: bool) -> list[float]:
         """Return standard errors of the mean slope on these data sets: the one that follows from the errors of the
-        medians, if there are `several` runs, and the one that follows from the residuals of the mean curve, if there
-        are more than two points."""
+        medians, if they have some, and the one that follows from the residuals of the mean curve, if there are more
+        than two points."""
         degrees, errors = len(self.centred) - 2, []
-        if several:
+        if have_errors:
             median_errors = (self.intervals[..., 2] - self.intervals[..., 0]) / 2  # (S, k)
             # The mean of S independent slopes, each linear in its heights: √(Σ of the squares) / S.
             errors.append(float(np.linalg.norm(median_errors * self._lever)) / len(median_errors))
@@ -222,7 +223,7 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
     heights = _logarithmic(np.stack([medians_a, medians_b]))
     difference = heights[0] - heights[1]
     crossings = []
-    for i, j in _turns(difference):
+    for i, j in _sign_changes(difference):
         left, right = difference[i], difference[j]
         crossing = (x[i + 1] + x[j - 1]) / 2  # the middle of the points in between, at which the curves are equal
         if j == i + 1:  # there are none: the zero of the straight line between both points
@@ -247,14 +248,14 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
     # (k,) errors of the difference: the root of the sum of both squares; infinite where an interval has no end.
     errors = np.nan_to_num(np.linalg.norm((intervals[..., 2] - intervals[..., 0]) / 2, axis=0), nan=math.inf)
     result = []
-    for i, j in _turns(difference):
+    for i, j in _sign_changes(difference):
         if j > i + 1:  # the curves are equal at all points in between
             low, high = x[i + 1], x[j - 1]
         else:
             left, right = difference[i], difference[j]
             inverse_slope = (x[j] - x[i]) / (left - right)
             crossing = x[i] + inverse_slope * left
-            # The crossing's derivatives by `left` and `right` are `right` and `left` times this factor, up to the sign.
+            # The derivatives of `crossing` by `left` and by `right` are -right and left times this factor.
             factor = inverse_slope / (left - right)
             half = _NORMAL * math.hypot(factor * right * errors[i], factor * left * errors[j])
             low, high = max(x[0], crossing - half), min(x[-1], crossing + half)
@@ -263,7 +264,7 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
     return tuple(result)
 
 
-def _turns(difference: np.ndarray) -> list[tuple[int, int]]:
+def _sign_changes(difference: np.ndarray) -> list[tuple[int, int]]:
     """Return the pairs (i, j) of indices at which a difference (k,) has opposite signs, with only zeros in between."""
     nonzero = np.flatnonzero(difference).tolist()
     return [(i, j) for i, j in pairwise(nonzero) if (difference[i] > 0) != (difference[j] > 0)]
@@ -308,7 +309,7 @@ def orders(one: str, other: str, curves: Sequence[tuple[np.ndarray, np.ndarray, 
             pair = (one, other) if is_one_lower else (other, one)
             leaders = tuple(pair[number % 2] for number in range(len(crossings) + 1))
         by_leaders.setdefault(leaders, []).append(crossings)
-    most_frequent_first = sorted(by_leaders.items(), key=lambda item: -len(item[1]))
+    most_frequent_first = sorted(by_leaders.items(), key=lambda item: -len(item[1]))  # by number of data sets
     return tuple(Order(leaders, np.array(crossings)) for leaders, crossings in most_frequent_first)
 
 
@@ -321,7 +322,7 @@ _LARGEST = 1e300  # numbers are limited to ±this, so that sums of them are stil
 class PointKey:
     """The values of the settings at one point of a sweep, and its number in the order of the points.
 
-    value, second : values of the setting and of the second one; the latter is None if there is none.
+    value, second : values of the setting and of the second one; `second` is None for a sweep over one setting.
     data_seed : seed of the data set; None for the experiment's own data.
     """
 
@@ -397,12 +398,12 @@ class Curve:
         """True if the numbers are functions of private releases, on no condition."""
         return self.status == "private"
 
-    def add(self, ended: PointRuns) -> None:
-        """Insert a point in the order of the points.
+    def add(self, runs: PointRuns) -> None:
+        """Insert the runs of a point, in the order of the points.
 
         The tuple is replaced in one assignment, as other threads may read it at the same time.
         """
-        self.ends = tuple(sorted((*self.ends, ended), key=lambda end: end.place.number))
+        self.ends = tuple(sorted((*self.ends, runs), key=lambda end: end.place.number))
 
     @property
     def values(self) -> list[float]:
@@ -532,8 +533,7 @@ class SweepResult(Displayed):
         same for all arms.
         """
         check_one_of(arm, self.curves, "method")
-        finished = [end.place.value for curve in self.curves.values() for end in curve.ends]
-        values = np.unique(finished)
+        values = np.unique([end.place.value for curve in self.curves.values() for end in curve.ends])
         medians = np.full((len(self.second), len(values)), np.nan)
         for row, second in enumerate(self.second):
             row_values, row_medians = self.at(second).medians(arm)
@@ -629,7 +629,7 @@ class SweepResult(Displayed):
         guess = trace.guess(self.metric_name) if self.metric_name in trace.metrics else None
         if guess is not None:
             self.guess, value = guess
-            self.guesses.add(PointRuns(place, np.array([value]), 0))
+            self.guesses.add(PointRuns(place, np.array([value]), diverged=0))
         for label, arm_trace in trace.lanes.items():
             _, series = arm_trace.series(self.metric_name)
             numbers = last_numbers(series)
