@@ -177,7 +177,7 @@ def headline_result(trace: Trace) -> HeadlineResult | None:
         return None
     name = names[0]
     runs = _ends(trace, name)
-    ranked = _ranked(runs)
+    ranked = _ranked(runs, trace.metrics[name].better)
     private = [(label, median) for label, median in ranked if trace.lanes[label].private]
     references = [(label, median) for label, median in ranked if not trace.lanes[label].private]
     if not private:
@@ -192,9 +192,9 @@ def headline_result(trace: Trace) -> HeadlineResult | None:
 def arms_to_draw(trace: Trace, name: str, max_private: int = PRIVATE) -> tuple[str, ...]:
     """Return the labels of the arms to draw in the first picture of the metric `name`, in the order of the trace.
 
-    These are the `max_private` private arms whose last medians are the lowest, and the lowest arm without privacy.
+    These are the `max_private` private arms whose last medians are the best, and the best arm without privacy.
     """
-    ranked = [label for label, _ in _ranked(_ends(trace, name))]
+    ranked = [label for label, _ in _ranked(_ends(trace, name), trace.metrics[name].better)]
     private = [label for label in ranked if trace.lanes[label].private][:max_private]
     references = [label for label in ranked if not trace.lanes[label].private][:FLOOR]
     return tuple(label for label in trace.lanes if label in (*private, *references))
@@ -215,8 +215,11 @@ def _ends(trace: Trace, name: str) -> dict[str, np.ndarray]:
     return values_by_arm
 
 
-def _ranked(runs: Mapping[str, np.ndarray]) -> list[tuple[str, float]]:
-    """Return the labels of the arms with the medians of their values `runs` (R,), the lowest median first."""
+def _ranked(runs: Mapping[str, np.ndarray], better: str) -> list[tuple[str, float]]:
+    """Return the labels of the arms with the medians of their values `runs` (R,), the best first.
+
+    better : of the metric; where it is "higher" the highest median is the best, else the lowest.
+    """
     # As a series of one record, `values[None]`, whose row of quantiles has the median in the middle.
     medians = {label: float(quantiles(values[None])[0, 1]) for label, values in runs.items()}
-    return sorted(medians.items(), key=lambda item: item[1])
+    return sorted(medians.items(), key=lambda item: item[1], reverse=better == "higher")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from dpviz.datasets import Saddle, UploadedTable, own_table
+from dpviz.datasets import Saddle, UniformLogistic, UploadedTable, own_table
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import (
@@ -19,7 +19,7 @@ from dpviz.experiments.results import (
     median_interval,
     quantiles,
 )
-from dpviz.experiments.summary import Series
+from dpviz.experiments.summary import Series, arms_to_draw
 from dpviz.experiments.trace import Trace
 from dpviz.exports.export import to_table
 from dpviz.families.accelerated import GradientDescent, Nesterov
@@ -298,3 +298,12 @@ def test_a_share_of_the_start_has_its_interval_as_shares_too() -> None:
     series = Series(np.arange(2), np.array([[1.0, 2.0, 3.0], [0.5, 1.0, 2.0]]), (0.8, 1.6))
     share = series.relative
     assert share is not None and share.end.tolist() == [0.25, 0.5, 1.0] and share.interval == (0.4, 0.8)
+
+
+def test_the_arms_of_a_picture_are_the_best_in_the_direction_of_its_metric() -> None:
+    data = UniformLogistic(rows=200, dimension=2)
+    arms = [Arm(label=label, algorithm=GradientDescent(iterations=n)) for label, n in (("many", 30), ("one", 1))]
+    trace = Experiment(problem=LogisticRegression(data=data), arms=arms, budget=PureDP(epsilon=100), replicates=5).run()
+    for metric, direction in (("objective", np.argmin), ("accuracy", np.argmax)):
+        medians = [float(np.median(trace.last(label, metric))) for label in ("many", "one")]
+        assert arms_to_draw(trace, metric, 1) == (("many", "one")[direction(medians)],), metric

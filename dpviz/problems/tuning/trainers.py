@@ -254,7 +254,7 @@ class _Helper:
         """Return True if the process has started, so that it can be sent points; before the first time, send it the
         learner.
 
-        It does not wait. Raises Ended if the process has ended.
+        It does not wait. Raises ProcessEnded if the process has ended.
         """
         if not self._is_ready and self.child.receive(0.0) is not None:
             self._is_ready = True
@@ -262,7 +262,7 @@ class _Helper:
         return self._is_ready
 
     def take(self, number: int, point: np.ndarray) -> None:
-        """Send the process a point (1, d) with its number. Raises Ended if the process has ended."""
+        """Send the process a point (1, d) with its number. Raises ProcessEnded if the process has ended."""
         self.busy.add(number)
         self.child.send(pack({"number": number}, {"points": point}))
 
