@@ -98,12 +98,12 @@ def _show_error(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, want
 
     rows : the number of rows. wanted : the largest acceptable error. noise : a sentence on the noise of a step.
     """
-    best, control = bound.best(budget), budget.controls()[0]  # the first control is that of the amount
+    best, control = bound.best(budget), budget.controls()[0]  # the smallest proven error; the control of the amount
     when = f"after {best.iterations:,} steps" if best.iterations else "at the start; no steps are proven to lower it"
     result = f"{bound.error_title} ≤ **{short_up(best.bound)}** {when}."
     st.markdown(f"{_verdict(best.bound <= wanted)}: at {budget.describe()}, {rows:,} rows give {result} {noise}")
     amount = getattr(budget, control.name)
-    amounts, proven = _by_budget(bound, budget, FEW, NEAR)
+    amounts, proven = _by_budget(bound, budget, points=FEW, times=NEAR)
     mark = amount, best.bound, f"{control.symbol} = {short(amount)}: {short_up(best.bound)}"
     figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, wanted, mark)
     return planner_view.chart(
@@ -129,8 +129,8 @@ def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wante
     else:
         result = f"{error} needs **{needed:,} rows** by the bound; you have {rows:,}."
     st.markdown(f"{_verdict(needed is not None and needed <= rows)}: at {budget_text}, {result} {noise}")
-    low, high = sorted((rows, needed or rows))
-    axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))
+    low, high = sorted((rows, needed or rows))  # without a number that is needed, around that at hand alone
+    axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))  # whole, each once
     # A copy is not checked, as n may lie beyond the range of its control.
     proven = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
     mark = None if needed is None else (float(needed), wanted, f"n = {needed:,}")
@@ -193,7 +193,7 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
     smallest = required.budget.describe()
     if required.at_least:  # it is the lower end of the range, so that a smaller one may be enough
         smallest = f"≤ {smallest}"
-    floor_text = short_up(floor) if floor > 1e-12 else "about 0"
+    floor_text = short_up(floor) if floor > 1e-12 else "about 0"  # of less the digits say nothing
     planner_view.metrics(
         {
             "Smallest budget": (smallest, texts.SMALLEST_HELP),
@@ -201,9 +201,9 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
             "Error without privacy": (floor_text, "What remains of the bound under an infinite budget."),
         }
     )
-    levers = _describe_levers(bound, required)
-    st.markdown(f"To **halve the error** from {short_up(required.best.bound)} you would need {levers}.")
-    amounts, proven = _by_budget(bound, required.budget, POINTS, TIMES)
+    changes = _describe_levers(bound, required)
+    st.markdown(f"To **halve the error** from {short_up(required.best.bound)} you would need {changes}.")
+    amounts, proven = _by_budget(bound, required.budget, points=POINTS, times=TIMES)
     mark = amount, target, f"{control.symbol} = {short_up(amount)}"
     figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, target, mark)
     figures = planner_view.chart(
@@ -236,7 +236,7 @@ def _describe_levers(bound: ErrorBound, required: accuracy.Required) -> str:
         if factor is None:  # no change of this number alone is enough
             continue
         label, symbol = controls[name].label.lower(), controls[name].symbol
-        if bound.levers[name] == "more":
+        if bound.levers[name] == "more":  # the number must grow, else fall: the factor is then below 1
             parts.append(f"**{short_up(factor)}×** the {label} {symbol}")
         else:
             parts.append(f"the {label} {symbol} divided by **{short_up(1 / factor)}**")

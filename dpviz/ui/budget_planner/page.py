@@ -46,14 +46,14 @@ def show() -> None:
         budget = controls.budget(panel, currencies=view.ALL_CURRENCIES, leads=True)
         delta = guarantee.delta(panel, budget, under_pure=True)
         st.subheader("What is released", anchor=False)
-        declared = {control.name: control for control in NoisyMeans.controls()}
-        # Three controls are drawn above the answer, not here; `lead` writes their values into these mappings.
+        controls_by_name = {control.name: control for control in NoisyMeans.controls()}
+        # Three controls are drawn above the answer, in this order; `add_lead` writes their values into the mappings.
         values: dict[str, Any] = {}
-        panel.add_lead(1, declared["rows_per_person"], values)
-        panel.add_lead(2, declared["rows"], values)
+        panel.add_lead(1, controls_by_name["rows_per_person"], values)
+        panel.add_lead(2, controls_by_name["rows"], values)
         values |= panel.specification(NoisyMeans, ["sampling"])
         omitted = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
-        values |= panel.specification(NoisyMeans, [name for name in declared if name not in omitted])
+        values |= panel.specification(NoisyMeans, [name for name in controls_by_name if name not in omitted])
         wanted: dict[str, Any] = {}
         panel.add_lead(3, analyses.WANTED, wanted)
     _Planner(panel, budget, Settings(NoisyMeans, values), delta, wanted).show()
@@ -177,7 +177,8 @@ class _Planner(PageBody):
         # The answer is above the sections, so its charts come first. The section of the analyses draws the answer about
         # them itself, if it is open.
         if head is None:
-            self.figures = accuracy.answer(panel, means, budget, max_error, answer, question == "rows") + self.figures
+            by_rows = question == "rows"
+            self.figures = accuracy.answer(panel, means, budget, max_error, answer, by_rows=by_rows) + self.figures
         elif not panel.shows(ANALYSES):
             self.figures = analyses.answer(panel, means, budget, max_error, head, question) + self.figures
         return planned
@@ -196,7 +197,7 @@ class _Planner(PageBody):
             return tabs.trainers(panel, means, budget, self.delta), of_means
         if name == "search":
             trainings, held_out = panel.number(tabs.TRAININGS, "trainings"), panel.number(tabs.HELD_OUT, "held_out")
-            panel.check()  # raises if one of them is empty
+            panel.check()  # raises if one of them is empty, so `or` is for the type checker
             return tabs.price_of_search(means, budget, int(trainings or 2), int(held_out or 1)), of_means
         target = panel.number(tabs.TARGET, "target", empty="half of the present noise")  # for "steps" and "rows"
         panel.check()
