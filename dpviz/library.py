@@ -122,9 +122,9 @@ def calibrate(
     weights = np.ones(releases)  # equal shares of the budget; below, m = n means that no batches are drawn
     if kind == "laplace":
         epsilon_each = calibrate_laplace(budget, weights, m=1, n=1)[0]
-        return float(sensitivity / epsilon_each)
+        return float(sensitivity / epsilon_each)  # ε = Δ/b
     rho_each = calibrate_gaussian(budget, weights, m=1, n=1)[0]
-    return float(sensitivity / np.sqrt(2 * rho_each))
+    return float(sensitivity / np.sqrt(2 * rho_each))  # ρ = Δ²/(2σ²)
 
 
 @checked
@@ -177,7 +177,9 @@ def audit(
         algorithm = method() if isinstance(method, type) else method
         claimed = PureDP(epsilon=1.0) if budget is None else budget
         title = algorithm.title or type(algorithm).__name__
-        case = Case(algorithm.kind, title, algorithm, "One row differs.", (claimed,), lambda: neighbours)
+        case = Case(
+            algorithm.kind, title, algorithm, canary="One row differs.", budgets=(claimed,), data=lambda: neighbours
+        )
         return Audit(case, claimed, runs=runs, seed=seed).run()
     method_class = method if isinstance(method, type) else type(method)
     all_cases = chain.from_iterable(families.audits().values())

@@ -146,7 +146,7 @@ class Child:
         return self._process.poll() is None
 
     def send(self, pieces: Pieces) -> None:
-        """Send a message. Raises Ended if the process has ended."""
+        """Send a message. Raises ProcessEnded if the process has ended."""
         assert self._process.stdin is not None
         try:
             _write(self._process.stdin, pieces)
@@ -154,8 +154,8 @@ class Child:
             raise ProcessEnded(self._why()) from None
 
     def receive(self, seconds: float) -> bytearray | None:
-        """Return the next message; None if none arrives within `seconds`. Raises Ended if the process has ended and all
-        of its messages were returned."""
+        """Return the next message; None if none arrives within `seconds`. Raises ProcessEnded if the process has ended
+        and all of its messages were returned."""
         try:
             message = self._messages.get(timeout=seconds)
         except queue.Empty:

@@ -373,7 +373,7 @@ class _errors_as_sentences:
     def __exit__(self, exc_type: object, error: BaseException | None, traceback: object) -> None:
         if not isinstance(error, ValidationError):
             return
-        # By mistake: the exception that a validator of ours raised; None for one that pydantic reports itself.
+        # For each mistake the exception that a validator of ours raised; None for one that pydantic found.
         raised = [item.get("ctx", {}).get("error") for item in error.errors(include_url=False)]
         if len(raised) == 1 and isinstance(raised[0], UserError):
             raise raised[0] from None  # it has a title of its own
@@ -464,7 +464,7 @@ def _plain(value: Any) -> Any:
     """Return a value in the form that JSON can write, with a "kind" in every specification."""
     if isinstance(value, Specification):
         cls = type(value)
-        if cls.kind and "kind" not in vars(cls):  # with its parent's it would have the noise of its parent, too
+        if cls.kind and "kind" not in vars(cls):  # with its parent's kind it would have its parent's random numbers
             raise UserError(
                 f'Name it in the class, such as kind = "mine.{cls.__name__.lower()}".',
                 title=f"{cls.__name__} needs a kind of its own",

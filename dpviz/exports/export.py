@@ -224,7 +224,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     if arm_trace.currency is not None and len(charged) >= count:  # not while a growing trace lacks a charge
         table[f"spent_{arm_trace.currency}"] = charged[:count].ravel()
         if plan.stops:
-            table[f"ceiling_{arm_trace.currency}"] = plan.statement.spent(arm_trace.currency)[-1]
+            table[f"ceiling_{arm_trace.currency}"] = plan.statement.spent(arm_trace.currency)[-1]  # at the last step
     outcome = {"status": np.array(arm_trace.statuses[:count]).ravel()}
     if len(arm_trace.stopped_at):
         has_stopped = arm_trace.stopped_at >= 0

@@ -56,7 +56,7 @@ class Release:
 
     @property
     def scale(self) -> float:
-        """Scale of the noise, as `Planned.scale`."""
+        """Scale of the noise, as `PlannedStatistic.scale`."""
         return _scale(self.planned, self.measure, self.cost)
 
     @property
@@ -132,8 +132,8 @@ class Release:
 
 
 def _has_own_filter(p: PlannedStatistic) -> bool:
-    """Return whether OpenDP knows the sensitivity, √2 of counts of which a replaced row leaves one and enters another,
-    only in a privacy filter for that column alone."""
+    """Return true for Gaussian counts in bins or groups, of which a replaced row leaves one and enters another: OpenDP
+    knows their sensitivity, √2, only in a privacy filter for that column alone."""
     is_histogram = isinstance(p.statistic, Histogram) or (isinstance(p.statistic, Count) and bool(p.statistic.groups))
     return p.noise == "gaussian" and is_histogram and p.relation == "replace-one"
 
@@ -220,10 +220,10 @@ def _scale(p: PlannedStatistic, measure: Unit, cost: float) -> float:
     return _sensitivity(p) / math.sqrt((8 if p.noise == "selection" else 2) * cost)  # η = √(8ρ), μ = √(2ρ)
 
 
-def accounting_note(made: Sequence[Release], budget: Budget, counting: Counting) -> str:
+def accounting_note(of_plan: Sequence[Release], budget: Budget, counting: Counting) -> str:
     """Return sentences for the screen: whose count of the loss meets the budget, and what that costs in noise."""
-    unit = {"epsilon": "ε", "rho": "ρ"}[made[0].unit]
-    factor = max(release.factor for release in made)
+    unit = {"epsilon": "ε", "rho": "ρ"}[of_plan[0].unit]  # the same in all releases
+    factor = max(release.factor for release in of_plan)
     if counting == "opendp" and not isinstance(budget, GaussianDP):
         noise = "with the planned noise" if factor < 1 + 1e-8 else f"with up to {short_up(factor, 5)} times its noise"
         return f"OpenDP's own count of the loss, in {unit}, meets the budget, {noise}."
@@ -238,9 +238,9 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
 
     delta : at which ε is read, if the budget has no δ. counting : as of `releases`.
     """
-    made = releases(plan, budget, counting)
+    of_plan = releases(plan, budget, counting)
     cells: dict[str, list[str]] = {}  # sources of the cells of a made-up table for a rehearsal, by column
-    for release in made:
+    for release in of_plan:
         statistic = release.planned.statistic
         cells.setdefault(repr(statistic.reads), []).extend(map(str, example_cells(statistic)))
         if isinstance(statistic, GroupableStatistic) and statistic.groups:
@@ -252,14 +252,14 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
         budget=budget,
         change=protected_change(plan.relation, plan.rows_per_person),
         secret=plan.relation == "add/remove-one",
-        counting=accounting_note(made, budget, counting),
+        counting=accounting_note(of_plan, budget, counting),
         delta=repr(budget.own_delta(delta)),
-        unit=made[0].unit,
-        releases=made,
-        selections=any(release.planned.noise == "selection" for release in made),
-        grouped=any(_has_own_filter(release.planned) for release in made),
-        secret_sums=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Sum) for r in made),
-        secret_means=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Mean) for r in made),
-        in_groups=any(release.group for release in made),
+        unit=of_plan[0].unit,
+        releases=of_plan,
+        selections=any(release.planned.noise == "selection" for release in of_plan),
+        grouped=any(_has_own_filter(release.planned) for release in of_plan),
+        secret_sums=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Sum) for r in of_plan),
+        secret_means=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Mean) for r in of_plan),
+        in_groups=any(release.group for release in of_plan),
         cells={column: repr(texts) for column, texts in cells.items()},
     )

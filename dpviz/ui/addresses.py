@@ -56,7 +56,7 @@ def _page(address: SplitResult) -> str:
     return address.path.strip("/").rpartition("/")[2]
 
 
-def _read(address: str) -> dict[str, str]:
+def _experiment_or_message(address: str) -> dict[str, str]:
     """Draw the page of an address; return the JSON of its experiment, or a message why there is none.
 
     There is none if a part of the address cannot be read: the page would have the default there. Raises UserError for a
@@ -93,7 +93,7 @@ def _read(address: str) -> dict[str, str]:
 
 if __name__ == "__main__":
     try:
-        answer = _read(sys.argv[1])
+        answer = _experiment_or_message(sys.argv[1])
     except UserError as error:
         answer = {"message": str(error)}
     sys.stdout.write("\n" + json.dumps(answer))

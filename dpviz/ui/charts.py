@@ -126,7 +126,7 @@ def page_style() -> tuple[bool, bool]:
 def _sent(chart: Chart) -> dict[str, Any]:
     """Compute `browser_data`.
 
-    `chart.drawn` is a figure or its plain values, which save time in the usual style; `chart.figure` is always a figure.
+    `chart.drawn` is a figure or its plain values, which save time in the usual style; `chart.figure` is a figure.
     """
     if screen.narrow() or presenting.on():
         return components.drawing(figure_values(as_shown(chart.figure)), chart.handles)

@@ -646,7 +646,7 @@ class PageBody(ABC):
         self.is_redraw = True
         if must_draw_whole:  # and this was the drawing of the whole page
             del st.session_state[WHOLE]
-        streamlit_patches.page_drawn()  # notes the time, by which it recognises old values of controls
+        streamlit_patches.page_drawn()  # notes the time, to recognise old values of controls
 
 
 @contextmanager

@@ -169,7 +169,7 @@ def _keys(texts: pd.Series) -> list[str]:
     all_keys = [quoted(key) for key in counts.index if 0 < len(key) <= 60]  # the length of a key in a plan
     keys = [key for key in all_keys if safe_cell(key) == key][:_MAX_KEYS]
     ends = np.cumsum([len(key) + 2 for key in keys])  # of each key in the list, with what separates them
-    return sorted(keys[: int((ends <= MAX_LINE // 3).sum())])  # the last third is for names
+    return sorted(keys[: int((ends <= MAX_LINE // 3).sum())])  # the rest is for names
 
 
 def _cut_points(values: pd.Series) -> list[str]:

@@ -386,7 +386,7 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
     st.markdown(f"With at most **{k:,}** row{'s' * (k > 1)} of a person: {outcome} {noise}")
     numbers = np.unique(np.geomspace(1, max(*people_by_rows, k, 2), 60).round())
     pairs = [noisy_means.dropped_shares(people_by_rows, round(number)) for number in numbers]
-    shares = np.array([of_rows for of_rows, _ in pairs])
+    shares = np.array([dropped_share for dropped_share, _ in pairs])
     return planner_view.chart(
         "people",
         planner_figures.dropped_rows(numbers, 100 * shares, (k, 100 * dropped)),
@@ -426,7 +426,7 @@ def _fill_people(table: EditedTable, file: File, person: str) -> None:
     As the table has few rows, people with about as many rows are counted together, with the mean of their rows.
     """
     counts = file.frame[person].value_counts(dropna=False).to_numpy()  # rows without a name are those of one person
-    edges = np.unique(np.geomspace(1, counts.max() + 1, MAX_ROWS + 1).round())  # the last is excluded
+    edges = np.unique(np.geomspace(1, counts.max() + 1, MAX_ROWS + 1).round())  # each upper edge is excluded
     groups = [counts[(low <= counts) & (counts < high)] for low, high in pairwise(edges)]
     table.replace([(FROM_DATA, float(round(group.mean())), float(len(group))) for group in groups if len(group)])
 

@@ -88,7 +88,7 @@ def _controls(page: str, reading: Reading, options: dict[str, Any]) -> None:
     right.text_input(
         value=", ".join(reading.missing), key=f"{page}_upload_missing", **texts.WIDGETS["missing"], **options
     )
-    help = texts.ABOVE_HELP.format(below=reading.below or 0)
+    help = texts.ABOVE_HELP.format(below=reading.below or 0)  # lines left out at the end of the file
     right.number_input(value=reading.above, key=f"{page}_upload_above", help=help, **texts.WIDGETS["above"], **options)
 
 

@@ -230,7 +230,8 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     Shares that were declared before stay as they are. with_shares : true to fill in the shares of the other groups,
     too: what the declared ones leave of 1 is divided among them in proportion to their numbers of rows.
     """
-    frequent = [name for name in target_classes(file.frame[group], MAX_GROUPS - 1) if name != OTHER]
+    max_names = MAX_GROUPS - 1  # without "other"
+    frequent = [name for name in target_classes(file.frame[group], max_names) if name != OTHER]
     names = [*frequent, OTHER]
     declared = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
     filled: dict[str, float] = {}

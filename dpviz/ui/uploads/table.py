@@ -74,14 +74,14 @@ def choose(
     user : name of the column that names the user of each row; None for a data set without users. constant : true to
     offer a constant column, if the target has classes. with_users : true if users are protected, and no other persons.
     """
-    target, positive = choose_target(upload, tuple(TARGETS))
+    target, positive = choose_target(upload, kinds=tuple(TARGETS))
     people = file.People() if with_users else file.choose_people(upload, (target,))
     used = {target, user, people.person}
     features = choose_features(upload, used)
     _offer_texts(upload, {*used, *features})
     text_columns = _choose_categories(upload, {*used, *features})
     numeric = [target, *features] if positive is None else features  # a target without classes is a number
-    bounds = declare_ranges(upload, numeric, positive is None)
+    bounds = declare_ranges(upload, numeric, target=positive is None)
     lists = categories.declare(upload, text_columns) if text_columns else {}
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
     constant = constant and positive is not None and choose_constant(upload)
@@ -223,7 +223,7 @@ def _offer_texts(upload: File, used: Collection[str | None]) -> None:
     if left_out and not st.session_state.get(f"{upload.page}_upload_lists"):
         label = "Use these columns as categories; list them from the data (not private)"
         fill = partial(categories.use, upload, left_out)
-        file.fill_button(upload, fill, (), "The most frequent texts of each column.", "texts", label)
+        file.fill_button(upload, fill, (), "The most frequent texts of each column.", name="texts", label=label)
 
 
 def _choose_categories(upload: File, used: Collection[str | None]) -> list[str]:
