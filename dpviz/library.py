@@ -119,7 +119,7 @@ def calibrate(
     if not budget.private:
         raise UserError("Without a guarantee there is no noise to choose. Give a budget, such as PureDP(epsilon=1).")
     kind = noise or ("laplace" if budget.pure else "gaussian")
-    weights = np.ones(releases)  # equal shares of the budget; below, m = n means that no batches are drawn
+    weights = np.ones(releases)  # equal, so below the first cost is that of each; m = n: no batches are drawn
     if kind == "laplace":
         epsilon_each = calibrate_laplace(budget, weights, m=1, n=1)[0]
         return float(sensitivity / epsilon_each)  # ε = Δ/b

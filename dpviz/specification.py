@@ -121,7 +121,8 @@ def number(
     if limits is None:
         limits = (low, high)
         if scale == "log":
-            lowest, beyond = (low, 1000) if isinstance(high, int) else (low / 1e6, 1e6)  # factors by choice
+            is_count = isinstance(high, int)
+            lowest, beyond = (low, 1000) if is_count else (low / 1e6, 1e6)  # factors by choice
             limits = (lowest, high if high <= 1 else min(high * beyond, 10**9))
     extra: Any = {"symbol": symbol, "unit": unit, "scale": scale, "low": low, "high": high}
     return Field(default, ge=limits[0], le=limits[1], title=label, description=help, json_schema_extra=extra)
@@ -310,7 +311,7 @@ def _theory(kind: str) -> str:
 
 
 @cache
-def _registering(first_words: str) -> str | None:
+def _registering_module(first_words: str) -> str | None:
     """Return the name of the module that registers the kinds which begin with these two words, such as
     "problems.quadratic"; None if there is none."""
     group, _, name = first_words.partition(".")
@@ -331,7 +332,7 @@ def kind_named(kind: str) -> type[Specification]:
     if not isinstance(kind, str) or not _WORDS.fullmatch(kind):
         raise ValueError(f"unknown kind {kind!r}")
     if kind not in _kinds:
-        module = _registering(".".join(kind.split(".")[:2]))
+        module = _registering_module(".".join(kind.split(".")[:2]))
         if module:
             importlib.import_module(module)
     if kind not in _kinds:

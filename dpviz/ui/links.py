@@ -74,7 +74,7 @@ def show(panel: Panel, preset: PresetLink | None = None, facts_read: Collection[
         selected = st.segmented_control(
             "Open it", list(USES), default=AS_IT_IS, required=True, key=panel.key("link_use"), help=USE_HELP
         )
-        use = USES[selected or AS_IT_IS]
+        use = USES[selected or AS_IT_IS]  # `or` for the type checker: an option is required
         full = _address({**panel.query, **use})
         st.code(full, language=None, wrap_lines=True)
         components.copy(full, panel.key("link_copy"), "Copy")

@@ -82,7 +82,7 @@ def controls(panel: Panel) -> Choices:
     budget = _budget(panel, prefix, budgets)
     declared = {control.name: control for control in Auditing.controls()}
     # The second control above the verdict, after the budget; writes "runs" into `rest`.
-    panel.add_lead(1, replace(declared["runs"], default=runs), rest, prefix=f"{prefix}_")
+    panel.add_lead(1, replace(declared["runs"], default=runs), into=rest, prefix=f"{prefix}_")
     rest["seed"] = panel.control(declared["seed"], "seed")
     return Choices(family, name, budget, rest)
 
@@ -115,7 +115,7 @@ def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Bu
     defaults = usual_by_class[cls]
     amount, *others = [replace(control, default=getattr(defaults, control.name)) for control in cls.controls()]
     values = {control.name: panel.control(control, f"{prefix}_{control.name}") for control in others}
-    panel.add_lead(0, amount, values, prefix=f"{prefix}_")  # drawn above the verdict; writes its value into `values`
+    panel.add_lead(0, amount, into=values, prefix=f"{prefix}_")  # drawn above the verdict, as the first
     return Settings(cls, values)
 
 

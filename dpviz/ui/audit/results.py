@@ -250,7 +250,8 @@ def roc(auditing: Auditing, progress: Progress, guess: float | None) -> go.Figur
     # mistake the plan says nothing of what is released.
     claim = auditing.audit.claimed(RATES)
     planned = claim if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
-    return audit_figures.roc(*rates(present, absent, RATES), claim, planned, marks)
+    true_rates, low, high = rates(present, absent, RATES)  # with the ends of their confidence band
+    return audit_figures.roc(true_rates, low, high, claim, planned, marks)
 
 
 def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:

@@ -188,7 +188,7 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
     It comes with its number of steps, the error that remains without privacy, and the changes that halve the error.
     """
     required = accuracy.required_budget(bound, target, currency, delta)
-    control, floor = currency.controls()[0], bound.without_privacy()
+    control, floor = currency.controls()[0], bound.without_privacy()  # of the amount; the error that remains
     amount = getattr(required.budget, control.name)
     smallest = required.budget.describe()
     if required.at_least:  # it is the lower end of the range, so that a smaller one may be enough
@@ -227,7 +227,7 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
 def _describe_levers(bound: ErrorBound, required: accuracy.Required) -> str:
     """Return in words by which factor the budget or one setting alone would have to change to halve the error."""
     levers = accuracy.levers(bound, required.budget)
-    control = required.budget.controls()[0]
+    control = required.budget.controls()[0]  # of the amount
     parts = []
     if levers.budget is not None:
         parts.append(f"**{short_up(levers.budget)}×** the {control.symbol}")
@@ -236,7 +236,7 @@ def _describe_levers(bound: ErrorBound, required: accuracy.Required) -> str:
         if factor is None:  # no change of this number alone is enough
             continue
         label, symbol = controls[name].label.lower(), controls[name].symbol
-        if bound.levers[name] == "more":  # the number must grow, else fall: the factor is then below 1
+        if bound.levers[name] == "more":  # the number must grow; else it must fall, by a factor below 1
             parts.append(f"**{short_up(factor)}×** the {label} {symbol}")
         else:
             parts.append(f"the {label} {symbol} divided by **{short_up(1 / factor)}**")

@@ -268,7 +268,7 @@ def _show_sources(panel: Panel, planned: Sequence[PlannedStatistic]) -> Shown:
 
 def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Budget, relative: float) -> None:
     """Draw the smallest budget for the accepted errors, with a button that takes it, and where more stops paying."""
-    control = budget.controls()[0]
+    control = budget.controls()[0]  # of the amount
     try:
         smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
     except UserError as error:
@@ -296,7 +296,7 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
 
 def _size(smallest: Smallest) -> str:
     """Return the smallest budget as text; where it is the lower end of its range, a smaller one may be enough."""
-    control, limit = smallest.budget.controls()[0], smallest.budget.limit
+    control, limit = smallest.budget.controls()[0], smallest.budget.limit  # the first is that of the amount
     return f"{'at most ' * (limit == control.low)}{control.symbol} = {short(limit)}"
 
 

@@ -42,7 +42,7 @@ def parse_line(cls: type[Statistic], text: str) -> dict[str, Any]:
             title="This line cannot be read",
         )
     if issubclass(cls, GroupableStatistic):
-        statistic, *groups = _split(text, _BY, 1)
+        statistic, *groups = _split(text, _BY, max_splits=1)
         parts = _condition(statistic) if issubclass(cls, Count) else {"column": _text(statistic)}
         return parts | (_groups(groups[0]) if groups else {})
     if _BY.search(_masked(text)):
@@ -53,7 +53,7 @@ def parse_line(cls: type[Statistic], text: str) -> dict[str, Any]:
         )
     if not issubclass(cls, Histogram):
         return {"column": _text(text)}
-    column, *rest = _split(text, re.compile(":"), 1)
+    column, *rest = _split(text, re.compile(":"), max_splits=1)
     if not rest:  # no column, but the bins alone
         column, rest = "", [text]
     return {"column": _text(column)} | (_bins(rest[0]) if rest[0].strip() else {})
@@ -76,7 +76,7 @@ def _condition(text: str) -> dict[str, Any]:
 
 def _groups(text: str) -> dict[str, Any]:
     """Return column and groups of a statistic by groups. text : what follows a match of _BY, which demands a colon."""
-    column, keys = _split(text, re.compile(":"), 1)
+    column, keys = _split(text, re.compile(":"), max_splits=1)
     groups = tuple(_text(part) for part in _split(keys, re.compile(";")))
     if len(groups) < 2 or not all(groups):
         raise UserError("Declare at least two groups, with “;” between them.", title="One group is no group")

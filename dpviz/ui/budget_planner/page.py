@@ -49,13 +49,13 @@ def show() -> None:
         controls_by_name = {control.name: control for control in NoisyMeans.controls()}
         # Three controls are drawn above the answer, in this order; `add_lead` writes their values into the mappings.
         values: dict[str, Any] = {}
-        panel.add_lead(1, controls_by_name["rows_per_person"], values)
-        panel.add_lead(2, controls_by_name["rows"], values)
+        panel.add_lead(1, controls_by_name["rows_per_person"], into=values)
+        panel.add_lead(2, controls_by_name["rows"], into=values)
         values |= panel.specification(NoisyMeans, ["sampling"])
         omitted = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
         values |= panel.specification(NoisyMeans, [name for name in controls_by_name if name not in omitted])
         wanted: dict[str, Any] = {}
-        panel.add_lead(3, analyses.WANTED, wanted)
+        panel.add_lead(3, analyses.WANTED, into=wanted)
     _Planner(panel, budget, Settings(NoisyMeans, values), delta, wanted).show()
 
 
@@ -129,6 +129,7 @@ class _Planner(PageBody):
 
     def _read(self) -> list[str]:
         """Return names of the settings in the link that were read from the values of a file, as its texts say."""
+        # In the JSON of a table, such a cell begins with one of these marks, after its quote.
         marks = {"part of the analyses": f'"{declared.FROM_DATA}', "numbers of rows": f'"{tabs.FROM_DATA}'}
         return [name for name, mark in marks.items() if any(mark in str(text) for text in self.panel.query.values())]
 

@@ -116,9 +116,9 @@ def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
 def _split_in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
     """Draw the program that computes the split."""
     rows = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
-    used = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
+    classes = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
     planner_view.in_python(
-        f"from dpviz.privacy.budgets import {', '.join(used)}\n"
+        f"from dpviz.privacy.budgets import {', '.join(classes)}\n"
         f"from dpviz.privacy.statistics.allocation import Analysis, split\n\nanalyses = [\n{rows}\n]\n"
         f'for share in split({budget.to_python()}, analyses, rule="{rule}"):\n'
         "    print(share.analysis.name, share.noise_scale)"
@@ -254,8 +254,8 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
     planner_view.show_cost(cost)
     steps = means.affordable_steps(budget, scale)
-    lasts = f"at least {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
-    st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
+    steps_text = f"at least {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
+    st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{steps_text} steps**.")
     longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))  # a little beyond both
     end = steps if steps <= longest else 0  # 0: the end is outside the chart and not marked
     times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])

@@ -152,7 +152,7 @@ def show_cost(cost: Guarantee) -> None:
     """Draw the cost of given releases in every currency; a dash and the reason where there is none."""
     values: dict[str, tuple[str, str]] = {}
     for name, title in names(cost.delta, ORDER).items():
-        if name in cost.values:
+        if name in cost.values:  # Rényi divergences are not
             value = cost.values[name]
             help = cost.missing.get(name) or "Of these releases, by the best route to this currency."
             values[title] = "—" if value is None else f"≤ {short_up(value)}", help

@@ -144,7 +144,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
 
     kinds : the allowed kinds of target, keys of TARGETS; a control asks for the kind if there are several.
     """
-    candidates = datasets.target_candidates(upload.columns)  # columns with two classes
+    candidates = datasets.target_candidates(upload.columns)  # with 2 classes, then with up to MAX_CLASSES_SHOWN
     likely_column = datasets.likely_target(upload.columns)
     names = [column.name for column in upload.columns]
     left, right = st.columns(2)
@@ -170,7 +170,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
             f"**Not private**, counted in the file: column {escape_name(quote_name(target))} has {classes}.{fitting}"
         )
     listed = upload.count(("classes", target), lambda: datasets.target_classes(upload.frame[target]))
-    usual = datasets.usual_positive(upload.column(target))
+    usual = datasets.usual_positive(upload.column(target))  # "1" or "yes", by the declared kind
     index = listed.index(usual) if usual in listed else None
     positive = right.selectbox(options=listed, index=index, **upload.widget_options("positive"))
     right.caption(texts.CLASSES_SHOWN)
