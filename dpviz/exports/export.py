@@ -227,18 +227,18 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
             table[f"ceiling_{arm_trace.currency}"] = plan.statement.spent(arm_trace.currency)[-1]  # at the last step
     outcome = {"status": np.array(arm_trace.statuses[:count]).ravel()}
     if len(arm_trace.stopped_at):
-        has_stopped = arm_trace.stopped_at >= 0
+        has_stopped = arm_trace.stopped_at >= 0  # it is -1 for others
         outcome["stopped_at"] = np.tile(np.where(has_stopped, arm_trace.stopped_at, np.nan), count)
     table |= {name + ("" if arm_trace.private else NOT_PRIVATE): values for name, values in outcome.items()}
     if plan.passes is not None:
         table[results.PASSES] = plan.passes[iterations]
-    bound = "_at_most" * plan.noise_varies
+    ending = "_at_most" * plan.noise_varies  # with earlier releases: the planned noise is then a bound
     for name, scale in plan.noise.items():
         column = f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"
-        table[column + bound] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise
+        table[column + ending] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise
     for metric, (_, numbers) in series.items():
         table[metric.name + ("" if arm_trace.released(metric) else NOT_PRIVATE)] = numbers[:count].ravel()
-    if arm_trace.condition:  # facts were read from the data, and noise and schedule follow from them, too
+    if arm_trace.condition:  # all follows from facts read from the data, or from noise with a known seed
         table = {
             name if name in _INDEX or name.endswith(NOT_PRIVATE) else name + NOT_PRIVATE: values
             for name, values in table.items()

@@ -172,7 +172,7 @@ def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> t
         ways = [_sharing(planned, unit, limit) for unit, limit in limits.items()]
         # The way with the smaller noise overall: the product of scales compares statistics of different units.
         return min(ways, key=lambda way: math.fsum(math.log(release.scale) for release in way))
-    unit: Unit = next(iter(limits), "rho")
+    unit: Unit = next(iter(limits), "rho")  # "rho" also where OpenDP cannot count up to the budget
     return _rounded(planned, [_planned_cost(p, _measure(p.noise, unit)) for p in planned], unit)
 
 

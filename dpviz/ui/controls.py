@@ -560,7 +560,7 @@ class Panel:
     def _begin(
         self, name: str, title: str, default: Any, text: Callable[[Any], str | list[str]], may_be_empty: bool = False
     ) -> Bind:
-        """Prepare the drawing of a control, and return whether it is bound to the address.
+        """Prepare the drawing of a control; return "query-params" if it is bound to the address, else None.
 
         A control that is never empty is not bound while the address has an empty value for it: Streamlit would draw
         some controls without any value then. The title is noted for messages, and for `_end` the value in the address.

@@ -192,37 +192,37 @@ def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
 
     message : the browser's values of all controls, which Streamlit has taken already.
     """
-    last: dict[str, _Said] = state._old_state.setdefault(_SAID, {})
+    last: dict[str, _Report] = state._old_state.setdefault(_SAID, {})
     keys = state._key_id_mapper.id_key_mapping  # our keys of controls by Streamlit's names
     # The server's values before this message, those that Streamlit has taken from it, and those that code sets.
     server_values, new_widgets, new_values = state._old_state, state._new_widget_state, state._new_session_state
     # The controls whose values differ from the server's, and those of them whose value may be an old one.
     changed = [control for control in message.widgets if state._widget_changed(control.id)]
-    behind = [control for control in changed if control.id in last and last[control.id].may_be_older(state, control)]
+    outdated = [control for control in changed if control.id in last and last[control.id].may_be_older(state, control)]
     seconds_since_drawn = time.monotonic() - server_values.get(_DRAWN, math.inf)  # -inf while the page is being drawn
-    if len(behind) == len(changed) or seconds_since_drawn > DRAWS:
+    if len(outdated) == len(changed) or seconds_since_drawn > DRAWS:
         # Nothing else has changed, so the visitor has gone back to a value that the server had replaced; or the browser
         # has had the time to draw.
-        behind = []
+        outdated = []
     # If the browser's value of a slider is new to it and equals the server's, the browser has drawn that value, and
     # with it the number of the slider, which is drawn earlier: a number that differs is then the visitor's.
-    is_new = {control.id for control in message.widgets if control.id in last and last[control.id].control != control}
-    up_to_date = {keys.get(name) for name in is_new.difference(control.id for control in changed)}
-    behind = [control for control in behind if f"{keys.get(control.id)}_slider" not in up_to_date]
+    new_ids = {control.id for control in message.widgets if control.id in last and last[control.id].control != control}
+    up_to_date = {keys.get(name) for name in new_ids.difference(control.id for control in changed)}
+    outdated = [control for control in outdated if f"{keys.get(control.id)}_slider" not in up_to_date]
     server_values[_DRAWN] = math.inf  # the page is drawn from now on
-    current = {control.id: _Said(control) for control in message.widgets}
-    for control in behind:
-        current[control.id].set_since = [*last[control.id].set_since, server_values.get(control.id)]
+    reports = {control.id: _Report(control) for control in message.widgets}
+    for control in outdated:
+        reports[control.id].set_since = [*last[control.id].set_since, server_values.get(control.id)]
         key = keys.get(control.id)  # code sets values by this
         is_settable = _kind(control) in _SETTABLE or control.id in state._query_param_bound_widget_ids
         if key is not None and is_settable and control.id in server_values:
             del new_widgets[control.id]
             new_values[key] = server_values[control.id]  # set by code, it is sent to the browser again
-    last.update(current)
+    last.update(reports)
 
 
 @dataclass
-class _Said:
+class _Report:
     """The browser's last report of a control, and the values that the server had set but the browser not drawn then."""
 
     control: "WidgetState"

@@ -190,7 +190,7 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
     planned, percent = plan.planned(budget), short(100 * relative)
     by_share = [p for p in planned if p.statistic.accepted_error is None]
     needed = [(p.statistic, p.rows_needed(relative)) for p in by_share]
-    # The rows that a count needs are rows that it counts, never more than all.
+    # The rows that a count needs (its unit is "rows") are rows that it counts, never more than all.
     too_few = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if count > plan.rows]
     counts = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if s.unit == "rows" and count <= plan.rows]
     accepted = zip(planned, plan.accepted_errors(relative), strict=True)
@@ -277,7 +277,7 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
     assert control.low is not None and control.high is not None
     # The amount of the budget with which noise is half of what a random sample can be off by.
     half_errors = [statistic.sampling_error(plan.rows) / 2 for statistic in plan.statistics]
-    enough = max(rounded_up(cost_of_errors(plan, half_errors, budget)), control.low)
+    enough = max(rounded_up(cost_of_errors(plan, half_errors, budget)), control.low)  # no smaller one can be set
     more = (
         f" From {control.symbol} = {short(enough)} on more hardly pays: noise is then less than half of what a random "
         "sample of so many rows can be off by."
