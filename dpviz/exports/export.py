@@ -82,7 +82,7 @@ def _noise_and_error(p: PlannedStatistic) -> str:
             f"{p.noise.capitalize()} noise is added to a sum and to the number of rows, which are not published but in "
             f"their ratio. The error is for {rows}; with fewer rows it is larger."
         )
-    elif p.standard_deviation is None:
+    elif p.standard_deviation is None:  # a quantile, drawn by the exponential mechanism
         noise = (
             "One of its values is drawn at random, the more often the nearer it is to the wanted rank. How far off it "
             "is in ranks is how many rows lie in between."

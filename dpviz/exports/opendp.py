@@ -82,7 +82,7 @@ class Release:
                 if comparison == "is one of":
                     return f"{cell}.is_in({list(operands)!r})"
                 return f"{cell} {_OPERATORS[comparison]} {operands[0]!r}"
-            case Count():
+            case Count():  # without a condition it counts cells that are not 0
                 return f"number({column}) != 0"
             case Histogram(keys=keys) if keys:
                 return f"text({column})"

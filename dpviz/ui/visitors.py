@@ -200,7 +200,7 @@ def sync_tab() -> None:
         "visitor": visitor.name,
         "server": _SERVER,
         "has": [*visitor.runs, *visitor.notes, *files],
-        "heard": visitor.old_name,
+        "heard": visitor.old_name,  # by which the script knows that its report has arrived
     }
     # The empty callbacks declare the values that the script reports.
     nothing = lambda: None  # noqa: E731

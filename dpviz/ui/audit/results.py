@@ -224,6 +224,7 @@ def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, pr
         thresholds["your threshold"] = guess
     part = slice(None, progress.tuning) if practice else slice(progress.tuning, None)
     present, absent = progress.present[part], progress.absent[part]
+    # A case without a score of its own is scored by the likelihood ratio.
     meaning = texts.RATIO if auditing.audit.case.score is None else texts.OWN
     return Chart(
         histogram(present, absent, thresholds),
@@ -429,7 +430,7 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
     outcome, symbol = verdict(auditing, progress), auditing.audit.claim.symbol
     if outcome is None:
         return
-    mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound
+    mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound  # bounds at the last look
     relation = "as much as" if mine == best else "more than" if mine > best else "less than"
     _, _, is_blind = _seen(panel)
     proves, fixed = "proves", "Both were fixed before these runs were seen."

@@ -442,18 +442,18 @@ def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out:
     sizes = {
         search.WAYS[way]: f"{cost.controls()[0].symbol} = {short_down(cost.limit)}"
         for way, cost in costs.items()
-        if cost is not None
+        if cost is not None  # None: no price is known
     }
     st.markdown(texts.SEARCH.format(trainings=trainings, budget=budget.describe()))
     st.markdown("\n".join(f"- {way.capitalize()}: **{size}** for each." for way, size in sizes.items()))
-    if len(sizes) < len(costs):  # of some ways no price is known
+    if len(sizes) < len(costs):
         st.caption(texts.SEARCH_UNKNOWN)
     # By which share of the held-out rows the published training may be worse than the best one.
     shortfall = search.shortfall(budget, trainings, held_out, means.rows_per_person, means.relation)
     by_person = texts.SEARCH_PEOPLE.format(k=means.rows_per_person) if means.rows_per_person > 1 else ""
     st.markdown(texts.SEARCH_HELD_OUT.format(rows=held_out, below=short_up(100 * shortfall), by_person=by_person))
     factors = {search.WAYS[way]: factor for way, factor in search.noise_factors(budget, trainings).items()}
-    planned = f"search.search_budgets({budget.to_python()}, {trainings})"
+    call = f"search.search_budgets({budget.to_python()}, {trainings})"
     settings = f"{trainings}, {held_out}, {means.rows_per_person}, {means.relation!r}"
     figures = planner_view.chart(
         "search",
@@ -466,7 +466,7 @@ def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out:
     )
     planner_view.in_python(
         f"from dpviz.privacy.budgets import {type(budget).__name__}\nfrom dpviz.privacy.statistics import search\n\n"
-        f"print({planned})\nprint(search.shortfall({budget.to_python()}, {settings}))"
+        f"print({call})\nprint(search.shortfall({budget.to_python()}, {settings}))"
     )
     return figures
 

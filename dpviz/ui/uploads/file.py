@@ -523,8 +523,8 @@ def show_ready(upload: File, rows: int, dropped: int, contents: str) -> None:
 
     rows, dropped : numbers of rows that are used and that were left out. contents : text on the columns.
     """
-    left_out = f", {dropped:,} dropped" if dropped else ""
-    upload.contents = f"{rows:,} rows{left_out}, {contents}"
+    dropped_text = f", {dropped:,} dropped" if dropped else ""
+    upload.contents = f"{rows:,} rows{dropped_text}, {contents}"
     st.success(f"Ready: {upload.contents}.", icon=":material/check:")
 
 

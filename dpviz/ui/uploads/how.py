@@ -162,9 +162,9 @@ def _describe(reading: Reading, used: Sequence[str]) -> str:
         if names:
             more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
             lines.append(f"- {_KINDS[kind]}: {', '.join(names[:_MAX_LISTED])}{more}.")
-    left_out = reading.kinds.count("unused")
-    if left_out:
-        lines.append(f"- Left out: {left_out} column{'s' if left_out > 1 else ''}.")
+    unused = reading.kinds.count("unused")
+    if unused:
+        lines.append(f"- Left out: {unused} column{'s' if unused > 1 else ''}.")
     return "\n".join(lines)
 
 

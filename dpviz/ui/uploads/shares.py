@@ -109,7 +109,7 @@ def declare(file: GroupedFile, group: str, people: People) -> Shares:
         return _buy(file, group, names, people)
     if file.costs:
         st.caption(texts.SPENT_BEFORE.format(spent=" + ".join(map(short, file.costs))))
-    return _declared(rows)._replace(costs=file.costs)
+    return _declared_shares(rows)._replace(costs=file.costs)
 
 
 def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]:
@@ -158,12 +158,12 @@ def _check_names(group: str, names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
+def _declared_shares(rows: Sequence[tuple[str, float]]) -> Shares:
     """Return the groups with their declared shares, from rows (name, share).
 
     The group "other" may have no share. Raises UserError if a share is missing or out of range, or the sum exceeds 1.
     """
-    if len(rows) > 1:  # "other" without a share counts as not listed, since it gets the rest
+    if len(rows) > 1:  # then "other" without a share counts as not listed, since it gets the rest; alone it needs one
         rows = [(name, share) for name, share in rows if name != OTHER or not math.isnan(share)]
     missing = [name for name, share in rows if math.isnan(share)]
     if missing:
@@ -210,7 +210,7 @@ def _buy(file: GroupedFile, group: str, names: list[str], people: People) -> Sha
     st.caption(texts.PRICE.format(when=when, spent=spent, error=error))
     if not matches:
         raise MissingInput("Press “Release the shares”.", title="The shares of these groups are not released yet")
-    return Shares(groups, list(grouped.floored_shares(matches[-1].counts, smallest)), file.costs)
+    return Shares(groups, list(grouped.floored_shares(matches[-1].counts, smallest)), file.costs)  # of the newest
 
 
 def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float, people: People) -> None:

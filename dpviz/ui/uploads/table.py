@@ -85,7 +85,7 @@ def choose(
     lists = categories.declare(upload, text_columns) if text_columns else {}
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
     constant = constant and positive is not None and choose_constant(upload)
-    target_range = bounds.pop(target, UNDECLARED) if positive is None else None
+    target_range = bounds.pop(target, UNDECLARED) if positive is None else None  # declared with those of the features
     prepared: datasets.Prepared[Any] = upload.prepare_once(
         datasets.prepare if user is None else datasets.prepare_users,
         **(people._asdict() if user is None else {"user": user}),
