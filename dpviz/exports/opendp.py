@@ -142,16 +142,16 @@ def _sensitivity(p: PlannedStatistic) -> float:
     """Return the sensitivity as OpenDP knows it: larger than the planned one for Gaussian sums and means in groups.
 
     To OpenDP a replaced row is one removed and one added, both perhaps of one group. They move its sum by up to 2
-    max(|a|, |b|). A mean is released as two numbers, each of which they move by up to b - a, for half of the cost ρ:
-    with noise √2 times as large.
+    max(|a|, |b|), twice `farthest`. A mean is released as two numbers, each of which they move by up to b - a, its
+    `width`, for half of the cost ρ: with noise √2 times as large.
     """
     statistic = p.statistic
     if not isinstance(statistic, Sum | Mean) or not statistic.groups:
         return p.sensitivity
     if p.noise != "gaussian" or p.relation != "replace-one":
         return p.sensitivity
-    of_row = 2 * statistic.farthest if isinstance(statistic, Sum) else math.sqrt(2) * statistic.width
-    return p.rows_per_person * of_row
+    row_sensitivity = 2 * statistic.farthest if isinstance(statistic, Sum) else math.sqrt(2) * statistic.width
+    return p.rows_per_person * row_sensitivity
 
 
 def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> tuple[Release, ...]:
@@ -192,9 +192,9 @@ def _sharing(planned: Sequence[PlannedStatistic], unit: Unit, limit: float) -> t
 def _rounded(planned: Sequence[PlannedStatistic], costs: Sequence[float], unit: Unit) -> tuple[Release, ...]:
     """Return releases of these costs, rounded down in their twelfth digit: five costs of 0.2 would add up to more than
     1, which OpenDP's filter refuses for good."""
-    digits = Context(prec=12, rounding=ROUND_FLOOR)
+    twelve_digits = Context(prec=12, rounding=ROUND_FLOOR)
     # The factor lowers also a cost that has fewer digits, such as 0.2.
-    lowered = [float(digits.create_decimal_from_float(cost * (1 - 1e-12))) for cost in costs]
+    lowered = [float(twelve_digits.create_decimal_from_float(cost * (1 - 1e-12))) for cost in costs]
     return tuple(Release(p, i, cost, unit) for i, (p, cost) in enumerate(zip(planned, lowered, strict=True), 1))
 
 
