@@ -188,11 +188,11 @@ class Specification(BaseModel):
             names = list(cls.model_fields)
             if len(positional) > len(names):
                 raise UserError(f"{cls.__name__} takes no more values than {len(names)}: {', '.join(names) or 'none'}.")
-            given = dict(zip(names, positional, strict=False))  # the other fields are in `values`, or have a default
-            twice = [name for name in given if name in values]
+            by_position = dict(zip(names, positional, strict=False))  # others are in `values`, or have a default
+            twice = [name for name in by_position if name in values]
             if twice:
                 raise UserError(f"{cls.__name__} got {twice[0]} twice, by position and by name.")
-            values = given | values
+            values = by_position | values
         with _errors_as_sentences(cls):
             super().__init__(**values)
 
@@ -375,9 +375,9 @@ class _errors_as_sentences:
         if not isinstance(error, ValidationError):
             return
         # For each mistake the exception that a validator of ours raised; None for one that pydantic found.
-        raised = [item.get("ctx", {}).get("error") for item in error.errors(include_url=False)]
-        if len(raised) == 1 and isinstance(raised[0], UserError):
-            raise raised[0] from None  # it has a title of its own
+        exceptions = [item.get("ctx", {}).get("error") for item in error.errors(include_url=False)]
+        if len(exceptions) == 1 and isinstance(exceptions[0], UserError):
+            raise exceptions[0] from None  # it has a title of its own
         raise UserError(" ".join(dict.fromkeys(_explained(error, self.cls)))) from None
 
 

@@ -390,12 +390,12 @@ def _single_run(panel: Panel) -> None:
     st.markdown(texts.ONE)
     (epsilon,) = PureDP.controls()
     (seed,) = (control for control in Auditing.controls() if control.name == "seed")
-    left, right, last = st.columns(3, vertical_alignment="bottom")
+    left, middle, right = st.columns(3, vertical_alignment="bottom")
     with left:
         claim = panel.number(replace(epsilon, label="Claim", default=1.0), "one_epsilon")
-    with right:
+    with middle:
         one_seed = panel.number(replace(seed, label="Seed of the single run"), "one_seed")
-    with last:
+    with right:
         is_broken = panel.switch("one_broken", "Noise too small by √2", default=False, help=texts.ONE_BROKEN)
     if panel.mistakes or claim is None or one_seed is None:
         return

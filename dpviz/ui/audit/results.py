@@ -249,10 +249,10 @@ def roc(auditing: Auditing, progress: Progress, guess: float | None) -> go.Figur
         marks["your threshold"] = _rates_of(Attack(guess), present, absent)
     # The largest true positive rates that the claim allows, and those that the releases of the plan allow. With a
     # mistake the plan says nothing of what is released.
-    claim = auditing.audit.claimed(RATES)
-    planned = claim if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
+    claimed_rates = auditing.audit.claimed(RATES)
+    planned_rates = claimed_rates if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
     true_rates, low, high = rates(present, absent, RATES)  # with the ends of their confidence band
-    return audit_figures.roc(true_rates, low, high, claim, planned, marks)
+    return audit_figures.roc(true_rates, low, high, claimed_rates, planned_rates, marks)
 
 
 def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:

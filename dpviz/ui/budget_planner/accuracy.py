@@ -103,9 +103,9 @@ def _show_error(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, want
     result = f"{bound.error_title} ≤ **{short_up(best.bound)}** {when}."
     st.markdown(f"{_verdict(best.bound <= wanted)}: at {budget.describe()}, {rows:,} rows give {result} {noise}")
     amount = getattr(budget, control.name)
-    amounts, proven = _by_budget(bound, budget, points=FEW, times=NEAR)
+    amounts, errors = _by_budget(bound, budget, points=FEW, times=NEAR)
     mark = amount, best.bound, f"{control.symbol} = {short(amount)}: {short_up(best.bound)}"
-    figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, wanted, mark)
+    figure = planner_figures.proven_error(amounts, errors, f"Budget {control.symbol}", bound.error_title, wanted, mark)
     return planner_view.chart(
         "error",
         figure,
@@ -132,9 +132,9 @@ def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wante
     low, high = sorted((rows, needed or rows))  # without a number that is needed, around that at hand alone
     axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))  # whole, each once
     # A copy is not checked, as n may lie beyond the range of its control.
-    proven = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
+    errors = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
     mark = None if needed is None else (float(needed), wanted, f"n = {needed:,}")
-    figure = planner_figures.proven_error(axis, proven, "Rows n", bound.error_title, wanted, mark)
+    figure = planner_figures.proven_error(axis, errors, "Rows n", bound.error_title, wanted, mark)
     return planner_view.chart(
         "error_rows",
         figure,
@@ -161,9 +161,9 @@ def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> 
     amount = getattr(budget, control.name)
     assert control.low is not None and control.high is not None
     amounts = np.geomspace(max(control.low, amount / times), min(control.high, amount * times), points)
-    fixed = {other.name: getattr(budget, other.name) for other in others}
-    proven = [bound.best(type(budget)(**{control.name: float(value)}, **fixed)).bound for value in amounts]
-    return amounts, np.array(proven)
+    other_values = {other.name: getattr(budget, other.name) for other in others}
+    errors = [bound.best(type(budget)(**{control.name: float(value)}, **other_values)).bound for value in amounts]
+    return amounts, np.array(errors)
 
 
 def show_required_budget(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Shown:
@@ -203,9 +203,9 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
     )
     changes = _describe_levers(bound, required)
     st.markdown(f"To **halve the error** from {short_up(required.best.bound)} you would need {changes}.")
-    amounts, proven = _by_budget(bound, required.budget, points=POINTS, times=TIMES)
+    amounts, errors = _by_budget(bound, required.budget, points=POINTS, times=TIMES)
     mark = amount, target, f"{control.symbol} = {short_up(amount)}"
-    figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, target, mark)
+    figure = planner_figures.proven_error(amounts, errors, f"Budget {control.symbol}", bound.error_title, target, mark)
     figures = planner_view.chart(
         "smallest",
         figure,

@@ -204,8 +204,8 @@ class _Planner(PageBody):
         panel.check()
         if name == "rows":
             return tabs.rows(means, budget, target), of_means
-        given = view.releases_of_means(means, budget, tabs.target_noise(means, budget, target))
-        return tabs.given_noise(means, budget, self.delta, target), given
+        of_target = view.releases_of_means(means, budget, tabs.target_noise(means, budget, target))
+        return tabs.given_noise(means, budget, self.delta, target), of_target
 
     def _worth(self, means: NoisyMeans, budget: Budget) -> Planned:
         """Draw what the guarantee is worth, and where others stand; return its charts, and the page's releases."""

@@ -217,7 +217,7 @@ def show_noise(means: NoisyMeans, budget: Budget) -> Shown:
     is_slow = not budget.adds_up  # then each point of the chart is calibrated by composing losses
     steps = np.unique([means.iterations, *np.geomspace(1, LONGEST, 4 if is_slow else 30).round().astype(int)])
     scales, reason = _noise_by_steps(means, budget, steps)
-    missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
+    missing_steps = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
     figure = planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means))
     figures = planner_view.chart(
         "noise",
@@ -227,7 +227,7 @@ def show_noise(means: NoisyMeans, budget: Budget) -> Shown:
         "The whole budget is spread evenly over T means.",
     )
     if reason:
-        st.caption(f"No point for T = {missing}. {reason}")
+        st.caption(f"No point for T = {missing_steps}. {reason}")
     _means_in_python(f"print(means.noise_scale({budget.to_python()}))", means, budget)
     return figures
 
@@ -522,12 +522,12 @@ def _take(panel: Panel, theirs: NoisyMeans, scale: float) -> None:
 def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
     """Draw the ε at δ that each theorem and accountant proves for the noise that the budget gives; return the chart."""
     scale = means.noise_scale(budget)
-    proven = noisy_means.savings(means, scale, delta)
-    if not proven:
+    epsilons = noisy_means.savings(means, scale, delta)
+    if not epsilons:
         st.info("No accountant reads this noise at so small a δ. Raise δ.")
         return []
-    best, worst = min(proven, key=lambda name: proven[name]), max(proven, key=lambda name: proven[name])
-    lowest, highest = proven[best], proven[worst]
+    best, worst = min(epsilons, key=lambda name: epsilons[name]), max(epsilons, key=lambda name: epsilons[name])
+    lowest, highest = epsilons[best], epsilons[worst]
     if highest <= 1.005 * lowest:  # as good as equal
         st.markdown(f"The noise costs **ε = {short_up(lowest)}**, however it is counted.")
     else:
@@ -535,8 +535,8 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
         lowest_text = f"ε = {short_up(lowest)} ({SAVINGS[best]})"
         times = short(highest / max(lowest, 1e-300))  # an accountant may prove 0
         st.markdown(texts.BETTER_COUNTED.format(most=highest_text, least=lowest_text, times=times))
-    bars = {SAVINGS[name]: value for name, value in proven.items() if value <= LONGEST_BAR * lowest or lowest == 0}
-    absent = [f"{SAVINGS[name]}, ε = {short_up(proven[name])}" for name in proven if SAVINGS[name] not in bars]
+    bars = {SAVINGS[name]: value for name, value in epsilons.items() if value <= LONGEST_BAR * lowest or lowest == 0}
+    absent = [f"{SAVINGS[name]}, ε = {short_up(epsilons[name])}" for name in epsilons if SAVINGS[name] not in bars]
     too_long = f"Too long to draw: {'; '.join(absent)}. " if absent else ""
     figures = planner_view.chart(
         "accountants",
@@ -558,8 +558,8 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
 
 def _finer_bars(means: NoisyMeans, scale: float, delta: float) -> go.Figure:
     """Return the figure of `savings` for a file: with all bars, by accountants that round losses to a finer grid."""
-    proven = noisy_means.savings(means, scale, delta, precision="fine")
-    return planner_figures.bars({SAVINGS[name]: value for name, value in proven.items()}, "ε")
+    epsilons = noisy_means.savings(means, scale, delta, precision="fine")
+    return planner_figures.bars({SAVINGS[name]: value for name, value in epsilons.items()}, "ε")
 
 
 def _means_in_python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") -> None:

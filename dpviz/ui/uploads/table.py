@@ -117,7 +117,7 @@ def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]
     A row has a missing value if its cell is empty in a column of `filled`, or is no number in a column of `features`.
     """
     quantity = ("missing", *filled, None, *features)  # None ends the names of `filled`
-    missing = upload.count(quantity, lambda: _incomplete(upload.frame, filled, features))
+    missing = upload.count(quantity, lambda: _count_incomplete(upload.frame, filled, features))
     if not missing:
         return False
     rows = "row" if missing == 1 else f"{missing:,} rows"
@@ -127,7 +127,7 @@ def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]
     return drop
 
 
-def _incomplete(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[str]) -> int:
+def _count_incomplete(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[str]) -> int:
     """Return the number of rows with missing values, as `choose_dropping` defines them."""
     incomplete = np.zeros(len(frame), dtype=bool)
     for name in filled:
