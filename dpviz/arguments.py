@@ -82,8 +82,8 @@ def check_fields(instance: Any) -> None:
 def _check(name: str, value: Any, hint: Any) -> None:
     """Raise UserError if the value of the argument or field `name` does not match its annotation `hint`."""
     if not _fits(value, hint):
-        is_entry_wrong = isinstance(value, Mapping) and _fits({}, hint)  # a mapping may be given, but not with these
-        entries = value.items() if is_entry_wrong else ()
+        is_mapping_allowed = isinstance(value, Mapping) and _fits({}, hint)  # then one of its entries is wrong
+        entries = value.items() if is_mapping_allowed else ()
         wrong = next(((key, item) for key, item in entries if not _fits({key: item}, hint)), None)
         entry = " in which {} is {}".format(*map(value_in_words, wrong)) if wrong is not None else ""
         raise UserError(

@@ -172,7 +172,7 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 
 def to_table(trace: Trace, plans: Mapping[str, Plan]) -> "pd.DataFrame":
     """Return the table of `to_csv`, without its header lines."""
-    arms = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
+    arms = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]  # with results
     columns = dict.fromkeys([*_INDEX, *(name for arm in arms for name in arm)])  # each name once, in this order
     return pd.concat([pd.DataFrame(arm) for arm in arms], ignore_index=True).reindex(columns=list(columns))
 
