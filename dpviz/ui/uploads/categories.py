@@ -114,8 +114,8 @@ def _edit(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | 
 
     edited = upload.editor(
         "lists",
-        rows,
-        start,
+        rows=rows,
+        start=start,
         column_config=column_configs(texts.TABLES["lists"]),
         height=editor_height(len(names)),
         alt="Columns to use, and the categories that you declare for each",

@@ -113,8 +113,8 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
 
     edited = editor(
         "kinds",
-        detected.names,
-        start,
+        rows=detected.names,
+        start=start,
         hide_index=True,
         column_config=column_configs(texts.TABLES["kinds"], holds={"options": [*_KINDS.values()]}),
         height=editor_height(len(kinds)),

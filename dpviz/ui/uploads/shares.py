@@ -103,7 +103,7 @@ def declare(file: GroupedFile, group: str, people: People) -> Shares:
     parts: dict[Mark, Collection[object]] = {("groups", group): {name for name, _ in rows}}
     if source == DECLARED:
         parts["shares", group] = {share for _, share in rows}  # without names, as a group may be renamed
-    mark_from_data(file, parts, {"groups": "groups", "shares": "shares"})
+    mark_from_data(file, parts, nouns={"groups": "groups", "shares": "shares"})
     names = _check_names(group, [name for name, _ in rows])
     if source == BOUGHT:
         return _buy(file, group, names, people)
@@ -126,8 +126,8 @@ def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]
 
     edited = file.editor(
         "members",
-        (group, source),
-        start,
+        rows=(group, source),
+        start=start,
         num_rows="dynamic",
         placeholder="",
         hide_index=True,

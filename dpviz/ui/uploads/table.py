@@ -253,8 +253,8 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
 
     edited = upload.editor(
         "ranges",
-        tuple(features),
-        start,
+        rows=tuple(features),
+        start=start,
         column_config=column_configs(texts.TABLES["ranges"], feature={"label": "Column"} if target else {}),
         height=editor_height(len(features)),
         alt="Lowest and highest value that you declare for each feature",
@@ -263,7 +263,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
     help = "Minimum and maximum of each column, rounded outwards."
     file.fill_button(upload, _fill_ranges, (upload, list(features)), help)
     # An end that was typed after the fill is no longer from the data, even if it is the same number.
-    for row, typed_ends in upload.typed("ranges", tuple(features)).items():
+    for row, typed_ends in upload.typed("ranges", rows=tuple(features)).items():
         filled = upload.filled.get(("bounds", features[row]), set())  # pairs such as ("lowest", 0.5)
         filled.difference_update([(end, value) for end, value in filled if end in typed_ends])
     bounds = {name: upload.bounds[name] for name in features}
@@ -274,7 +274,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
     parts: dict[Mark, set[tuple[str, float]]] = {
         ("bounds", name): file.range_parts(*ends) for name, ends in bounds.items()
     }
-    file.mark_from_data(upload, parts, {"bounds": "ranges"})
+    file.mark_from_data(upload, parts, nouns={"bounds": "ranges"})
     return bounds
 
 
