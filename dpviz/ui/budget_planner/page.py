@@ -140,7 +140,8 @@ class _Planner(PageBody):
         None where it plans something, but that is not possible.
         """
         panel, delta = self.panel, self.delta
-        max_error, question = float(self.wanted[analyses.WANTED.name] or 0.0), self.question
+        max_error = float(self.wanted[analyses.WANTED.name] or 0.0)  # `or` for the type checker: `check` refuses None
+        question = self.question
         head = answer if self.about == "statistics" else None  # place of the answer if it is about the analyses
         of_means = view.releases_of_means(means, budget)
         planned: Releases | None = of_means
@@ -158,18 +159,17 @@ class _Planner(PageBody):
                     figures, planned = draw()
                     self.figures += figures
                     subject = planned or of_means
-                    explain.assumptions(
-                        subject.protects, subject.batches, subject.composition, subject.constants, texts.NOTHING_READ
-                    )
+                    texts_of_rows = subject.protects, subject.batches, subject.composition, subject.constants
+                    explain.assumptions(*texts_of_rows, screen=texts.NOTHING_READ)
 
             return show_section
 
         # Only the open section is called, and so decides on `planned`.
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: section(lambda: analyses.show_plan(panel, means, budget, delta, max_error, head, question)),
-            SOLVED: section(lambda: self._solve(means, budget, max_error), of_means),
-            "What it is worth": section(lambda: self._worth(means, budget), of_means),
-            "Accounting": section(lambda: (tabs.savings(means, budget, delta), of_means), of_means),
+            SOLVED: section(lambda: self._solve(means, budget, max_error), otherwise=of_means),
+            "What it is worth": section(lambda: self._worth(means, budget), otherwise=of_means),
+            "Accounting": section(lambda: (tabs.savings(means, budget, delta), of_means), otherwise=of_means),
             "Split a budget": section(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
