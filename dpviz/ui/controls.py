@@ -331,8 +331,8 @@ class Panel:
     ) -> tuple[tuple[float, ...], float]:
         """Return the stops of a slider, and the stop at which it is now.
 
-        The stops are the points of the grid and the number itself, if it is between these. value : the number, None if
-        it is empty: then the slider is at the default.
+        The stops are the points of the grid, and the last number that was between them. value : the number, None if it
+        is empty: then the slider is at the default.
         """
         extra_key = self.key(f"{name}_own")
         if value is not None and value not in points and not input_error(control, value):

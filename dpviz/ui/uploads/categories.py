@@ -65,9 +65,9 @@ def _choose(upload: CategoricalFile) -> PreparedCategories:
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
     _require_all(declared, upload.used)
     prepared = upload.prepare_once(prepare_categories, columns=declared, **people._asdict())
-    # No row is dropped: a cell that is empty or not listed becomes "other". Of the columns with such cells, those with
-    # the most are named.
+    # No row is dropped: a cell that is empty or not listed becomes "other".
     file.show_ready(upload, len(prepared.table), dropped=0, contents=f"{len(declared)} columns")
+    # Of the columns with such cells, those with the most are named.
     largest = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:_MAX_NAMED]
     unlisted = ", ".join(f"{count:,} in {quote_name(name)}" for name, count in largest if count)
     file.show_counts([*prepared.notes, f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
