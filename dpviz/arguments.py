@@ -82,9 +82,10 @@ def check_fields(instance: Any) -> None:
 def _check(name: str, value: Any, hint: Any) -> None:
     """Raise UserError if the value of the argument or field `name` does not match its annotation `hint`."""
     if not _fits(value, hint):
-        entries = value.items() if isinstance(value, Mapping) and _fits({}, hint) else ()
+        is_mapping_allowed = isinstance(value, Mapping) and _fits({}, hint)  # then one of its entries is wrong
+        entries = value.items() if is_mapping_allowed else ()
         wrong = next(((key, item) for key, item in entries if not _fits({key: item}, hint)), None)
-        entry = "" if wrong is None else f" in which {value_in_words(wrong[0])} is {value_in_words(wrong[1])}"
+        entry = " in which {} is {}".format(*map(value_in_words, wrong)) if wrong is not None else ""
         raise UserError(
             f"`{name}` must be {_in_words(hint)}, not {value_in_words(value)}{entry}.",
             title=f"`{name}` is something else",

@@ -90,10 +90,11 @@ def neighbours(problem: ProblemSpecification, one: Sequence[float], other: Seque
     >>> dpviz.audit(dpviz.GradientDescent(iterations=3), dpviz.PureDP(1), neighbours=pair, runs=2_000, seed=1).violation
     False
     """
+    # The data bring along the tables that `dpviz.table` made.
     tables = [(identity, table) for identity, table in problem.carried.items() if isinstance(table, np.ndarray)]
     if not tables:
         raise UserError("Give the problem data of `dpviz.table`.", title="This problem has no table to change")
-    (identity, table) = tables[0]
+    (identity, table), *_ = tables
     for row in (one, other):
         if len(row) != table.shape[1]:
             raise UserError(f"A row of this table has {table.shape[1]} numbers, not {len(row)}.")

@@ -1,8 +1,8 @@
 """Modules that are imported only when they are first used: packages for tables (`pd`, `pyarrow`), SciPy
 (`lazy_functions`), and the module that draws the library's objects (`painter`); and packages of an extra.
 
-A plan needs neither, and in a shell the imports would take longer than the plan. Annotations that name these modules
-are written as text.
+A plan needs none of them, and in a shell the imports would take longer than the plan. Annotations that name these
+modules are written as text.
 """
 
 from collections.abc import Callable, Iterator

@@ -119,12 +119,12 @@ def calibrate(
     if not budget.private:
         raise UserError("Without a guarantee there is no noise to choose. Give a budget, such as PureDP(epsilon=1).")
     kind = noise or ("laplace" if budget.pure else "gaussian")
-    weights = np.ones(releases)  # equal shares of the budget; below, m = n means that no batches are drawn
+    weights = np.ones(releases)  # equal, so below the first cost is that of each; m = n: no batches are drawn
     if kind == "laplace":
         epsilon_each = calibrate_laplace(budget, weights, m=1, n=1)[0]
-        return float(sensitivity / epsilon_each)
+        return float(sensitivity / epsilon_each)  # ε = Δ/b
     rho_each = calibrate_gaussian(budget, weights, m=1, n=1)[0]
-    return float(sensitivity / np.sqrt(2 * rho_each))
+    return float(sensitivity / np.sqrt(2 * rho_each))  # ρ = Δ²/(2σ²)
 
 
 @checked
@@ -177,7 +177,9 @@ def audit(
         algorithm = method() if isinstance(method, type) else method
         claimed = PureDP(epsilon=1.0) if budget is None else budget
         title = algorithm.title or type(algorithm).__name__
-        case = Case(algorithm.kind, title, algorithm, "One row differs.", (claimed,), lambda: neighbours)
+        case = Case(
+            algorithm.kind, title, algorithm, canary="One row differs.", budgets=(claimed,), data=lambda: neighbours
+        )
         return Audit(case, claimed, runs=runs, seed=seed).run()
     method_class = method if isinstance(method, type) else type(method)
     all_cases = chain.from_iterable(families.audits().values())
@@ -187,7 +189,8 @@ def audit(
         raise UserError(f"There is no audit of {name}. `dpviz.families.audits()` has those that there are.")
     claimed = cases[0].budgets[0] if budget is None else budget
     in_this_currency = [case for case in cases if type(claimed) in map(type, case.budgets)]
-    return Audit((in_this_currency or cases)[0], claimed, runs=runs, seed=seed).run()
+    worst, *_ = in_this_currency or cases  # the worst known case of a method comes first
+    return Audit(worst, claimed, runs=runs, seed=seed).run()
 
 
 @checked

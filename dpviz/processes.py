@@ -310,7 +310,7 @@ def _private() -> int:
     """Return the bytes of private memory of this process, as Linux counts them against the limit."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
-            return int(line.split()[1]) * 1024
+            return int(line.split()[1]) * 1024  # the file gives kB
     return 0
 
 

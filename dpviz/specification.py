@@ -121,7 +121,8 @@ def number(
     if limits is None:
         limits = (low, high)
         if scale == "log":
-            lowest, beyond = (low, 1000) if isinstance(high, int) else (low / 1e6, 1e6)  # factors by choice
+            is_count = isinstance(high, int)
+            lowest, beyond = (low, 1000) if is_count else (low / 1e6, 1e6)  # factors by choice
             limits = (lowest, high if high <= 1 else min(high * beyond, 10**9))
     extra: Any = {"symbol": symbol, "unit": unit, "scale": scale, "low": low, "high": high}
     return Field(default, ge=limits[0], le=limits[1], title=label, description=help, json_schema_extra=extra)
@@ -187,11 +188,11 @@ class Specification(BaseModel):
             names = list(cls.model_fields)
             if len(positional) > len(names):
                 raise UserError(f"{cls.__name__} takes no more values than {len(names)}: {', '.join(names) or 'none'}.")
-            given = dict(zip(names, positional, strict=False))  # the other fields are in `values`, or have a default
-            twice = [name for name in given if name in values]
+            by_position = dict(zip(names, positional, strict=False))  # others are in `values`, or have a default
+            twice = [name for name in by_position if name in values]
             if twice:
                 raise UserError(f"{cls.__name__} got {twice[0]} twice, by position and by name.")
-            values = given | values
+            values = by_position | values
         with _errors_as_sentences(cls):
             super().__init__(**values)
 
@@ -310,7 +311,7 @@ def _theory(kind: str) -> str:
 
 
 @cache
-def _registering(first_words: str) -> str | None:
+def _registering_module(first_words: str) -> str | None:
     """Return the name of the module that registers the kinds which begin with these two words, such as
     "problems.quadratic"; None if there is none."""
     group, _, name = first_words.partition(".")
@@ -331,7 +332,7 @@ def kind_named(kind: str) -> type[Specification]:
     if not isinstance(kind, str) or not _WORDS.fullmatch(kind):
         raise ValueError(f"unknown kind {kind!r}")
     if kind not in _kinds:
-        module = _registering(".".join(kind.split(".")[:2]))
+        module = _registering_module(".".join(kind.split(".")[:2]))
         if module:
             importlib.import_module(module)
     if kind not in _kinds:
@@ -373,10 +374,10 @@ class _errors_as_sentences:
     def __exit__(self, exc_type: object, error: BaseException | None, traceback: object) -> None:
         if not isinstance(error, ValidationError):
             return
-        # By mistake: the exception that a validator of ours raised; None for one that pydantic reports itself.
-        raised = [item.get("ctx", {}).get("error") for item in error.errors(include_url=False)]
-        if len(raised) == 1 and isinstance(raised[0], UserError):
-            raise raised[0] from None  # it has a title of its own
+        # For each mistake the exception that a validator of ours raised; None for one that pydantic found.
+        exceptions = [item.get("ctx", {}).get("error") for item in error.errors(include_url=False)]
+        if len(exceptions) == 1 and isinstance(exceptions[0], UserError):
+            raise exceptions[0] from None  # it has a title of its own
         raise UserError(" ".join(dict.fromkeys(_explained(error, self.cls)))) from None
 
 
@@ -464,7 +465,7 @@ def _plain(value: Any) -> Any:
     """Return a value in the form that JSON can write, with a "kind" in every specification."""
     if isinstance(value, Specification):
         cls = type(value)
-        if cls.kind and "kind" not in vars(cls):  # with its parent's it would have the noise of its parent, too
+        if cls.kind and "kind" not in vars(cls):  # with its parent's kind it would have its parent's random numbers
             raise UserError(
                 f'Name it in the class, such as kind = "mine.{cls.__name__.lower()}".',
                 title=f"{cls.__name__} needs a kind of its own",

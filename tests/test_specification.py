@@ -283,7 +283,7 @@ def test_the_first_words_of_every_kind_say_which_module_registers_it() -> None:
     ours = [cls for cls in registered(Specification) if inspect.getfile(cls).startswith(house)]
     assert len(ours) > 90
     for cls in ours:
-        module = specification._registering(".".join(cls.kind.split(".")[:2]))
+        module = specification._registering_module(".".join(cls.kind.split(".")[:2]))
         assert f"{cls.__module__}.".startswith(f"{module}."), cls.kind
 
 

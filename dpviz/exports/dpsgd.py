@@ -92,7 +92,7 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     }
     if match := _COMPOSED.search(text):
         settings["steps"] = float(re.sub("[_,]", "", match[1]))
-    n = int(min(settings.get("rows", rows), 1e18))
+    n = int(min(settings.get("rows", rows), 1e18))  # `int` takes no infinity, which is refused below
     # 0 where the text has no such setting. A table without rows is refused below, by `NoisyMeans`.
     rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / max(n, 1))
     steps = settings.get("steps", settings.get("epochs", 0.0) / rate if rate else 0.0)
@@ -113,4 +113,4 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
     counts, clip = {"rows": n, "iterations": steps}, settings.get("clip", 1.0)
     means = NoisyMeans(sampling="poisson", noise="gaussian", batch_fraction=rate, clip=clip, **counts)
-    return means, settings["noise_multiplier"] * means.sensitivity
+    return means, settings["noise_multiplier"] * means.sensitivity  # clip/batch size: the inverse of `noise_multiplier`

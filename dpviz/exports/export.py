@@ -82,7 +82,7 @@ def _noise_and_error(p: PlannedStatistic) -> str:
             f"{p.noise.capitalize()} noise is added to a sum and to the number of rows, which are not published but in "
             f"their ratio. The error is for {rows}; with fewer rows it is larger."
         )
-    elif p.standard_deviation is None:
+    elif p.standard_deviation is None:  # a quantile, drawn by the exponential mechanism
         noise = (
             "One of its values is drawn at random, the more often the nearer it is to the wanted rank. How far off it "
             "is in ranks is how many rows lie in between."
@@ -172,7 +172,7 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 
 def to_table(trace: Trace, plans: Mapping[str, Plan]) -> "pd.DataFrame":
     """Return the table of `to_csv`, without its header lines."""
-    arms = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
+    arms = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]  # with results
     columns = dict.fromkeys([*_INDEX, *(name for arm in arms for name in arm)])  # each name once, in this order
     return pd.concat([pd.DataFrame(arm) for arm in arms], ignore_index=True).reindex(columns=list(columns))
 
@@ -224,21 +224,21 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     if arm_trace.currency is not None and len(charged) >= count:  # not while a growing trace lacks a charge
         table[f"spent_{arm_trace.currency}"] = charged[:count].ravel()
         if plan.stops:
-            table[f"ceiling_{arm_trace.currency}"] = plan.statement.spent(arm_trace.currency)[-1]
+            table[f"ceiling_{arm_trace.currency}"] = plan.statement.spent(arm_trace.currency)[-1]  # at the last step
     outcome = {"status": np.array(arm_trace.statuses[:count]).ravel()}
     if len(arm_trace.stopped_at):
-        has_stopped = arm_trace.stopped_at >= 0
+        has_stopped = arm_trace.stopped_at >= 0  # it is -1 for others
         outcome["stopped_at"] = np.tile(np.where(has_stopped, arm_trace.stopped_at, np.nan), count)
     table |= {name + ("" if arm_trace.private else NOT_PRIVATE): values for name, values in outcome.items()}
     if plan.passes is not None:
         table[results.PASSES] = plan.passes[iterations]
-    bound = "_at_most" * plan.noise_varies
+    ending = "_at_most" * plan.noise_varies  # with earlier releases: the planned noise is then a bound
     for name, scale in plan.noise.items():
         column = f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"
-        table[column + bound] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise
+        table[column + ending] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise
     for metric, (_, numbers) in series.items():
         table[metric.name + ("" if arm_trace.released(metric) else NOT_PRIVATE)] = numbers[:count].ravel()
-    if arm_trace.condition:  # facts were read from the data, and noise and schedule follow from them, too
+    if arm_trace.condition:  # all follows from facts read from the data, or from noise with a known seed
         table = {
             name if name in _INDEX or name.endswith(NOT_PRIVATE) else name + NOT_PRIVATE: values
             for name, values in table.items()

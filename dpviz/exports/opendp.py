@@ -56,7 +56,7 @@ class Release:
 
     @property
     def scale(self) -> float:
-        """Scale of the noise, as `Planned.scale`."""
+        """Scale of the noise, as `PlannedStatistic.scale`."""
         return _scale(self.planned, self.measure, self.cost)
 
     @property
@@ -82,7 +82,7 @@ class Release:
                 if comparison == "is one of":
                     return f"{cell}.is_in({list(operands)!r})"
                 return f"{cell} {_OPERATORS[comparison]} {operands[0]!r}"
-            case Count():
+            case Count():  # without a condition it counts cells that are not 0
                 return f"number({column}) != 0"
             case Histogram(keys=keys) if keys:
                 return f"text({column})"
@@ -132,8 +132,8 @@ class Release:
 
 
 def _has_own_filter(p: PlannedStatistic) -> bool:
-    """Return whether OpenDP knows the sensitivity, √2 of counts of which a replaced row leaves one and enters another,
-    only in a privacy filter for that column alone."""
+    """Return true for Gaussian counts in bins or groups, of which a replaced row leaves one and enters another: OpenDP
+    knows their sensitivity, √2, only in a privacy filter for that column alone."""
     is_histogram = isinstance(p.statistic, Histogram) or (isinstance(p.statistic, Count) and bool(p.statistic.groups))
     return p.noise == "gaussian" and is_histogram and p.relation == "replace-one"
 
@@ -142,16 +142,16 @@ def _sensitivity(p: PlannedStatistic) -> float:
     """Return the sensitivity as OpenDP knows it: larger than the planned one for Gaussian sums and means in groups.
 
     To OpenDP a replaced row is one removed and one added, both perhaps of one group. They move its sum by up to 2
-    max(|a|, |b|). A mean is released as two numbers, each of which they move by up to b - a, for half of the cost ρ:
-    with noise √2 times as large.
+    max(|a|, |b|), twice `farthest`. A mean is released as two numbers, each of which they move by up to b - a, its
+    `width`, for half of the cost ρ: with noise √2 times as large.
     """
     statistic = p.statistic
     if not isinstance(statistic, Sum | Mean) or not statistic.groups:
         return p.sensitivity
     if p.noise != "gaussian" or p.relation != "replace-one":
         return p.sensitivity
-    of_row = 2 * statistic.farthest if isinstance(statistic, Sum) else math.sqrt(2) * statistic.width
-    return p.rows_per_person * of_row
+    row_sensitivity = 2 * statistic.farthest if isinstance(statistic, Sum) else math.sqrt(2) * statistic.width
+    return p.rows_per_person * row_sensitivity
 
 
 def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> tuple[Release, ...]:
@@ -172,7 +172,7 @@ def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> t
         ways = [_sharing(planned, unit, limit) for unit, limit in limits.items()]
         # The way with the smaller noise overall: the product of scales compares statistics of different units.
         return min(ways, key=lambda way: math.fsum(math.log(release.scale) for release in way))
-    unit: Unit = next(iter(limits), "rho")
+    unit: Unit = next(iter(limits), "rho")  # "rho" also where OpenDP cannot count up to the budget
     return _rounded(planned, [_planned_cost(p, _measure(p.noise, unit)) for p in planned], unit)
 
 
@@ -192,9 +192,9 @@ def _sharing(planned: Sequence[PlannedStatistic], unit: Unit, limit: float) -> t
 def _rounded(planned: Sequence[PlannedStatistic], costs: Sequence[float], unit: Unit) -> tuple[Release, ...]:
     """Return releases of these costs, rounded down in their twelfth digit: five costs of 0.2 would add up to more than
     1, which OpenDP's filter refuses for good."""
-    digits = Context(prec=12, rounding=ROUND_FLOOR)
+    twelve_digits = Context(prec=12, rounding=ROUND_FLOOR)
     # The factor lowers also a cost that has fewer digits, such as 0.2.
-    lowered = [float(digits.create_decimal_from_float(cost * (1 - 1e-12))) for cost in costs]
+    lowered = [float(twelve_digits.create_decimal_from_float(cost * (1 - 1e-12))) for cost in costs]
     return tuple(Release(p, i, cost, unit) for i, (p, cost) in enumerate(zip(planned, lowered, strict=True), 1))
 
 
@@ -220,10 +220,10 @@ def _scale(p: PlannedStatistic, measure: Unit, cost: float) -> float:
     return _sensitivity(p) / math.sqrt((8 if p.noise == "selection" else 2) * cost)  # η = √(8ρ), μ = √(2ρ)
 
 
-def accounting_note(made: Sequence[Release], budget: Budget, counting: Counting) -> str:
+def accounting_note(of_plan: Sequence[Release], budget: Budget, counting: Counting) -> str:
     """Return sentences for the screen: whose count of the loss meets the budget, and what that costs in noise."""
-    unit = {"epsilon": "ε", "rho": "ρ"}[made[0].unit]
-    factor = max(release.factor for release in made)
+    unit = {"epsilon": "ε", "rho": "ρ"}[of_plan[0].unit]  # the same in all releases
+    factor = max(release.factor for release in of_plan)
     if counting == "opendp" and not isinstance(budget, GaussianDP):
         noise = "with the planned noise" if factor < 1 + 1e-8 else f"with up to {short_up(factor, 5)} times its noise"
         return f"OpenDP's own count of the loss, in {unit}, meets the budget, {noise}."
@@ -238,9 +238,9 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
 
     delta : at which ε is read, if the budget has no δ. counting : as of `releases`.
     """
-    made = releases(plan, budget, counting)
+    of_plan = releases(plan, budget, counting)
     cells: dict[str, list[str]] = {}  # sources of the cells of a made-up table for a rehearsal, by column
-    for release in made:
+    for release in of_plan:
         statistic = release.planned.statistic
         cells.setdefault(repr(statistic.reads), []).extend(map(str, example_cells(statistic)))
         if isinstance(statistic, GroupableStatistic) and statistic.groups:
@@ -252,14 +252,14 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
         budget=budget,
         change=protected_change(plan.relation, plan.rows_per_person),
         secret=plan.relation == "add/remove-one",
-        counting=accounting_note(made, budget, counting),
+        counting=accounting_note(of_plan, budget, counting),
         delta=repr(budget.own_delta(delta)),
-        unit=made[0].unit,
-        releases=made,
-        selections=any(release.planned.noise == "selection" for release in made),
-        grouped=any(_has_own_filter(release.planned) for release in made),
-        secret_sums=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Sum) for r in made),
-        secret_means=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Mean) for r in made),
-        in_groups=any(release.group for release in made),
+        unit=of_plan[0].unit,
+        releases=of_plan,
+        selections=any(release.planned.noise == "selection" for release in of_plan),
+        grouped=any(_has_own_filter(release.planned) for release in of_plan),
+        secret_sums=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Sum) for r in of_plan),
+        secret_means=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Mean) for r in of_plan),
+        in_groups=any(release.group for release in of_plan),
         cells={column: repr(texts) for column, texts in cells.items()},
     )

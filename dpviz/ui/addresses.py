@@ -18,7 +18,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 
 MAX_SECONDS = 60  # to draw a page
-_OF_ADDRESSES = "%/:?#[]@!$&'()*+,;="  # signs that addresses hold as they are
+_UNESCAPED = "%/:?#[]@!$&'()*+,;="  # signs that addresses hold as they are
 
 
 def experiment(address: str) -> Experiment:
@@ -29,16 +29,16 @@ def experiment(address: str) -> Experiment:
     """
     names = [family["name"] for family in resources.data(__package__, "families.toml")["family"]]
     page = ""
-    with suppress(ValueError):  # a host in brackets that is none
+    with suppress(ValueError):  # brackets around a host that is no IP address
         page = _page(urlsplit(address))
     if page not in names:
         raise UserError(
             f"Give the address of one of these pages: {', '.join(names)}.", title="This is no algorithm's page"
         )
-    folder = str(Path(__file__).parents[2])  # from where this process has imported dpviz
+    folder = str(Path(__file__).parents[2])  # that of the package, so that the process imports the same one
     path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
-    # Percent signs in place of what no argument of a program may hold.
-    program = [sys.executable, "-m", __name__, quote(address, _OF_ADDRESSES, errors="replace")]
+    # With percent codes for other signs, such as a null character, which no argument of a program may hold.
+    program = [sys.executable, "-m", __name__, quote(address, safe=_UNESCAPED, errors="replace")]
     try:
         process = subprocess.run(
             program, capture_output=True, check=True, env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"}
@@ -56,7 +56,7 @@ def _page(address: SplitResult) -> str:
     return address.path.strip("/").rpartition("/")[2]
 
 
-def _drawn(address: str) -> dict[str, str]:
+def _experiment_or_message(address: str) -> dict[str, str]:
     """Draw the page of an address; return the JSON of its experiment, or a message why there is none.
 
     There is none if a part of the address cannot be read: the page would have the default there. Raises UserError for a
@@ -72,7 +72,7 @@ def _drawn(address: str) -> dict[str, str]:
     prefix = family.page().prefix
     app = AppTest.from_file(str(resources.dashboard() / "app.py"), default_timeout=MAX_SECONDS)
     parameters = parse_qs(parts.query, keep_blank_values=True)
-    for packed in parameters.pop(links.PACKED, [])[-1:]:
+    for packed in parameters.pop(links.PACKED, [])[-1:]:  # the last, as in `links.expand`
         parameters |= links.unpacked(packed)
     for pins in (links.PIN, links.PINS):  # other experiments
         parameters.pop(pins, None)
@@ -83,6 +83,7 @@ def _drawn(address: str) -> dict[str, str]:
     app.switch_page(f"pages/{family.name}.py").run()
     key = f"{prefix}_settled"  # under which the page notes its settings, ready to run
     ready = app.session_state[key] if key in app.session_state else None  # noqa: SIM401 (it has no `get`)
+    # The messages that a part of the address could not be used.
     unread = [box for box in [*app.toast, *app.warning] if box.icon == UNREAD]
     if ready is None or unread:
         messages = " ".join(dict.fromkeys(box.value for box in unread or [*app.error, *app.info]))
@@ -92,7 +93,7 @@ def _drawn(address: str) -> dict[str, str]:
 
 if __name__ == "__main__":
     try:
-        answer = _drawn(sys.argv[1])
+        answer = _experiment_or_message(sys.argv[1])
     except UserError as error:
         answer = {"message": str(error)}
     sys.stdout.write("\n" + json.dumps(answer))

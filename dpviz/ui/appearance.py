@@ -26,5 +26,5 @@ def theme() -> Literal["light", "dark"]:
 
 def correct_theme() -> None:
     """Apply the corrections of the theme; called once per page."""
-    here = theme()
-    apply_style("readable.css", caption=CAPTION, pressed=PRESSED[here], button=BUTTON[here], code=CODE[here])
+    name = theme()
+    apply_style("readable.css", caption=CAPTION, pressed=PRESSED[name], button=BUTTON[name], code=CODE[name])

@@ -26,7 +26,7 @@ def show(chart: Chart, key: str, group: str = "", leads: components.Leads | None
 
     key : of the chart on the page. group, leads : as in `show_captioned`.
     """
-    if conditional(chart.provenance):
+    if conditional(chart.provenance):  # private on a condition, which is then drawn in the figure
         say_condition(chart.figure, chart.provenance)
     with explain.heading(without_markup(chart.heading)):
         beside_heading(chart, key)
@@ -48,7 +48,7 @@ def show_captioned(
     pale : true if it belongs to earlier settings. group : name of charts that share a pointer. leads : values of the
     page's sliders, by which the browser tells whether the chart is of earlier settings.
     """
-    show_bare(chart, key, pale, group, leads)
+    show_bare(chart, key, pale=pale, group=group, leads=leads)
     st.caption(without_markup(chart.caption))
     return chart
 
@@ -66,7 +66,7 @@ def show_bare(
     handles : points of the chart by which the user draws a schedule. Other arguments as in `show_captioned`.
     """
     alt = f"{'Of earlier settings: ' * pale}{chart.alt}. {chart.words}"
-    components.plot(browser_data(chart), key, alt, pale, group, leads, handles)
+    components.plot(browser_data(chart), key, alt, pale=pale, group=group, leads=leads, handles=handles)
 
 
 def show_side_by_side(*charts: tuple[Chart, str]) -> list[Chart]:
@@ -105,7 +105,7 @@ def show_figure(figure: go.Figure, key: str, alt: str) -> None:
 
     alt : subject of the figure, with which its text alternative begins; a description of its lines follows.
     """
-    chart = Chart(figure, "", alt, "")
+    chart = Chart(figure, heading="", alt=alt, caption="")
     components.plot(_sent(chart), key, f"{alt}. {chart.words}")  # a new chart each time: a cache would be of no use
 
 
@@ -126,8 +126,7 @@ def page_style() -> tuple[bool, bool]:
 def _sent(chart: Chart) -> dict[str, Any]:
     """Compute `browser_data`.
 
-    `drawn` is what the chart was made with: plain values, which save time in the usual style, or a figure, which
-    `figure` always is.
+    `chart.drawn` is a figure or its plain values, which save time in the usual style; `chart.figure` is a figure.
     """
     if screen.narrow() or presenting.on():
         return components.drawing(figure_values(as_shown(chart.figure)), chart.handles)
@@ -196,6 +195,7 @@ def _csv(chart: Chart) -> bytes:
 
     These lines are the notes of that kind in the figure or, without any, the provenance of the chart.
     """
+    # `to_download` builds a figure with more exact numbers, for charts that have one.
     figure = chart.to_download() if chart.to_download is not None else chart.figure
     notes = [note.text.replace("<br>", " ") for note in figure.layout.annotations if note.name == "not private"]
     marks = notes or [chart.provenance] * (chart.provenance not in ("settings", "private"))

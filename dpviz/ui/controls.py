@@ -128,7 +128,7 @@ class Panel:
     ) -> None:
         """Note a control as a leading one, which `draw_leads` draws later; write the value it will have into `into`.
 
-        The arguments are the fields of `Lead`. `into` gets the value under the name of the control, without `prefix`.
+        prefix : put before the control's name in its key, not in `into`. Other arguments are the fields of `Lead`.
         """
         # The control is not drawn yet, so its value is read where Streamlit will find it: in the session, or else in
         # the address. Where the text there is no number, drawing the control will tell the visitor.
@@ -141,12 +141,12 @@ class Panel:
         elif key not in st.session_state and key in st.query_params:
             with suppress(ValueError):
                 number = float(st.query_params[key])
-                value = number if math.isfinite(number) else value  # as Streamlit takes the default for these
+                value = number if math.isfinite(number) else value  # of infinity and nan Streamlit takes the default
         into[control.name] = _whole(value) if control.type is int else value
         self.leads.append(Lead(position, control, prefix + control.name, into, empty))
 
     def draw_leads(self) -> None:
-        """Draw the leading controls, and write their values where `lead` was told to."""
+        """Draw the leading controls, and write each value into the mapping `into` of its `Lead`."""
         for lead in sorted(self.leads, key=lambda lead: lead.position):
             is_filled = st.session_state.get(self.key(lead.name), lead.value) is not None
             with st.container(key=self.key(f"lead_{lead.name}")):
@@ -275,7 +275,7 @@ class Panel:
         default: Any = None if control.default is None else float(control.default)
         key = self.key(name)
         if beside_slider and key in st.session_state and streamlit_patches.differs(key, st.session_state[key]):
-            st.session_state[key] = st.session_state[key]  # sent again, as the value that its slider set may be lost
+            st.session_state[key] = st.session_state[key]  # sent again: the value that its slider set may be lost
 
         def draw(bind: Bind) -> float | int | None:
             value = st.number_input(
@@ -297,7 +297,7 @@ class Panel:
 
     def second_slider(self, control: Control, value: float) -> None:
         """Draw the slider of a number a second time, elsewhere on the page; it sets the same control."""
-        self._slider(control, control.name, grid(control), value, "again")
+        self._slider(control, control.name, grid(control), value, suffix="again")
 
     def _slider(
         self, control: Control, name: str, points: tuple[float, ...], value: float | None, suffix: str = "slider"
@@ -318,7 +318,7 @@ class Panel:
         st.select_slider(
             control.title,
             options=points,
-            value=first if first in points else point,
+            value=first if first in points else point,  # the grid may be another one
             key=key,
             format_func=lambda point: texts.get(point) or short(point, 17),
             help=control.help,
@@ -331,8 +331,8 @@ class Panel:
     ) -> tuple[tuple[float, ...], float]:
         """Return the stops of a slider, and the stop at which it is now.
 
-        The stops are the points of the grid and the number itself, if it is between these. value : the number, None if
-        it is empty: then the slider is at the default.
+        The stops are the points of the grid, and the last number that was between them. value : the number, None if it
+        is empty: then the slider is at the default.
         """
         extra_key = self.key(f"{name}_own")
         if value is not None and value not in points and not input_error(control, value):
@@ -363,8 +363,8 @@ class Panel:
             key,
             control.title,
             control.help,
-            [point_texts(points)[stop] for stop in points],
-            points.index(point),
+            texts=[point_texts(points)[stop] for stop in points],
+            index=points.index(point),
             turn=st.session_state.get(turn_key, 0),
             group=self.page,
             on_press=press,
@@ -560,7 +560,7 @@ class Panel:
     def _begin(
         self, name: str, title: str, default: Any, text: Callable[[Any], str | list[str]], may_be_empty: bool = False
     ) -> Bind:
-        """Prepare the drawing of a control, and return whether it is bound to the address.
+        """Prepare the drawing of a control; return "query-params" if it is bound to the address, else None.
 
         A control that is never empty is not bound while the address has an empty value for it: Streamlit would draw
         some controls without any value then. The title is noted for messages, and for `_end` the value in the address.
@@ -569,7 +569,7 @@ class Panel:
         self.titles[name] = title
         key = self.key(name)
         if key in self._written and st.session_state[key] != default:
-            # A control that has been drawn before is written by Streamlit, which refuses that anybody else does.
+            # A control that was drawn before is written by Streamlit itself, which refuses this one.
             with suppress(StreamlitAPIException):
                 st.query_params[key] = text(st.session_state[key])
         self._written.discard(key)
@@ -606,7 +606,7 @@ class PageBody(ABC):
 
     aside : the panel with the controls of the sidebar. panel : a copy that also has the controls of this part.
     led : the values of the leading controls when the sidebar was drawn.
-    again : true if this part is now drawn without the sidebar.
+    is_redraw : true if this part is now drawn without the sidebar.
     """
 
     aside: Panel
@@ -646,7 +646,7 @@ class PageBody(ABC):
         self.is_redraw = True
         if must_draw_whole:  # and this was the drawing of the whole page
             del st.session_state[WHOLE]
-        streamlit_patches.page_drawn()
+        streamlit_patches.page_drawn()  # notes the time, to recognise old values of controls
 
 
 @contextmanager

@@ -77,11 +77,11 @@ def analyses(
         )
 
 
-def pins(page: str, pins: Sequence[Pin]) -> None:
+def pins(page: str, selected: Sequence[Pin]) -> None:
     """Draw a button for the pins of a page as a file: settings with names, without data and results."""
     _button(
         "Pins (JSON)",
-        partial(to_file, pins),
+        partial(to_file, selected),
         f"dpviz_{page}_pins.json",
         f"{page}_pins_json",
         "The settings of every pin, for another day or another person: load them here again.",
@@ -118,12 +118,12 @@ def run_files(
     )
 
 
-def sweep(page: str, sweep: Sweep, result: SweepResult) -> None:
+def sweep(page: str, settings: Sweep, result: SweepResult) -> None:
     """Draw a button for the numbers of a sweep as CSV. result : the part of the results that may be shown."""
     _button(
         "Sweep (CSV)",
-        partial(export.sweep_to_csv, result, sweep),
-        f"dpviz_{page}_sweep_{sweep.content_hash()[:8]}.csv",
+        partial(export.sweep_to_csv, result, settings),
+        f"dpviz_{page}_sweep_{settings.content_hash()[:8]}.csv",
         f"{page}_sweep_csv",
         "One row for every method, value, data set and run; what reads raw data ends in _nonprivate.",
     )

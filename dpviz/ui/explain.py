@@ -94,7 +94,7 @@ def release_sentence(experiment: Experiment, replicates: int, methods: int = 1) 
     """Return a sentence on the privacy of curves that follow from the releases of a number of runs, `replicates`, of
     each of a number of private methods."""
     unit, runs = experiment.problem.unit, replicates * methods
-    if experiment.condition:
+    if experiment.condition:  # it is private on a condition: facts were read from the data, or a seed was set
         several = f" Publishing all {runs} runs would compose." if runs > 1 else ""
         return f"{only_if(experiment.privacy)}: {escape_sentence(experiment.promise)}.{several}"
     if runs <= 1:

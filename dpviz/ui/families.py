@@ -79,6 +79,6 @@ def _open(key: str, label: str, page: Entry | str) -> None:
         return
     if isinstance(page, Entry):
         presets, family_page = import_module("dpviz.ui.experiment.presets"), page.page()
-        presets.set_pending(family_page.prefix, family_page.presets[0].experiment)
+        presets.set_pending(family_page.prefix, family_page.presets[0].experiment)  # with which the page begins
         page = page.address
     st.switch_page(page, query_params={})  # without the parameters of controls that are bound to the address

@@ -16,7 +16,7 @@ def mark_terms(key: str, here: bool = False) -> None:
     The button leads on to the list of all terms. here : true if that list is a tab of this very page.
     """
     before_opening = _open_tab if here else lambda: None
-    is_list_wanted = components.glossary_button(key, before_opening)
+    is_list_wanted = components.glossary_button(key, on_all=before_opening)
     if is_list_wanted and not here:
         st.switch_page(PAGE, query_params={TABS: TAB})
 

@@ -74,7 +74,7 @@ def show(panel: Panel, preset: PresetLink | None = None, facts_read: Collection[
         selected = st.segmented_control(
             "Open it", list(USES), default=AS_IT_IS, required=True, key=panel.key("link_use"), help=USE_HELP
         )
-        use = USES[selected or AS_IT_IS]
+        use = USES[selected or AS_IT_IS]  # `or` for the type checker: an option is required
         full = _address({**panel.query, **use})
         st.code(full, language=None, wrap_lines=True)
         components.copy(full, panel.key("link_copy"), "Copy")
@@ -125,7 +125,7 @@ def expand(page: "StreamlitPage") -> None:
     except UserError:
         del st.query_params[PACKED]
         st.session_state[_IS_DAMAGED] = True
-        st.rerun()  # for a fresh server's first visitor the present drawing is not the last one
+        st.rerun()  # the next run draws the warning: a fresh server drops this one, to draw its menu
     others = {name: st.query_params.get_all(name) for name in st.query_params if name in _OTHERS - {PACKED}}
     st.switch_page(page, query_params={**settings, **others})
 
@@ -136,7 +136,7 @@ def unpacked(packed: str) -> dict[str, list[str]]:
         settings = parse_qs(
             decompress(packed), keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_SETTINGS
         )
-    except UserError:  # a ValueError, too
+    except UserError:  # it is a ValueError, too
         raise
     except ValueError:
         raise UserError("This is no list of settings.") from None

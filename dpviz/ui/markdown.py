@@ -53,7 +53,7 @@ def show_table(
     index : true to draw the index. style : formats the cells.
     """
     all_configs = {name: st.column_config.Column(help=text) for name, text in help.items()} | dict(column_config)
-    # `without_formula_cells` changes the names, too.
+    # By the names that `without_formula_cells` gives the columns.
     safe_configs = {_safe(name): config for name, config in all_configs.items()}
     options: Any = {} if placeholder is None else {"placeholder": placeholder}
     frame = style(without_formula_cells(pd.DataFrame(table), _safe))

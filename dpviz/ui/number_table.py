@@ -84,7 +84,7 @@ def split(panel: Panel, control: Control, share: float, names: Sequence[str]) ->
     def take(numbers: Numbers, row: int) -> Numbers:
         """Set the control by the number that was typed in `row`; return both numbers."""
         first = numbers[0] / 100 if row == 0 else 1 - numbers[1] / 100  # in the second row, the other share was typed
-        first = round(min(high, max(low, first)), 4)
+        first = round(min(high, max(low, first)), 4)  # in the digits of `percent`
         panel.set_values({control.name: first})
         return percent(first)
 

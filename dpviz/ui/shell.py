@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 def draw(page: "StreamlitPage") -> None:
     """Draw everything around `page`, before the page itself."""
-    links.expand(page)
+    links.expand(page)  # opens the full link in place of a packed one
     apply_style("shell.css")
     appearance.correct_theme()
     presenting.begin()
     screen.report_screen(appearance.theme(), page.url_path)
-    visitors.current().drawn()
+    visitors.current().drawn()  # so that the end of the tab's connection is noticed
     visitors.sync_tab()
     run.stop_other_sweeps(page.url_path)
     run.sidebar_status()

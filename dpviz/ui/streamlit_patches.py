@@ -85,13 +85,13 @@ def with_fallback(work: Callable[[], T], otherwise: T) -> T:
 
 def script_context() -> "ScriptRunContext | None":
     """Return Streamlit's context of the running script; None outside a script."""
-    return with_fallback(lambda: import_module("streamlit.runtime.scriptrunner").get_script_run_ctx(), None)
+    return with_fallback(lambda: import_module("streamlit.runtime.scriptrunner").get_script_run_ctx(), otherwise=None)
 
 
 def apply() -> None:
     """Patch Streamlit, once per process."""
     if not _original:
-        with_fallback(_apply, None)
+        with_fallback(_apply, otherwise=None)
 
 
 def _apply() -> None:
@@ -140,7 +140,7 @@ class _Values(Mapping[str, Any]):
 
 def _request(session: "AppSession", request: "ClientState | None") -> None:
     """Serve a request, if it is due; replaces `AppSession.request_rerun`, which is called in the event loop."""
-    if with_fallback(lambda: _is_due(session, request), True):
+    if with_fallback(lambda: _is_due(session, request), otherwise=True):
         _original["request"](session, request)
 
 
@@ -184,7 +184,7 @@ def _set_widgets(state: "SessionState", message: "WidgetStates") -> None:
     It replaces `SessionState.set_widgets_from_proto`, which is called before the callbacks of controls.
     """
     _original["set_widgets"](state, message)
-    with_fallback(lambda: _keep_newer(state, message), None)
+    with_fallback(lambda: _keep_newer(state, message), otherwise=None)
 
 
 def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
@@ -192,37 +192,37 @@ def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
 
     message : the browser's values of all controls, which Streamlit has taken already.
     """
-    last: dict[str, _Said] = state._old_state.setdefault(_SAID, {})
+    last: dict[str, _Report] = state._old_state.setdefault(_SAID, {})
     keys = state._key_id_mapper.id_key_mapping  # our keys of controls by Streamlit's names
     # The server's values before this message, those that Streamlit has taken from it, and those that code sets.
     server_values, new_widgets, new_values = state._old_state, state._new_widget_state, state._new_session_state
     # The controls whose values differ from the server's, and those of them whose value may be an old one.
     changed = [control for control in message.widgets if state._widget_changed(control.id)]
-    behind = [control for control in changed if control.id in last and last[control.id].may_be_older(state, control)]
+    outdated = [control for control in changed if control.id in last and last[control.id].may_be_older(state, control)]
     seconds_since_drawn = time.monotonic() - server_values.get(_DRAWN, math.inf)  # -inf while the page is being drawn
-    if len(behind) == len(changed) or seconds_since_drawn > DRAWS:
+    if len(outdated) == len(changed) or seconds_since_drawn > DRAWS:
         # Nothing else has changed, so the visitor has gone back to a value that the server had replaced; or the browser
         # has had the time to draw.
-        behind = []
+        outdated = []
     # If the browser's value of a slider is new to it and equals the server's, the browser has drawn that value, and
     # with it the number of the slider, which is drawn earlier: a number that differs is then the visitor's.
-    is_new = {control.id for control in message.widgets if control.id in last and last[control.id].control != control}
-    up_to_date = {keys.get(name) for name in is_new.difference(control.id for control in changed)}
-    behind = [control for control in behind if f"{keys.get(control.id)}_slider" not in up_to_date]
+    new_ids = {control.id for control in message.widgets if control.id in last and last[control.id].control != control}
+    up_to_date = {keys.get(name) for name in new_ids.difference(control.id for control in changed)}
+    outdated = [control for control in outdated if f"{keys.get(control.id)}_slider" not in up_to_date]
     server_values[_DRAWN] = math.inf  # the page is drawn from now on
-    current = {control.id: _Said(control) for control in message.widgets}
-    for control in behind:
-        current[control.id].set_since = [*last[control.id].set_since, server_values.get(control.id)]
-        key = keys.get(control.id)
+    reports = {control.id: _Report(control) for control in message.widgets}
+    for control in outdated:
+        reports[control.id].set_since = [*last[control.id].set_since, server_values.get(control.id)]
+        key = keys.get(control.id)  # code sets values by this
         is_settable = _kind(control) in _SETTABLE or control.id in state._query_param_bound_widget_ids
         if key is not None and is_settable and control.id in server_values:
             del new_widgets[control.id]
             new_values[key] = server_values[control.id]  # set by code, it is sent to the browser again
-    last.update(current)
+    last.update(reports)
 
 
 @dataclass
-class _Said:
+class _Report:
     """The browser's last report of a control, and the values that the server had set but the browser not drawn then."""
 
     control: "WidgetState"
@@ -243,7 +243,7 @@ def _send_settings(params: "QueryParams") -> None:
 
     It replaces `QueryParams._send_query_param_msg`.
     """
-    if not with_fallback(lambda: _tell_settings(params), False):
+    if not with_fallback(lambda: _tell_settings(params), otherwise=False):
         _original["send"](params)
 
 
@@ -277,7 +277,7 @@ def _silent(change: Callable[..., None]) -> Callable[..., None]:
                 context.query_string = urlencode(params._query_params, doseq=True)
 
         # For this object alone, until it is deleted below.
-        params._send_query_param_msg = lambda: with_fallback(note, None)
+        params._send_query_param_msg = lambda: with_fallback(note, otherwise=None)
         try:
             change(params, *args)
             with_fallback(lambda: params._query_params.pop(OF_PAGE, None), None)  # the page's name is no setting
@@ -297,7 +297,7 @@ def page_begun(path: str) -> None:
                 params._send_query_param_msg()
 
     if st.session_state.get(_PAGE, path) != path:
-        with_fallback(tell, None)
+        with_fallback(tell, otherwise=None)
     st.session_state[_PAGE] = path
 
 
@@ -326,7 +326,7 @@ def changed_alone(key: str) -> bool:
         keys = state._key_id_mapper.id_key_mapping
         return all(keys.get(name) == key for name in state._new_widget_state if state._widget_changed(name))
 
-    return with_fallback(is_alone, True)
+    return with_fallback(is_alone, otherwise=True)
 
 
 def differs(key: str, value: float | None) -> bool:
@@ -340,7 +340,7 @@ def differs(key: str, value: float | None) -> bool:
         last = state._old_state.get(_SAID, {}).get(state._key_id_mapper.get_id_from_key(key))
         return last is not None and _kind(last.control) == "double_value" and last.control.double_value != value
 
-    return with_fallback(number_differs, False)
+    return with_fallback(number_differs, otherwise=False)
 
 
 def _page_of(session: "AppSession", request: "ClientState") -> str:
@@ -364,7 +364,7 @@ def _serve_waiting(session: "AppSession", polls: int) -> None:
     The others then wait until that one has been served.
     """
     loop, waiting = asyncio.get_running_loop(), _waiting[session]
-    if polls and with_fallback(lambda: _is_busy(session), False):
+    if polls and with_fallback(lambda: _is_busy(session), otherwise=False):
         loop.call_later(SOON, _serve_waiting, session, polls - 1)
         return
     request = waiting.pop(0)

@@ -90,7 +90,7 @@ class Visitor:
         Return false, and take over nothing, if that visitor is still active: this tab is then a copy of the other's.
         """
         old = _by_name.get(name)
-        if old is None or old is self:
+        if old is None or old is self:  # nothing is left to take over
             return True
         if runtime.get_instance().is_active_session(old.session):
             return False
@@ -105,7 +105,7 @@ class Visitor:
 
     def drawn(self) -> None:
         """Note that a page is being drawn for this visitor, so that the end of the connection will be noticed."""
-        self._connection = _connection(self)
+        self._connection = _present_connection(self)
 
     def look(self, connection: object, since: float | None = None) -> None:
         """Check a visitor whose connection has ended, every BEAT seconds, until a page is drawn over a new one.
@@ -137,7 +137,7 @@ class Visitor:
 
 def _close(server: runtime.Runtime, session: str) -> None:
     """Close a session and clear its values: Streamlit's loop keeps a reference to the last session that it served."""
-    information = with_fallback(lambda: server._session_mgr.get_session_info(session), None)
+    information = with_fallback(lambda: server._session_mgr.get_session_info(session), otherwise=None)
     server.close_session(session)
     if information is not None:
         information.session.session_state.clear()
@@ -172,7 +172,7 @@ def _on_end(connection: _Connection) -> None:
 
 
 @st.cache_resource(scope="session", on_release=_on_end, show_spinner=False)
-def _connection(_visitor: Visitor) -> _Connection:
+def _present_connection(_visitor: Visitor) -> _Connection:
     """Return the object of the present connection, the same one until the connection ends."""
     return _Connection(_visitor)
 
@@ -200,7 +200,7 @@ def sync_tab() -> None:
         "visitor": visitor.name,
         "server": _SERVER,
         "has": [*visitor.runs, *visitor.notes, *files],
-        "heard": visitor.old_name,
+        "heard": visitor.old_name,  # by which the script knows that its report has arrived
     }
     # The empty callbacks declare the values that the script reports.
     nothing = lambda: None  # noqa: E731
@@ -216,6 +216,7 @@ def _read_report(visitor: Visitor) -> None:
     if not isinstance(report, Mapping):
         return
     name, server, old_keys = report.get("visitor"), report.get("server"), report.get("has")
+    # In another form, or taken back already.
     if not isinstance(name, str) or name == visitor.old_name or not isinstance(old_keys, Sequence):
         return
     visitor.old_name = name

@@ -82,7 +82,7 @@ def controls(panel: Panel) -> Choices:
     budget = _budget(panel, prefix, budgets)
     declared = {control.name: control for control in Auditing.controls()}
     # The second control above the verdict, after the budget; writes "runs" into `rest`.
-    panel.add_lead(1, replace(declared["runs"], default=runs), rest, prefix=f"{prefix}_")
+    panel.add_lead(1, replace(declared["runs"], default=runs), into=rest, prefix=f"{prefix}_")
     rest["seed"] = panel.control(declared["seed"], "seed")
     return Choices(family, name, budget, rest)
 
@@ -115,7 +115,7 @@ def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Bu
     defaults = usual_by_class[cls]
     amount, *others = [replace(control, default=getattr(defaults, control.name)) for control in cls.controls()]
     values = {control.name: panel.control(control, f"{prefix}_{control.name}") for control in others}
-    panel.add_lead(0, amount, values, prefix=f"{prefix}_")  # drawn above the verdict; writes its value into `values`
+    panel.add_lead(0, amount, into=values, prefix=f"{prefix}_")  # drawn above the verdict, as the first
     return Settings(cls, values)
 
 
@@ -190,7 +190,7 @@ def show() -> None:
     tools = st.container(key=panel.key("tools"), horizontal=True, vertical_alignment="center")
     with st.sidebar:
         choices = controls(panel)
-        guesses_first = panel.switch("guess", "Your own guess first", False, texts.GUESS_HELP)
+        guesses_first = panel.switch("guess", "Your own guess first", default=False, help=texts.GUESS_HELP)
     _Screen(panel, choices, guesses_first, tools).show()
     with tools:
         glossary.mark_terms(panel.key("words"))
@@ -225,13 +225,13 @@ class _Screen(PageBody):
         run_panel.note_settings(page, ready)  # before `picture_state`, which compares it with the run
         verdict, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
-            active = run_panel.bar(panel, texts.TITLE, ready, foot.container(width="content"))
+            active = run_panel.bar(panel, texts.TITLE, ready, switch=foot.container(width="content"))  # a run goes on
         with verdict:
             _, is_outdated = run_panel.picture_state(page)
             # A verdict on the present settings, where it is shown, describes the case itself.
             if self.auditing is not None and (self.run is None or is_outdated or not self.shows(self.run)):
                 st.markdown(describe(self.auditing))
-            run_panel.show_live(page, active, self._show_verdict, texts.NONE, panel.key("whole"))
+            run_panel.show_live(page, active, self._show_verdict, none=texts.NONE, whole=panel.key("whole"))
         with foot:
             link = st.container(width="content")
         if not active:
@@ -344,7 +344,7 @@ class _Screen(PageBody):
             results.guesses(run.auditing, run.progress)
             charts = results.all_charts(run.auditing, run.progress, threshold)
             del charts["roc"]  # the chart of the rates, which is next to the verdict
-            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):  # one before the first look
+            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):  # 1 before the first look
                 with column:
                     results.show(self.panel, name, chart)
             if run.job.active:
@@ -352,7 +352,7 @@ class _Screen(PageBody):
             results.show_tests(run.auditing, run.progress)
             return None
 
-        run_panel.draw_repeatedly(self.panel.key("evidence_look"), draw, lambda: None)
+        run_panel.draw_repeatedly(self.panel.key("evidence_look"), draw, on_look=lambda: None)
         _single_run(self.panel)
 
     def _take_away(self) -> None:
@@ -390,13 +390,13 @@ def _single_run(panel: Panel) -> None:
     st.markdown(texts.ONE)
     (epsilon,) = PureDP.controls()
     (seed,) = (control for control in Auditing.controls() if control.name == "seed")
-    left, right, last = st.columns(3, vertical_alignment="bottom")
+    left, middle, right = st.columns(3, vertical_alignment="bottom")
     with left:
         claim = panel.number(replace(epsilon, label="Claim", default=1.0), "one_epsilon")
-    with right:
+    with middle:
         one_seed = panel.number(replace(seed, label="Seed of the single run"), "one_seed")
-    with last:
-        is_broken = panel.switch("one_broken", "Noise too small by √2", False, texts.ONE_BROKEN)
+    with right:
+        is_broken = panel.switch("one_broken", "Noise too small by √2", default=False, help=texts.ONE_BROKEN)
     if panel.mistakes or claim is None or one_seed is None:
         return
     outcome = _audit_once(float(claim), int(one_seed), is_broken)

@@ -42,7 +42,8 @@ def show_verdict(auditing: Auditing, progress: Progress | None, is_finished: boo
         done = 0 if progress is None else len(progress.present)
         practice = auditing.audit.tuning  # runs on which the attack is chosen, before any of them counts
         text = f"{done:,} of {practice:,} practice runs are done." if done < practice else "The practice runs are done."
-        first_look = f"after {auditing.audit.ends()[0]:,} runs on each data set"
+        first_end, *_ = auditing.audit.ends()  # numbers of runs at which a bound is stated
+        first_look = f"after {first_end:,} runs on each data set"
         more = f"It ended before the first look, {first_look}." if is_finished else f"The first look is {first_look}."
         st.info(f"{text} {more}", title="Nothing is proven yet", icon=":material/hourglass_top:")
         return
@@ -177,6 +178,7 @@ def proven_at(auditing: Auditing, progress: Progress, threshold: float) -> float
     hit_rate, false_hit_rate = audit.rate_bounds(
         hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level
     )
+    # The smallest ε (or other number of the claim) with which such rates are possible.
     return float(auditing.audit.claim.least(hit_rate, false_hit_rate))
 
 
@@ -222,6 +224,7 @@ def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, pr
         thresholds["your threshold"] = guess
     part = slice(None, progress.tuning) if practice else slice(progress.tuning, None)
     present, absent = progress.present[part], progress.absent[part]
+    # A case without a score of its own is scored by the likelihood ratio.
     meaning = texts.RATIO if auditing.audit.case.score is None else texts.OWN
     return Chart(
         histogram(present, absent, thresholds),
@@ -246,9 +249,10 @@ def roc(auditing: Auditing, progress: Progress, guess: float | None) -> go.Figur
         marks["your threshold"] = _rates_of(Attack(guess), present, absent)
     # The largest true positive rates that the claim allows, and those that the releases of the plan allow. With a
     # mistake the plan says nothing of what is released.
-    claim = auditing.audit.claimed(RATES)
-    planned = claim if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
-    return audit_figures.roc(*rates(present, absent, RATES), claim, planned, marks)
+    claimed_rates = auditing.audit.claimed(RATES)
+    planned_rates = claimed_rates if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
+    true_rates, low, high = rates(present, absent, RATES)  # with the ends of their confidence band
+    return audit_figures.roc(true_rates, low, high, claimed_rates, planned_rates, marks)
 
 
 def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:
@@ -271,7 +275,8 @@ def bound(auditing: Auditing, progress: Progress) -> go.Figure:
     level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
     low, high = clopper_pearson(hits, runs, level)
     false_low, false_high = clopper_pearson(false_hits, runs, level)
-    # The number of the claim rises with the true positive rate, and falls with the false positive rate.
+    # `least` is the smallest number of the claim, such as ε, with which the rates are possible. It rises with the true
+    # positive rate, and falls with the false positive rate.
     bounds, upper = claim.least(low, false_high), claim.least(high, false_low)
     estimates = claim.least(hits / runs, false_hits / runs)
     refuting = [progress.tuning + look.runs for look in looks if look.bound > claim.value]
@@ -373,7 +378,7 @@ def class_question(progress: Progress) -> Threshold:
     counts = [np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] for scores in (present, absent)]
     heights = (np.array(counts) / np.max(counts)).round(4)  # (2, BINS), as shares of the highest bar
     bars = {name: tuple(row) for name, row in zip(WORLDS, heights.tolist(), strict=True)}
-    ticks = FixedAxis("", float(edges[0]), float(edges[-1]), log=False).ticks
+    ticks = FixedAxis(title="", low=float(edges[0]), high=float(edges[-1]), log=False).ticks
     return Threshold(
         "Where is your threshold? You say D for every run that scores at least as much.", bars, "Score", tuple(ticks)
     )
@@ -382,8 +387,8 @@ def class_question(progress: Progress) -> Threshold:
 def class_thresholds(progress: Progress, ballot: Ballot) -> np.ndarray:
     """Return the thresholds that phones have placed, (phones,)."""
     edges = _practice_bins(progress)
-    places = np.array(list(ballot.answers.values()))  # from 0 to 1, as shares of the width of the picture
-    return np.asarray(edges[0] + places * (edges[-1] - edges[0]))
+    positions = np.array(list(ballot.answers.values()))  # from 0 to 1, as shares of the width of the picture
+    return np.asarray(edges[0] + positions * (edges[-1] - edges[0]))
 
 
 def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progress, ballot: Ballot) -> None:
@@ -405,8 +410,8 @@ def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progres
 def show_class(progress: Progress, ballot: Ballot) -> None:
     """Draw the thresholds of a class, which are revealed, and the attacker's."""
     thresholds = class_thresholds(progress, ballot)
-    turns = {} if progress.attack is None else {"attacker's threshold": progress.attack.threshold}
-    figure = class_figures.ends({"the class": thresholds}, "Score of a run", log=False, marked=turns)
+    marks = {} if progress.attack is None else {"attacker's threshold": progress.attack.threshold}
+    figure = class_figures.ends({"the class": thresholds}, "Score of a run", log=False, marked=marks)
     st.markdown(f"**{len(thresholds)} phones have placed a threshold.** Their median is “your threshold”.")
     charts.show_figure(figure, "audit_class", "Thresholds of the class")
 
@@ -425,7 +430,7 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
     outcome, symbol = verdict(auditing, progress), auditing.audit.claim.symbol
     if outcome is None:
         return
-    mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound
+    mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound  # bounds at the last look
     relation = "as much as" if mine == best else "more than" if mine > best else "less than"
     _, _, is_blind = _seen(panel)
     proves, fixed = "proves", "Both were fixed before these runs were seen."

@@ -98,14 +98,14 @@ def _show_error(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, want
 
     rows : the number of rows. wanted : the largest acceptable error. noise : a sentence on the noise of a step.
     """
-    best, control = bound.best(budget), budget.controls()[0]  # the first control is that of the amount
+    best, control = bound.best(budget), budget.controls()[0]  # the smallest proven error; the control of the amount
     when = f"after {best.iterations:,} steps" if best.iterations else "at the start; no steps are proven to lower it"
     result = f"{bound.error_title} ≤ **{short_up(best.bound)}** {when}."
     st.markdown(f"{_verdict(best.bound <= wanted)}: at {budget.describe()}, {rows:,} rows give {result} {noise}")
     amount = getattr(budget, control.name)
-    amounts, proven = _by_budget(bound, budget, FEW, NEAR)
+    amounts, errors = _by_budget(bound, budget, points=FEW, times=NEAR)
     mark = amount, best.bound, f"{control.symbol} = {short(amount)}: {short_up(best.bound)}"
-    figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, wanted, mark)
+    figure = planner_figures.proven_error(amounts, errors, f"Budget {control.symbol}", bound.error_title, wanted, mark)
     return planner_view.chart(
         "error",
         figure,
@@ -129,12 +129,12 @@ def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wante
     else:
         result = f"{error} needs **{needed:,} rows** by the bound; you have {rows:,}."
     st.markdown(f"{_verdict(needed is not None and needed <= rows)}: at {budget_text}, {result} {noise}")
-    low, high = sorted((rows, needed or rows))
-    axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))
+    low, high = sorted((rows, needed or rows))  # without a number that is needed, around that at hand alone
+    axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))  # whole, each once
     # A copy is not checked, as n may lie beyond the range of its control.
-    proven = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
+    errors = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
     mark = None if needed is None else (float(needed), wanted, f"n = {needed:,}")
-    figure = planner_figures.proven_error(axis, proven, "Rows n", bound.error_title, wanted, mark)
+    figure = planner_figures.proven_error(axis, errors, "Rows n", bound.error_title, wanted, mark)
     return planner_view.chart(
         "error_rows",
         figure,
@@ -161,9 +161,9 @@ def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> 
     amount = getattr(budget, control.name)
     assert control.low is not None and control.high is not None
     amounts = np.geomspace(max(control.low, amount / times), min(control.high, amount * times), points)
-    fixed = {other.name: getattr(budget, other.name) for other in others}
-    proven = [bound.best(type(budget)(**{control.name: float(value)}, **fixed)).bound for value in amounts]
-    return amounts, np.array(proven)
+    other_values = {other.name: getattr(budget, other.name) for other in others}
+    errors = [bound.best(type(budget)(**{control.name: float(value)}, **other_values)).bound for value in amounts]
+    return amounts, np.array(errors)
 
 
 def show_required_budget(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Shown:
@@ -188,12 +188,12 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
     It comes with its number of steps, the error that remains without privacy, and the changes that halve the error.
     """
     required = accuracy.required_budget(bound, target, currency, delta)
-    control, floor = currency.controls()[0], bound.without_privacy()
+    control, floor = currency.controls()[0], bound.without_privacy()  # of the amount; the error that remains
     amount = getattr(required.budget, control.name)
     smallest = required.budget.describe()
     if required.at_least:  # it is the lower end of the range, so that a smaller one may be enough
         smallest = f"≤ {smallest}"
-    floor_text = short_up(floor) if floor > 1e-12 else "about 0"
+    floor_text = short_up(floor) if floor > 1e-12 else "about 0"  # of less the digits say nothing
     planner_view.metrics(
         {
             "Smallest budget": (smallest, texts.SMALLEST_HELP),
@@ -201,11 +201,11 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
             "Error without privacy": (floor_text, "What remains of the bound under an infinite budget."),
         }
     )
-    levers = _describe_levers(bound, required)
-    st.markdown(f"To **halve the error** from {short_up(required.best.bound)} you would need {levers}.")
-    amounts, proven = _by_budget(bound, required.budget, POINTS, TIMES)
+    changes = _describe_levers(bound, required)
+    st.markdown(f"To **halve the error** from {short_up(required.best.bound)} you would need {changes}.")
+    amounts, errors = _by_budget(bound, required.budget, points=POINTS, times=TIMES)
     mark = amount, target, f"{control.symbol} = {short_up(amount)}"
-    figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, target, mark)
+    figure = planner_figures.proven_error(amounts, errors, f"Budget {control.symbol}", bound.error_title, target, mark)
     figures = planner_view.chart(
         "smallest",
         figure,
@@ -227,7 +227,7 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
 def _describe_levers(bound: ErrorBound, required: accuracy.Required) -> str:
     """Return in words by which factor the budget or one setting alone would have to change to halve the error."""
     levers = accuracy.levers(bound, required.budget)
-    control = required.budget.controls()[0]
+    control = required.budget.controls()[0]  # of the amount
     parts = []
     if levers.budget is not None:
         parts.append(f"**{short_up(levers.budget)}×** the {control.symbol}")
@@ -236,7 +236,7 @@ def _describe_levers(bound: ErrorBound, required: accuracy.Required) -> str:
         if factor is None:  # no change of this number alone is enough
             continue
         label, symbol = controls[name].label.lower(), controls[name].symbol
-        if bound.levers[name] == "more":
+        if bound.levers[name] == "more":  # the number must grow; else it must fall, by a factor below 1
             parts.append(f"**{short_up(factor)}×** the {label} {symbol}")
         else:
             parts.append(f"the {label} {symbol} divided by **{short_up(1 / factor)}**")

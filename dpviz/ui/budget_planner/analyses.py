@@ -119,7 +119,7 @@ def show_plan(
     downloads.analyses(
         panel.page,
         plan,
-        partial(export.of_analyses, plan, budget, delta, wanted),
+        partial(export.of_analyses, plan, budget, delta, relative=wanted),
         lambda: to_report(plan, budget, delta, relative=wanted, day=date.today().isoformat()),
         lambda: program,
     )
@@ -190,14 +190,14 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
     planned, percent = plan.planned(budget), short(100 * relative)
     by_share = [p for p in planned if p.statistic.accepted_error is None]
     needed = [(p.statistic, p.rows_needed(relative)) for p in by_share]
-    # No count exceeds all rows.
+    # The rows that a count needs (its unit is "rows") are rows that it counts, never more than all.
     too_few = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if count > plan.rows]
     counts = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if s.unit == "rows" and count <= plan.rows]
     accepted = zip(planned, plan.accepted_errors(relative), strict=True)
     too_far = [
         f"“{escape_name(p.statistic.name)}” is off by up to {short_up(p.error)}, not {short(error)}"
         for p, error in accepted
-        if p.statistic.accepted_error is not None and p.error > error * (1 + 1e-6)
+        if p.statistic.accepted_error is not None and p.error > error * (1 + 1e-6)  # by more than rounding
     ]
     budget_text, error_text = budget.describe(), f"an error of {percent} % (95 % confidence)"
     verdict = f"**Yes**: at {budget_text}, {plan.rows:,} rows are enough for "
@@ -213,8 +213,7 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
     with suppress(UserError):
         smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
         of_all_rows = " (counts: in % of all rows)" * any(p.statistic.unit == "rows" for p in by_share)
-        least = _size(smallest)
-        verdict += f" The least for it{of_all_rows} is {least}, in the best shares."
+        verdict += f" The least for it{of_all_rows} is {_size(smallest)}, in the best shares."
     st.markdown(verdict)
     if question == "error":
         errors = planner_view.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
@@ -269,15 +268,16 @@ def _show_sources(panel: Panel, planned: Sequence[PlannedStatistic]) -> Shown:
 
 def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Budget, relative: float) -> None:
     """Draw the smallest budget for the accepted errors, with a button that takes it, and where more stops paying."""
-    control = budget.controls()[0]
+    control = budget.controls()[0]  # of the amount
     try:
         smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
     except UserError as error:
         st.caption(escape_sentence(str(error)))
         return
     assert control.low is not None and control.high is not None
-    half = [statistic.sampling_error(plan.rows) / 2 for statistic in plan.statistics]
-    enough = max(rounded_up(cost_of_errors(plan, half, budget)), control.low)
+    # The amount of the budget with which noise is half of what a random sample can be off by.
+    half_errors = [statistic.sampling_error(plan.rows) / 2 for statistic in plan.statistics]
+    enough = max(rounded_up(cost_of_errors(plan, half_errors, budget)), control.low)  # no smaller one can be set
     more = (
         f" From {control.symbol} = {short(enough)} on more hardly pays: noise is then less than half of what a random "
         "sample of so many rows can be off by."
@@ -296,7 +296,7 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
 
 def _size(smallest: Smallest) -> str:
     """Return the smallest budget as text; where it is the lower end of its range, a smaller one may be enough."""
-    control, limit = smallest.budget.controls()[0], smallest.budget.limit
+    control, limit = smallest.budget.controls()[0], smallest.budget.limit  # the first is that of the amount
     return f"{'at most ' * (limit == control.low)}{control.symbol} = {short(limit)}"
 
 
@@ -304,10 +304,10 @@ def _take(panel: Panel, table: EditedTable, name: str, smallest: Smallest) -> No
     """Put the smallest budget and the noise of its plan into their controls, and its shares into the table; for
     callbacks."""
     panel.set_values({name: smallest.budget.limit, SETTINGS["noise"]: smallest.plan.noise})
-    share = COLUMNS.index(SHARE)
-    weights = (float(f"{statistic.weight:.6g}") for statistic in smallest.plan.statistics)
+    position = COLUMNS.index(SHARE)
+    weights = (float(f"{statistic.weight:.6g}") for statistic in smallest.plan.statistics)  # short in a link
     rows = table.rows(is_open=False)
-    table.replace([(*row[:share], weight, *row[share + 1 :]) for row, weight in zip(rows, weights, strict=True)])
+    table.replace([(*row[:position], weight, *row[position + 1 :]) for row, weight in zip(rows, weights, strict=True)])
 
 
 def _releases(plan: Analyses, budget: Budget) -> Releases:
@@ -363,11 +363,11 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
                 by_names = [name for name in values if not is_numeric_dtype(values[name])]
                 by = right.selectbox("By the groups of", by_names, index=None, key=panel.key("columns_by"))
                 groups = None if by is None else (by, values[by])
-            lines = [
+            lines = [  # `count` reads each off the rows once, though the page is drawn often
                 file.count((kind, name, by), partial(declared.proposal, KINDS[kind], name, values[name], groups))
                 for name in names
             ]
-        rows = len(file.frame) if relation(panel) == "replace-one" else None
+        rows = len(file.frame) if relation(panel) == "replace-one" else None  # else it is secret
         st.button(
             "Add to the table" + (f", with n = {rows:,}" if rows is not None else ""),
             on_click=_add,
@@ -411,9 +411,12 @@ def _show_sources_of_keys(table: EditedTable, plan: Analyses) -> None:
 
 def _know(table: EditedTable) -> None:
     """Make all proposals of the table declarations; for callbacks."""
-    line = COLUMNS.index(DECLARED)
+    position = COLUMNS.index(DECLARED)
     table.replace(
-        [(*row[:line], declared.without_mark(row[line] or ""), *row[line + 1 :]) for row in table.rows(False)]
+        [
+            (*row[:position], declared.without_mark(row[position] or ""), *row[position + 1 :])
+            for row in table.rows(is_open=False)
+        ]
     )
 
 
@@ -460,9 +463,9 @@ def _show_numbers(planned: Sequence[PlannedStatistic], relative: float) -> None:
         pd.DataFrame(
             {
                 "Analysis": [p.statistic.name for p in planned],
-                "95 % error": [rounded_up(p.error, 4) for p in planned],
+                "95 % error": [rounded_up(p.error, digits=4) for p in planned],
                 "All at once": pd.Series([p.largest_error for p in planned], dtype=float).map(
-                    lambda error: rounded_up(error, 4)
+                    lambda error: rounded_up(error, digits=4)
                 ),
                 "Unit": [p.statistic.unit or "as the column" for p in planned],
                 "Standard deviation": pd.Series([p.standard_deviation for p in planned], dtype=float),
@@ -510,6 +513,7 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
         except UserError as error:
             raise UserError(f"{name}: {error}", title=error.title) from error
         lacks_range = issubclass(cls, Ranged) and None in (values[LOW], values[HIGH])
+        # Keys and cut points, if the line has them, say how many bins there are.
         lacks_bins = cls is Histogram and values[SIZE] is None and not parts.keys() & {"keys", "cut_points"}
         if lacks_range or lacks_bins:
             missing.append(name)

@@ -35,14 +35,14 @@ def parse_line(cls: type[Statistic], text: str) -> dict[str, Any]:
         return parse_line(cls, without_mark(text)) | {"from_data": True}
     if not text:
         return {}
-    if safe_cell(text) != re.sub(r"\s", " ", text):
+    if safe_cell(text) != re.sub(r"\s", " ", text):  # it leaves out beginnings of formulas and invisible signs
         raise UserError(
             "Put a part of “Declared” that begins with =, +, - or @ in quotes; signs that cannot be seen have no place "
             "in it.",
             title="This line cannot be read",
         )
     if issubclass(cls, GroupableStatistic):
-        statistic, *groups = _split(text, _BY, 1)
+        statistic, *groups = _split(text, _BY, max_splits=1)
         parts = _condition(statistic) if issubclass(cls, Count) else {"column": _text(statistic)}
         return parts | (_groups(groups[0]) if groups else {})
     if _BY.search(_masked(text)):
@@ -53,8 +53,8 @@ def parse_line(cls: type[Statistic], text: str) -> dict[str, Any]:
         )
     if not issubclass(cls, Histogram):
         return {"column": _text(text)}
-    column, *rest = _split(text, re.compile(":"), 1)
-    if not rest:
+    column, *rest = _split(text, re.compile(":"), max_splits=1)
+    if not rest:  # no column, but the bins alone
         column, rest = "", [text]
     return {"column": _text(column)} | (_bins(rest[0]) if rest[0].strip() else {})
 
@@ -76,7 +76,7 @@ def _condition(text: str) -> dict[str, Any]:
 
 def _groups(text: str) -> dict[str, Any]:
     """Return column and groups of a statistic by groups. text : what follows a match of _BY, which demands a colon."""
-    column, keys = _split(text, re.compile(":"), 1)
+    column, keys = _split(text, re.compile(":"), max_splits=1)
     groups = tuple(_text(part) for part in _split(keys, re.compile(";")))
     if len(groups) < 2 or not all(groups):
         raise UserError("Declare at least two groups, with “;” between them.", title="One group is no group")
@@ -155,7 +155,8 @@ def proposal(cls: type[Statistic], name: str, values: pd.Series, groups: tuple[s
     elif cls is Count and parts:
         line += f" >= {parts[len(parts) // 2]}" if is_number else f" is one of {'; '.join(parts)}"
     if groups is not None:
-        line += f" by {quoted(groups[0])}: {'; '.join(_keys(groups[1]))}"
+        group_column, group_texts = groups
+        line += f" by {quoted(group_column)}: {'; '.join(_keys(group_texts))}"
     return line if line == quoted(name) else f"{FROM_DATA} {line}"
 
 
@@ -165,17 +166,18 @@ def _keys(texts: pd.Series) -> list[str]:
     Left out are those that no line can declare, and those for which a line with two such lists has no room.
     """
     counts = texts.dropna().astype(str).str.strip().value_counts()
-    all_keys = [quoted(key) for key in counts.index if 0 < len(key) <= 60]
+    all_keys = [quoted(key) for key in counts.index if 0 < len(key) <= 60]  # the length of a key in a plan
     keys = [key for key in all_keys if safe_cell(key) == key][:_MAX_KEYS]
     ends = np.cumsum([len(key) + 2 for key in keys])  # of each key in the list, with what separates them
-    return sorted(keys[: int((ends <= MAX_LINE // 3).sum())])
+    return sorted(keys[: int((ends <= MAX_LINE // 3).sum())])  # the rest is for names
 
 
 def _cut_points(values: pd.Series) -> list[str]:
     """Return round numbers as parts of a line, about ten, that hold the middle 98 % of the finite values."""
-    numbers = np.clip(values[np.isfinite(values)], -1e300, 1e300)  # whose differences are finite, too
+    numbers = np.clip(values[np.isfinite(values)], -1e300, 1e300)  # so that differences are finite, too
     low, high = np.quantile(numbers, (0.01, 0.99)) if len(numbers) else (0.0, 1.0)
-    power = 10.0 ** math.floor(math.log10((high - low) / 10 or 1.0))
+    power = 10.0 ** math.floor(math.log10((high - low) / 10 or 1.0))  # 1.0 if all numbers are equal
     step = next(multiple * power for multiple in (1, 2, 5, 10) if multiple * power * 10 >= high - low)
     first = math.floor(low / step)
-    return [f"{index * step:.15g}" for index in range(first, max(math.ceil(high / step), first + 2) + 1)]
+    last = max(math.ceil(high / step), first + 2)  # a histogram needs three cut points at least
+    return [f"{index * step:.15g}" for index in range(first, last + 1)]

@@ -46,16 +46,16 @@ def show() -> None:
         budget = controls.budget(panel, currencies=view.ALL_CURRENCIES, leads=True)
         delta = guarantee.delta(panel, budget, under_pure=True)
         st.subheader("What is released", anchor=False)
-        declared = {control.name: control for control in NoisyMeans.controls()}
-        # Three controls are drawn above the answer, not here; `lead` writes their values into these mappings.
+        controls_by_name = {control.name: control for control in NoisyMeans.controls()}
+        # Three controls are drawn above the answer, in this order; `add_lead` writes their values into the mappings.
         values: dict[str, Any] = {}
-        panel.add_lead(1, declared["rows_per_person"], values)
-        panel.add_lead(2, declared["rows"], values)
+        panel.add_lead(1, controls_by_name["rows_per_person"], into=values)
+        panel.add_lead(2, controls_by_name["rows"], into=values)
         values |= panel.specification(NoisyMeans, ["sampling"])
         omitted = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
-        values |= panel.specification(NoisyMeans, [name for name in declared if name not in omitted])
+        values |= panel.specification(NoisyMeans, [name for name in controls_by_name if name not in omitted])
         wanted: dict[str, Any] = {}
-        panel.add_lead(3, analyses.WANTED, wanted)
+        panel.add_lead(3, analyses.WANTED, into=wanted)
     _Planner(panel, budget, Settings(NoisyMeans, values), delta, wanted).show()
 
 
@@ -129,6 +129,7 @@ class _Planner(PageBody):
 
     def _read(self) -> list[str]:
         """Return names of the settings in the link that were read from the values of a file, as its texts say."""
+        # In the JSON of a table, such a cell begins with one of these marks, after its quote.
         marks = {"part of the analyses": f'"{declared.FROM_DATA}', "numbers of rows": f'"{tabs.FROM_DATA}'}
         return [name for name, mark in marks.items() if any(mark in str(text) for text in self.panel.query.values())]
 
@@ -139,7 +140,8 @@ class _Planner(PageBody):
         None where it plans something, but that is not possible.
         """
         panel, delta = self.panel, self.delta
-        max_error, question = float(self.wanted[analyses.WANTED.name] or 0.0), self.question
+        max_error = float(self.wanted[analyses.WANTED.name] or 0.0)  # `or` for the type checker: `check` refuses None
+        question = self.question
         head = answer if self.about == "statistics" else None  # place of the answer if it is about the analyses
         of_means = view.releases_of_means(means, budget)
         planned: Releases | None = of_means
@@ -157,18 +159,17 @@ class _Planner(PageBody):
                     figures, planned = draw()
                     self.figures += figures
                     subject = planned or of_means
-                    explain.assumptions(
-                        subject.protects, subject.batches, subject.composition, subject.constants, texts.NOTHING_READ
-                    )
+                    texts_of_rows = subject.protects, subject.batches, subject.composition, subject.constants
+                    explain.assumptions(*texts_of_rows, screen=texts.NOTHING_READ)
 
             return show_section
 
         # Only the open section is called, and so decides on `planned`.
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: section(lambda: analyses.show_plan(panel, means, budget, delta, max_error, head, question)),
-            SOLVED: section(lambda: self._solve(means, budget, max_error), of_means),
-            "What it is worth": section(lambda: self._worth(means, budget), of_means),
-            "Accounting": section(lambda: (tabs.savings(means, budget, delta), of_means), of_means),
+            SOLVED: section(lambda: self._solve(means, budget, max_error), otherwise=of_means),
+            "What it is worth": section(lambda: self._worth(means, budget), otherwise=of_means),
+            "Accounting": section(lambda: (tabs.savings(means, budget, delta), of_means), otherwise=of_means),
             "Split a budget": section(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
@@ -177,7 +178,8 @@ class _Planner(PageBody):
         # The answer is above the sections, so its charts come first. The section of the analyses draws the answer about
         # them itself, if it is open.
         if head is None:
-            self.figures = accuracy.answer(panel, means, budget, max_error, answer, question == "rows") + self.figures
+            by_rows = question == "rows"
+            self.figures = accuracy.answer(panel, means, budget, max_error, answer, by_rows=by_rows) + self.figures
         elif not panel.shows(ANALYSES):
             self.figures = analyses.answer(panel, means, budget, max_error, head, question) + self.figures
         return planned
@@ -196,14 +198,14 @@ class _Planner(PageBody):
             return tabs.trainers(panel, means, budget, self.delta), of_means
         if name == "search":
             trainings, held_out = panel.number(tabs.TRAININGS, "trainings"), panel.number(tabs.HELD_OUT, "held_out")
-            panel.check()  # raises if one of them is empty
+            panel.check()  # raises if one of them is empty, so `or` is for the type checker
             return tabs.price_of_search(means, budget, int(trainings or 2), int(held_out or 1)), of_means
         target = panel.number(tabs.TARGET, "target", empty="half of the present noise")  # for "steps" and "rows"
         panel.check()
         if name == "rows":
             return tabs.rows(means, budget, target), of_means
-        given = view.releases_of_means(means, budget, tabs.target_noise(means, budget, target))
-        return tabs.given_noise(means, budget, self.delta, target), given
+        of_target = view.releases_of_means(means, budget, tabs.target_noise(means, budget, target))
+        return tabs.given_noise(means, budget, self.delta, target), of_target
 
     def _worth(self, means: NoisyMeans, budget: Budget) -> Planned:
         """Draw what the guarantee is worth, and where others stand; return its charts, and the page's releases."""

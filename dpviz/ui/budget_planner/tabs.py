@@ -42,7 +42,7 @@ from dpviz.ui.uploads.file import File, choose_file, fill_button
 TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
 # Columns of the table of analyses that share a budget, in their order.
 COLUMNS = ("analysis", "mechanism", "weight", "sensitivity", "rows", "own guarantee", "amount", "δ")
-NAME, MECHANISM, WEIGHT, MOVE, SET, CURRENCY, AMOUNT, DELTA = COLUMNS
+NAME, MECHANISM, WEIGHT, SENSITIVITY, ROWS, CURRENCY, AMOUNT, DELTA = COLUMNS
 SHARE = "share of the total"  # option of the column CURRENCY: the analysis has no guarantee of its own
 DEFAULT: tuple[tuple[Any, ...], ...] = (
     ("Training", "Laplace", 4.0, 1.0, "", SHARE, None, None),
@@ -116,9 +116,9 @@ def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
 def _split_in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
     """Draw the program that computes the split."""
     rows = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
-    used = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
+    classes = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
     planner_view.in_python(
-        f"from dpviz.privacy.budgets import {', '.join(used)}\n"
+        f"from dpviz.privacy.budgets import {', '.join(classes)}\n"
         f"from dpviz.privacy.statistics.allocation import Analysis, split\n\nanalyses = [\n{rows}\n]\n"
         f'for share in split({budget.to_python()}, analyses, rule="{rule}"):\n'
         "    print(share.analysis.name, share.noise_scale)"
@@ -137,7 +137,7 @@ def _table(panel: Panel) -> EditedTable:
         panel,
         "split",
         config,
-        numbers=(WEIGHT, MOVE, AMOUNT, DELTA),
+        numbers=(WEIGHT, SENSITIVITY, AMOUNT, DELTA),
         start=DEFAULT,
         alt="The analyses: name, mechanism, weight, sensitivity, rows, own guarantee",
     )
@@ -152,14 +152,14 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
         raise UserError(f"Choose a mechanism for {name}.", title="A mechanism is missing")
     # The kind of the analysis's own guarantee; None if it gets a share of the total.
     currency = next((cls for cls in CURRENCIES.values() if cls.name == values[CURRENCY]), None)
-    rows = "".join(filter(str.isprintable, values[SET] or "")).strip()  # names that look alike are those of one set
+    rows = "".join(filter(str.isprintable, values[ROWS] or "")).strip()  # names that look alike are those of one set
     fields = {"name": name, "noise": mechanism, "rows": rows}
-    fields |= {"weight": values[WEIGHT], "sensitivity": values[MOVE]}
+    fields |= {"weight": values[WEIGHT], "sensitivity": values[SENSITIVITY]}
     try:
         if currency is not None:
             if values[AMOUNT] is None:
                 raise UserError("State the amount of its guarantee.", title="An amount is missing")
-            amount, *others = (control.name for control in currency.controls())
+            amount, *others = (control.name for control in currency.controls())  # the other one, if any, is δ
             numbers = {amount: values[AMOUNT]}
             if others and values[DELTA] is not None:
                 numbers[others[0]] = values[DELTA]
@@ -210,14 +210,14 @@ def show_noise(means: NoisyMeans, budget: Budget) -> Shown:
         }
     )
     if isinstance(budget, ApproximateDP) and means.noise == "gaussian" and budget.epsilon < 1:
-        # The textbook's noise over the noise here, as noise is proportional to 1/μ.
+        # The textbook's noise, known for ε < 1, over the noise here: noise is proportional to 1/μ.
         ratio = closed_forms.gdp_mu(budget.epsilon, budget.delta)
         ratio /= closed_forms.classic_gaussian_mu(budget.epsilon, budget.delta)
         st.caption(texts.CALIBRATED.format(waste=100 * (ratio - 1)))
     is_slow = not budget.adds_up  # then each point of the chart is calibrated by composing losses
     steps = np.unique([means.iterations, *np.geomspace(1, LONGEST, 4 if is_slow else 30).round().astype(int)])
     scales, reason = _noise_by_steps(means, budget, steps)
-    missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
+    missing_steps = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
     figure = planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means))
     figures = planner_view.chart(
         "noise",
@@ -227,7 +227,7 @@ def show_noise(means: NoisyMeans, budget: Budget) -> Shown:
         "The whole budget is spread evenly over T means.",
     )
     if reason:
-        st.caption(f"No point for T = {missing}. {reason}")
+        st.caption(f"No point for T = {missing_steps}. {reason}")
     _means_in_python(f"print(means.noise_scale({budget.to_python()}))", means, budget)
     return figures
 
@@ -254,8 +254,8 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
     planner_view.show_cost(cost)
     steps = means.affordable_steps(budget, scale)
-    lasts = f"at least {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
-    st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
+    steps_text = f"at least {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
+    st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{steps_text} steps**.")
     longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))  # a little beyond both
     end = steps if steps <= longest else 0  # 0: the end is outside the chart and not marked
     times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
@@ -266,7 +266,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     else:
         left, right = st.columns(2, gap="medium")
         with left:
-            figures = _budget_by_steps(means, budget, scale, times, end)
+            figures = _budget_by_steps(means, budget, scale, times, steps=end)
         with right:
             figures += _accountants_by_steps(means, scale, delta, times)
     _means_in_python(
@@ -289,7 +289,7 @@ def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.
     spent = means.spent(budget, scale, times.tolist())
     title = f"Privacy spent, {control.symbol} ({budget.name})"
     limit = getattr(budget, control.name)
-    figure = planner_figures.budget_by_steps(times, spent, title, control.symbol, limit, steps)
+    figure = planner_figures.budget_by_steps(times, spent, title, control.symbol, limit, affordable=steps)
     return planner_view.chart(
         "budget",
         figure,
@@ -314,7 +314,7 @@ def _accountants_by_steps(
     all_curves = {name: accountants.epsilon_curve(events, delta, name, checkpoints) for name in accountants.METHODS}
     curves = {name: curve for name, curve in all_curves.items() if np.isfinite(curve[-1])}
     heading = f"Read as ε at δ = {short_up(delta)}" if limit is None else "How long the budget lasts"
-    figure = planner_figures.spent_by_steps(times, curves, delta, limit, steps)
+    figure = planner_figures.spent_by_steps(times, curves, delta, limit=limit, affordable=steps)
     return planner_view.chart(
         "spent",
         figure,
@@ -338,7 +338,9 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
     present = means.noise_scale(budget)
     low, high = sorted((means.rows, needed))
     axis = np.geomspace(max(1, low / 4), high * 4, 50)
-    figure = planner_figures.noise_by_rows(axis, present * means.rows / axis, scale, needed, symbol(means))
+    figure = planner_figures.noise_by_rows(
+        axis, present * means.rows / axis, target=scale, needed=needed, symbol=symbol(means)
+    )
     figures = planner_view.chart(
         "rows",
         figure,
@@ -369,21 +371,22 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
     _count_people(panel, table)
     if any(number is not None and number > MOST_ROWS for _, *numbers in rows_of_table for number in numbers):
         raise UserError(f"There are at most {MOST_ROWS:,} rows or people.", title="A number is too large")
-    declared: dict[float, float] = {}
-    for _, rows, count in rows_of_table:
-        if rows is not None and count is not None and rows >= 1 and count > 0:
-            declared[rows] = declared.get(rows, 0.0) + count
-    if not declared:
+    people_by_rows: dict[float, float] = {}  # number of people with so many rows each
+    for _, each, count in rows_of_table:
+        if each is not None and count is not None and each >= 1 and count > 0:
+            people_by_rows[each] = people_by_rows.get(each, 0.0) + count
+    if not people_by_rows:
         raise UserError("Add a row with people who have at least one row each.", title="No people are declared")
     k = means.rows_per_person
-    dropped, losing = noisy_means.dropped_shares(declared, k)
+    dropped, losing = noisy_means.dropped_shares(people_by_rows, k)
     outcome = "All rows are kept." if not dropped else f"**{short(100 * dropped)} % of the rows** are dropped, of "
     outcome += f"{short(100 * losing)} % of the people." if dropped else ""
     at_least = "at least " * (means.touched_rows > means.batch_size)  # a batch is then more likely to hold one of them
     noise = f"The noise is {at_least}{k:,} times that of one row." if k > 1 else "The noise is the smallest."
     st.markdown(f"With at most **{k:,}** row{'s' * (k > 1)} of a person: {outcome} {noise}")
-    numbers = np.unique(np.geomspace(1, max(*declared, k, 2), 60).round())
-    shares = np.array([noisy_means.dropped_shares(declared, round(number))[0] for number in numbers])
+    numbers = np.unique(np.geomspace(1, max(*people_by_rows, k, 2), 60).round())
+    pairs = [noisy_means.dropped_shares(people_by_rows, round(number)) for number in numbers]
+    shares = np.array([dropped_share for dropped_share, _ in pairs])
     return planner_view.chart(
         "people",
         planner_figures.dropped_rows(numbers, 100 * shares, (k, 100 * dropped)),
@@ -399,9 +402,9 @@ def _show_source_of_people(table: EditedTable, rows: Sequence[Row]) -> None:
     if not any(are_counted):
         return
     # What the button writes: rows without the name that marks them as counted in a file.
-    known = [("People" if counted else row[0], *row[1:]) for row, counted in zip(rows, are_counted, strict=True)]
+    unmarked = [("People" if counted else row[0], *row[1:]) for row, counted in zip(rows, are_counted, strict=True)]
     with st.container(horizontal=True, vertical_alignment="center"):
-        explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (known,))
+        explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (unmarked,))
 
 
 def _count_people(panel: Panel, table: EditedTable) -> None:
@@ -423,7 +426,7 @@ def _fill_people(table: EditedTable, file: File, person: str) -> None:
     As the table has few rows, people with about as many rows are counted together, with the mean of their rows.
     """
     counts = file.frame[person].value_counts(dropna=False).to_numpy()  # rows without a name are those of one person
-    edges = np.unique(np.geomspace(1, counts.max() + 1, MAX_ROWS + 1).round())
+    edges = np.unique(np.geomspace(1, counts.max() + 1, MAX_ROWS + 1).round())  # each upper edge is excluded
     groups = [counts[(low <= counts) & (counts < high)] for low, high in pairwise(edges)]
     table.replace([(FROM_DATA, float(round(group.mean())), float(len(group))) for group in groups if len(group)])
 
@@ -439,18 +442,18 @@ def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out:
     sizes = {
         search.WAYS[way]: f"{cost.controls()[0].symbol} = {short_down(cost.limit)}"
         for way, cost in costs.items()
-        if cost is not None
+        if cost is not None  # None: no price is known
     }
     st.markdown(texts.SEARCH.format(trainings=trainings, budget=budget.describe()))
     st.markdown("\n".join(f"- {way.capitalize()}: **{size}** for each." for way, size in sizes.items()))
-    if len(sizes) < len(costs):  # of some ways no price is known
+    if len(sizes) < len(costs):
         st.caption(texts.SEARCH_UNKNOWN)
     # By which share of the held-out rows the published training may be worse than the best one.
-    below = search.shortfall(budget, trainings, held_out, means.rows_per_person, means.relation)
+    shortfall = search.shortfall(budget, trainings, held_out, means.rows_per_person, means.relation)
     by_person = texts.SEARCH_PEOPLE.format(k=means.rows_per_person) if means.rows_per_person > 1 else ""
-    st.markdown(texts.SEARCH_HELD_OUT.format(rows=held_out, below=short_up(100 * below), by_person=by_person))
+    st.markdown(texts.SEARCH_HELD_OUT.format(rows=held_out, below=short_up(100 * shortfall), by_person=by_person))
     factors = {search.WAYS[way]: factor for way, factor in search.noise_factors(budget, trainings).items()}
-    planned = f"search.search_budgets({budget.to_python()}, {trainings})"
+    call = f"search.search_budgets({budget.to_python()}, {trainings})"
     settings = f"{trainings}, {held_out}, {means.rows_per_person}, {means.relation!r}"
     figures = planner_view.chart(
         "search",
@@ -463,7 +466,7 @@ def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out:
     )
     planner_view.in_python(
         f"from dpviz.privacy.budgets import {type(budget).__name__}\nfrom dpviz.privacy.statistics import search\n\n"
-        f"print({planned})\nprint(search.shortfall({budget.to_python()}, {settings}))"
+        f"print({call})\nprint(search.shortfall({budget.to_python()}, {settings}))"
     )
     return figures
 
@@ -519,25 +522,25 @@ def _take(panel: Panel, theirs: NoisyMeans, scale: float) -> None:
 def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
     """Draw the ε at δ that each theorem and accountant proves for the noise that the budget gives; return the chart."""
     scale = means.noise_scale(budget)
-    proven = noisy_means.savings(means, scale, delta)
-    if not proven:
+    epsilons = noisy_means.savings(means, scale, delta)
+    if not epsilons:
         st.info("No accountant reads this noise at so small a δ. Raise δ.")
         return []
-    best, worst = min(proven, key=lambda name: proven[name]), max(proven, key=lambda name: proven[name])
-    lowest, highest = proven[best], proven[worst]
+    best, worst = min(epsilons, key=lambda name: epsilons[name]), max(epsilons, key=lambda name: epsilons[name])
+    lowest, highest = epsilons[best], epsilons[worst]
     if highest <= 1.005 * lowest:  # as good as equal
         st.markdown(f"The noise costs **ε = {short_up(lowest)}**, however it is counted.")
     else:
-        most = f"ε = {short_up(highest)} ({SAVINGS[worst]})"
-        least = f"ε = {short_up(lowest)} ({SAVINGS[best]})"
+        highest_text = f"ε = {short_up(highest)} ({SAVINGS[worst]})"
+        lowest_text = f"ε = {short_up(lowest)} ({SAVINGS[best]})"
         times = short(highest / max(lowest, 1e-300))  # an accountant may prove 0
-        st.markdown(texts.BETTER_COUNTED.format(most=most, least=least, times=times))
-    bars = {SAVINGS[name]: value for name, value in proven.items() if value <= LONGEST_BAR * lowest or lowest == 0}
-    absent = [f"{SAVINGS[name]}, ε = {short_up(proven[name])}" for name in proven if SAVINGS[name] not in bars]
+        st.markdown(texts.BETTER_COUNTED.format(most=highest_text, least=lowest_text, times=times))
+    bars = {SAVINGS[name]: value for name, value in epsilons.items() if value <= LONGEST_BAR * lowest or lowest == 0}
+    absent = [f"{SAVINGS[name]}, ε = {short_up(epsilons[name])}" for name in epsilons if SAVINGS[name] not in bars]
     too_long = f"Too long to draw: {'; '.join(absent)}. " if absent else ""
     figures = planner_view.chart(
         "accountants",
-        planner_figures.bars(bars, "ε", SAVINGS[best]),
+        planner_figures.bars(bars, "ε", best=SAVINGS[best]),
         f"The same noise at δ = {short_up(delta)}",
         "One bar per way to count: the smallest ε that it proves for the same noise",
         "Each bar is an upper bound; the lowest one holds. “No credit for sampling” counts as if all could see "
@@ -555,8 +558,8 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
 
 def _finer_bars(means: NoisyMeans, scale: float, delta: float) -> go.Figure:
     """Return the figure of `savings` for a file: with all bars, by accountants that round losses to a finer grid."""
-    proven = noisy_means.savings(means, scale, delta, precision="fine")
-    return planner_figures.bars({SAVINGS[name]: value for name, value in proven.items()}, "ε")
+    epsilons = noisy_means.savings(means, scale, delta, precision="fine")
+    return planner_figures.bars({SAVINGS[name]: value for name, value in epsilons.items()}, "ε")
 
 
 def _means_in_python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") -> None:

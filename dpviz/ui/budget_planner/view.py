@@ -95,7 +95,7 @@ def worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float
     """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and
     what it implies in every currency, with a dash and the reason where that is nothing."""
     st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation, rows_per_person)))
-    order = budget.own_order(ORDER)
+    order = budget.own_order(ORDER)  # ORDER unless the budget has one of its own
     implied = conversions.implied(budget, delta, order)
     values: dict[str, tuple[str, str]] = {}
     for name, title in names(delta, order).items():
@@ -123,7 +123,7 @@ def show_deployments(budget: Budget, delta: float) -> Shown:
     yours = budget.to_epsilon_at(delta)
     figures = chart(
         "others",
-        planner_figures.positions(groups, yours, "ε"),
+        planner_figures.positions(groups, here=yours, title="ε"),
         "Published guarantees",
         "ε of published releases, by what they protect and by whom the noise is added, with yours",
         f"Not a ranking: what is protected differs, and so does what is released. A published ρ is read at "
@@ -152,7 +152,7 @@ def show_cost(cost: Guarantee) -> None:
     """Draw the cost of given releases in every currency; a dash and the reason where there is none."""
     values: dict[str, tuple[str, str]] = {}
     for name, title in names(cost.delta, ORDER).items():
-        if name in cost.values:
+        if name in cost.values:  # Rényi divergences are not
             value = cost.values[name]
             help = cost.missing.get(name) or "Of these releases, by the best route to this currency."
             values[title] = "—" if value is None else f"≤ {short_up(value)}", help
@@ -260,6 +260,6 @@ def chart(
     key = f"planner_chart_{name}"
     if panel is None:
         return [charts.show(captioned, key)]
-    # The second argument identifies the settings by the figure that they give.
-    leads = components.Leads(panel.lead_texts(), str(hash(figure.to_json())))
-    return [charts.show(captioned, key, panel.page, leads)]
+    # The settings are identified by the figure that they give.
+    leads = components.Leads(values=panel.lead_texts(), settings=str(hash(figure.to_json())))
+    return [charts.show(captioned, key, group=panel.page, leads=leads)]

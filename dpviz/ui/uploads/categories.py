@@ -52,7 +52,7 @@ def _choose(upload: CategoricalFile) -> PreparedCategories:
     people = file.choose_people(upload)
     names = [column.name for column in upload.columns if column.name != people.person]
     is_used = pd.Series([name in upload.used for name in names], dtype=bool)
-    edited = _edit(upload, names, people.person, is_used)  # without a row for the column that names persons
+    edited = _edit(upload, names, rows=people.person, used=is_used)  # another person changes the rows
     upload.used = {name for name, used in zip(names, edited["used"], strict=True) if used}
     help = "Lists for the columns in use that have none; if none is in use, for as many as fit."
     file.fill_button(upload, _fill, (upload, upload.used), help)
@@ -65,9 +65,9 @@ def _choose(upload: CategoricalFile) -> PreparedCategories:
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
     _require_all(declared, upload.used)
     prepared = upload.prepare_once(prepare_categories, columns=declared, **people._asdict())
-    # No row is dropped: a cell that is empty or not listed becomes "other". Of the columns with such cells, those with
-    # the most are named.
-    file.show_ready(upload, len(prepared.table), 0, f"{len(declared)} columns")
+    # No row is dropped: a cell that is empty or not listed becomes "other".
+    file.show_ready(upload, len(prepared.table), dropped=0, contents=f"{len(declared)} columns")
+    # Of the columns with such cells, those with the most are named.
     largest = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:_MAX_NAMED]
     unlisted = ", ".join(f"{count:,} in {quote_name(name)}" for name, count in largest if count)
     file.show_counts([*prepared.notes, f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
@@ -79,7 +79,7 @@ def declare(upload: File, columns: Sequence[str]) -> dict[str, Declared]:
 
     Raises UserError if those of a column cannot be read.
     """
-    _edit(upload, columns, tuple(columns))
+    _edit(upload, columns, rows=tuple(columns))
     help = "The most frequent categories, or ranges, of columns that have no list yet."
     file.fill_button(upload, _fill, (upload, set(columns)), help, name="fill_lists")
     declared = _parse(upload, columns)
@@ -114,8 +114,8 @@ def _edit(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | 
 
     edited = upload.editor(
         "lists",
-        rows,
-        start,
+        rows=rows,
+        start=start,
         column_config=column_configs(texts.TABLES["lists"]),
         height=editor_height(len(names)),
         alt="Columns to use, and the categories that you declare for each",

@@ -252,10 +252,11 @@ def uploaded(
     with st.container(horizontal=True, key=f"{page}_own_file"):
         title = escape_name(line) if line else "Your data"
         is_unfolded = used_key not in st.session_state
-        box = st.expander(title, is_unfolded, key=open_key, icon=":material/upload_file:", on_change="rerun")
+        box = st.expander(title, expanded=is_unfolded, key=open_key, icon=":material/upload_file:", on_change="rerun")
         if line:
             st.button("Replace", key=f"{page}_replace", on_click=_remove, args=(page,))
-            st.button("Remove", key=f"{page}_remove", on_click=_remove, args=(page, True))
+            is_back = True  # the page returns to its demonstration
+            st.button("Remove", key=f"{page}_remove", on_click=_remove, args=(page, is_back))
     with box:
         file, result = choose_file(page, kind), None  # None also while it is not confirmed how the file is read
         if file is not None:
@@ -437,7 +438,7 @@ def _confirm(page: str, kind: type[File]) -> None:
 
     def read(upload: File, data: bytes) -> None:
         upload.proposal = old  # if the file cannot be read so, the settings stay, to be corrected
-        reading = how.selected(page, old.reading, kind.shows_cells)
+        reading = how.selected(page, old.reading, asks_kinds=kind.shows_cells)
         upload.proposal = replace(old, reading=reading)  # or with the new ones, if the table cannot be read
         _load(upload, data, reading, old.names)
         upload.proposal = None
@@ -522,8 +523,8 @@ def show_ready(upload: File, rows: int, dropped: int, contents: str) -> None:
 
     rows, dropped : numbers of rows that are used and that were left out. contents : text on the columns.
     """
-    left_out = f", {dropped:,} dropped" if dropped else ""
-    upload.contents = f"{rows:,} rows{left_out}, {contents}"
+    dropped_text = f", {dropped:,} dropped" if dropped else ""
+    upload.contents = f"{rows:,} rows{dropped_text}, {contents}"
     st.success(f"Ready: {upload.contents}.", icon=":material/check:")
 
 
@@ -566,7 +567,7 @@ def fill_button(
 ) -> None:
     """Draw a button that fills in declarations from the file itself, although its owner should know them beforehand.
 
-    fill : is called as `fill(*args)` in the callback; it fills them in, and passes the parts to `File.fill`.
+    fill : is called as `fill(*args)` in the callback; it fills them in, and passes the parts to `File.note_from_data`.
     help : text on what is taken from the file. name, label : of the button.
     """
     st.button(

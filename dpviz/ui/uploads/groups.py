@@ -107,12 +107,12 @@ def _prepare(upload: GroupedFile, shares: Shares, people: file.People, **declare
 def _show_diagnostics(prepared: Prepared[GroupedUpload]) -> None:
     """Draw numbers that were counted in the file, among them groups without rows, whose names may be misspelt."""
     facts = prepared.specification.facts()
-    group_of_row = prepared.table[:, -1].astype(np.int64)  # index of the group of each row
+    group_of_row = prepared.table[:, -1].astype(np.int64)  # the last column: the index of each row's group, a float
     counts = np.bincount(group_of_row, minlength=len(facts.groups))
-    rows = list(zip(facts.groups, counts, strict=True))
-    empty = [escape_name(quote_name(name)) for name, count in rows if not count and name != OTHER]
+    rows_by_group = list(zip(facts.groups, counts, strict=True))
+    empty = [escape_name(quote_name(name)) for name, count in rows_by_group if not count and name != OTHER]
     empty_groups = [f"no row belongs to {', '.join(empty)}"] if empty else []
-    others = [f"{count:,} rows belong to “{OTHER}”" for name, count in rows if name == OTHER]
+    others = [f"{count:,} rows belong to “{OTHER}”" for name, count in rows_by_group if name == OTHER]
     file.show_counts(prepared.notes, [*empty_groups, *others])
 
 

@@ -88,7 +88,7 @@ def _controls(page: str, reading: Reading, options: dict[str, Any]) -> None:
     right.text_input(
         value=", ".join(reading.missing), key=f"{page}_upload_missing", **texts.WIDGETS["missing"], **options
     )
-    help = texts.ABOVE_HELP.format(below=reading.below or 0)
+    help = texts.ABOVE_HELP.format(below=reading.below or 0)  # lines left out at the end of the file
     right.number_input(value=reading.above, key=f"{page}_upload_above", help=help, **texts.WIDGETS["above"], **options)
 
 
@@ -113,8 +113,8 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
 
     edited = editor(
         "kinds",
-        detected.names,
-        start,
+        rows=detected.names,
+        start=start,
         hide_index=True,
         column_config=column_configs(texts.TABLES["kinds"], holds={"options": [*_KINDS.values()]}),
         height=editor_height(len(kinds)),
@@ -162,9 +162,9 @@ def _describe(reading: Reading, used: Sequence[str]) -> str:
         if names:
             more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
             lines.append(f"- {_KINDS[kind]}: {', '.join(names[:_MAX_LISTED])}{more}.")
-    left_out = reading.kinds.count("unused")
-    if left_out:
-        lines.append(f"- Left out: {left_out} column{'s' if left_out > 1 else ''}.")
+    unused = reading.kinds.count("unused")
+    if unused:
+        lines.append(f"- Left out: {unused} column{'s' if unused > 1 else ''}.")
     return "\n".join(lines)
 
 

@@ -103,13 +103,13 @@ def declare(file: GroupedFile, group: str, people: People) -> Shares:
     parts: dict[Mark, Collection[object]] = {("groups", group): {name for name, _ in rows}}
     if source == DECLARED:
         parts["shares", group] = {share for _, share in rows}  # without names, as a group may be renamed
-    mark_from_data(file, parts, {"groups": "groups", "shares": "shares"})
+    mark_from_data(file, parts, nouns={"groups": "groups", "shares": "shares"})
     names = _check_names(group, [name for name, _ in rows])
     if source == BOUGHT:
         return _buy(file, group, names, people)
     if file.costs:
         st.caption(texts.SPENT_BEFORE.format(spent=" + ".join(map(short, file.costs))))
-    return _declared(rows)._replace(costs=file.costs)
+    return _declared_shares(rows)._replace(costs=file.costs)
 
 
 def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]:
@@ -126,8 +126,8 @@ def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]
 
     edited = file.editor(
         "members",
-        (group, source),
-        start,
+        rows=(group, source),
+        start=start,
         num_rows="dynamic",
         placeholder="",
         hide_index=True,
@@ -158,12 +158,12 @@ def _check_names(group: str, names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
+def _declared_shares(rows: Sequence[tuple[str, float]]) -> Shares:
     """Return the groups with their declared shares, from rows (name, share).
 
     The group "other" may have no share. Raises UserError if a share is missing or out of range, or the sum exceeds 1.
     """
-    if len(rows) > 1:  # "other" without a share counts as not listed, since it gets the rest
+    if len(rows) > 1:  # then "other" without a share counts as not listed, since it gets the rest; alone it needs one
         rows = [(name, share) for name, share in rows if name != OTHER or not math.isnan(share)]
     missing = [name for name, share in rows if math.isnan(share)]
     if missing:
@@ -210,7 +210,7 @@ def _buy(file: GroupedFile, group: str, names: list[str], people: People) -> Sha
     st.caption(texts.PRICE.format(when=when, spent=spent, error=error))
     if not matches:
         raise MissingInput("Press “Release the shares”.", title="The shares of these groups are not released yet")
-    return Shares(groups, list(grouped.floored_shares(matches[-1].counts, smallest)), file.costs)
+    return Shares(groups, list(grouped.floored_shares(matches[-1].counts, smallest)), file.costs)  # of the newest
 
 
 def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float, people: People) -> None:
@@ -230,7 +230,8 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     Shares that were declared before stay as they are. with_shares : true to fill in the shares of the other groups,
     too: what the declared ones leave of 1 is divided among them in proportion to their numbers of rows.
     """
-    frequent = [name for name in target_classes(file.frame[group], MAX_GROUPS - 1) if name != OTHER]
+    max_names = MAX_GROUPS - 1  # without "other"
+    frequent = [name for name in target_classes(file.frame[group], max_names) if name != OTHER]
     names = [*frequent, OTHER]
     declared = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
     filled: dict[str, float] = {}

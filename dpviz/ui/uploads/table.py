@@ -74,18 +74,18 @@ def choose(
     user : name of the column that names the user of each row; None for a data set without users. constant : true to
     offer a constant column, if the target has classes. with_users : true if users are protected, and no other persons.
     """
-    target, positive = choose_target(upload, tuple(TARGETS))
+    target, positive = choose_target(upload, kinds=tuple(TARGETS))
     people = file.People() if with_users else file.choose_people(upload, (target,))
     used = {target, user, people.person}
     features = choose_features(upload, used)
     _offer_texts(upload, {*used, *features})
     text_columns = _choose_categories(upload, {*used, *features})
     numeric = [target, *features] if positive is None else features  # a target without classes is a number
-    bounds = declare_ranges(upload, numeric, positive is None)
+    bounds = declare_ranges(upload, numeric, target=positive is None)
     lists = categories.declare(upload, text_columns) if text_columns else {}
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
     constant = constant and positive is not None and choose_constant(upload)
-    target_range = bounds.pop(target, UNDECLARED) if positive is None else None
+    target_range = bounds.pop(target, UNDECLARED) if positive is None else None  # declared with those of the features
     prepared: datasets.Prepared[Any] = upload.prepare_once(
         datasets.prepare if user is None else datasets.prepare_users,
         **(people._asdict() if user is None else {"user": user}),
@@ -117,7 +117,7 @@ def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]
     A row has a missing value if its cell is empty in a column of `filled`, or is no number in a column of `features`.
     """
     quantity = ("missing", *filled, None, *features)  # None ends the names of `filled`
-    missing = upload.count(quantity, lambda: _incomplete(upload.frame, filled, features))
+    missing = upload.count(quantity, lambda: _count_incomplete(upload.frame, filled, features))
     if not missing:
         return False
     rows = "row" if missing == 1 else f"{missing:,} rows"
@@ -127,7 +127,7 @@ def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]
     return drop
 
 
-def _incomplete(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[str]) -> int:
+def _count_incomplete(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[str]) -> int:
     """Return the number of rows with missing values, as `choose_dropping` defines them."""
     incomplete = np.zeros(len(frame), dtype=bool)
     for name in filled:
@@ -144,7 +144,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
 
     kinds : the allowed kinds of target, keys of TARGETS; a control asks for the kind if there are several.
     """
-    candidates = datasets.target_candidates(upload.columns)  # columns with two classes
+    candidates = datasets.target_candidates(upload.columns)  # with 2 classes, then with up to MAX_CLASSES_SHOWN
     likely_column = datasets.likely_target(upload.columns)
     names = [column.name for column in upload.columns]
     left, right = st.columns(2)
@@ -170,7 +170,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
             f"**Not private**, counted in the file: column {escape_name(quote_name(target))} has {classes}.{fitting}"
         )
     listed = upload.count(("classes", target), lambda: datasets.target_classes(upload.frame[target]))
-    usual = datasets.usual_positive(upload.column(target))
+    usual = datasets.usual_positive(upload.column(target))  # "1" or "yes", by the declared kind
     index = listed.index(usual) if usual in listed else None
     positive = right.selectbox(options=listed, index=index, **upload.widget_options("positive"))
     right.caption(texts.CLASSES_SHOWN)
@@ -223,7 +223,7 @@ def _offer_texts(upload: File, used: Collection[str | None]) -> None:
     if left_out and not st.session_state.get(f"{upload.page}_upload_lists"):
         label = "Use these columns as categories; list them from the data (not private)"
         fill = partial(categories.use, upload, left_out)
-        file.fill_button(upload, fill, (), "The most frequent texts of each column.", "texts", label)
+        file.fill_button(upload, fill, (), "The most frequent texts of each column.", name="texts", label=label)
 
 
 def _choose_categories(upload: File, used: Collection[str | None]) -> list[str]:
@@ -253,8 +253,8 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
 
     edited = upload.editor(
         "ranges",
-        tuple(features),
-        start,
+        rows=tuple(features),
+        start=start,
         column_config=column_configs(texts.TABLES["ranges"], feature={"label": "Column"} if target else {}),
         height=editor_height(len(features)),
         alt="Lowest and highest value that you declare for each feature",
@@ -263,7 +263,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
     help = "Minimum and maximum of each column, rounded outwards."
     file.fill_button(upload, _fill_ranges, (upload, list(features)), help)
     # An end that was typed after the fill is no longer from the data, even if it is the same number.
-    for row, typed_ends in upload.typed("ranges", tuple(features)).items():
+    for row, typed_ends in upload.typed("ranges", rows=tuple(features)).items():
         filled = upload.filled.get(("bounds", features[row]), set())  # pairs such as ("lowest", 0.5)
         filled.difference_update([(end, value) for end, value in filled if end in typed_ends])
     bounds = {name: upload.bounds[name] for name in features}
@@ -274,7 +274,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
     parts: dict[Mark, set[tuple[str, float]]] = {
         ("bounds", name): file.range_parts(*ends) for name, ends in bounds.items()
     }
-    file.mark_from_data(upload, parts, {"bounds": "ranges"})
+    file.mark_from_data(upload, parts, nouns={"bounds": "ranges"})
     return bounds
 
 
