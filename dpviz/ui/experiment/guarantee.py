@@ -59,7 +59,7 @@ class Worst:
 
     @property
     def same(self) -> bool:
-        """True if all methods have the same value."""
+        """True if all methods have the same value, in the digits that are shown."""
         return _equal(self.least, self.value)
 
 
