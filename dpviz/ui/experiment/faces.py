@@ -77,7 +77,7 @@ def choose(panel: Panel, view: PlanView | None, uploaded: bool, mapped: bool, mo
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # no choice, as before the first plan
         return STEPS
-    return faces[panel.choice("face", "Picture", faces, FIRST, "", above=True)]
+    return faces[panel.choice("face", "Picture", faces, default=FIRST, help="", above=True)]
 
 
 def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, experiment: Experiment | None) -> Face:
@@ -256,8 +256,8 @@ def _bound(
     The method is the one whose bound is lowest at the budget closest to `present_size`, or without one at the largest
     budget. The bound is (label, budgets (k,), bounds (k,)). Returns None and "" if no method has a bound.
     """
-    of_sweep, bounds, remark = st.session_state.get(panel.key("bounds"), (None, {}, ""))
-    if of_sweep != sweep:  # a page is drawn again much more often than its sweep changes
+    last_sweep, bounds, remark = st.session_state.get(panel.key("bounds"), (None, {}, ""))
+    if last_sweep != sweep:  # a page is drawn again much more often than its sweep changes
         bounds, remark = _bounds(page, sweep)
         st.session_state[panel.key("bounds")] = sweep, bounds, remark
     if not bounds:

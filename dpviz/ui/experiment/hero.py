@@ -132,7 +132,7 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
             _offer_button(panel, frame, state)
         elif run_panel.partial_repeats(panel.page, run) and is_idle and not is_picture_old and frame.ready is not None:
             # The run had the first repeats alone, and all of them would take too long to begin by themselves.
-            duration = about(run.job.computing * frame.ready.times)  # seconds of the first repeats, times the work
+            duration = about(run.job.computing * frame.ready.times)  # time of the first repeats × ratio of the work
             _start_button(panel, "run_all", f"Run all ({duration})", frame.title, frame.ready)
     if face is not None:
         return face.draw()

@@ -340,7 +340,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, public=not source.uploaded, at_first=page.at_first)
-            # No seed for a file: a fact that was released of it stays the same when the seed of the run changes.
+            # A release of a fact of a file takes no seed: the fact stays in use when a fixed seed is made random again.
             problem = page.problems.build(panel, source, budget, None if source.uploaded else numbers["seed"])
             if problem is not None:  # else a visitor's file is not ready
                 sidebar.build = partial(_build, page, problem, Chosen(labels, references, settings), budget, numbers)
@@ -403,7 +403,7 @@ class _Screen(PageBody):
         pins.read_address(self.panel, self.page.can_express)
         view = self._controls()
         foot = self._picture(view)
-        components.stops(self.panel.key("stops"), self.panel.page, self.settings, self.packed)  # texts for the browser
+        components.stops(self.panel.key("stops"), group=self.panel.page, settings=self.settings, packed=self.packed)
         with st.container():
             self._below(view)
         _Sections(self.page, self, view).show()
@@ -443,7 +443,7 @@ class _Screen(PageBody):
                     icon=":material/upload_file:",
                     type="tertiary",
                     on_click=panel.set_values,
-                    args=(own_file,),
+                    args=(own_file,),  # values of the controls that choose a file
                 )
         return view
 
@@ -467,7 +467,7 @@ class _Screen(PageBody):
         lead.into[lead.control.name] = present_value
         keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
         slider = self.panel.key(f"{name}_slider")
-        self.packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.plan_charts)
+        self.packed = plan.stops(slider, experiments, keys, self.page.predict, drawings=self.page.plan_charts)
 
     def _note(self, view: PlanView | None) -> None:
         """Draw the line about the size of the data, and the reason if there is no slider for steps or batches."""
@@ -489,8 +489,8 @@ class _Screen(PageBody):
         if view is not None and source is not None:
             ready = StartableExperiment(view.experiment, view.plans, source.tables)
         self.ready = ready
-        run_panel.note_settings(panel.page, None if ready is None else ready.without_tables())
-        leads = components.Leads(panel.lead_texts(), self.settings)
+        run_panel.note_settings(panel.page, None if ready is None else ready.without_tables())  # no rows in the session
+        leads = components.Leads(panel.lead_texts(), self.settings)  # tell the browser which charts are old
         picture_column, plan_column = st.columns([62, 38], gap="medium")
         with plan_column:
             for name, chart in zip(SMALL, self.small if view else (), strict=False):  # none without a plan
@@ -525,7 +525,8 @@ class _Screen(PageBody):
             frame = hero.Frame(
                 ready, self.uploaded, page.texts.TITLE, lacks, leads, face, further=is_further, other=other
             )
-            hero.picture(panel, active, pins.with_pins(panel, draw, self.preset), page.headline, frame)
+            draw_with_pins = pins.with_pins(panel, draw, self.preset)
+            hero.picture(panel, active, make_chart=draw_with_pins, make_number=page.headline, frame=frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
             if view is not None:
@@ -579,10 +580,11 @@ class _Screen(PageBody):
         if self.ready is not None:
             run_panel.show_memory_error(self.ready)
         page = self.page
-        pins.show(self.panel, page.texts.TITLE, self.experiment, page.picture, page.ready)
+        pins.show(self.panel, page.texts.TITLE, self.experiment, draw=page.picture, view=page.ready)
         if self.preset is not None and self.comparing is not None:
+            title = page.texts.TITLE
             with self.comparing:
-                pins.compute_comparison(self.panel, page.texts.TITLE, self.preset, page.picture, page.ready)
+                pins.compute_comparison(self.panel, title, self.preset, draw=page.picture, view=page.ready)
 
     def _link(self) -> None:
         """Draw the link that restores the page."""
@@ -713,7 +715,7 @@ class _Sections:
     def _finished(self) -> tuple[Run, Trace, PlanView] | None:
         """Return the run whose results are shown, the records of it that may be seen, and its plan; None without one.
 
-        On the page of a user's file, a run on public data does not count, lest its results be taken for the file's.
+        On the page of a user's file, a run on public data does not count: its results could be taken for the file's.
         """
         run = run_panel.finished_run(self.page.prefix)
         if run is None or run.job.trace is None or (self.screen.uploaded and run.is_restorable):

@@ -216,7 +216,7 @@ def row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator:
     key = f"{page}_pinned_{pinned.key}"  # by this key `words.js` knows that bold text in the row is a name
     container = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
     with container:
-        stays = "" if pinned.pin.travels else f" {texts.PIN_STAYS}"
+        stays = "" if pinned.pin.travels else f" {texts.PIN_STAYS}"  # about a visitor's file
         st.markdown(f":small[**{escape_name(name)}.** {text}{stays}]", width="stretch")
         _menu(page, pinned, name)
     return container

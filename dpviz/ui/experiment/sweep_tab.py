@@ -163,6 +163,7 @@ def _draw(panel: Panel, key: str, result: SweepResult) -> None:
         second = _varied_setting(sweep, sweep.second.fields)
         _maps(panel, sweep, setting, second, result)
         if not active:  # the values of controls would be lost while the results are drawn again and again
+            # From the text of `repr`, `float` returns the same number.
             values = {repr(value): short(value, 4) for value in sweep.second.values}
             name = second.control.symbol or second.control.label
             default, *_ = values

@@ -433,7 +433,7 @@ def _coins(current: Room) -> None:
         return
     question = ballot.question
     assert isinstance(question, RandomisedQuestion)
-    bar(current, ballot, partial(_close_coins, current, ballot))
+    bar(current, ballot, reveal=partial(_close_coins, current, ballot))
     st.title(escape_name(question.title), anchor=False)
     response = _response(question)
     random_answer = (
@@ -673,7 +673,7 @@ def _odds(current: Room) -> None:
         return
     question = ballot.question
     assert isinstance(question, MembershipGame)
-    bar(current, ballot, partial(_close_odds, current, ballot))
+    bar(current, ballot, reveal=partial(_close_odds, current, ballot))
     st.title("Was this person in?", anchor=False)
     bound, best = local.success_bound(question.epsilon), local.success(question.epsilon)
     st.markdown(

@@ -42,20 +42,21 @@ def show(lesson: Lesson, step: int) -> None:
     """Draw a step of a lesson. step : its number, from SETTING to WHY."""
     st.session_state.pop(links.LESSON, None)  # the visitor is back at a lesson
     begin_runs(lesson)
-    room, head = classroom.room(), st.container()
+    room, bar_container = classroom.room(), st.container()
     st.button("All lessons", key="learn_list", type="tertiary", icon=":material/arrow_back:", on_click=go)
     st.title(lesson.title, anchor=False)
     st.caption(f"Step {step} of {len(NAMES)}: **{NAMES[step - 1]}**. {lesson.minutes} minutes in all.")
     text_column, chart_column = st.columns([4, 7], gap="large")
     with chart_column:  # first, as it waits a moment for the runs whose results the text and the poll contain
-        is_ready = ready(lesson, BOTH if step >= SEE else BOTH[:1])
+        is_ready = ready(lesson, BOTH if step >= SEE else ("before",))
     before, after = (_side(lesson, which) for which in BOTH)
     poll = _poll(lesson, step, before, after) if is_ready else None
     if room is not None:
         onward = (go, lesson.slug, step + 1) if step != WHY else ()
         reveal = poll.reveal if poll is not None and step == PREDICT else None
-        with head:
-            classroom.bar(room, poll.ballot if poll is not None and step in (PREDICT, SEE) else None, reveal, onward)
+        with bar_container:
+            ballot = poll.ballot if poll is not None and step in (PREDICT, SEE) else None
+            classroom.bar(room, ballot, reveal, onward)
     with text_column:
         _show_text(lesson, step, before, after, is_ready, poll)
     if is_ready:
@@ -359,9 +360,9 @@ def begin_runs(lesson: Lesson) -> None:
     for which in BOTH:
         settings, run = getattr(lesson, which), _run(lesson, which)
         if isinstance(settings, Experiment) and (run is None or run.job.state == "stopped"):
-            here = visitors.current()
-            job = runner().submit(settings, visitor=here.name, short=True)
-            here.keep(_key(lesson, which), Run(job, settings.plans(), "learn", lesson.title))
+            visitor = visitors.current()
+            job = runner().submit(settings, visitor=visitor.name, short=True)
+            visitor.keep(_key(lesson, which), Run(job, settings.plans(), "learn", lesson.title))
 
 
 def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
