@@ -218,7 +218,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    # The currency of an (ε, δ) budget names its δ; if that is `delta`, the reading equals the privacy spent.
+    # The currency of an (ε, δ) budget names its δ, in four digits; if that is `delta`, the reading is the privacy spent.
     if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":
         columns.pop("epsilon_at_delta", None)
     headings = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
@@ -230,7 +230,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
             raw_headings.append(headings[name])
     labels = dict(headings)
     if not run.experiment.public:  # a visitor may save the table, and then no badge is next to it
-        numbers["algorithm"] = results.marked(numbers, trace)["algorithm"]
+        numbers["algorithm"] = results.marked(numbers, trace)["algorithm"]  # names that end in " (not private)"
         labels |= {name: headings[name] + results.NOT_PRIVATE for name in columns if not columns[name].released}
     view = _readable(numbers[list(columns)]).rename(columns=labels)
     help = {labels[name]: column.help for name, column in columns.items()}

@@ -151,6 +151,7 @@ class Phones:
                 return _refusal(404)
             room.join(phone)
             if room.phones == 1:  # the first: answers are to be forgotten when the room ends, though no request comes
+                # LASTS counts from the opening of the room, so that it is over by then.
                 asyncio.get_running_loop().call_later(LASTS + 1, self._rooms.tidy)
         except TooOften as error:
             return _too_often(error)
