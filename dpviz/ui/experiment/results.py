@@ -218,7 +218,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    # The currency of an (ε, δ) budget names its δ, in four digits; if that is `delta`, the reading is the privacy spent.
+    # The currency of an (ε, δ) budget names its δ, in four digits; if it is `delta`, the reading is the privacy spent.
     if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":
         columns.pop("epsilon_at_delta", None)
     headings = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
