@@ -91,10 +91,10 @@ def test_a_class_predicts_sees_and_learns_who_was_right(
     assert "5 of 8 phones answered" in words(app) and shares(app) == [] and "result" not in states(room, 1)[0]
     reveal = Room.reveal
 
-    def after_a_late_answer(room: Room, *result: Any) -> None:
+    def after_a_late_answer(room: Room, *result: Any, **options: Any) -> None:
         with suppress(ValueError):
             room.answer("phone 7", ballot.number, 1)
-        reveal(room, *result)
+        reveal(room, *result, **options)
 
     monkeypatch.setattr(Room, "reveal", after_a_late_answer)
     press(app, "class_reveal")

@@ -143,7 +143,7 @@ def _divergence(public: bool) -> None:
     lanes = {label: Some(status=["diverged", "running"], private=label == "DP") for label in ("DP", "reference")}
     arms = [Some(label=label, algorithm=GradientDescent()) for label in lanes]
     experiment = Some(arms=arms, problem=Some(public=public))
-    run._diverged(Some(job=Some(trace=Some(lanes=lanes)), experiment=experiment))  # type: ignore[arg-type]
+    run._warn_diverged(Some(job=Some(trace=Some(lanes=lanes)), experiment=experiment))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("public", "told"), [(True, 2), (False, 1)])

@@ -3,12 +3,12 @@
 Without pins it shows an example. A run of the comparison is called a side, in `dpviz.compare.comparison` as well.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 
 import pandas as pd
 import streamlit as st
@@ -91,7 +91,7 @@ def show() -> None:
 def _pinned_runs(pages: Mapping[Entry, FamilyPage]) -> list[_PinnedRun]:
     """Return the pins of all pages, in the order of the pages."""
     all_pins = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.on_page(page.prefix)]
-    names = _distinct([pinned.pin.name for pinned, _, _ in all_pins])
+    names = _distinct_names([pinned.pin.name for pinned, _, _ in all_pins])
     return [_PinnedRun(pinned, entry, page, name) for (pinned, entry, page), name in zip(all_pins, names, strict=True)]
 
 
@@ -106,24 +106,24 @@ def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
     for pinned, (entry, page) in zip(pins.on_page(EXAMPLE), two_pages, strict=True):
         pinned_runs.append(_PinnedRun(pinned, entry, page, pinned.pin.name))
         if pinned.summary is None:
-            under_way += pins.compute_lines(panel, "Example", pinned, page.picture, page.ready)
+            under_way += pins.compute_lines(panel, "Example", pinned, draw=page.picture, view=page.ready)
     rerun_when_ended("compare_example_look", under_way)
     return pinned_runs
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
+def _distinct_names(names: Sequence[str]) -> list[str]:
     """Return the names, with a number after those that occur more than once, so that all differ.
 
     They also differ as titles of the columns of a table, next to the column SETTING; `safe_cell` returns such a title,
     which is another text for a name that a spreadsheet would run as a formula.
     """
-    counts, distinct = Counter(map(safe_cell, (SETTING, *names))), list(names)  # of each title
+    result, title_counts = list(names), Counter(map(safe_cell, (SETTING, *names)))
     for index, name in enumerate(names):
-        if counts[safe_cell(name)] > 1:
-            numbered = (f"{name} {number}" for number in count(index + 1))
-            distinct[index] = next(candidate for candidate in numbered if safe_cell(candidate) not in counts)
-            counts[safe_cell(distinct[index])] = 1  # used from now on
-    return distinct
+        if title_counts[safe_cell(name)] > 1:
+            numbered = (f"{name} {number}" for number in itertools.count(index + 1))  # from its own place on
+            result[index] = next(candidate for candidate in numbered if safe_cell(candidate) not in title_counts)
+            title_counts[safe_cell(result[index])] = 1  # used from now on
+    return result
 
 
 def _select(panel: Panel, pinned_runs: Sequence[_PinnedRun]) -> Sequence[_PinnedRun]:
@@ -263,20 +263,21 @@ def _show_chart(
     metric, title : name and label of the vertical axis. axis : name of the horizontal one. all_methods : false to draw
     only the best method of each run. currency : in which the axis of privacy counts; None for ε at `delta`.
     """
-    curves = comparison.curves(sides, metric, axis, all_methods, currency, delta)
+    curves = comparison.curves(sides, metric, axis, every=all_methods, currency=currency, delta=delta)
     along, converted = comparison.axes(sides)[axis], ""
     if axis == PRIVACY:  # with its currency, and a sentence on what is counted in it
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short_up(delta)}'}"
         converted = f" {texts.CONVERTED[currency or 'at_delta']}"
     missing = "; ".join(map(escape_name, _missing(sides, metric, all_methods, curves)))
     left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
-    figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
+    figure = compared(curves, along, title, log_y=metric == SHARE or comparison.logarithmic(sides, metric))
     statuses = {curve.status for curve in curves}
     conditions = {side.name: side.experiment.condition for side in sides if side.experiment.condition}
     rests_on = "; ".join(f"{name}{condition}" for name, condition in conditions.items())  # "Pin 1 if nobody learns …"
     status = weakest_privacy(side.experiment.privacy for side in sides)
     privacy = f"{explain.only_if(status)}: {escape_name(rests_on)}." if rests_on else texts.PRIVATE
-    if comparison.publishable(sides)[1] > 1:
+    _, run_count = comparison.publishable(sides)
+    if run_count > 1:
         privacy = f"{privacy} {texts.COMPOSE}"
     if statuses <= {"not private"}:
         public = all(side.experiment.problem.public for side in sides)
@@ -303,7 +304,7 @@ def _missing(sides: Sequence[Side], metric: str, all_methods: bool, curves: Sequ
     missing = []
     for side in sides:
         methods = {curve.method for curve in curves if curve.side == side.name}
-        labels = [label for label in comparison.methods(side, metric, all_methods) if label not in methods]
+        labels = [label for label in comparison.methods(side, metric, every=all_methods) if label not in methods]
         missing += [f"{side.name}: {label}" for label in labels] if methods else [side.name]
     return missing
 
@@ -313,7 +314,7 @@ def _missing(sides: Sequence[Side], metric: str, all_methods: bool, curves: Sequ
 
 def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: float) -> None:
     """Draw the table of final numbers of all methods, with ε of each at the common `delta`."""
-    numbers = comparison.ends(sides, metric, all_methods)
+    numbers = comparison.ends(sides, metric, every=all_methods)
     if numbers.empty:
         return
     status = weakest_privacy(numbers["status"])
@@ -346,6 +347,7 @@ def _range(low: float, high: float) -> str | None:
     """Return a text with both ends of an interval, such as "0.1 to 0.3"; None if they are unknown (NaN)."""
     if math.isnan(low):
         return None
+    # With minus signs, since a spreadsheet may take a text with a hyphen for a formula.
     return " to ".join(short(end).replace("-", "−") for end in (low, high))
 
 
@@ -367,12 +369,13 @@ def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
     if not methods:
         return
     # The settings of a single run, beside runs without privacy at most, follow from no other release that is listed.
-    is_single = sum(comparison.publishable([side])[0] > 0 for side in sides) < 2
-    is_fixed = is_single or panel.switch("fixed", texts.FIXED, False, texts.FIXED_HELP)
-    totals = _costs(tuple(side.experiment.to_json() for side in sides), delta, is_fixed, sides)
+    private_methods = [count for count, _ in (comparison.publishable([side]) for side in sides)]
+    is_single = sum(count > 0 for count in private_methods) < 2
+    is_fixed = is_single or panel.switch("fixed", texts.FIXED, default=False, help=texts.FIXED_HELP)
+    one_repeat, all_repeats = _costs(tuple(side.experiment.to_json() for side in sides), delta, is_fixed, sides)
     each = f" of each of {methods} methods" if methods > 1 else ""
-    costs = [f"one run{each}: {totals[0].describe()}"]
-    costs += [f"all {runs:,} runs: {totals[1].describe()}"] if runs > methods else []
+    costs = [f"one run{each}: {one_repeat.describe()}"]
+    costs += [f"all {runs:,} runs: {all_repeats.describe()}"] if runs > methods else []
     units = dict.fromkeys(side.experiment.problem.unit for side in sides)
     published = escape_sentence("; publishing ".join(costs))
     several = texts.COUNTED_FIXED if is_fixed else texts.COUNTED_ONE_BY_ONE

@@ -29,8 +29,8 @@ def draw(key: str, sheet: Sheet, values: Sequence[float], label: str, moved: Cal
         "x": {"title": sheet.x.title, "ticks": sheet.x.ticks},
         "y": {"title": sheet.y.title, "ticks": sheet.y.ticks}
         | {"low": sheet.y.low, "high": sheet.y.high, "log": sheet.y.log},
-        "known": sheet.known,
-        "start": sheet.start,
+        "known": sheet.known,  # points of the curve that is there already
+        "start": sheet.start,  # first point of the visitor's curve; None: it begins at the first handle
         "handles": list(sheet.handles),
         "labels": [f"{sheet.x.title} {text}" for text in sheet.handle_texts],
         "values": list(values),

@@ -98,13 +98,14 @@ class _Film:
 
     def animation(self, plane: Plane, labels: Sequence[str]) -> Animation:
         """Return the animation of the repeats of the methods `labels` in a plane, all on the same axes."""
-        steps = clouds.timeline(self.trace.cloud(label)[0] for label in labels)  # some of those that methods recorded
+        recorded_steps = [steps for steps, _positions in map(self.trace.cloud, labels)]
+        steps = clouds.timeline(recorded_steps)  # some of them
         walks = [self.walk(label, steps) for label in labels]
         x, y = clouds.axes_around(plane.titles, [walk.places for walk in walks], plane.corners)
         background = self.page.ground(self.run, x, y)
         if background is not None:
             x, y = clouds.axes_of_background(plane.titles, background)  # it may show another part of the plane
-        metric = "" if self.metric is None else _lower(self.metric)
+        metric = "" if self.metric is None else _in_sentence(self.metric)
         return Animation(steps, walks, x, y, metric, background, plane.corners)
 
     def walk(self, label: str, steps: np.ndarray) -> Trajectories:
@@ -128,8 +129,8 @@ class _Film:
             style.arm_styles(run.experiment.arms)[label].color,
             places=clouds.values_at_steps(*trace.cloud(label), steps),
             last=trace.lanes[label].iterations[-1],
-            plainly=reference_points,
-            without=reference,
+            plainly=reference_points,  # of the method without privacy
+            without=reference,  # its label
             region=region,
             median=self.medians(label, steps),
             spent=self.spent(label, steps),
@@ -176,7 +177,7 @@ def _label_without_privacy(trace: Trace, arms: Sequence[Arm], arm: Arm) -> str:
     return ""
 
 
-def _lower(metric: Metric) -> str:
+def _in_sentence(metric: Metric) -> str:
     """Return the label of a metric without its formula, for the inside of a sentence."""
     label = re.sub(r" (F\(|f\(|‖)[^,]*", "", metric.label)  # a formula begins like this, and ends at a comma
     return label[0].lower() + label[1:]
@@ -203,7 +204,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     raw = []
     if any(walk.plainly is not None for walk in animation.walks):  # repeats of a method without privacy
         raw.append("the grey rings")
-    if animation.raw:
+    if animation.raw:  # the objective behind the dots follows from the data
         raw.append("the shades")
     if metric is not None:
         in_panels = trace.only([walk.label for walk in animation.walks])

@@ -62,10 +62,10 @@ class Catalogue:
     def nested(self) -> dict[str, type[Specification]]:
         """Return the classes of those settings of the methods whose value is itself a specification, by name."""
         return {
-            name: type(field.default)
+            name: type(declared.default)
             for method in self.methods.values()
-            for name, field in type(method).model_fields.items()
-            if isinstance(field.default, Specification)
+            for name, declared in type(method).model_fields.items()
+            if isinstance(declared.default, Specification)
         }
 
     def left_to_names(self, settings: Mapping[str, Any]) -> set[str]:
@@ -157,7 +157,7 @@ def methods(panel: Panel, catalogue: Catalogue, offer: Offer = EVERY) -> tuple[s
 
 def references(panel: Panel, help: str) -> bool:
     """Draw the switch that adds references without privacy; return its value. help : says what the references are."""
-    return panel.switch("references", "Add non-private references", True, help)
+    return panel.switch("references", "Add non-private references", default=True, help=help)
 
 
 def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> dict[str, Any]:
@@ -278,8 +278,8 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
     values["references"] = len(private) < len(experiment.arms)
     defaults: dict[str, Any] = {setting: control.default for setting, control in catalogue.controls().items()}
     defaults |= {setting: cls() for setting, cls in catalogue.nested().items()}
-    shared = {setting: _common(setting, default, private, catalogue) for setting, default in defaults.items()}
-    for setting, value in shared.items():
+    shared_settings = {setting: _common(setting, default, private, catalogue) for setting, default in defaults.items()}
+    for setting, value in shared_settings.items():
         if isinstance(value, Specification):
             values |= fields_of(value, f"{setting}_")
         else:
@@ -290,7 +290,7 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
             values |= {control.name: getattr(experiment.budget, control.name) for control in cls.controls()}
     values |= {_repeats_name(experiment.public): experiment.replicates, "seed": experiment.seed}
     # An arm may differ from the others in a setting that all share; then no values of the controls lead to it.
-    rebuilt = Chosen(tuple(labels), values["references"], shared)
+    rebuilt = Chosen(tuple(labels), values["references"], shared_settings)
     if rebuilt.arms(catalogue) != experiment.arms:
         raise ValueError(texts.UNEXPRESSED)
     return values
@@ -325,7 +325,7 @@ def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float
     control = replace(repeats, default=default)
     values: dict[str, Any] = {repeats.name: panel.control(control, _repeats_name(public))}
     if not public:
-        fixed = panel.switch("fixed_seed", "Fixed seed", False, texts.SECRET_SEED)
+        fixed = panel.switch("fixed_seed", "Fixed seed", default=False, help=texts.SECRET_SEED)
         st.caption(texts.SECRET_SEED if fixed else texts.FRESH_SEED)
         if not fixed:
             return values | {"seed": None}

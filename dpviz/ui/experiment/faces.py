@@ -77,7 +77,7 @@ def choose(panel: Panel, view: PlanView | None, uploaded: bool, mapped: bool, mo
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # no choice, as before the first plan
         return STEPS
-    return faces[panel.choice("face", "Picture", faces, FIRST, "", above=True)]
+    return faces[panel.choice("face", "Picture", faces, default=FIRST, help="", above=True)]
 
 
 def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, experiment: Experiment | None) -> Face:
@@ -133,7 +133,7 @@ def along(experiment: Experiment) -> Sweep | None:
     if not experiment.public or not arms:
         return None
     # As many repeats as a page runs first: a sweep that nobody has asked for must be short.
-    control, repeats = _size(experiment), min(freshness.FIRST, experiment.replicates)
+    control, repeats = _size_control(experiment), min(freshness.FIRST, experiment.replicates)
     with suppress(UserError):
         budget = experiment.budget.replaced(**{control.name: control.default})
         template = experiment.replaced(arms=arms, replicates=repeats, budget=budget)
@@ -144,7 +144,7 @@ def along(experiment: Experiment) -> Sweep | None:
     return None
 
 
-def _size(experiment: Experiment) -> Control:
+def _size_control(experiment: Experiment) -> Control:
     """Return the control of the size of an experiment's budget, such as ε; a budget's class declares it first."""
     return type(experiment.budget).controls()[0]
 
@@ -170,11 +170,11 @@ def _chart(
     job : the job of the sweep, None before it has begun. experiment : that of the page, None while its controls make
     none. present_run : the ended run of `experiment`, whose R final values are drawn at its budget; None without one.
     """
-    metric, control, arms = sweep.experiment.metrics()[sweep.metric], _size(sweep.experiment), sweep.experiment.arms
+    metric, arms = sweep.experiment.metrics()[sweep.metric], sweep.experiment.arms
+    control = _size_control(sweep.experiment)
     result = SweepResult(arms, sweep.metric, sweep.places) if job is None or job.result is None else job.result
-    drawn_result = result.visible(
-        diagnostics=True
-    )  # all of it, as the data are public; a copy: the present run is added to it
+    # A copy, as the present run is added to it; with all values, as the data are public.
+    drawn_result = result.visible(diagnostics=True)
     drawn_result.metric = metric  # a result has none before its first point
     present_size: float | None = None  # size of the present budget, if it has the currency of the sweep
     if experiment is not None and type(experiment.budget) is type(sweep.experiment.budget):
@@ -185,19 +185,19 @@ def _chart(
             final_values = trace.last(arm.label, sweep.metric) if arm.label in trace.lanes else np.empty(0)  # (R,)
             if len(final_values) and np.isfinite(final_values).all():
                 curve = drawn_result.curves[arm.label]
-                # In place of the sweep's own point, if it has one at this budget; the number is the next free one.
+                # In place of the sweep's own point at this budget, if it has one; `places` is the next free number.
                 curve.ends = tuple(end for end in curve.ends if end.place.value != present_size)
                 curve.status = trace.lanes[arm.label].status_of(metric)
                 curve.add(PointRuns(PointKey(sweep.places, present_size), final_values, diverged=0))
     bound, remark = _bound(panel, page, sweep, present_size)
     budgets = sweep.values if present_size is None else (*sweep.values, present_size)
     low, high = min(budgets), max(budgets)
-    turns = []
+    markers = []
     if present_size is not None:
         # √(low·high) is the middle of the logarithmic axis. In the left half the line is left of its text, for which
         # there is more room on the right.
         side: Literal["left", "right"] = "left" if present_size**2 < low * high else "right"
-        turns = [VerticalLine(present_size, f"you are here<br>{control.symbol} = {short(present_size)}", side)]
+        markers = [VerticalLine(present_size, f"you are here<br>{control.symbol} = {short(present_size)}", side)]
     styles = arm_styles(arms)
     if present_run is not None:  # as in the picture along the steps: styles may depend on which methods are drawn
         styles |= arm_styles(present_run.experiment.arms)
@@ -205,18 +205,18 @@ def _chart(
         drawn_result,
         styles,
         control.title,
-        turns,
-        (low, high),
+        markers,
+        ends=(low, high),
         level=None if trace is None else _level(trace, sweep.metric),
         bound=bound,
         height=hero.HEIGHT,
     )
     status, privacy = sweep_tab.status(sweep, drawn_result)
     repeats = sweep.experiment.replicates
-    runs = f"Median of {repeats} run{'s' * (repeats != 1)} at each budget{', 10-90 % band' * (repeats > 1)}"
+    run_count = f"Median of {repeats} run{'s' * (repeats != 1)} at each budget{', 10-90 % band' * (repeats > 1)}"
     if present_run is not None:
-        runs += f"; at yours, of {present_run.experiment.replicates}"  # the present budget
-    sentences = [_progress(job, result), f"{metric.label} in the end, by budget.", f"{runs}.", remark]
+        run_count += f"; at yours, of {present_run.experiment.replicates}"  # the present budget
+    sentences = [_progress(job, result), f"{metric.label} in the end, by budget.", f"{run_count}.", remark]
     for reason, methods in by_reason(result.left_out, sweep.places).items():
         sentences.append(f"Left out: {methods}: {reason}")
     at = "" if present_size is None else f"; you are at {short(present_size)}"
@@ -256,8 +256,8 @@ def _bound(
     The method is the one whose bound is lowest at the budget closest to `present_size`, or without one at the largest
     budget. The bound is (label, budgets (k,), bounds (k,)). Returns None and "" if no method has a bound.
     """
-    of_sweep, bounds, remark = st.session_state.get(panel.key("bounds"), (None, {}, ""))
-    if of_sweep != sweep:  # a page is drawn again much more often than its sweep changes
+    last_sweep, bounds, remark = st.session_state.get(panel.key("bounds"), (None, {}, ""))
+    if last_sweep != sweep:  # a page is drawn again much more often than its sweep changes
         bounds, remark = _bounds(page, sweep)
         st.session_state[panel.key("bounds")] = sweep, bounds, remark
     if not bounds:
@@ -279,7 +279,7 @@ def _bounds(page: Page, sweep: Sweep) -> tuple[Mapping[str, np.ndarray], str]:
     for index, point in enumerate(sweep.points()):
         with suppress(UserError):  # no method has a plan there
             options = page.curve_options(page.view(point))
-            if options.compared == sweep.metric:
+            if options.compared == sweep.metric:  # the metric that the overlays bound
                 remark = options.remarks.get(_BOUND, "")
                 for label, curve in options.overlays.get(_BOUND, {}).items():
                     if label not in bounds:

@@ -61,7 +61,7 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
 
     ready : its present settings; None while they make no run. newest : the job that began last. pictured : the job
     whose results its picture, number and sentence show. In the states "queued", "old", "failed" and "stopped" the
-    picture may be of earlier settings: `belongs(ready, pictured)` tells, and if it does not, the picture is pale.
+    picture may be of earlier settings: it is pale unless `matches_job(ready, pictured)`.
     """
     job = next((job for job in (newest, pictured) if matches_job(ready, job)), None)
     if ready is None or job is None:  # no run has these settings
@@ -87,7 +87,7 @@ def next_run(ready: Startable, newest: Job | None, others_wait: bool) -> Startab
         return None
     if newest is None or not matches_job(ready, newest):
         return ready.first or ready
-    are_first_done = newest.state == "done" and not ready.is_task_of(newest)  # it belongs, so it had the first ones
+    are_first_done = newest.state == "done" and not ready.is_task_of(newest)  # it matches, so it had the first ones
     is_short_enough = newest.computing * ready.times < FOLLOW
     return ready if are_first_done and not others_wait and is_short_enough else None
 

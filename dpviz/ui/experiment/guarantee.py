@@ -59,7 +59,7 @@ class Worst:
 
     @property
     def same(self) -> bool:
-        """True if all methods have the same value."""
+        """True if all methods have the same value, in the digits that are shown."""
         return _equal(self.least, self.value)
 
 
@@ -68,7 +68,8 @@ def readings(plan: Plan, delta: float) -> Readings:
 
     They are upper bounds; for Gaussian noise on all rows they are exact.
     """
-    return _readings(tuple(plan.statement.facts.released), plan.statement.events, delta)
+    statement = plan.statement  # the plan as the unit of protection sees it, a row or a person
+    return _readings(tuple(statement.facts.released), statement.events, delta)
 
 
 @lru_cache(64)  # the page is drawn again much more often than its plans change

@@ -108,12 +108,12 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
     """
     run, (state, pale) = run_panel.pictured(panel.page), run_panel.picture_state(panel.page)
     if run is None or frame.hides(run):
-        # The browser loads the plotting library meanwhile. A file has a key of its own, so that the browser removes the
+        # The browser loads the plotting library meanwhile. On a file the key differs, so that the browser removes the
         # chart of the previous data.
         components.figure_placeholder(panel.key("hero_own" if frame.uploaded else "hero"))
         with blank():
             st.markdown(_before_run(frame) if frame.uploaded else texts.NOTHING_YET)
-            _offer(panel, frame, state)
+            _offer_button(panel, frame, state)
         return None
     diagnostics = results.diagnostics_shown(panel, run.experiment)
     active = run.job.active  # read once: the run may end while this is drawn
@@ -129,11 +129,11 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
             st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
         is_idle = not (newest or run).job.active
         if pale:
-            _offer(panel, frame, state)
+            _offer_button(panel, frame, state)
         elif run_panel.partial_repeats(panel.page, run) and is_idle and not is_picture_old and frame.ready is not None:
             # The run had the first repeats alone, and all of them would take too long to begin by themselves.
-            duration = about(run.job.computing * frame.ready.times)
-            _start(panel, "run_all", f"Run all ({duration})", frame.title, frame.ready)
+            duration = about(run.job.computing * frame.ready.times)  # time of the first repeats × ratio of the work
+            _start_button(panel, "run_all", f"Run all ({duration})", frame.title, frame.ready)
     if face is not None:
         return face.draw()
     # The last chart is used again if it shows the end of the same run, with as much as may be seen now.
@@ -146,7 +146,8 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
         st.info(texts.NO_CURVE)
         return None
     leads = frame.leads if run.experiment.public else None  # no former picture of a file stays in the browser
-    charts.show_captioned(chart, panel.key("hero_further" if frame.further else "hero"), pale, panel.page, leads)
+    chart_key = panel.key("hero_further" if frame.further else "hero")
+    charts.show_captioned(chart, chart_key, pale, group=panel.page, leads=leads)
     return None
 
 
@@ -162,7 +163,7 @@ def _before_run(frame: Frame) -> str:
     return texts.UNSET if frame.ready is None else f"Press Run: {frame.ready.releases}."
 
 
-def _offer(panel: Panel, frame: Frame, state: State) -> None:
+def _offer_button(panel: Panel, frame: Frame, state: State) -> None:
     """Draw a button on the picture that runs the present settings.
 
     Draw none if these make no run, or one that is in the queue or needs too much memory.
@@ -170,7 +171,7 @@ def _offer(panel: Panel, frame: Frame, state: State) -> None:
     ready = frame.ready
     if ready is None or ready.too_much or state == "queued":
         return
-    _start(panel, "run_these", "Run these settings", frame.title, ready)
+    _start_button(panel, "run_these", "Run these settings", frame.title, ready)
 
 
 def _changes(run: Run, ready: StartableExperiment | None) -> str:
@@ -188,7 +189,7 @@ def _changes(run: Run, ready: StartableExperiment | None) -> str:
     return f" {'; '.join(changes[:NAMED])}{more}." if changes else ""
 
 
-def _start(panel: Panel, name: str, label: str, title: str, ready: StartableExperiment) -> None:
+def _start_button(panel: Panel, name: str, label: str, title: str, ready: StartableExperiment) -> None:
     """Draw a button that starts the run of `ready`.
 
     It has no callback, since Streamlit would keep it in memory, and with it the rows of a file.
@@ -215,14 +216,14 @@ def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_n
     if active:
         return
     counts = run_panel.partial_repeats(panel.page, run)
-    first = f"**First {counts[0]} of {counts[1]} runs.** " if counts else ""
+    first_repeats = "**First {} of {} runs.** ".format(*counts) if counts else ""
     if headline is None:
-        text_column.markdown(first + texts.ENDED)
+        text_column.markdown(first_repeats + texts.ENDED)
     else:
-        moved = ""
+        change = ""
         if run.job.state == "done":  # one that was stopped has no final number to compare with
-            moved = _computed_once(panel.key("moved"), run, partial(_moved, panel, run, headline))
-        text_column.markdown(f"{first}{headline.sentence} {moved}")
+            change = _computed_once(panel.key("moved"), run, partial(_change_sentence, panel, run, headline))
+        text_column.markdown(f"{first_repeats}{headline.sentence} {change}")
 
 
 def _computed_once(key: str, run: Run, compute: Callable[[], T]) -> T:
@@ -249,11 +250,11 @@ class _End(NamedTuple):
     values: Mapping[str, np.ndarray]
 
 
-def _moved(panel: Panel, run: Run, headline: Headline) -> str:
+def _change_sentence(panel: Panel, run: Run, headline: Headline) -> str:
     """Return a sentence with the page's number before the last change of settings.
 
-    If it is as before, and one setting has changed, the sentence names the private methods that this has moved, which
-    explains why; it is "" if all moved. It is "" on a file, too, where each run has noise of its own.
+    If the number is the same as before, and one setting has changed, the sentence instead names the private methods
+    whose values have changed; it is "" if all have. It is also "" on a file, where each run has noise of its own.
     """
     result = headline_result(run.job.trace) if run.job.trace is not None and run.experiment.public else None
     if result is None:
@@ -261,7 +262,7 @@ def _moved(panel: Panel, run: Run, headline: Headline) -> str:
     private_methods = [result.best, *(label for label, _ in result.others)]
     values = {label: result.runs[label] for label in private_methods}
     new = _End(run.experiment.replaced(replicates=1), (headline.label, headline.value), values)
-    # The session holds the end that was drawn last, and the last one with the settings before these.
+    # The session holds the end that was drawn last, and the last end before that with other settings.
     last, old = st.session_state.get(panel.key("ended"), (new, new))
     if last.experiment != new.experiment:  # the settings have changed since
         old = last
@@ -350,7 +351,7 @@ def accuracy(run: Run) -> Headline | None:
         f"Accuracy of {best}",
         _percent(private[best]),
         help,
-        f"{comparison} {explain.diagnostic_sentence(1, public=False)}",
+        f"{comparison} {explain.diagnostic_sentence(replicates=1, public=False)}",
     )
 
 
@@ -385,8 +386,9 @@ def sentence(result: HeadlineResult) -> str:
     """
     sentences = [_against_start(result)]
     if result.others:
-        sentences.append(_against_next(result, *result.others[0]))
-    if result.floor is not None:
+        (next_label, next_value), *_ = result.others
+        sentences.append(_against_next(result, next_label, next_value))
+    if result.floor is not None:  # the lowest value without privacy
         sentences.append(_against_reference(result, result.floor))
     return " ".join(filter(None, sentences))
 
@@ -398,7 +400,7 @@ def _against_start(result: HeadlineResult) -> str:
         return "**No lower than where it started**."
     if not result.metric.gap:
         return f"Down from {short(result.start)}, where it started."
-    if result.start <= 0:
+    if result.start <= 0:  # rounding: it started at the smallest gap, of which there is no share
         return ""
     share = max(result.share, 0.0)  # end / start; rounding may leave a negative gap
     return f"**{short(100 * share)} %** of where it started."
@@ -410,7 +412,7 @@ def _against_next(result: HeadlineResult, label: str, other: float) -> str:
         return f"About as close as {label}." if result.metric.gap else f"{label} ends as low."
     if not result.metric.gap:
         comparison = f"{label} ends at {short(other)}"
-    elif result.end <= 0 or other > _FAR * result.end:
+    elif result.end <= 0 or other > _FAR * result.end:  # a gap of 0, or below by rounding, has no ratio
         comparison = f"{label} ends far above, at {short(other)}"
     else:
         comparison = f"{short(other / result.end)} times closer than {label}"
@@ -443,7 +445,7 @@ def _alike(result: HeadlineResult, other: float) -> bool:
 
 def _doubt(result: HeadlineResult, label: str) -> str:
     """Return the end of a sentence which says that the difference to the method `label` may be chance; "" if not."""
-    if not result.chance(result.best, label):
+    if not result.chance(result.best, label):  # a test of the final values
         return ""
     repeats = min(len(result.runs[arm]) for arm in (result.best, label))
     count = "one repeat" if repeats == 1 else f"{repeats} repeats"

@@ -70,7 +70,7 @@ class Texts(Protocol):
 
 
 def _family_of(method: type[AnyAlgorithm]) -> str:
-    """Return the family of a method: all of its registered kind, "<family>.<name>", but the name."""
+    """Return the family of a method, with which its registered kind, "<family>.<name>", begins."""
     return method.kind.rpartition(".")[0]
 
 
@@ -102,13 +102,15 @@ class FamilyPage:
     words: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
-        own_package = type(self).__module__.rpartition(".")[0]  # that of the subclass
-        self.groups = self.groups or controls.groups_of(own_package)
+        subclass_package, _, _ = type(self).__module__.rpartition(".")
+        self.groups = self.groups or controls.groups_of(subclass_package)
         self.texts: Texts
-        # By name, since `package` is an attribute of the subclass.
+        # Imported by name, since only the subclass knows its package.
         self.texts, presets = (import_module(f"{self.package.__name__}.{name}") for name in ("texts", "presets"))
-        default = self.default_methods or tuple(presets.METHODS)
-        self.catalogue = Catalogue(presets.METHODS, presets.arms, default, self.by_name, self.words)
+        default_methods = self.default_methods or tuple(presets.METHODS)
+        self.catalogue = Catalogue(
+            presets.METHODS, presets.arms, default_methods, by_name=self.by_name, words=self.words
+        )
         self.presets: Sequence[Preset] = presets.PRESETS
         self._settings: dict[str, Mapping[str, Any]] = {}  # a cache for `settings_of`
 
@@ -120,7 +122,7 @@ class FamilyPage:
     @property
     def family(self) -> str:
         """Name of the family's package, and of the page's address."""
-        return self.package.__name__.rpartition(".")[2]
+        return self.package.__name__.rpartition(".")[2]  # without "dpviz.families."
 
     # ----------------------------------------------------------------------------------------------------- the sidebar
 
@@ -252,10 +254,10 @@ class FamilyPage:
 
     def can_express(self, experiment: Experiment) -> bool:
         """Return true if an experiment has a method of this page, and none of another family."""
-        offered = {type(method) for method in self.catalogue.methods.values()}
-        present = {type(arm.algorithm) for arm in experiment.arms}
-        has_one = bool(present & offered)
-        return has_one and set(map(_family_of, present)) == set(map(_family_of, offered))
+        page_methods = {type(method) for method in self.catalogue.methods.values()}
+        methods = {type(arm.algorithm) for arm in experiment.arms}
+        has_one = bool(methods & page_methods)
+        return has_one and set(map(_family_of, methods)) == set(map(_family_of, page_methods))
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """Return the values of the controls that rebuild an experiment, by name.
@@ -263,8 +265,8 @@ class FamilyPage:
         Raises ValueError for an experiment that the page cannot express.
         """
         offer = self.offer(type(experiment.problem))
-        arms = controls.settings_of(experiment, self.catalogue, offer.name)
-        return arms | self.problems.settings_of(experiment.problem)
+        values = controls.settings_of(experiment, self.catalogue, name=offer.name)  # all but those of the problem
+        return values | self.problems.settings_of(experiment.problem)
 
     def settings_of(self, preset: Preset) -> Mapping[str, Any]:
         """Return the values of the controls that rebuild a preset, by control; cached by the preset's name."""
@@ -292,7 +294,7 @@ class _Sidebar:
         """Return the experiment; None while there are no data. Raises UserError for a mistake in the controls."""
         if self.error is not None:
             raise self.error
-        panel.check()
+        panel.check()  # raises the error of a number that is out of range
         return None if self.build is None else self.build()
 
 
@@ -321,7 +323,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             st.subheader(page.data_heading, anchor=False)
             sidebar.source = source = page.problems.choose(panel, uploads, lead=LEADS - 1)  # the last column
             st.subheader("Privacy", anchor=False)
-            budget = controls.budget(panel, page.currency, page.at_first, leads=True)
+            budget = controls.budget(panel, default=page.currency, at_first=page.at_first, leads=True)
             sidebar.delta = guarantee.delta(panel, budget)
             st.subheader("Methods", anchor=False)
             offer = page.offer(source.kind)
@@ -332,13 +334,13 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
                 panel,
                 page.catalogue,
                 page.groups,
-                methods=labels or offer.methods,
+                methods=labels or offer.methods,  # while none is chosen, the settings of all
                 applicable_names=lambda names: page.applicable(names, source.kind, budget.cls),
                 leads=range(1, LEADS - source.leads),  # column 0 is the budget's; a control of the data takes the last
             )
             with st.expander("Repeats and seed"):
-                numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
-            # A fact that was released of a file is kept when the seed is random again: its noise follows from none.
+                numbers = controls.replicates_and_seed(panel, public=not source.uploaded, at_first=page.at_first)
+            # A release of a fact of a file takes no seed: the fact stays in use when a fixed seed is made random again.
             problem = page.problems.build(panel, source, budget, None if source.uploaded else numbers["seed"])
             if problem is not None:  # else a visitor's file is not ready
                 sidebar.build = partial(_build, page, problem, Chosen(labels, references, settings), budget, numbers)
@@ -349,7 +351,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             key=panel.key("reset"),
             icon=":material/restart_alt:",
             on_click=preset_menu.set_pending,
-            args=(page.prefix, page.presets[0].experiment),
+            args=(page.prefix, page.presets[0].experiment),  # the defaults of a page are its first preset
         )
     return sidebar
 
@@ -401,7 +403,7 @@ class _Screen(PageBody):
         pins.read_address(self.panel, self.page.can_express)
         view = self._controls()
         foot = self._picture(view)
-        components.stops(self.panel.key("stops"), self.panel.page, self.settings, self.packed)  # texts for the browser
+        components.stops(self.panel.key("stops"), group=self.panel.page, settings=self.settings, packed=self.packed)
         with st.container():
             self._below(view)
         _Sections(self.page, self, view).show()
@@ -414,7 +416,7 @@ class _Screen(PageBody):
         Returns the plan of the settings; None while they make none. A mistake in the settings is drawn as a message.
         """
         page, panel, sidebar, view = self.page, self.panel, self.sidebar, None
-        # A moved slider may mend the mistake that ended the sidebar, which is then drawn again, too.
+        # After a mistake, any moved slider draws the sidebar again: it may mend what ended the sidebar.
         self.draw_leads(all_read=sidebar.error is not None)
         self.experiment, self.every, self.packed = None, None, ""
         with st.container(), show_errors():
@@ -424,7 +426,7 @@ class _Screen(PageBody):
             view = None if self.experiment is None else page.view(self.experiment)
         preset_menu.clear_pending(panel)  # all controls that a preset sets are drawn now
         if not self.is_redraw:  # with the whole page, and not again when a slider is moved
-            panel.say_unread()
+            panel.say_unread()  # which parts of the link could not be read
         with self.tools:
             self.preset = preset_menu.menu(panel, page.presets, self.experiment)
         if view is not None:
@@ -441,7 +443,7 @@ class _Screen(PageBody):
                     icon=":material/upload_file:",
                     type="tertiary",
                     on_click=panel.set_values,
-                    args=(own_file,),
+                    args=(own_file,),  # values of the controls that choose a file
                 )
         return view
 
@@ -458,18 +460,18 @@ class _Screen(PageBody):
         present_value = lead.value
         experiments: list[Experiment | None] = []
         for stop in stops:
-            lead.into[lead.control.name] = stop
+            lead.into[lead.control.name] = stop  # from where `experiment` takes it
             experiments.append(None)  # stays so where the settings do not go together
             with suppress(UserError):
                 experiments[-1] = self.sidebar.experiment(self.panel)
         lead.into[lead.control.name] = present_value
         keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
         slider = self.panel.key(f"{name}_slider")
-        self.packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.plan_charts)
+        self.packed = plan.stops(slider, experiments, keys, self.page.predict, drawings=self.page.plan_charts)
 
     def _note(self, view: PlanView | None) -> None:
         """Draw the line about the size of the data, and the reason if there is no slider for steps or batches."""
-        why_missing = next((group.without for group in self.page.groups if group.without), "")
+        why_missing = next((group.without for group in self.page.groups if group.without), "")  # at most one has it
         st.caption(f"{'' if view is None else self.page.size_note(view)} {why_missing}")
 
     @property
@@ -487,39 +489,44 @@ class _Screen(PageBody):
         if view is not None and source is not None:
             ready = StartableExperiment(view.experiment, view.plans, source.tables)
         self.ready = ready
-        run_panel.note_settings(panel.page, None if ready is None else ready.without_tables())
-        leads = components.Leads(panel.lead_texts(), self.settings)
+        run_panel.note_settings(panel.page, None if ready is None else ready.without_tables())  # no rows in the session
+        leads = components.Leads(panel.lead_texts(), self.settings)  # tell the browser which charts are old
         picture_column, plan_column = st.columns([62, 38], gap="medium")
         with plan_column:
             for name, chart in zip(SMALL, self.small if view else (), strict=False):  # none without a plan
                 key = panel.key(f"hero_{name}")
-                handles = panel.handles(key) if name == "noise" else None  # they draw a schedule of noise by hand
+                handles = panel.handles(key) if name == "noise" else None  # to draw a schedule by hand
                 charts.show_bare(chart, key, group=panel.page, leads=leads, handles=handles)
             chart_note = "" if view is None else page.chart_note(view)
             if chart_note:
                 st.caption(chart_note)
             story = st.container()  # for the preset's text, which speaks of the picture along the steps, or of the map
-            self.comparing = st.container() if self.preset is not None and self.preset.beside else None
+            has_comparison = self.preset is not None and self.preset.beside  # experiments to compare it with
+            self.comparing = st.container() if has_comparison else None
             if self.uploaded:
                 results.diagnostics_switch(panel)
         with self.tools:
             about_file = ""
             if self.uploaded:
                 about_file = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}"
-            active = run_panel.bar(panel, page.texts.TITLE, ready, plan_column, about_file)
+            active = run_panel.bar(panel, page.texts.TITLE, ready, switch=plan_column, file_text=about_file)
         with picture_column:
-            further = page.more_faces(view)
+            further_faces = page.more_faces(view)
             is_map = not self.uploaded and view is not None and page.is_map(view)
-            face = faces.choose(panel, view, self.uploaded, is_map, tuple(further))
+            face = faces.choose(panel, view, self.uploaded, mapped=is_map, more=tuple(further_faces))
             if face in (faces.STEPS, faces.MAP):
                 with story:
                     preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
-            # Sweeps of budgets that are not on the screen.
+            # Only the face along the budget needs a sweep over budgets.
             run_panel.stop_other_sweeps(page.family if face == faces.BUDGET else "")
-            draw, other = (further[face], None) if face in further else self._drawing(face, ready)
+            is_further = face in further_faces
+            draw, other = (further_faces[face], None) if is_further else self._drawing(face, ready)
             lacks = file.missing_parts() if self.uploaded else ()
-            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face, face in further, other)
-            hero.picture(panel, active, pins.with_pins(panel, draw, self.preset), page.headline, frame)
+            frame = hero.Frame(
+                ready, self.uploaded, page.texts.TITLE, lacks, leads, face, further=is_further, other=other
+            )
+            draw_with_pins = pins.with_pins(panel, draw, self.preset)
+            hero.picture(panel, active, make_chart=draw_with_pins, make_number=page.headline, frame=frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
             if view is not None:
@@ -546,8 +553,8 @@ class _Screen(PageBody):
     def _cloud(self, ready: StartableExperiment | None) -> hero.Face:
         """Return the face on which the replicates of the last finished run are moving points.
 
-        It is pale where the run has other settings than the present ones, `ready`. Only runs on public data have one,
-        which are those that a tab that is loaded again may have back.
+        It is pale where the run has other settings than the present ones, `ready`. Only runs on public data have such a
+        picture; `is_restorable` is true for these.
         """
         page, run = self.page, run_panel.finished_run(self.panel.page)
         trace = None if run is None or not run.is_restorable else run.job.trace
@@ -573,17 +580,18 @@ class _Screen(PageBody):
         if self.ready is not None:
             run_panel.show_memory_error(self.ready)
         page = self.page
-        pins.show(self.panel, page.texts.TITLE, self.experiment, page.picture, page.ready)
+        pins.show(self.panel, page.texts.TITLE, self.experiment, draw=page.picture, view=page.ready)
         if self.preset is not None and self.comparing is not None:
+            title = page.texts.TITLE
             with self.comparing:
-                pins.compute_comparison(self.panel, page.texts.TITLE, self.preset, page.picture, page.ready)
+                pins.compute_comparison(self.panel, title, self.preset, draw=page.picture, view=page.ready)
 
     def _link(self) -> None:
         """Draw the link that restores the page."""
         experiment = self.experiment
         facts_read: Collection[str] = ()
         if experiment is not None and not experiment.public:
-            facts_read = experiment.problem.read_by_itself
+            facts_read = experiment.problem.read_by_itself  # in words, such as "the smoothness L"
         preset = preset_menu.preset_link(self.panel, self.page.presets, self.page.settings_of)
         links.show(self.panel, preset, facts_read)
 
@@ -707,7 +715,7 @@ class _Sections:
     def _finished(self) -> tuple[Run, Trace, PlanView] | None:
         """Return the run whose results are shown, the records of it that may be seen, and its plan; None without one.
 
-        On the page of a user's file, a run on public data does not count: nobody shall take its results for theirs.
+        On the page of a user's file, a run on public data does not count: its results could be taken for the file's.
         """
         run = run_panel.finished_run(self.page.prefix)
         if run is None or run.job.trace is None or (self.screen.uploaded and run.is_restorable):

@@ -31,9 +31,7 @@ from dpviz.ui.experiment.run import Run, StartableExperiment
 from dpviz.ui.markdown import escape_name
 
 ADDRESS = links.PIN  # name of the query parameter of a pin, which an address has once for each pin
-NOTHING = Drawn(
-    ("", ""), (), not_private=False
-)  # no lines, without titles of axes: of a run without a picture that may be seen
+NOTHING = Drawn(axes=("", ""), pinned_lines=(), not_private=False)  # of a run without a picture that may be seen
 _PINS, _REFUSED = "pins", "pins_refused"  # after a page's prefix: keys of its pins, and of the errors of refused ones
 _BESIDE = "_beside"  # after a page's prefix: the prefix of the lines that its preset is compared with
 
@@ -73,7 +71,7 @@ def read_address(panel: Panel, can_express: CanExpress) -> None:
     """
     if panel.key(_PINS) not in st.session_state:
         st.session_state[panel.key(_PINS)] = on_page(panel.page)
-        import_pins(linked(MOST), {panel.page: can_express}, panel.page)
+        import_pins(linked(max_links=MOST), takers={panel.page: can_express}, error_page=panel.page)
     write_address(panel, on_page(panel.page))
 
 
@@ -114,7 +112,7 @@ def with_pins(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
         if picture is None:
             return None
         pinned_here = list(on_page(panel.page))
-        if preset is not None and preset.beside and _is_of(run, preset):
+        if preset is not None and preset.beside and _is_of(run, preset):  # `beside`: experiments to compare
             pinned_here += on_page(panel.page + _BESIDE)
         has_contours = any(trace.type == "contour" for trace in picture.figure.data)  # of the run's objective
         fitting, other_names = [], []
@@ -146,9 +144,9 @@ def compute_comparison(panel: Panel, title: str, preset: Preset, draw: Draw, vie
     run, page = run_panel.finished_run(panel.page), panel.page + _BESIDE
     if not preset.beside or run is None or run.job.active or not _is_of(run, preset):
         return
-    wanted = [Pin(name, experiment) for name, experiment in preset.beside.items()]
-    if [pinned.pin for pinned in on_page(page)] != wanted:
-        set_pins(page, [PagePin(pin, key=uuid4().hex[:8]) for pin in wanted])
+    comparison_pins = [Pin(name, experiment) for name, experiment in preset.beside.items()]
+    if [pinned.pin for pinned in on_page(page)] != comparison_pins:  # as after another preset was picked
+        set_pins(page, [PagePin(pin, key=uuid4().hex[:8]) for pin in comparison_pins])
     under_way: list[Run] = []
     for pinned in on_page(page):
         if pinned.drawn is None:
@@ -218,7 +216,7 @@ def row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator:
     key = f"{page}_pinned_{pinned.key}"  # by this key `words.js` knows that bold text in the row is a name
     container = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
     with container:
-        stays = "" if pinned.pin.travels else f" {texts.PIN_STAYS}"
+        stays = "" if pinned.pin.travels else f" {texts.PIN_STAYS}"  # about a visitor's file
         st.markdown(f":small[**{escape_name(name)}.** {text}{stays}]", width="stretch")
         _menu(page, pinned, name)
     return container
@@ -310,14 +308,14 @@ def _pin(panel: Panel, draw: Draw) -> None:
     if run is None:
         return
     pages = [str(key).removesuffix(f"_{_PINS}") for key in st.session_state if str(key).endswith(f"_{_PINS}")]
-    # Of all pages, whose pins can be compared.
+    # A name is free if no page has it, as the pins of all pages can be compared.
     names = {pinned.pin.name for other in pages for pinned in on_page(other)}
-    pinned = PagePin(Pin(_free("Pin", 1, names), run.experiment), key=uuid4().hex[:8])
-    set_pins(page, (*on_page(page), _filled(panel, pinned, run, draw)))
+    pinned = PagePin(Pin(_free_name("Pin", 1, names), run.experiment), key=uuid4().hex[:8])
+    set_pins(page, (*on_page(page), _with_results(panel, pinned, run, draw)))
     st.session_state[panel.key(_REFUSED)] = []
 
 
-def _free(stem: str, first: int, names: Collection[str]) -> str:
+def _free_name(stem: str, first: int, names: Collection[str]) -> str:
     """Return the first of "<stem> <first>", "<stem> <first + 1>", … that is not among `names`."""
     number = first
     while f"{stem} {number}" in names:
@@ -325,7 +323,7 @@ def _free(stem: str, first: int, names: Collection[str]) -> str:
     return f"{stem} {number}"
 
 
-def _filled(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePin:
+def _with_results(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePin:
     """Return a pin with the lines and the summary of its run, as far as these may be seen now."""
     diagnostics = results.diagnostics_shown(panel, run.experiment)
     picture, trace = draw(run, diagnostics), run.job.trace
@@ -350,7 +348,7 @@ def _rename(page: str, key: str, widget: str) -> None:
     name = pins.clean(st.session_state[widget]) or old_name
     if any(pinned.pin.name == name for pinned in page_pins if pinned.key != key):
         # Cut to leave room for " 2" or another digit: a page has fewer than ten pins.
-        name = _free(name[: MOST_NAME - 2].rstrip(), 2, {pinned.pin.name for pinned in page_pins})
+        name = _free_name(name[: MOST_NAME - 2].rstrip(), 2, {pinned.pin.name for pinned in page_pins})
     st.session_state[widget] = name
     _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
 
@@ -386,14 +384,14 @@ def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, view: V
     run: Run | None = st.session_state.get(key)
     if run is None:
         try:
-            ready = view(pinned.pin.experiment)
+            ready = view(pinned.pin.experiment)  # with its plans
         except UserError as error:
             st.caption(f"No lines: {escape_name(str(error))}")
             return ()
         if ready.too_much:
             st.caption("No lines: this run would need more memory than a run may use.")
             return ()
-        run = ready.start(panel.page, f"{title}, {escape_name(pinned.pin.name)}", short=ready.few)
+        run = ready.start(panel.page, f"{title}, {escape_name(pinned.pin.name)}", short=ready.few)  # few repeats
         visitors.current().keep(key, run)
         run.job.wait(run_panel.FIRST_PICTURE)  # a quick run has ended then, and needs no further drawing of the page
     if run.job.active:
@@ -405,7 +403,7 @@ def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, view: V
     if run.job.trace is None:
         st.caption(f"No lines: {run.job.message or 'the run ended before it began.'}")
         return ()
-    filled = _filled(panel, pinned, run, draw)
+    filled = _with_results(panel, pinned, run, draw)
     _replace(panel.page, pinned.key, lambda _: filled)
     visitors.current().drop(key)  # the pin keeps the lines, so the run with all its results can go
     st.rerun()

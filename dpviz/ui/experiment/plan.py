@@ -28,7 +28,7 @@ from dpviz.ui.experiment import guarantee
 
 # Largest size of the cached plans of all visitors together, about 100 MB, and of one visitor on a file; both counted in
 # steps, as `PlanView.size` is.
-MOST, OWN = 2_000_000, 250_000
+MAX_SHARED, MAX_OWN = 2_000_000, 250_000
 CHARTS = 5_000  # number of steps of a plan that take as much memory as the charts of a plan
 
 Shown = list[Chart]  # charts that a page has drawn
@@ -66,7 +66,7 @@ class PlanView:
 class Views:
     """A cache of the plans that were used last, by the JSON text of their experiment, for several threads.
 
-    The text also decides the family, hence the forecast, which is no part of the key.
+    The text also decides the family, hence its `predict`, which is no part of the key.
 
     max_size : the largest sum of the sizes of its plans.
     """
@@ -101,18 +101,18 @@ class Views:
 @st.cache_resource(show_spinner=False)
 def shared() -> Views:
     """Return the one cache of plans of experiments on public data, for all visitors."""
-    return Views(MOST)
+    return Views(MAX_SHARED)
 
 
 @st.cache_resource(scope="session", show_spinner=False)
-def _own() -> Views:
+def _own_views() -> Views:
     """Return the cache of plans of experiments on this visitor's file, which ends with the session."""
-    return Views(OWN)
+    return Views(MAX_OWN)
 
 
 def view(experiment: Experiment, predict: Predict) -> PlanView:
     """Return the plans of an experiment with their theory, cached. Raises UserError if no arm has a plan."""
-    views = shared() if experiment.public else _own()
+    views = shared() if experiment.public else _own_views()
     return views.of(experiment.to_json(), predict)
 
 
@@ -141,7 +141,7 @@ def stops(
     """
     texts = tuple("" if experiment is None else experiment.to_json() for experiment in experiments)
     public = all(experiment is None or experiment.public for experiment in experiments)
-    pack, views = (_shared_stops, shared()) if public else (_stops, _own())
+    pack, views = (_shared_stops, shared()) if public else (_stops, _own_views())
     return pack(slider, texts, tuple(keys), charts.page_style(), views, predict, drawings)
 
 
@@ -160,22 +160,22 @@ def _stops(
     """
     figures: dict[str, list[str]] = {key: [] for key in keys}
     lines: list[str] = []
-    with _ONE:  # one such computation at a time: visitors who have let go of a slider then wait for one at most
+    with _STOPS_LOCK:  # one such computation at a time: visitors who have let go of a slider then wait for one at most
         for text in texts:
-            drawings: Iterator[Chart] = iter(())
+            plan_charts: Iterator[Chart] = iter(())
             lines.append("")
             if text:
                 with suppress(UserError):  # no method has a plan there
                     plan_view = _views.of(text, _predict)
-                    drawings = cached_charts(plan_view, _drawings(plan_view))
+                    plan_charts = cached_charts(plan_view, _drawings(plan_view))
                     lines[-1] = guarantee.in_words(plan_view.experiment, plan_view.plans)
             for key in keys:
-                chart = next(drawings, None)
+                chart = next(plan_charts, None)
                 figures[key].append("" if chart is None else charts.browser_data(chart)["figure"])
     return components.pack_stops(slider, [str(hash(text)) for text in texts], lines, figures)
 
 
-_ONE = threading.Lock()  # of the computation of all stops of a slider
+_STOPS_LOCK = threading.Lock()  # of the computation of all stops of a slider
 _shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)
 
 
@@ -198,8 +198,8 @@ def privacy_spent(plan_view: PlanView, after: str = "step") -> Chart:
     return plan_figures.privacy_spent(plan_view.plans, plan_view.styles, budget.currency, budget.limit, **texts)
 
 
-def cached_charts(plan_view: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
-    """Yield the charts of `drawings`: first those that `plan_view.charts` has, then the others, which are stored in it.
+def cached_charts(plan_view: PlanView, plan_charts: Iterator[Chart]) -> Iterator[Chart]:
+    """Yield all `plan_charts`: first those that `plan_view.charts` has, then the others, which are stored in it.
 
     The page of a plan is drawn again and again, and must not make its charts each time.
     """
@@ -209,15 +209,15 @@ def cached_charts(plan_view: PlanView, drawings: Iterator[Chart]) -> Iterator[Ch
             return
         yield chart
         count += 1
-    for chart in islice(drawings, count, None):  # an iterator has to make the first charts again to reach the others
+    for chart in islice(plan_charts, count, None):  # an iterator has to make the first charts again to reach the others
         yield plan_view.charts.setdefault(count, chart) or chart  # another visitor may have made it meanwhile
         count += 1
     plan_view.charts[count] = None
 
 
-def size(shown: PlanView) -> str:
+def size(plan_view: PlanView) -> str:
     """Return the number of rows of the data, which is the same for all plans, as a text."""
-    return f"n = {next(iter(shown.plans.values())).facts.n:,} rows."
+    return f"n = {next(iter(plan_view.plans.values())).facts.n:,} rows."
 
 
 def refusals(refused: Mapping[str, UserError]) -> None:
@@ -244,27 +244,27 @@ def show_advice(advice: str, key: str, button: str, **options: Any) -> None:
         st.button(button, key=key, icon=":material/tune:", **options)
 
 
-def tabs(small: Sequence[Chart], drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
+def tabs(small: Sequence[Chart], other_charts: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
     """Return functions that draw the charts of a plan in two tabs, by the title of the tab.
 
-    drawings : the charts that are not drawn small next to the picture; "Plan" has the first two of them, and
-    "More charts" the others, after those of `small`, in full size. key : prefix of the charts' keys.
+    small : the charts that are also drawn small next to the picture. other_charts : the others; "Plan" has the first
+    two of them, and "More charts" those of `small`, in full size, then the rest. key : prefix of the charts' keys.
     """
     return {
-        "Plan": lambda: draw(list(islice(drawings, 2)), key),
-        "More charts": lambda: draw([*small, *islice(drawings, 2, None)], f"{key}_more"),
+        "Plan": lambda: draw(list(islice(other_charts, 2)), key),
+        "More charts": lambda: draw([*small, *islice(other_charts, 2, None)], f"{key}_more"),
     }
 
 
-def draw(drawings: Sequence[Chart], key: str) -> None:
+def draw(plan_charts: Sequence[Chart], key: str) -> None:
     """Draw charts two by two, side by side, with the keys `<key>_<number>`.
 
     A chart without any curve is replaced by its own note on why there is nothing to draw.
     """
     columns: list[DeltaGenerator] = []
-    for _ in range((len(drawings) + 1) // 2):  # rows, of which the last may have a single chart
+    for _ in range((len(plan_charts) + 1) // 2):  # rows, of which the last may have a single chart
         columns += st.columns(2, gap="medium")
-    for number, (column, chart) in enumerate(zip(columns, drawings, strict=False)):  # a last column may be empty
+    for number, (column, chart) in enumerate(zip(columns, plan_charts, strict=False)):  # a last column may be empty
         with column:
             if chart.figure.data:
                 charts.show(chart, f"{key}_{number}")

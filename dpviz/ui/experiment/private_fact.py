@@ -70,7 +70,8 @@ class PrivateFact:
 
     def made_for(self, value: float | None) -> str | None:
         """Return `about` of the problem for which a value was computed; None for a value from typing or a preset."""
-        return self._origins.get(value, (None, None))[0]
+        about, _ = self._origins.get(value, (None, None))
+        return about
 
     def is_estimate(self, value: float | None) -> bool:
         """Return true if a value was computed from the data without noise, so that no budget paid for it."""
@@ -104,7 +105,7 @@ class PrivateFact:
             self.paid.append(cost)
 
     def known(self, value: float) -> None:
-        """Note that a computed value was known beforehand, as its owner declares; for callbacks."""
+        """Note that a value was known beforehand, so that it no longer counts as computed; for callbacks."""
         self._origins.pop(value, None)
 
     def offer_release(self, value: float | None, spends: float, compute: Callable[[], float]) -> None:

@@ -152,12 +152,12 @@ class Draft:
 
 
 def _nothing(*_: Any) -> dict[str, Any]:
-    """Return {}: a page without further controls."""
+    """Return {}, for a page without further controls."""
     return {}
 
 
 def _values(draft: Draft) -> Mapping[str, Any]:
-    """Return the values of a draft as they were set: a page that completes none."""
+    """Return the values of a draft as they were set, for a page that adds none."""
     return draft.values
 
 
@@ -211,7 +211,7 @@ class ProblemMenu:
         source_name = self._source(panel, name)
         name = source_name if source_name in self.problems else name  # a source that is a problem without data
         # Without a name, the base class: no settings yet.
-        problem = self.problems.get(name, ProblemEntry(Selection.kind))
+        entry = self.problems.get(name, ProblemEntry(Selection.kind))
         source = self._sources(name).get(source_name, Source(""))  # without one, the problem has no data
         upload, tables = None, NO_TABLES
         if source.upload is not None:
@@ -221,8 +221,8 @@ class ProblemMenu:
         below = [setting for setting in names if setting != self.leading]  # all but the one above the picture
         has_leading = names != below
         data = None
-        with st.expander(self.data_settings, expanded=self.expanded) if problem.first or names else st.container():
-            values = problem.draw(panel, problem.first, {})
+        with st.expander(self.data_settings, expanded=self.expanded) if entry.first or names else st.container():
+            values = entry.draw(panel, entry.first, defaults={})
             if source.cls is not None:
                 fields = panel.specification(source.cls, below, prefix=source.prefix)
                 if has_leading:
@@ -230,9 +230,9 @@ class ProblemMenu:
                     panel.add_lead(lead, leading, fields, prefix=source.prefix)  # writes its value into `fields`
                 data = Settings(source.cls, fields)
             if name and not self.expanders:  # else `build` draws these in the last of its expanders
-                values |= self.more(panel, problem.cls, values)
+                values |= self.more(panel, entry.cls, values)
         uploaded = source.upload is not None
-        return Selection(source_name, name, problem.cls, values, data, upload, uploaded, tables, leads=has_leading)
+        return Selection(source_name, name, entry.cls, values, data, upload, uploaded, tables, leads=has_leading)
 
     def build(
         self, panel: Panel, selection: Selection, budget: Settings[Budget], seed: int | None
@@ -266,12 +266,13 @@ class ProblemMenu:
                 return None
             # With expanders an error is drawn in the last one, and raised again for the page, which draws it, too.
             with show_errors(go_on=False) if self.expanders else nullcontext():
-                completed = dict(self.complete(Draft(panel, cls, values, selection.tables, budget, seed)))
-                Settings(cls, completed).build()  # only for the error of values that do not go together
+                draft = Draft(panel, cls, values, selection.tables, budget, seed)
+                all_values = dict(self.complete(draft))
+                Settings(cls, all_values).build()  # only for the error of values that do not go together
 
         def build() -> ProblemSpecification:
             # The settings of the data are read again, as a leading one may have been drawn since.
-            present = completed if selection.data is None else {**completed, "data": selection.data.build()}
+            present = all_values if selection.data is None else {**all_values, "data": selection.data.build()}
             return Settings(cls, present).build()
 
         return build
@@ -282,10 +283,10 @@ class ProblemMenu:
         Raises ValueError for a problem that these controls cannot express, such as one on an uploaded table.
         """
         data = problem.dataset
-        for name, declared in self.problems.items():
-            if type(problem) is not declared.cls:
+        for name, entry in self.problems.items():
+            if type(problem) is not entry.cls:
                 continue
-            fields = {declared.key(setting): value for setting, value in fields_of(problem).items()}
+            fields = {entry.key(setting): value for setting, value in fields_of(problem).items()}
             fields |= self.more_of(problem)
             if data is None:  # its source has the name of the problem
                 return self._choices(name, name) | fields

@@ -104,7 +104,7 @@ def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> 
     first, *others = available
     row = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
     with row:
-        axes = AXES | {name: axis.title for name, axis in results.axes(trace, run.plans).items()}
+        axes = AXES | {name: other.title for name, other in results.axes(trace, run.plans).items()}
         axis = panel.choice("axis", "Horizontal axis", axes, "steps", "Steps, or what they have cost.")
         second = ""
         if others:
@@ -118,7 +118,7 @@ def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> 
             overlay = panel.choice("overlay", "Thin lines", named, NO_OVERLAY, help)
         every_band = False
         if len(trace.lanes) > 2 and run.experiment.replicates > 1:
-            every_band = panel.switch("all_bands", "All bands", False, texts.ALL_BANDS)
+            every_band = panel.switch("all_bands", "All bands", default=False, help=texts.ALL_BANDS)
     curve = partial(_curve, run, trace, axis=axis, options=options, overlay_name=overlay, every_band=every_band)
     first_chart = curve(available[first], overlays=options.overlays.get(overlay, {}))  # none for NO_OVERLAY
     charts_with_keys = [(first_chart, panel.key(f"chart_{first}"))]
@@ -202,10 +202,10 @@ def _horizontal_axis(
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Return a sentence on which curves of a metric's chart may be published, and under which guarantee."""
     statuses = list(trace.statuses(metric).values())
-    methods = sum(status != "not private" for status in statuses)
-    if statuses and not methods:
+    private_count = sum(status != "not private" for status in statuses)
+    if statuses and not private_count:
         return explain.diagnostic_sentence(experiment.replicates, experiment.problem.public)
-    released = explain.release_sentence(experiment, experiment.replicates, methods)
+    released = explain.release_sentence(experiment, experiment.replicates, methods=private_count)
     return f"{released} {explain.REFERENCES}" if "not private" in statuses else released
 
 
@@ -218,7 +218,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    # The currency of an (ε, δ) budget names its δ; if that is `delta`, the reading equals the privacy spent.
+    # The currency of an (ε, δ) budget names its δ, in four digits; if it is `delta`, the reading is the privacy spent.
     if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":
         columns.pop("epsilon_at_delta", None)
     headings = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
@@ -230,7 +230,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
             raw_headings.append(headings[name])
     labels = dict(headings)
     if not run.experiment.public:  # a visitor may save the table, and then no badge is next to it
-        numbers["algorithm"] = results.marked(numbers, trace)["algorithm"]
+        numbers["algorithm"] = results.marked(numbers, trace)["algorithm"]  # names that end in " (not private)"
         labels |= {name: headings[name] + results.NOT_PRIVATE for name in columns if not columns[name].released}
     view = _readable(numbers[list(columns)]).rename(columns=labels)
     help = {labels[name]: column.help for name, column in columns.items()}
@@ -245,8 +245,8 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
     if run.experiment.condition:
-        methods = sum(arm_trace.private for arm_trace in trace.lanes.values())
-        st.caption(explain.release_sentence(run.experiment, run.experiment.replicates, methods))
+        private_count = sum(arm_trace.private for arm_trace in trace.lanes.values())
+        st.caption(explain.release_sentence(run.experiment, run.experiment.replicates, methods=private_count))
     stopping = []
     unfinished = []
     for label, arm_trace in trace.lanes.items():

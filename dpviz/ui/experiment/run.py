@@ -106,7 +106,7 @@ class StartableExperiment:
         return job.task == self.experiment
 
     def start(self, page: str, title: str, short: bool) -> "Run":
-        """Queue its run and return it. The arguments are those of `Startable.started`."""
+        """Queue its run and return it. The arguments are those of `Startable.start`."""
         short = short and self.bytes < SMALL
         job = runner().submit(self.experiment, self.tables, visitor=visitors.current().name, short=short)
         return Run(job, self.plans, page, title, dict(self.tables))
@@ -151,7 +151,7 @@ class Run:
         `took`, the seconds that the last poll took, which are many on a busy server. Both are within limits.
         """
         if self.waits:
-            return float(np.clip(self.job.position or 0, *PATIENT))
+            return float(np.clip(self.job.position or 0, *PATIENT))  # None if its turn has come just now
         seconds = max(TIMES * took, self.job.seconds / TIMES)
         return float(np.clip(seconds, POLL, PATIENT[0]))
 
@@ -194,7 +194,7 @@ class Run:
             result = self.job.result
             return f"{result.finished} of {result.points} points" if result is not None else "the first point"
         if self.job.state == "done" and self.job.trace is not None:
-            trace = self.job.trace.visible(self.is_restorable)
+            trace = self.job.trace.visible(diagnostics=self.is_restorable)
             steps = sum(arm_trace.iterations[-1] for arm_trace in trace.lanes.values() if arm_trace.iterations)
             return f"{steps:,} {'private ' * (not self.is_restorable)}steps"
         total = sum(plan.iterations for plan in self.plans.values())
@@ -305,12 +305,12 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
         switch.caption(file_text)
     else:
         with switch:
-            at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)
+            at_once = panel.switch("follow", "Run at every change", default=True, help=texts.FOLLOW_HELP)
         if at_once and ready is not None:
             _follow(page, title, ready)
     run, is_pressed = newest_run(page), bool(st.session_state.get(f"{page}_run"))  # pressed just before this drawing
     if is_pressed and run is not None and ready is not None and not freshness.matches_job(ready, run.job):
-        # A number was typed just before Run was pressed, and the button's callback began the settings without it.
+        # A number was typed just before Run was pressed, and the button's callback started a run without it.
         run.job.stop()
         if not ready.too_much:
             start(page, title, ready)
@@ -386,9 +386,9 @@ def show_live(
         took = time.perf_counter() - began
         run = newest_run(page)
         if run is None:
-            lost = visitors.current().lost.get(page + _SUFFIX)  # a sentence on why the last run is gone
-            if lost is not None:
-                text = f"{lost} The last run is gone, the settings are kept: press Run."
+            why_lost = visitors.current().lost.get(page + _SUFFIX)  # a sentence on why the last run is gone
+            if why_lost is not None:
+                text = f"{why_lost} The last run is gone, the settings are kept: press Run."
                 st.info(text, icon=":material/restart_alt:")
             elif none:
                 st.caption(none)
@@ -468,7 +468,8 @@ def show_outdated_notice(page: str) -> None:
             icon=":material/history:",
         )
     elif counts:
-        container.caption(f"Of the first {counts[0]} of {counts[1]} runs.")
+        repeats, all_repeats = counts
+        container.caption(f"Of the first {repeats} of {all_repeats} runs.")
 
 
 def stop_other_sweeps(family: str) -> None:
@@ -534,10 +535,10 @@ def _progress(run: Run) -> None:
         st.error(run.job.message, title="The run failed")
     else:
         st.caption(progress.ended_text(run.job, run.progress_text))
-        _diverged(run)
+        _warn_diverged(run)
 
 
-def _diverged(run: Run) -> None:
+def _warn_diverged(run: Run) -> None:
     """Draw a warning for each method some of whose repeats have diverged, if that may be seen.
 
     For a method without privacy on a visitor's file, even this would tell something about the rows.

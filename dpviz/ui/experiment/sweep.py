@@ -83,7 +83,8 @@ def show_sweep(
     if not is_of_settings:
         st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
     result = _visible(run, run.job.result, diagnostics)
-    _say_left_out(result.left_out, run.job.task.places if isinstance(run.job.task, Sweep) else 0)
+    points_count = run.job.task.places if isinstance(run.job.task, Sweep) else 0  # it always is one
+    _say_left_out(result.left_out, points_count)
     draw(result)
     st.caption(texts.SWEEP_NOT_COVERED)
 
@@ -119,8 +120,8 @@ def _bar(
     if sweep is None or not points:
         return
     repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
-    places = f"{sweep.places} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
-    row.caption(f"{places}, {repeats}.", width="content")
+    points_text = f"{sweep.places} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
+    row.caption(f"{points_text}, {repeats}.", width="content")
     if is_too_large:
         st.error(
             f"A run may use {runner().max_bytes / 1e9:.0f} GB. Use smaller values, fewer methods or fewer repeats.",
@@ -187,9 +188,9 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
         else:
             end = {"done": "Done", "stopped": "Stopped"}.get(job.state, progress.AT_LIMIT)
             restored = 0 if result is None else result.restored  # points that were in the store before
-            known = f"; {restored} of them were known" if restored else ""
+            cached = f"; {restored} of them were known" if restored else ""
             depends = f". {progress.DEPENDS}" if job.state == "timeout" and not job.experiment.public else ""
-            st.progress(job.progress, text=f"{end}: {run.progress_text}{progress.duration_text(job)}{known}{depends}")
+            st.progress(job.progress, text=f"{end}: {run.progress_text}{progress.duration_text(job)}{cached}{depends}")
         if active and result is not None:
             draw(_visible(run, result, diagnostics))
         return POLL if active else None

@@ -97,7 +97,8 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
         seeds = tuple((seed + k) % 2**31 for k in range(int(data_sets)))  # after the largest seed follows 0
         fields |= {"data_seed": seed_field, "data_seeds": seeds}
     sweep = Settings(Sweep, fields).build()
-    if (points := sweep.data_sets * sweep.places) > MAX_POINTS:
+    points = sweep.data_sets * sweep.places  # `places`: the points on one data set
+    if points > MAX_POINTS:
         raise UserError(
             f"This sweep has {points} points; a page takes at most {MAX_POINTS}. Choose fewer values or data sets."
         )
@@ -126,12 +127,12 @@ def _axis(
     left, right = st.columns([3, 6], vertical_alignment="bottom")
     with left:
         default, *_ = titles
-        varied = panel.choice(f"{PREFIX}_{name}", label, titles, default, help)
-    if varied == NONE:
-        return varied, (0.0, 0.0, 0)  # a range that is not used
-    setting = offered[varied]
+        setting_name = panel.choice(f"{PREFIX}_{name}", label, titles, default, help)
+    if setting_name == NONE:
+        return setting_name, (0.0, 0.0, 0)  # a range that is not used
+    setting = offered[setting_name]
     usual_low, usual_high = setting.usual
-    end = replace(setting.control, unit="", optional=False)
+    end = replace(setting.control, unit="", optional=False)  # a control of one end of the range
     controls = (  # their names are in links
         replace(end, name="from", label="From", default=usual_low, help="The least."),
         replace(end, name="to", label="To", default=usual_high, help="The largest."),
@@ -140,10 +141,10 @@ def _axis(
     numbers = []
     for column, control in zip(right.columns(3), controls, strict=True):
         with column:
-            value = panel.number(control, f"{PREFIX}_{varied}_{control.name}", slider=False)
+            value = panel.number(control, f"{PREFIX}_{setting_name}_{control.name}", slider=False)
             numbers.append(value or 0)  # an empty input is noted as a mistake, and then no sweep is made
     low, high, count = numbers
-    return varied, (low, high, int(count))
+    return setting_name, (low, high, int(count))
 
 
 def _draw(panel: Panel, key: str, result: SweepResult) -> None:
@@ -155,13 +156,14 @@ def _draw(panel: Panel, key: str, result: SweepResult) -> None:
     run = sweep_panel.newest_run(key)
     assert run is not None and isinstance(run.job.task, Sweep)
     sweep, active = run.job.task, run.job.active
-    setting = _named(sweep, sweep.fields)
+    setting = _varied_setting(sweep, sweep.fields)
     if sweep.second is None:
-        _curves(panel, sweep, setting, result, "")
+        _curves(panel, sweep, setting, result, where="")
     else:
-        second = _named(sweep, sweep.second.fields)
+        second = _varied_setting(sweep, sweep.second.fields)
         _maps(panel, sweep, setting, second, result)
         if not active:  # the values of controls would be lost while the results are drawn again and again
+            # From the text of `repr`, `float` returns the same number.
             values = {repr(value): short(value, 4) for value in sweep.second.values}
             name = second.control.symbol or second.control.label
             default, *_ = values
@@ -171,7 +173,7 @@ def _draw(panel: Panel, key: str, result: SweepResult) -> None:
         downloads.sweep(panel.page, sweep, result)
 
 
-def _named(sweep: Sweep, fields: Sequence[str]) -> Setting:
+def _varied_setting(sweep: Sweep, fields: Sequence[str]) -> Setting:
     """Return the setting that a sweep varies by these fields of its experiment."""
     setting = setting_at(sweep.experiment, fields)
     assert setting is not None
@@ -186,7 +188,7 @@ def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result:
     columns, width = (1, NARROW) if screen.narrow() else (2, WIDE)
     chart = Chart(
         heat_maps(result, setting.title, second.title, columns=columns, width=width),
-        f"{metric} against {_lower(setting)} and {_lower(second)}",
+        f"{metric} against {_in_sentence(setting)} and {_in_sentence(second)}",
         f"{metric} at every pair of values, one map per method; the best method with privacy is starred",
         f"Median of {_runs(sweep)} at the last iteration. {best} {publishing}",
         privacy,
@@ -219,8 +221,8 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
     )
     chart = Chart(
         figure,
-        f"{metric} against {_lower(setting)}{where}",
-        f"{metric} against {_lower(setting)}{where}, one line per method; crossovers are marked",
+        f"{metric} against {_in_sentence(setting)}{where}",
+        f"{metric} against {_in_sentence(setting)}{where}, one line per method; crossovers are marked",
         f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross, bars {crossing_bars}. "
         f"{publishing}",
         privacy,
@@ -267,6 +269,6 @@ def _label(sweep: Sweep, result: SweepResult) -> str:
     return result.metric.label if result.metric else sweep.experiment.metrics()[sweep.metric].label
 
 
-def _lower(setting: Setting) -> str:
+def _in_sentence(setting: Setting) -> str:
     """Return the label of a setting for the inside of a sentence."""
     return setting.control.label[0].lower() + setting.control.label[1:]

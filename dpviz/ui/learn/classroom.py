@@ -225,9 +225,9 @@ strong {{ font-size: 40pt; letter-spacing: .2em }}</style>
 
 def _points(curve: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
     """Return a curve with at most MAX_POINTS of its points, and the last one, as phones draw it."""
-    every = math.ceil(len(curve) / MAX_POINTS)
-    few = [*curve[::every], curve[-1]]
-    return tuple((round(across, 4), round(up, 4)) for across, up in few)
+    stride = math.ceil(len(curve) / MAX_POINTS)
+    thinned = [*curve[::stride], curve[-1]]
+    return tuple((round(across, 4), round(up, 4)) for across, up in thinned)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +252,7 @@ class Poll:
     def question(self) -> Choice | Drawing:
         """The question of the lesson for phones: a choice among its answers, or a drawing."""
         lesson, (old, new) = self.lesson, self.lesson.change.texts
-        text = lesson.told(lesson.question, self.before, self.after).replace("**", "")
+        text = lesson.told(lesson.question, self.before, self.after).replace("**", "")  # with its numbers
         title = f"{' '.join(text.split())} {lesson.change.title}: {old} → {new}."  # in one line
         if self.sheet is None:
             return Choice(title, tuple(answer.words for answer in lesson.answers))
@@ -286,9 +286,9 @@ class Poll:
         result = {"right": right, "text": f"It was “{self.lesson.answers[right].words}”: {self.outcome}."}
         if self.sheet is not None:
             x, y = self.sheet.x, self.sheet.y
-            new = self.lesson.measure.curves(self.after)[0]
+            new, *_ = self.lesson.measure.curves(self.after)  # its points as shares of the axes, as phones draw
             result["curve"] = _points(list(zip(x.place(new.x).tolist(), y.place(new.y).tolist(), strict=True)))
-        self.room.reveal(ballot, self._result() | result, lambda seat: {"is_right": answers.get(seat) == right})
+        self.room.reveal(ballot, self._result() | result, by_seat=lambda seat: {"is_right": answers.get(seat) == right})
 
     def _result(self) -> dict[str, Any]:
         """Return the answers of the class as phones show them: how often each was chosen, or the median drawing."""
@@ -306,7 +306,7 @@ class Poll:
         lesson, end_before = self.lesson, self.lesson.measure.value(self.before)
         meanings = {}
         for seat, heights in answers.items():
-            _, y = self.sheet.drawn(heights)
+            _, y = self.sheet.drawn(heights)  # in the units of the axes
             meanings[seat] = lesson.answers.index(lesson.answer(float(y[-1]) / end_before))
         return meanings
 
@@ -329,12 +329,12 @@ class Poll:
             if self.sheet is None:
                 st.markdown("\n".join(f"- {answer.words}" for answer in self.lesson.answers))
             return
-        chosen, total = Counter(self.answers.values()), len(self.answers)
+        counts, total = Counter(self.answers.values()), len(self.answers)
         for index, answer in enumerate(self.lesson.answers):
-            text = f"**{chosen[index]}** · {answer.words}"
+            text = f"**{counts[index]}** · {answer.words}"
             if index == right:
                 text = f":material/check_circle: {text} **(right)**"
-            st.progress(chosen[index] / max(total, 1), text=text)
+            st.progress(counts[index] / max(total, 1), text=text)  # of no answers, none
 
     def show_verdict(self) -> None:
         """Draw the right answer, which the results decide, and how many phones gave it."""
@@ -398,7 +398,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
             wins = int((ends[second][runs] < ends[first][runs]).sum())
             st.markdown(f"{text} {second} wins {wins} times, {first} {len(seats) - wins} times.")
             by_arm = {arm: values[runs] for arm, values in ends.items()}
-            figure = class_figures.ends(by_arm, axes.y, axes.log_y)
+            figure = class_figures.ends(by_arm, title=axes.y, log=axes.log_y)
             charts.show_figure(figure, "class_ends", f"Where the runs of the class end, {axes.y}; 10 to 90 % range")
         else:
             st.markdown(text)
@@ -433,7 +433,7 @@ def _coins(current: Room) -> None:
         return
     question = ballot.question
     assert isinstance(question, RandomisedQuestion)
-    bar(current, ballot, partial(_close_coins, current, ballot))
+    bar(current, ballot, reveal=partial(_close_coins, current, ballot))
     st.title(escape_name(question.title), anchor=False)
     response = _response(question)
     random_answer = (
@@ -444,9 +444,9 @@ def _coins(current: Room) -> None:
         f"reports the true answer, else {random_answer}."
     )
     # How often each option was reported before one report was removed; None if none was.
-    old_counts = visitors.current().notes.get(_note(current, ballot))
+    old_counts = visitors.current().notes.get(_old_counts_name(current, ballot))
     if isinstance(old_counts, tuple):
-        _compare(question, old_counts, _counts(question, ballot))
+        _compare(question, old_counts, _report_counts(question, ballot))
     else:
         _watch("class_coins_look", current, partial(_show_estimates, question, ballot))
     if not ballot.is_open:
@@ -463,23 +463,25 @@ def _coins(current: Room) -> None:
 
 
 def _last(current: Room, kind: type[Question]) -> Ballot | None:
-    """Return the last question of a class, which phones then have, if it is of this kind and the lecturer is not done
-    with it."""
+    """Return the last question of a class, if it is of this kind and the lecturer is not done with it, else None.
+
+    Phones then have it again, also if the lecturer was at another page meanwhile.
+    """
     ballot = current.questions[-1] if current.questions else None
-    if ballot is None or not isinstance(ballot.question, kind) or visitors.current().notes.get(_done(current)):
+    if ballot is None or not isinstance(ballot.question, kind) or visitors.current().notes.get(_done_name(current)):
         return None
-    current.ask(ballot.question)
+    current.ask(ballot.question)  # which goes on, with its answers
     return ballot
 
 
-def _done(current: Room) -> str:
+def _done_name(current: Room) -> str:
     """Return the name of the note that the lecturer is done with the last question of a class."""
     return f"class_{current.code}_{len(current.questions)}_done"
 
 
 def _ask_another(current: Room) -> None:
     """Note that the lecturer is done with the last question; for a callback."""
-    visitors.current().notes[_done(current)] = True
+    visitors.current().notes[_done_name(current)] = True
 
 
 def _response(question: RandomisedQuestion) -> RandomisedResponse:
@@ -495,21 +497,22 @@ def _ask_coins(current: Room) -> None:
     is_ordered = True
     if kind == NUMBER:
         columns = st.columns(3)
-        low = columns[0].number_input("First edge", -1e9, 1e9, 2.0, key="class_low")
-        high = columns[1].number_input("Last edge", -1e9, 1e9, 8.0, key="class_high")
-        bins = int(columns[2].number_input("Bins", 3, 12, 5, key="class_bins"))
+        low = columns[0].number_input("First edge", min_value=-1e9, max_value=1e9, value=2.0, key="class_low")
+        high = columns[1].number_input("Last edge", min_value=-1e9, max_value=1e9, value=8.0, key="class_high")
+        bins = int(columns[2].number_input("Bins", min_value=3, max_value=12, value=5, key="class_bins"))
         is_ordered = low < high
         edges = _edges(low, high, bins - 1)  # the first and the last bin are open
         between = [f"{left} to below {right}" for left, right in pairwise(edges)]
         options = (f"below {edges[0]}", *between, f"{edges[-1]} or more")
         st.caption(" · ".join(options) if is_ordered else "The first edge must be below the last one.")
-    epsilon = st.number_input("ε of each report", 0.1, 10.0, 1.0, 0.1, key="class_epsilon")
-    _show_needs(RandomisedResponse(epsilon, len(options)))
+    epsilon = st.number_input(
+        "ε of each report", min_value=0.1, max_value=10.0, value=1.0, step=0.1, key="class_epsilon"
+    )
+    response = RandomisedResponse(epsilon, len(options))
+    _show_needs(response)
     # Edges that are equal, as written, make equal options.
     is_ready = bool(title and title.strip()) and is_ordered and len(set(options)) == len(options)
-    question = RandomisedQuestion(
-        " ".join((title or "").split()), options, epsilon, RandomisedResponse(epsilon, len(options)).coin
-    )
+    question = RandomisedQuestion(" ".join((title or "").split()), options, epsilon, truth=response.coin)
     st.button(
         "Ask",
         key="class_ask",
@@ -544,7 +547,7 @@ def _show_needs(response: RandomisedResponse) -> None:
 
 def _show_estimates(question: RandomisedQuestion, ballot: Ballot) -> float:
     """Draw the estimates from the reports so far; return the seconds to the next look."""
-    counts, response = _counts(question, ballot), _response(question)
+    counts, response = _report_counts(question, ballot), _response(question)
     people = sum(counts)
     if people:
         _draw_estimates(question, counts, "class_estimates")
@@ -561,7 +564,7 @@ def _show_estimates(question: RandomisedQuestion, ballot: Ballot) -> float:
     return EVERY
 
 
-def _counts(question: RandomisedQuestion, ballot: Ballot) -> tuple[int, ...]:
+def _report_counts(question: RandomisedQuestion, ballot: Ballot) -> tuple[int, ...]:
     """Return how many phones have reported each option."""
     reports = Counter(ballot.answers.values())
     return tuple(reports[index] for index in range(len(question.options)))
@@ -569,14 +572,15 @@ def _counts(question: RandomisedQuestion, ballot: Ballot) -> tuple[int, ...]:
 
 def _draw_estimates(question: RandomisedQuestion, counts: tuple[int, ...], key: str) -> None:
     """Draw the chart of the estimates, which is computed anew when a report has come. key : of the chart."""
-    cached = st.session_state.get(f"{key}_chart")
-    if cached is None or cached[:2] != (question, counts):
-        cached = st.session_state[f"{key}_chart"] = question, counts, _estimates(question, counts)
-    charts.show_bare(cached[2], key)
+    last_question, last_counts, chart = st.session_state.get(f"{key}_chart", (None, None, None))
+    if chart is None or (last_question, last_counts) != (question, counts):
+        chart = _estimates(question, counts)
+        st.session_state[f"{key}_chart"] = question, counts, chart
+    charts.show_bare(chart, key)
 
 
 def _estimates(question: RandomisedQuestion, counts: tuple[int, ...]) -> Chart:
-    """Return the chart of the estimated shares of the options, of which so many were reported each.
+    """Return the chart of the estimated shares of the options. counts : how often each option was reported.
 
     Of yes and no it has the share of yes alone, and next to it the error of a trusted server, around the same estimate.
     """
@@ -598,7 +602,7 @@ def _estimates(question: RandomisedQuestion, counts: tuple[int, ...]) -> Chart:
         for name, (share, low, high) in group.items()
     )
     alt = f"Shares from {people} reports, with 95 % intervals: {numbers}"
-    return Chart(class_figures.estimates(groups), "", alt, "")
+    return Chart(class_figures.estimates(groups), heading="", alt=alt, caption="")
 
 
 def _close_coins(current: Room, ballot: Ballot) -> None:
@@ -606,20 +610,20 @@ def _close_coins(current: Room, ballot: Ballot) -> None:
     question = ballot.question
     assert isinstance(question, RandomisedQuestion)
     current.close(ballot)
-    counts, response = _counts(question, ballot), _response(question)
+    counts, response = _report_counts(question, ballot), _response(question)
     people = sum(counts)
     shares = [min(max(response.estimate(count, people), 0.0), 1.0) for count in counts] if people else []
     current.reveal(ballot, {"estimates": shares, "people": people})
 
 
-def _note(current: Room, ballot: Ballot) -> str:
+def _old_counts_name(current: Room, ballot: Ballot) -> str:
     """Return the name of the note with the reports of a question before one of them was removed."""
     return f"class_{current.code}_{ballot.number}_before"
 
 
 def _remove_one(current: Room, ballot: Ballot, question: RandomisedQuestion) -> None:
     """Note the reports of a question, and remove one of them; for a callback."""
-    visitors.current().notes[_note(current, ballot)] = _counts(question, ballot)
+    visitors.current().notes[_old_counts_name(current, ballot)] = _report_counts(question, ballot)
     current.remove_one(ballot)
 
 
@@ -652,8 +656,12 @@ def _odds(current: Room) -> None:
             "sees the count with noise. A fair coin decided whether one more person is in. In or not?"
         )
         columns = st.columns(2)
-        epsilon = columns[0].number_input("ε of each round", 0.1, 10.0, 1.0, 0.1, key="class_odds_epsilon")
-        others = int(columns[1].number_input("Others in the count", 2, 10_000, 30, key="class_others"))
+        epsilon = columns[0].number_input(
+            "ε of each round", min_value=0.1, max_value=10.0, value=1.0, step=0.1, key="class_odds_epsilon"
+        )
+        others = int(
+            columns[1].number_input("Others in the count", min_value=2, max_value=10_000, value=30, key="class_others")
+        )
         st.button(
             "Play",
             key="class_play",
@@ -665,7 +673,7 @@ def _odds(current: Room) -> None:
         return
     question = ballot.question
     assert isinstance(question, MembershipGame)
-    bar(current, ballot, partial(_close_odds, current, ballot))
+    bar(current, ballot, reveal=partial(_close_odds, current, ballot))
     st.title("Was this person in?", anchor=False)
     bound, best = local.success_bound(question.epsilon), local.success(question.epsilon)
     st.markdown(
@@ -698,10 +706,9 @@ def _odds(current: Room) -> None:
 
 def _play(current: Room, epsilon: float, others: int) -> None:
     """Draw the rounds of every seat, and have phones play; for a callback."""
-    present, counts = local.play(
-        epsilon, others, MAX_PHONES * local.ROUNDS, seed_or_random(seed=None)
-    )  # a seed nobody knows
     shape = (MAX_PHONES, local.ROUNDS)
+    secret_seed = seed_or_random(seed=None)
+    present, counts = local.play(epsilon, others, rounds=MAX_PHONES * local.ROUNDS, seed=secret_seed)
     current.ask(
         MembershipGame(
             "Was this person in?", epsilon, others, counts.reshape(shape).tolist(), present.reshape(shape).tolist()
@@ -719,7 +726,7 @@ def _close_odds(current: Room, ballot: Ballot) -> None:
         "bound": local.success_bound(question.epsilon),
     }
     current.reveal(
-        ballot, result, lambda seat: {"right": question.right(seat, answers[seat])} if seat in answers else {}
+        ballot, result, by_seat=lambda seat: {"right": question.right(seat, answers[seat])} if seat in answers else {}
     )
 
 

@@ -37,7 +37,7 @@ def show() -> None:
     slug, step = st.query_params.get("lesson"), st.query_params.get("step", "1")
     lesson = steps.named(slug) if slug else None
     if lesson is None:
-        _list(bool(slug))
+        _list(is_unknown=bool(slug))
         return
     if step not in STEPS:
         st.info(NO_STEP, icon=":material/link_off:")
@@ -68,17 +68,19 @@ def _lessons(is_unknown: bool) -> None:
     if is_unknown:
         st.info(NO_LESSON, icon=":material/link_off:")
     lessons = steps.ordered()
-    rest = [lesson for lesson in lessons if not steps.answered(lesson)]
+    open_lessons = [lesson for lesson in lessons if not steps.answered(lesson)]
     row = st.container(horizontal=True, vertical_alignment="center")
-    if rest:
-        label = f"{'Begin' if len(rest) == len(lessons) else 'Go on'}: {rest[0].title}"
+    if open_lessons:
+        first, *_ = open_lessons
+        label = f"{'Begin' if len(open_lessons) == len(lessons) else 'Go on'}: {first.title}"
         icon = ":material/play_arrow:"
-        row.button(label, key="learn_begin", type="primary", icon=icon, on_click=steps.go, args=(rest[0].slug,))
+        row.button(label, key="learn_begin", type="primary", icon=icon, on_click=steps.go, args=(first.slug,))
     if classroom.room() is None:
-        icon, help = (":material/cast_for_education:", "A class with its phones predicts, you reveal.")
-        args = (classroom.NEW,)
+        icon, help = ":material/cast_for_education:", "A class with its phones predicts, you reveal."
+        args = (classroom.NEW,)  # the page that opens a class
         row.button("Teach a class", key="class_new", icon=icon, help=help, on_click=classroom.go_to, args=args)
-    done = f"{len(lessons) - len(rest)} of {len(lessons)} answered. Until you close the tab, this page remembers which."
+    answered_count = len(lessons) - len(open_lessons)
+    done = f"{answered_count} of {len(lessons)} answered. Until you close the tab, this page remembers which."
     row.caption(done, width="content")
     for column, (track, members) in zip(st.columns(len(TRACKS)), steps.lessons_by_track().items(), strict=True):
         with column:

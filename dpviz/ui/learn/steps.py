@@ -42,20 +42,21 @@ def show(lesson: Lesson, step: int) -> None:
     """Draw a step of a lesson. step : its number, from SETTING to WHY."""
     st.session_state.pop(links.LESSON, None)  # the visitor is back at a lesson
     begin_runs(lesson)
-    room, head = classroom.room(), st.container()
+    room, bar_container = classroom.room(), st.container()
     st.button("All lessons", key="learn_list", type="tertiary", icon=":material/arrow_back:", on_click=go)
     st.title(lesson.title, anchor=False)
     st.caption(f"Step {step} of {len(NAMES)}: **{NAMES[step - 1]}**. {lesson.minutes} minutes in all.")
     text_column, chart_column = st.columns([4, 7], gap="large")
     with chart_column:  # first, as it waits a moment for the runs whose results the text and the poll contain
-        is_ready = ready(lesson, BOTH if step >= SEE else BOTH[:1])
+        is_ready = ready(lesson, BOTH if step >= SEE else ("before",))
     before, after = (_side(lesson, which) for which in BOTH)
     poll = _poll(lesson, step, before, after) if is_ready else None
     if room is not None:
         onward = (go, lesson.slug, step + 1) if step != WHY else ()
         reveal = poll.reveal if poll is not None and step == PREDICT else None
-        with head:
-            classroom.bar(room, poll.ballot if poll is not None and step in (PREDICT, SEE) else None, reveal, onward)
+        with bar_container:
+            ballot = poll.ballot if poll is not None and step in (PREDICT, SEE) else None
+            classroom.bar(room, ballot, reveal, onward)
     with text_column:
         _show_text(lesson, step, before, after, is_ready, poll)
     if is_ready:
@@ -114,7 +115,7 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
 
     poll : the prediction of a class, in place of the visitor's.
     """
-    fill_in = partial(lesson.told, before=before, after=after, there=is_ready)
+    fill_in = partial(lesson.told, before=before, after=after, there=is_ready)  # puts numbers into a text
     if step == SETTING:
         st.markdown(fill_in(lesson.setting))
         return
@@ -196,14 +197,18 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll
             guess = poll.median
         elif poll is None and step >= SEE:
             guess = _drawn_curve(lesson, before, after)
-        figure = lesson_figures.before_and_after(measure.curves(before), new, names, axes, lesson.frame(after), guess)
+        figure = lesson_figures.before_and_after(
+            measure.curves(before), new, names, axes, frame=lesson.frame(after), guess=guess
+        )
         if poll is not None and step in (PREDICT, SEE):
             figure = poll.with_drawings(figure)
         charts.show_figure(figure, _key(lesson, "chart"), f"{axes.describe()}: “{lesson.title}”")
     st.caption(_caption(lesson.after if step >= SEE else lesson.before, axes))
     noise = measure.noise(before)
     if noise:
-        figure = lesson_figures.noise(noise, measure.noise(after), names, measure.reach(after), there=step != SETTING)
+        figure = lesson_figures.noise(
+            noise, measure.noise(after), names, reach=measure.reach(after), there=step != SETTING
+        )
         charts.show_figure(figure, _key(lesson, "noise"), f"Noise scale in each step: “{lesson.title}”")
         st.caption(explain.SETTINGS_ONLY)
 
@@ -272,7 +277,7 @@ def _open(lesson: Lesson) -> None:
         preset_menu.set_pending(page.prefix, lesson.after)
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
         # As if one link with this pin had been read, on this page, which is the only one that may take it.
-        pins.import_pins([lambda: [pin]], {page.prefix: page.can_express}, page.prefix)
+        pins.import_pins([lambda: [pin]], takers={page.prefix: page.can_express}, error_page=page.prefix)
     st.switch_page(f"pages/{lesson.page}.py", query_params=_set_planner(lesson.after))
 
 
@@ -288,9 +293,8 @@ def _set_planner(settings: Specification) -> dict[str, str]:
     panel.set_values({"currency": currency})
     for part in (settings.budget, settings.means):
         controls = {control.name: control for control in part.controls()}
-        panel.set_values(
-            {name: getattr(part, name) for name in controls}
-        )  # also defaults, over those of an earlier visit
+        # All values, also those that are the defaults: an earlier visit may have left others.
+        panel.set_values({name: getattr(part, name) for name in controls})
         for key, text in part.query(PLANNER).items():  # the settings that are not the default
             options = controls[key.removeprefix(f"{PLANNER}_")].options or {}
             address[key] = options.get(text, text)  # an address has the label of an option
@@ -327,7 +331,8 @@ def _drawn_curve(lesson: Lesson, before: Side, after: Side) -> Curve | None:
 def _sheet(lesson: Lesson, before: Side, after: Side) -> Sheet:
     """Return the sheet with the curves before the change, on the axes of the lesson's chart."""
     measure = lesson.measure
-    return lesson_figures.sheet(measure.curves(before), lesson.change.names, measure.axes(before), lesson.frame(after))
+    old_curves, axes = measure.curves(before), measure.axes(before)
+    return lesson_figures.sheet(old_curves, lesson.change.names, axes, frame=lesson.frame(after))
 
 
 def _note_drawing(lesson: Lesson, sheet: Sheet, end_before: float) -> None:
@@ -355,9 +360,9 @@ def begin_runs(lesson: Lesson) -> None:
     for which in BOTH:
         settings, run = getattr(lesson, which), _run(lesson, which)
         if isinstance(settings, Experiment) and (run is None or run.job.state == "stopped"):
-            here = visitors.current()
-            job = runner().submit(settings, visitor=here.name, short=True)
-            here.keep(_key(lesson, which), Run(job, settings.plans(), "learn", lesson.title))
+            visitor = visitors.current()
+            job = runner().submit(settings, visitor=visitor.name, short=True)
+            visitor.keep(_key(lesson, which), Run(job, settings.plans(), "learn", lesson.title))
 
 
 def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:

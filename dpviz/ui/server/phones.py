@@ -60,21 +60,21 @@ def _base() -> str:
 
 
 class _Stream:
-    """The open connection of a phone. is_news : set when there may be something new. is_last : true if it is to end."""
+    """The open stream of a phone. is_news : is set when there may be news. is_last : true if it is to end."""
 
     def __init__(self) -> None:
         self.is_news, self.is_last = asyncio.Event(), False
 
     def end(self) -> None:
-        """End it."""
+        """Have the stream end."""
         self.is_last = True
         self.is_news.set()
 
 
 class _Hall:
-    """The open streams of a room, by phone. It hears of changes in any thread, and wakes streams in the event loop.
+    """The open streams of a room, by phone. The room may change in any thread; streams are woken in the event loop.
 
-    All changes that come before a stream can send wake it once.
+    A stream that was not yet able to send is woken once for several changes.
     """
 
     def __init__(self, room: Room) -> None:
@@ -151,6 +151,7 @@ class Phones:
                 return _refusal(404)
             room.join(phone)
             if room.phones == 1:  # the first: answers are to be forgotten when the room ends, though no request comes
+                # LASTS counts from the opening of the room, so that it is over by then.
                 asyncio.get_running_loop().call_later(LASTS + 1, self._rooms.tidy)
         except TooOften as error:
             return _too_often(error)
@@ -168,7 +169,7 @@ class Phones:
         if room is None or not isinstance(phone, str):
             return _refusal(404)
         try:
-            if type(number) is not int:  # True, too, is none
+            if type(number) is not int:  # `isinstance` would accept True
                 raise ValueError("the number of the question is missing")
             room.answer(phone, number, body.get("answer"))
             return _json(room.state(phone))
@@ -276,7 +277,7 @@ def _too_often(error: TooOften) -> Response:
 async def _read(request: Request) -> dict[str, Any] | Response:
     """Return the object in the body of a request, or the refusal of one that has none.
 
-    No form of another site can send this type of content.
+    Only JSON is accepted, which no form on the page of another site can send.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return _refusal(415)
