@@ -121,7 +121,7 @@ def _steps(
     players = planning.players(facts, draws)
     row_weights = planning.weights(facts, rounds, batching)
     split = planning.shares(facts, share_x, draws, budget.pure)
-    caps = planning.private_steps(facts, budget, row_weights, draws, split, "tight", rounds)
+    caps = planning.private_steps(facts, budget, row_weights, draws, split, accounting="tight", rounds=rounds)
     player_caps = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
     unlimited = [planning.regret_step(player.log_vertices, player.spread, rounds) for player in players]
     # `private_steps` returns 0 for a player that pays nothing.
@@ -201,7 +201,8 @@ def paper_costs(plan: Plan) -> dict[str, float]:
     ranges = [plan.schedule[f"range_{name}"] for name in "xy" if (plan.schedule[f"range_{name}"] > 0).any()]
     # The first events are those of one round: one for each paying player, x before y, with all draws of the player.
     draws = [len(inner_events(event)) for event in plan.events[: len(ranges)]]
-    composed = closed_forms.advanced_epsilon(float(np.max(ranges)), sum(draws) * plan.iterations, budget.delta)
+    total_draws = sum(draws) * plan.iterations
+    composed = closed_forms.advanced_epsilon(float(np.max(ranges)), total_draws, budget.delta)
     rho = sum(float(theory.rho_of_draws(etas, count).sum()) for etas, count in zip(ranges, draws, strict=True))
     return {
         "as the paper counts": budget.epsilon,
@@ -248,13 +249,13 @@ def compare(method: AnyAlgorithm, plan: Plan) -> SplitComparison | None:
     noisy = isinstance(method, noisy_gradients.NoisyGradients)
     x, y = (float(plan.noise[name][0] if noisy else plan.schedule[f"step_size_{name}"][0]) for name in "xy")
     return SplitComparison(
-        _split_term(method, plan),
-        _split_term(method, even),
-        _split_term(method, best),
-        float(plan.resolved["share_x"]),
-        float(best.resolved["share_x"]),
-        noisy,
-        (x, y),
+        yours=_split_term(method, plan),
+        even=_split_term(method, even),
+        best=_split_term(method, best),
+        share=float(plan.resolved["share_x"]),
+        best_share=float(best.resolved["share_x"]),
+        noisy=noisy,
+        players=(x, y),
     )
 
 

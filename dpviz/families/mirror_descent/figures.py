@@ -62,8 +62,8 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
         bound, facts = bounds.gap_bound(arm.algorithm, plan), GameFacts.of(plan.facts)
         if bound is None:
             continue
-        # The clause is the same for all.
-        useful, limit_clause = (bounds.without_vacuous(bound, facts), facts.cannot_exceed)
+        # The clause, which states the limit of any gap, is the same for all arms.
+        useful, limit_clause = bounds.without_vacuous(bound, facts), facts.cannot_exceed
         any_one_player |= facts.d_y == 1
         if np.isnan(useful[-1]):
             useless.append(arm.label)
@@ -143,7 +143,7 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
         notes.append(f"where no line is drawn, {says_nothing}")
     return line_figure(
         [
-            Line(grid, at_caps, "step size at its cap", solid, value=False),
+            Line(grid, at_caps, "step size at its cap", solid, value=False),  # labels do not state the last value
             Line(grid, at_best, "best step size below it", dashed, value=False),
         ],
         Axes("Steps T", title, log_x=True, log_y=True),
@@ -196,7 +196,8 @@ def rho_by_position(plan: Plan, label: str = "") -> Chart:
 
     Round t reads block t after its draws, so a row only pays for the draws of later rounds. label : of the method.
     """
-    spent = plan.spent("rho")  # (T+1,) by what was bought before, and the draws of the first 0, 1, …, T rounds
+    spent = plan.spent("rho")  # (T+1,) by releases before the run, and by the draws of the first 0, 1, …, T rounds
+    # A row in block t pays for the releases before the run, spent[0], and for the draws after round t.
     paid, rounds = spent[0] + spent[-1] - spent[1:], plan.iterations
     line = Line(np.arange(1, rounds + 1), paid, "ρ paid", ArmStyle(style.PALETTE["spent"], "solid"))
     figure = line_figure(

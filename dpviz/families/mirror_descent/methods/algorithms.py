@@ -47,7 +47,7 @@ def frequencies(indices: np.ndarray, d: int) -> np.ndarray:
     replicates = len(indices)
     cells = (indices + d * np.arange(replicates)[:, None])[indices >= 0]  # one count for all replicates, d cells each
     counts = np.bincount(cells, minlength=replicates * d).reshape(replicates, d)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)  # not 0/0 for a replicate that drew none
 
 
 class VertexSampling(planning.GameAlgorithm[Game]):
@@ -117,12 +117,14 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         rounds, draws, notes = self.size(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
         row_weights = planning.weights(facts, rounds, self.batching)
-        split = self.shares(facts, draws, budget.pure)
+        split = self.shares(facts, draws, pure=budget.pure)
         factor = 2 if self.output == "fresh" else 1  # fresh output takes as many draws as the game
         total_draws = draws[0] * factor, draws[1] * factor  # of x and of y, per round
         largest = [math.inf, math.inf]  # step sizes of x and y; privacy is no limit for a player that pays nothing
         if budget.private:
-            caps = planning.private_steps(facts, budget, row_weights, total_draws, split, self.accounting, rounds)
+            caps = planning.private_steps(
+                facts, budget, row_weights, draws=total_draws, split=split, accounting=self.accounting, rounds=rounds
+            )
             largest = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
         steps = [self.step_size(facts, rounds, player, self.relative_step * cap) for player, cap in enumerate(largest)]
         # Bounded range η = 2 osc τ w of a draw in each round, with w the largest weight of a row (THEORY.md, 4.1).
@@ -185,12 +187,12 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             return self.iterations, set_draws, ()
 
         if self.parameters in ("practice", "bound"):
-            split = tuple(share for share in self.shares(facts, set_draws, budget.pure) if share)
+            split = tuple(share for share in self.shares(facts, set_draws, pure=budget.pure) if share)
             paying = tuple(player for player in planning.players(facts, set_draws) if player.oscillation > 0)
             batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
             optimum = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
             best = optimum.practical_rounds if self.parameters == "practice" else round(optimum.rounds)
-            best = min(max(2, best), facts.n)
+            best = min(max(2, best), facts.n)  # 2 as in the settings; a single pass has at most n rounds
             rounds = min(best, self.iterations)
             notes = planning.limit_note("The bound", "T", wanted=best, allowed=rounds, limit=ROUNDS_END)
             return rounds, set_draws, notes
@@ -224,7 +226,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         vertices."""
         check_facts(problem, plan.facts)
         facts, draws = problem.facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
-        batch = int(plan.rows[0])
+        batch = int(plan.rows[0])  # rows per round, the same in all rounds
         # Sums of the gradients so far. Their queries `x` and `y` take a row's weight, which gives the sensitivity.
         scores, events = GradientSums(problem, mechanisms.replicates), iter(plan.events)
         start = facts.uniform(mechanisms.replicates)
@@ -411,9 +413,9 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
                 title="Algorithm and problem do not fit",
             )
         game_budget = budget.share(1 - self.certificate_share, facts.released)
-        # `share` subtracts the cost of releases before the run. The plan of the game will, too, so it is added here.
+        # `share` subtracts the cost of releases before the run, and `play.plan` subtracts it once more, so it is added.
         with_releases = game_budget.of(game_budget.amount + game_budget.cost(facts.released))
-        game_plan = self.play.plan(facts, with_releases)
+        game_plan = self.play.plan(facts, budget=with_releases)
         event = certifying_event(budget.share(self.certificate_share, facts.released))
         scale, rounds = noise_scale(event, facts.gap_change / facts.n), game_plan.iterations
         return dataclasses.replace(
@@ -433,12 +435,12 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
             if snapshot.iteration == plan.iterations:
                 event, (x, y) = plan.events[-1], (snapshot.output["x"], snapshot.output["y"])
                 if isinstance(event, Laplace):
-                    noisy_gap = mechanisms.laplace(problem.gap(x, y, "l1"), event)  # (R,)
+                    noisy_gap = mechanisms.laplace(problem.gap(x, y, norm="l1"), event)  # (R,)
                 else:
-                    noisy_gap = mechanisms.gaussian(problem.gap(x, y, "l2"), event)
+                    noisy_gap = mechanisms.gaussian(problem.gap(x, y, norm="l2"), event)
                 bound = np.maximum(noisy_gap + plan.resolved["certificate_width"], 0.0)
                 lost = ~(np.abs(noisy_gap) < DIVERGED)
-            status = divergence_status(lost) or snapshot.status  # None unless a replicate is lost
+            status = divergence_status(lost) or snapshot.status  # `divergence_status` is None if no replicate is lost
             yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: bound}, status=status)
 
 

@@ -78,23 +78,25 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             remaining = planning.remaining_approximate(budget, "Proposition E.1", facts)
             epsilon, delta = remaining.epsilon, remaining.delta
             cap = rates.tau_paper_bias_reduced(self.stop_level, unit, epsilon, delta, facts.lipschitz)
-            tau = min(float(cap), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
+            tau = min(float(cap), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))  # Theorem 4.3 has both limits
             steps = [self.relative_step * tau if share else 0.0 for share in split]
         else:
             # A filter adds up what the draws cost, so it needs a budget in a currency in which costs add up. All draws
             # of the run have the same range at most, as if they were made in one round.
             additive = budget.additive(facts.released)
-            caps = planning.private_steps(facts, additive, np.array([row_weight]), max_draws, split, "tight", 1)
+            caps = planning.private_steps(
+                facts, additive, np.array([row_weight]), max_draws, split, accounting="tight", rounds=1
+            )
             steps = [self.relative_step * cap for cap in caps]
-        allowed: dict[str, Event] = {  # one draw of each player that pays; the step size of others is 0 so far
+        allowed: dict[str, Event] = {  # one draw of each player that pays; the others have the step size 0 here
             name: ExpMech(2 * osc * tau * row_weight)
-            for name, osc, tau in zip("xy", oscillations, steps, strict=True)
+            for name, osc, tau in zip("xy", oscillations, steps, strict=True)  # osc: oscillation
             if tau > 0
         }
         currency = budget.additive().currency or "rho"  # "rho" for the type only: it has a currency
         # Prices, which add up, are in ε, ρ or μ²; the filter's cap and the worst case are in ε, ρ or μ.
         draw_price, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
-        # Every round but the first, which needs no data, makes at most the draws of the highest level, and one more.
+        # After 0..U rounds. Each but the first, which needs no data, makes at most the draws of level M, and one more.
         max_draws_so_far = np.minimum(max_draws, (2 ** (level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
         return Plan.filtered(
             facts,
@@ -109,8 +111,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 "step_size_x": steps[0],
                 "step_size_y": steps[1],
             },
-            step_size_x=np.full(rounds, steps[0] or planning.free_step(facts, rounds, 0)),
-            step_size_y=np.full(rounds, steps[1] or planning.free_step(facts, rounds, 1)),
+            step_size_x=np.full(rounds, steps[0] or planning.free_step(facts, rounds, player=0)),
+            step_size_y=np.full(rounds, steps[1] or planning.free_step(facts, rounds, player=1)),
             row_weight=np.full(rounds, row_weight),
             batch_size=np.full(rounds, float(unit) * theory.mean_batches(level)),
         )
