@@ -61,7 +61,8 @@ def histogram_error(algorithm: AnyAlgorithm, plan: Plan, marginals: Marginals, r
     """
     bound: float = math.inf
     if isinstance(algorithm, baselines.GaussianMarginals):
-        # On average the largest noise of q cells is at most σ √(2 ln 2q), as the maximum of sub-Gaussian variables.
+        # On average the largest noise of q cells is at most σ √(2 ln 2q), as the maximum of sub-Gaussian variables. All
+        # tables are released in the first round.
         bound = plan.noise["tables"][0] * math.sqrt(2 * math.log(2 * marginals.queries)) + fit_error
     elif isinstance(algorithm, algorithms.VertexSampling):
         # In the game of synthetic data no cell's error exceeds the duality gap.
@@ -91,14 +92,14 @@ def bound_over_shares(
     The first (k,) is the bound with the best step sizes τ up to the largest that the budget allows. The second (k,) is
     Σ ln d/(τ T) over the players that pay, with the largest step sizes.
     """
-    best, regrets = [], []
+    best_bounds, regrets = [], []
     for share in shares:
         players, largest, unlimited = _steps(facts, budget, rounds, sampling._replace(share_x=share))
         steps = [min(pair) for pair in zip(largest, unlimited, strict=True)]
-        best.append(_bound(facts, players, steps, rounds, sampling.batching))
+        best_bounds.append(_bound(facts, players, steps, rounds, sampling.batching))
         paying = [(player, step) for player, step in zip(players, largest, strict=True) if player.oscillation > 0]
         regrets.append(sum(player.log_vertices / (step * rounds) for player, step in paying))
-    return np.array(best), np.array(regrets)
+    return np.array(best_bounds), np.array(regrets)
 
 
 def bound_at(
@@ -107,9 +108,9 @@ def bound_at(
     """Return two bounds on the expected gap after `rounds` that share the budget: with the largest step sizes that the
     budget allows, and with the best step sizes up to them. In a single pass they bound the gap on the population."""
     players, largest, unlimited = _steps(facts, budget, rounds, sampling)
-    best = [min(pair) for pair in zip(largest, unlimited, strict=True)]
+    best_steps = [min(pair) for pair in zip(largest, unlimited, strict=True)]
     at_caps = _bound(facts, players, largest, rounds, sampling.batching)
-    return at_caps, _bound(facts, players, best, rounds, sampling.batching)
+    return at_caps, _bound(facts, players, best_steps, rounds, sampling.batching)
 
 
 def _steps(

@@ -191,6 +191,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             paying = tuple(player for player in planning.players(facts, set_draws) if player.oscillation > 0)
             batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
             optimum = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
+            # A quarter of T*, at which the bound's two terms are equal, or the T at which the bound is smallest.
             best = optimum.practical_rounds if self.parameters == "practice" else round(optimum.rounds)
             best = min(max(2, best), facts.n)  # 2 as in the settings; a single pass has at most n rounds
             rounds = min(best, self.iterations)
@@ -330,7 +331,7 @@ class SyntheticData(VertexSampling):
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan of vertex sampling. Raise UserError unless the problem is synthetic data."""
-        if facts.oscillation_x > 0 or facts.d_x == 1:
+        if facts.oscillation_x > 0 or facts.d_x == 1:  # only in synthetic data x has a choice and reads no data
             raise UserError(
                 "This method draws synthetic rows, so it needs the problem 'Synthetic data'.",
                 title="Algorithm and problem do not fit",
@@ -406,7 +407,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         """Return the plan of vertex sampling with a part of the budget, and one more release after the last round, of
         the gap."""
         planning.refuse_without_privacy(budget, self.title)
-        if not facts.gap_change:
+        if not facts.gap_change:  # 0 where it is not known how far one row moves the gap
             raise UserError(
                 "A certificate needs a game whose gap is computed exactly: the matrix game, the quadratic game or "
                 "“Strategies against groups”.",

@@ -295,7 +295,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan with one release, in the first round. Raise UserError without a payoff matrix of moderate
         size."""
-        if not facts.payoff_bound:
+        if not facts.payoff_bound:  # 0 where rows have no payoff matrix
             raise UserError(
                 "Only a bilinear game has a payoff matrix to release. Choose 'Matrix game' or 'Strategies against "
                 "groups'.",
