@@ -120,7 +120,7 @@ def group_shares(
     n : rows. smallest : the smallest share. costs_paid : ε of earlier releases of shares, for the caption.
     rows_per_person : k; budget and costs are those of a person with up to k rows.
     """
-    width = 2 * rows_per_person  # by so much a person may change the numbers of rows, in ℓ1
+    width = 2 * rows_per_person  # the sensitivity: a person may change the groups' numbers of rows by this, in ℓ1
     is_in_epsilon = budget.total_epsilon is not None  # pure ε or (ε, δ), whose amount is ε
     total_rho = budget.about_rho(budget.amount)
     # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP. Of a budget in ε the

@@ -131,7 +131,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
         f"for; at the {'released ' * arm_traces[label].private}model of {label}. "
         f"{explain.spread_sentence(run.experiment.replicates)} {privacy}"
     )
-    fair_losses, average_losses = fairest.means[0, :-1], average.means[0, :-1]  # (G,) each
+    fair_losses, average_losses = fairest.means[0, :-1], average.means[0, :-1]  # (G,) each, of a single model
     figure = figures.group_losses(game.groups, means, selected.weighed, fair_losses, average_losses, caption=caption)
     chart = charts.show(figure, panel.key("chart_groups"))
     # With the right shares the game's optimum is the fairest model, so it is not named again.

@@ -141,6 +141,7 @@ class GamesPage(FamilyPage):
         """Return the card with the size of a release in the first and in the last round that costs anything.
 
         It is the range η of a draw for methods that draw vertices, else the noise; without either, the number of steps.
+        A card has a name, a value, the line below, and a help text.
         """
         for quantity, ending, values_by_name in (
             ("bounded range η", " of one draw", planning.ranges(plan)),
@@ -172,7 +173,7 @@ class GamesPage(FamilyPage):
     def draw_assumptions(self, view: PlanView) -> None:
         """Draw the box of the assumptions on which guarantee and theory rest; some method must be private."""
         private, n = guarantee.only_private(view.plans), facts_of(view).n
-        blocks = [label for label, plan in private.items() if plan.rows[0] < n]
+        single_pass = [label for label, plan in private.items() if plan.rows[0] < n]  # rounds with rows of their own
         methods = {arm.label: arm.algorithm for arm in view.experiment.arms if arm.label in private}
         as_in_paper = [
             label
@@ -192,7 +193,7 @@ class GamesPage(FamilyPage):
         from_rows = [name for name in declarations if file_kinds.get(name, name) in kinds_from_rows]
         explain.assumptions(
             protected=explain.protects(problem),
-            batches=texts.batches(blocks, others=len(blocks) < len(private), n=n),
+            batches=texts.batches(single_pass, others=len(single_pass) < len(private), n=n),
             composition=texts.composition(as_in_paper, others=len(as_in_paper) < len(private)),
             constants=texts.constants(declarations, missing_rule(problem.dataset), bought=released, taken=from_rows),
             screen=texts.SCREEN,

@@ -243,8 +243,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
                 logits = plan.schedule[f"step_size_{name}"][t - 1] * query.value
                 # The plan has an event for each player and round whose draws read data, and without privacy one for
                 # each player with a choice and round, in this order.
-                pays = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
-                event = next(events) if pays and query.value.shape[1] > 1 else None
+                reads_data = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
+                event = next(events) if reads_data and query.value.shape[1] > 1 else None
                 strategy = softmax(logits)
                 vertices, output = self._play(mechanisms, query, logits, strategy, event, draws[p])
                 played.append(vertices)
@@ -264,7 +264,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         draws: int,
     ) -> Pair:
         """Return two strategies (R, d) of one player: the one that is played, at which the next gradient is taken, and
-        the one that enters the output. Both are averages of `draws` vertices.
+        the one that enters the output. Both are averages of `draws` vertices, or the weights themselves where these are
+        private anyway or there is no privacy.
 
         query : the player's scores. logits, strategy : (R, d) logarithms of the weights up to a constant, and weights
         that sum to 1. event : pays for the draws; None if they are free.

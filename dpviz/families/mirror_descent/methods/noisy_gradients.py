@@ -246,7 +246,7 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
         for t, event in enumerate(plan.events):
             gradient, _ = problem.gradients(x, y)
             change = 2 * facts.oscillation_x / facts.n  # of utilities, by one row
-            if isinstance(event, Laplace):  # no privacy: the best vertex itself
+            if isinstance(event, Laplace):  # no privacy, no noise: the best vertex itself
                 vertices = mechanisms.laplace(Query(-gradient, change, "l1"), event).argmax(axis=1)
             else:
                 vertices = mechanisms.exponential(Query(-gradient, change, "range"), event)[:, 0]  # the only draw
@@ -300,7 +300,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
     def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
         """Return the strategies of the next round, and the sums of gradients times step sizes so far.
 
-        All arguments are pairs of x and y; each player steps along its gradient, so that of x has the opposite sign.
+        All arguments are pairs of x and y. gradients : along which each player steps; minus ∇ₓF for x, which minimises.
         """
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
