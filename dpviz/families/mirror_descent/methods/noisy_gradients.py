@@ -79,8 +79,8 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     relative_step: float = planning.RELATIVE_STEP
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
-        """Return the plan with the draws of the refreshes and of the output. Raise UserError for a game of two
-        players."""
+        """Return the plan with the draws of the refreshes and of the output. Raise UserError for a game of two players,
+        or without a budget."""
         require_one_player(facts, self.title)
         planning.refuse_without_privacy(budget, self.title)
         rounds, draws, refresh, output_draws, notes = self._sizes(facts, budget)
