@@ -121,7 +121,7 @@ def _steps(
     draws, share_x, batching = sampling
     players = planning.players(facts, draws)
     row_weights = planning.weights(facts, rounds, batching)
-    split = planning.shares(facts, share_x, draws, budget.pure)
+    split = planning.shares(facts, share_x, draws, pure=budget.pure)
     caps = planning.private_steps(facts, budget, row_weights, draws, split, accounting="tight", rounds=rounds)
     player_caps = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
     unlimited = [planning.regret_step(player.log_vertices, player.spread, rounds) for player in players]

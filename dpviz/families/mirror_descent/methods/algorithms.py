@@ -164,7 +164,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
 
         draws : (K_x, K_y). pure : True for a budget in pure ε.
         """
-        return planning.shares(facts, self.own_share, draws, pure)
+        return planning.shares(facts, self.own_share, draws, pure=pure)
 
     @property
     def own_share(self) -> float | None:
