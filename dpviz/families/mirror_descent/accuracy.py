@@ -126,7 +126,7 @@ def _bounds(
         ]
         bounds.append(_bound(players, dict(zip(paying, caps, strict=True)), rounds))
     if rho is not None:
-        caps = list(theory.capped_steps(paying, shares, rho, rounds, n, "full_batch"))
+        caps = list(theory.capped_steps(paying, shares, rho, rounds, n, batching="full_batch"))
         bounds.append(_bound(players, dict(zip(paying, caps, strict=True)), rounds))
     if not bounds:
         raise no_bound_error(budget)

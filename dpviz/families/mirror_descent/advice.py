@@ -74,19 +74,20 @@ def expectation(
     None for a problem or a budget that was not measured. rounds : number of rounds of the methods that use the page's
     setting. rows : number of rows; None = that of the problem.
     """
-    facts, sizes = problem.facts(), _measured(problem, budget)
-    if not sizes or not isinstance(facts, GameFacts) or not budget.private:
+    facts, table = problem.facts(), _measured(problem, budget)
+    if not table or not isinstance(facts, GameFacts) or not budget.private:
         return None
     vertices = max(facts.d_x, facts.d_y)
     signal = signal_of(facts, budget) * (1.0 if rows is None else rows / facts.n)  # it is in proportion to the rows
-    labels = dict.fromkeys(label for size in sizes for label in size["medians"])  # each once, in the table's order
+    labels = dict.fromkeys(label for row in table for label in row["medians"])  # each once, in the table's order
     medians = {}
     for label in labels:
-        with_label = [size for size in sizes if label in size["medians"]]
-        by_size = [_median(size, label, signal, rounds) for size in with_label]
-        medians[label] = _interpolated(vertices, [size["size"] for size in with_label], by_size)
-    uniform = _interpolated(vertices, [size["size"] for size in sizes], [size["uniform"] for size in sizes])
-    return Expectation(medians, uniform, _as_measured(problem) and _inside(vertices, signal, rounds, sizes))
+        with_label = [row for row in table if label in row["medians"]]
+        by_size = [_median(row, label, signal, rounds) for row in with_label]
+        medians[label] = _interpolated(vertices, [row["size"] for row in with_label], by_size)
+    uniform = _interpolated(vertices, [row["size"] for row in table], [row["uniform"] for row in table])
+    is_inside = _as_measured(problem) and _inside(vertices, signal, rounds, table)
+    return Expectation(medians, uniform, is_inside)
 
 
 def medians_by_rows(
@@ -101,7 +102,7 @@ def medians_by_rows(
     if not expectations or expectations[0] is None:  # then all are None: the rows do not decide what was measured
         return {}
     facts = GameFacts.of(problem.facts())
-    measured_signals = [signal for size in _measured(problem, budget) for signal in size["signals"]]
+    measured_signals = [signal for row in _measured(problem, budget) for signal in row["signals"]]
     signals = signal_of(facts, budget) * np.asarray(rows, float) / facts.n
     is_measured = (min(measured_signals) <= signals) & (signals <= max(measured_signals))
     is_measured &= np.array([expected is not None and expected.inside for expected in expectations])
@@ -182,22 +183,22 @@ def no_better(samples: np.ndarray, uniform: float) -> bool:
 
 
 def _measured(problem: ProblemSpecification, budget: Budget) -> Sequence[Mapping[str, Any]]:
-    """Return the table's measurements of a problem under this kind of budget, one per size, in ascending order; empty
-    if there are none.
+    """Return the table's rows of a problem under this kind of budget, one per size, in ascending order; empty if there
+    are none.
 
-    A measurement has the keys "size" (vertices of the larger player), "signals" (see `signal_of`), "uniform" (error of
+    A row has the keys "size" (vertices of the larger player), "signals" (see `signal_of`), "uniform" (error of
     uniform play) and "medians": by label, one list over the signals for each number of `ROUNDS`; a single list for
     methods with rounds of their own.
     """
     currencies = resources.data(__package__, TABLE.name).get(key(problem), {})
-    sizes: Sequence[Mapping[str, Any]] = currencies.get("pure" if budget.pure else "approximate", ())
-    return sizes
+    rows: Sequence[Mapping[str, Any]] = currencies.get("pure" if budget.pure else "approximate", ())
+    return rows
 
 
-def _median(size: Mapping[str, Any], label: str, signal: float, rounds: int) -> float:
-    """Return a method's median error at one size (an entry of `_measured`), interpolated over the signals, and over the
+def _median(row: Mapping[str, Any], label: str, signal: float, rounds: int) -> float:
+    """Return a method's median error at one size (a row of `_measured`), interpolated over the signals, and over the
     numbers of rounds if it was measured at several."""
-    by_rounds = [_interpolated(signal, size["signals"], medians) for medians in size["medians"][label]]
+    by_rounds = [_interpolated(signal, row["signals"], medians) for medians in row["medians"][label]]
     return _interpolated(rounds, ROUNDS[: len(by_rounds)], by_rounds)  # a single value counts for all numbers of rounds
 
 
@@ -207,12 +208,12 @@ def _interpolated(x: float, xs: Sequence[float], values: Sequence[float]) -> flo
     return float(np.exp(np.interp(math.log(x), np.log(xs), logarithms)))
 
 
-def _inside(vertices: int, signal: float, rounds: int, sizes: Sequence[Mapping[str, Any]]) -> bool:
+def _inside(vertices: int, signal: float, rounds: int, table: Sequence[Mapping[str, Any]]) -> bool:
     """Return True if size, signal and rounds are near what was measured: up to a factor 2 beyond its range, and up to
     a factor 4 beyond the largest number of rounds."""
-    measured_signals = [number for size in sizes for number in size["signals"]]
+    measured_signals = [number for row in table for number in row["signals"]]
     return (
         min(measured_signals) / 2 <= signal <= 2 * max(measured_signals)
-        and sizes[0]["size"] / 2 <= vertices <= 2 * sizes[-1]["size"]
+        and table[0]["size"] / 2 <= vertices <= 2 * table[-1]["size"]
         and ROUNDS[0] / 2 <= rounds <= 4 * ROUNDS[-1]
     )

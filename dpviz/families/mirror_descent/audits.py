@@ -59,7 +59,7 @@ def game(first: float = -1.0) -> Neighbours:
 def regression(other: Row = (1.0, 1.0, -1.0)) -> Neighbours:
     """Return the regression on D and on D'. The first row has two features and a label: (1, 1, 1) on D and `other` on
     D'; all other rows are 0."""
-    # The l1 ball of two weights has four vertices, and the second player has one.
+    # The fewest features are 3; two weights are enough here. Their l1 ball has four vertices, the second player one.
     facts = replace(SparseRegression(dimension=3).facts(), n=ROWS, d=5, d_x=4)
 
     def build(first_row: Row) -> LearningGame:
@@ -74,7 +74,7 @@ def survey(cell: Row = (1, 1)) -> Neighbours:
     """Return the survey on D and on D'. The first row's two answers, 0 for no and 1 for yes, are (0, 0) on D and `cell`
     on D'; all other rows are (0, 0) and (1, 1) in turn."""
     table = np.resize(np.array([[0, 0], [1, 1]], dtype=np.int16), (ROWS, 2))
-    return Neighbours.of(SURVEY, CODES, table, (0, 0), cell)
+    return Neighbours.of(SURVEY, CODES, table, one=(0, 0), other=cell)
 
 
 SELECTION: tuple[Budget, ...] = (GaussianDP(mu=1.0), PureDP(epsilon=6.0))

@@ -61,7 +61,8 @@ def histogram_error(algorithm: AnyAlgorithm, plan: Plan, marginals: Marginals, r
     """
     bound: float = math.inf
     if isinstance(algorithm, baselines.GaussianMarginals):
-        # On average the largest noise of q cells is at most σ √(2 ln 2q), as the maximum of sub-Gaussian variables.
+        # On average the largest noise of q cells is at most σ √(2 ln 2q), as the maximum of sub-Gaussian variables. All
+        # tables are released in the first round.
         bound = plan.noise["tables"][0] * math.sqrt(2 * math.log(2 * marginals.queries)) + fit_error
     elif isinstance(algorithm, algorithms.VertexSampling):
         # In the game of synthetic data no cell's error exceeds the duality gap.
@@ -91,14 +92,14 @@ def bound_over_shares(
     The first (k,) is the bound with the best step sizes τ up to the largest that the budget allows. The second (k,) is
     Σ ln d/(τ T) over the players that pay, with the largest step sizes.
     """
-    best, regrets = [], []
+    best_bounds, regrets = [], []
     for share in shares:
         players, largest, unlimited = _steps(facts, budget, rounds, sampling._replace(share_x=share))
         steps = [min(pair) for pair in zip(largest, unlimited, strict=True)]
-        best.append(_bound(facts, players, steps, rounds, sampling.batching))
+        best_bounds.append(_bound(facts, players, steps, rounds, sampling.batching))
         paying = [(player, step) for player, step in zip(players, largest, strict=True) if player.oscillation > 0]
         regrets.append(sum(player.log_vertices / (step * rounds) for player, step in paying))
-    return np.array(best), np.array(regrets)
+    return np.array(best_bounds), np.array(regrets)
 
 
 def bound_at(
@@ -107,9 +108,9 @@ def bound_at(
     """Return two bounds on the expected gap after `rounds` that share the budget: with the largest step sizes that the
     budget allows, and with the best step sizes up to them. In a single pass they bound the gap on the population."""
     players, largest, unlimited = _steps(facts, budget, rounds, sampling)
-    best = [min(pair) for pair in zip(largest, unlimited, strict=True)]
+    best_steps = [min(pair) for pair in zip(largest, unlimited, strict=True)]
     at_caps = _bound(facts, players, largest, rounds, sampling.batching)
-    return at_caps, _bound(facts, players, best, rounds, sampling.batching)
+    return at_caps, _bound(facts, players, best_steps, rounds, sampling.batching)
 
 
 def _steps(
@@ -120,8 +121,8 @@ def _steps(
     draws, share_x, batching = sampling
     players = planning.players(facts, draws)
     row_weights = planning.weights(facts, rounds, batching)
-    split = planning.shares(facts, share_x, draws, budget.pure)
-    caps = planning.private_steps(facts, budget, row_weights, draws, split, "tight", rounds)
+    split = planning.shares(facts, share_x, draws, pure=budget.pure)
+    caps = planning.private_steps(facts, budget, row_weights, draws, split, accounting="tight", rounds=rounds)
     player_caps = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
     unlimited = [planning.regret_step(player.log_vertices, player.spread, rounds) for player in players]
     # `private_steps` returns 0 for a player that pays nothing.
@@ -201,7 +202,8 @@ def paper_costs(plan: Plan) -> dict[str, float]:
     ranges = [plan.schedule[f"range_{name}"] for name in "xy" if (plan.schedule[f"range_{name}"] > 0).any()]
     # The first events are those of one round: one for each paying player, x before y, with all draws of the player.
     draws = [len(inner_events(event)) for event in plan.events[: len(ranges)]]
-    composed = closed_forms.advanced_epsilon(float(np.max(ranges)), sum(draws) * plan.iterations, budget.delta)
+    total_draws = sum(draws) * plan.iterations
+    composed = closed_forms.advanced_epsilon(float(np.max(ranges)), total_draws, budget.delta)
     rho = sum(float(theory.rho_of_draws(etas, count).sum()) for etas, count in zip(ranges, draws, strict=True))
     return {
         "as the paper counts": budget.epsilon,
@@ -248,13 +250,13 @@ def compare(method: AnyAlgorithm, plan: Plan) -> SplitComparison | None:
     noisy = isinstance(method, noisy_gradients.NoisyGradients)
     x, y = (float(plan.noise[name][0] if noisy else plan.schedule[f"step_size_{name}"][0]) for name in "xy")
     return SplitComparison(
-        _split_term(method, plan),
-        _split_term(method, even),
-        _split_term(method, best),
-        float(plan.resolved["share_x"]),
-        float(best.resolved["share_x"]),
-        noisy,
-        (x, y),
+        yours=_split_term(method, plan),
+        even=_split_term(method, even),
+        best=_split_term(method, best),
+        share=float(plan.resolved["share_x"]),
+        best_share=float(best.resolved["share_x"]),
+        noisy=noisy,
+        players=(x, y),
     )
 
 

@@ -45,7 +45,7 @@ def split(
     Marked are the best split, in closed form, and `chosen`, the share of x that is set.
     """
     bound, regret = bounds.bound_over_shares(facts, budget, SHARES.tolist(), rounds, sampling)
-    best = theory.optimal_shares(planning.players(facts, sampling.draws), budget.pure)[0]
+    best = theory.optimal_shares(planning.players(facts, sampling.draws), pure=budget.pure)[0]  # of player x
     marked_shares = (("best", best, style.PALETTE["theory"]), ("chosen", chosen, style.PALETTE["second"]))
     marks = [
         Mark(share, float(np.interp(share, SHARES, regret)), f"{name}: φ = {share:.2f}", color)
@@ -120,7 +120,7 @@ def group_shares(
     n : rows. smallest : the smallest share. costs_paid : ε of earlier releases of shares, for the caption.
     rows_per_person : k; budget and costs are those of a person with up to k rows.
     """
-    width = 2 * rows_per_person  # by so much a person may change the numbers of rows, in ℓ1
+    width = 2 * rows_per_person  # the sensitivity: a person may change the groups' numbers of rows by this, in ℓ1
     is_in_epsilon = budget.total_epsilon is not None  # pure ε or (ε, δ), whose amount is ε
     total_rho = budget.about_rho(budget.amount)
     # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP. Of a budget in ε the
@@ -175,21 +175,22 @@ def gap_by_rows(
     lines = [
         Line(rows, bounds.without_vacuous(bound, facts), "bound, best T", ArmStyle(style.PALETTE["theory"], "dash"))
     ]
-    needed: dict[str, float | None] = {"bound, best T": rows_by_bound}
-    fewest: dict[str, float] = {}  # by measured method, the smallest number of rows that was measured
+    needed_rows: dict[str, float | None] = {"bound, best T": rows_by_bound}
+    first_rows: dict[str, float] = {}  # by measured method, the smallest number of rows that was measured
     for label, medians in advice.medians_by_rows(problem, budget, rounds, rows.tolist()).items():
         if label in labels and np.isfinite(medians).any():
             lines.append(Line(rows, medians, label, labels[label]))
-            needed[label] = advice.rows_for(medians, rows, target)
-            fewest[label] = float(rows[np.isfinite(medians)][0])
+            needed_rows[label] = advice.rows_for(medians, rows, target)
+            first_rows[label] = float(rows[np.isfinite(medians)][0])
     figure = line_figure(
         lines,
         Axes("Rows n", "Expected gap", log_x=True, log_y=True, bound="upper"),
         limits=[Limit(target, f"target {short(target)}")],
         marks=[
             Mark(count, target, f"{name}: n = {math.ceil(count):,}", style.PALETTE["second"])
-            for name, count in needed.items()
-            if count is not None and count != fewest.get(name)  # which is below the target, and so no crossing
+            for name, count in needed_rows.items()
+            # At the smallest measured number of rows the curve is below the target already: no crossing to mark.
+            if count is not None and count != first_rows.get(name)
         ],
         if_empty=f"Nothing is known of this game: {facts.cannot_exceed}.",
         height=style.ALONE,
@@ -197,10 +198,10 @@ def gap_by_rows(
     bias = theory.sampling_bias(planning.players(facts, draws))
     obstacle = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
     counts = []
-    for name, count in needed.items():
-        text = "more than are drawn" if name in fewest else "not in reach"
+    for name, count in needed_rows.items():
+        text = "more than are drawn" if name in first_rows else "not in reach"
         if count is not None:
-            text = f"{math.ceil(count):,}{' or fewer' * (count == fewest.get(name))}"
+            text = f"{math.ceil(count):,}{' or fewer' * (count == first_rows.get(name))}"
         counts.append(f"{name}: {text}")
     rows_chart = chart(
         figure,
@@ -209,7 +210,7 @@ def gap_by_rows(
         f"Rows needed: {'; '.join(counts)}. You have {facts.n:,}.{obstacle} Bound: all rows in every round, the best T "
         "up to 100,000, the best split.",
     )
-    return rows_chart, needed
+    return rows_chart, needed_rows
 
 
 def paper_beside(facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, share_x: float | None = 0.5) -> Chart:
@@ -221,8 +222,9 @@ def paper_beside(facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, sha
     """
     grid = np.unique(np.geomspace(2, min(2048, facts.n), 40).round())  # a single pass has at most n rounds
     counts = grid.astype(int).tolist()
-    _, full = bounds.bound_over_rounds(facts, budget, counts, planning.Sampling(draws, share_x, "full"))
-    _, single = bounds.bound_over_rounds(facts, budget, counts, planning.Sampling(draws, share_x, "single"))
+    # Of two bounds, the second: with the best step sizes that the budget allows.
+    _, full = bounds.bound_over_rounds(facts, budget, counts, planning.Sampling(draws, share_x, batching="full"))
+    _, single = bounds.bound_over_rounds(facts, budget, counts, planning.Sampling(draws, share_x, batching="single"))
     paper, lemma = bounds.paper_over_rounds(facts, budget, grid, draws)
     figure = line_figure(
         [
@@ -272,16 +274,16 @@ def gradient_bias(measured: SamplingBias, facts: GameFacts, about_draws: str = "
     draws = measured.draws.astype(float)
     lines = []
     if 0 < facts.second_smoothness < math.inf:
-        second = 2 * simplices * facts.second_smoothness / draws
-        lines.append(Line(draws, second, "bound by L₂", ArmStyle(style.PALETTE["theory"], "dash")))
+        bound_by_l2 = 2 * simplices * facts.second_smoothness / draws
+        lines.append(Line(draws, bound_by_l2, "bound by L₂", ArmStyle(style.PALETTE["theory"], "dash")))
     if facts.smoothness > 0 and facts.second_smoothness > 0:  # with L₂ = 0 there is no bias to bound
-        first = 4 * math.sqrt(simplices) * facts.smoothness / np.sqrt(draws)
-        lines.append(Line(draws, first, "bound by L₁", ArmStyle(style.PALETTE["theory"], "dot")))
+        bound_by_l1 = 4 * math.sqrt(simplices) * facts.smoothness / np.sqrt(draws)
+        lines.append(Line(draws, bound_by_l1, "bound by L₁", ArmStyle(style.PALETTE["theory"], "dot")))
     lines += _measured_line(measured)
     is_power_of_two = (measured.draws >= 2) & (measured.draws & (measured.draws - 1) == 0)
     if is_power_of_two.any() and (measured.mean > ROUNDING).any():
         levels = [size.bit_length() - 2 for size in measured.draws[is_power_of_two].tolist()]  # M, as K = 2^(M+1)
-        mean_draws = np.array([2 * theory.mean_batches(level) for level in levels])
+        mean_draws = np.array([2 * theory.mean_batches(level) for level in levels])  # 2 E 2^N
         bias = measured.mean[is_power_of_two]
         is_positive = bias > ROUNDING
         reduced = ArmStyle(style.PALETTE["second"], "solid")
@@ -333,11 +335,9 @@ def tails(draws: Sequence[int]) -> Chart:
     lines = []
     for color, size in zip(colors, draws, strict=False):  # there may be fewer draws than colors
         exact, bound = sampling_bias.tail(size, excess)
-        # A log axis would be squeezed by smaller probabilities.
-        is_visible, is_bound_visible = exact > RARE, bound > RARE
-        lines.append(Line(excess[is_visible], exact[is_visible], f"K = {size}", ArmStyle(color, "solid")))
-        bound_line = bound[is_bound_visible]
-        lines.append(Line(excess[is_bound_visible], bound_line, f"bound, K = {size}", ArmStyle(color, "dash")))
+        for values, name, dash in ((exact, f"K = {size}", "solid"), (bound, f"bound, K = {size}", "dash")):
+            is_visible = values > RARE  # smaller probabilities would stretch the log axis
+            lines.append(Line(excess[is_visible], values[is_visible], name, ArmStyle(color, dash)))
     return chart(
         line_figure(lines, Axes("Excess α", "Probability", log_y=True), height=style.ALONE),
         "How rarely drawn vertices overshoot",

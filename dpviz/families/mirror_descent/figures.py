@@ -62,8 +62,8 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
         bound, facts = bounds.gap_bound(arm.algorithm, plan), GameFacts.of(plan.facts)
         if bound is None:
             continue
-        # The clause is the same for all.
-        useful, limit_clause = (bounds.without_vacuous(bound, facts), facts.cannot_exceed)
+        # The clause, which states the limit of any gap, is the same for all arms.
+        useful, limit_clause = bounds.without_vacuous(bound, facts), facts.cannot_exceed
         any_one_player |= facts.d_y == 1
         if np.isnan(useful[-1]):
             useless.append(arm.label)
@@ -95,12 +95,12 @@ def bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Samplin
     √3 T*, near its minimum; T*/4, which does better in matrix games, because the bound is loose there.
     """
     figure = _bound_by_rounds(facts, budget, sampling)
-    loose = " In matrix games a quarter of T* did better, because the bound is loose there." if figure.data else ""
+    remark = " In matrix games a quarter of T* did better, because the bound is loose there." if figure.data else ""
     return chart(
         figure,
         "How many rounds?",
         f"{bound_title(facts.d_y == 1)} against the number of rounds",
-        f"The bound if the whole budget is spread over T rounds.{loose}",
+        f"The bound if the whole budget is spread over T rounds.{remark}",
     )
 
 
@@ -113,14 +113,15 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
         return line_figure([], Axes("Steps T", title, log_y=True), if_empty=without)
 
     paying = tuple(player for player in planning.players(facts, draws) if player.oscillation > 0)
-    split = tuple(share for share in planning.shares(facts, share_x, draws, budget.pure) if share)  # of `paying`
+    split = tuple(share for share in planning.shares(facts, share_x, draws, pure=budget.pure) if share)  # of `paying`
     theory_batching: theory.Batching = "full_batch" if batching == "full" else "single_pass"
-    best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, theory_batching)
-    longest = min(facts.n, LONGEST, max(1024, round(4 * best.rounds)))  # far enough to show the rise after the minimum
+    rho = budget.about_rho(budget.amount)  # of the whole budget, an estimate
+    optimum = theory.closed_form_optimum(paying, split, rho, facts.n, theory_batching)
+    longest = min(facts.n, LONGEST, max(1024, round(4 * optimum.rounds)))  # also shows the rise after the minimum
     special_rounds = {
-        "T*": (max(2, round(best.balanced_rounds)), style.PALETTE["spent"]),
-        "√3 T*": (max(2, round(best.rounds)), style.PALETTE["theory"]),
-        "T*/4": (best.practical_rounds, style.PALETTE["second"]),
+        "T*": (max(2, round(optimum.balanced_rounds)), style.PALETTE["spent"]),
+        "√3 T*": (max(2, round(optimum.rounds)), style.PALETTE["theory"]),
+        "T*/4": (optimum.practical_rounds, style.PALETTE["second"]),
     }
     on_axis = [count for count, _ in special_rounds.values() if count <= longest]
     grid = np.unique(np.append(np.geomspace(2, longest, 24).round(), on_axis)).astype(int)
@@ -143,7 +144,7 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
         notes.append(f"where no line is drawn, {says_nothing}")
     return line_figure(
         [
-            Line(grid, at_caps, "step size at its cap", solid, value=False),
+            Line(grid, at_caps, "step size at its cap", solid, value=False),  # labels do not state the last value
             Line(grid, at_best, "best step size below it", dashed, value=False),
         ],
         Axes("Steps T", title, log_x=True, log_y=True),
@@ -196,7 +197,8 @@ def rho_by_position(plan: Plan, label: str = "") -> Chart:
 
     Round t reads block t after its draws, so a row only pays for the draws of later rounds. label : of the method.
     """
-    spent = plan.spent("rho")  # (T+1,) by what was bought before, and the draws of the first 0, 1, …, T rounds
+    spent = plan.spent("rho")  # (T+1,) by releases before the run, and by the draws of the first 0, 1, …, T rounds
+    # A row in block t pays for the releases before the run, spent[0], and for the draws after round t.
     paid, rounds = spent[0] + spent[-1] - spent[1:], plan.iterations
     line = Line(np.arange(1, rounds + 1), paid, "ρ paid", ArmStyle(style.PALETTE["spent"], "solid"))
     figure = line_figure(

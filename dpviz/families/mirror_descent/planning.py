@@ -114,9 +114,9 @@ def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
         facts.d_y,
         budget.epsilon,
         budget.delta,
-        facts.lipschitz,
-        facts.smoothness,
-        facts.second_smoothness,
+        lipschitz=facts.lipschitz,
+        smoothness=facts.smoothness,
+        curvature=facts.second_smoothness,
         bilinear=facts.smoothness_x == facts.smoothness_y == 0,
     )
 
@@ -296,7 +296,7 @@ def draw_noise(plan: Plan) -> dict[str, np.ndarray]:
             scale = 1 / (plan.schedule[f"step_size_{name}"] * np.maximum(gradients_before, 1))
         else:  # best responses
             change = 2 * (facts.oscillation_x if name == "x" else facts.oscillation_y) / facts.n
-            scale = change / np.where(paid_rounds, plan.schedule[f"range_{name}"], math.inf)
+            scale = change / np.where(paid_rounds, plan.schedule[f"range_{name}"], math.inf)  # no division by 0
         noise[name] = np.where(paid_rounds, GUMBEL * scale, 0.0)
     if len(noise) < 2:
         return noise
@@ -351,5 +351,5 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
         game counts from the records and stores. Blocks of rows are not copied."""
         size, played_vertices = replicates * problem.replicate, self.vertices(plan)
         if math.isfinite(played_vertices):
-            size += counted_bytes(GameFacts.of(plan.facts), replicates * played_vertices * plan.iterations)
+            size += counted_bytes(GameFacts.of(plan.facts), vertices=replicates * played_vertices * plan.iterations)
         return size

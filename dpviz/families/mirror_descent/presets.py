@@ -74,7 +74,7 @@ def dimension_sweep(base: Experiment, dimensions: Sequence[int], data_sets: int 
     return Sweep(
         experiment=base,
         fields=("problem.data.strategies_x", "problem.data.strategies_y"),
-        values=tuple(float(d) for d in dimensions),
+        values=tuple(float(d) for d in dimensions),  # a sweep's values are floats
         metric="duality_gap",
         data_seed="problem.data.seed",
         data_seeds=tuple((first_seed + k) % 2**31 for k in range(data_sets)),  # seeds end at 2^31 - 1

@@ -47,7 +47,7 @@ def tau_paper(
     different numbers of draws, their mean.
     """
     total_draws = 2 * draws * np.asarray(rounds, float)
-    epsilon_of_draw = advanced_draw(epsilon, total_draws, delta)
+    epsilon_of_draw = advanced_draw(epsilon, total_draws, delta)  # ε/√(8 · 2TK ln(1/δ))
     return np.asarray(epsilon_of_draw * np.asarray(batch, float) / (4 * lipschitz))
 
 
@@ -275,7 +275,8 @@ def sampling_setting(sizes: Sizes, result: Literal["bilinear", "second_order", "
     draws, batch = _count((rounds / ell) ** draws_power), sizes.n // rounds
     cap = float(tau_paper(rounds, batch, sizes.epsilon, sizes.delta, sizes.lipschitz, draws))
     step = min(math.sqrt(ell / rounds) / sizes.lipschitz, cap)
-    return TheoremParameters(result, theorem, _statistical_rate(sizes), sizes.a**rate_power, rounds, draws, batch, step)
+    rates = _statistical_rate(sizes), sizes.a**rate_power
+    return TheoremParameters(result, theorem, *rates, rounds=rounds, draws=draws, batch=batch, step_size=step)
 
 
 def bias_reduced_setting(sizes: Sizes) -> TheoremParameters:
@@ -317,7 +318,7 @@ def anytime_setting(sizes: Sizes, result: Literal["anytime_second_order", "anyti
         draws, refresh = _count(rounds / ell), _count(math.sqrt(rounds) / ell)
     batch, output_draws = sizes.n // rounds, _count(math.sqrt(rounds / ell))
     total_draws = anytime_draws(rounds, draws, refresh, output_draws)
-    cap = float(tau_paper_anytime(batch, sizes.epsilon, sizes.delta, sizes.lipschitz, total_draws))
+    cap = float(tau_paper_anytime(batch, sizes.epsilon, sizes.delta, sizes.lipschitz, draws=total_draws))
     return TheoremParameters(
         result,
         "Theorem 5.1" + (", first order" if result == "anytime_first_order" else ""),

@@ -50,7 +50,8 @@ def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -
         errors.append(excess.std(ddof=1) / np.sqrt(repetitions))
     sizes = np.array(draws, dtype=int)
     exact = (1 - 1 / dimension) / (2 * sizes)
-    return SamplingBias(sizes, np.array(means), np.array(errors), exact, theory.maurey_value(1.0, sizes))
+    bound = theory.maurey_value(smoothness=1.0, draws=sizes)
+    return SamplingBias(sizes, np.array(means), np.array(errors), exact, bound)
 
 
 def measure_gradient_bias(
@@ -94,7 +95,8 @@ def measure_gradient_spread(
     not depend on x. draws, repetitions, rows : as in `measure_gradient_bias`.
     """
     facts, source, (x, y) = game.facts, _public_draws(seed), strategies
-    exact_gradient = game.gradients(x[None], y[None], rows)[0][0]  # (d_x,) of x
+    gradient_x, _ = game.gradients(x[None], y[None], rows)
+    exact_gradient = gradient_x[0]  # (d_x,)
     means, errors = [], []
     for size in draws:
         squares = np.empty(repetitions)
@@ -121,7 +123,7 @@ def tail(draws: int, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     min_count = np.ceil(draws * (1 + excess) / 2 - 1e-9)
     at_least = bdtrc(np.minimum(min_count, draws) - 1, draws, 0.5)  # the probability of more than min_count - 1
     exact = np.where(min_count > draws, 0.0, at_least)
-    return exact, theory.maurey_tail(1.0, draws, excess)
+    return exact, theory.maurey_tail(lipschitz=1.0, draws=draws, excess=excess)
 
 
 def _mean_deviation(
@@ -145,7 +147,7 @@ def _mean_deviation(
         total += deviation.sum(axis=0)
         squares += (deviation**2).sum(axis=0)
     mean = total / repetitions
-    variance = np.maximum(squares - repetitions * mean**2, 0.0) / (repetitions - 1)
+    variance = np.maximum(squares - repetitions * mean**2, 0.0) / (repetitions - 1)  # not below 0 by rounding
     return mean, np.sqrt(variance / repetitions)
 
 

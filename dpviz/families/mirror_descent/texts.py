@@ -131,7 +131,7 @@ def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float
     methods of which the run does not show that they are better than uniform play.
 
     gaps : median error of each private method, by label; at least one. sampling : labels of the variants of vertex
-    sampling. uniform : error of uniform play, which needs no data. useless : labels of the last.
+    sampling. uniform : error of uniform play, which needs no data. useless : labels of methods not shown to be better.
     """
     best = min(gaps, key=lambda label: gaps[label])
     best_sampling = min((label for label in gaps if label in sampling), key=lambda label: gaps[label], default=best)

@@ -72,7 +72,7 @@ class Polytope:
     @cached_property
     def stretch(self) -> float:
         """Largest squared Euclidean length of Σ λ_j v_j for ‖λ‖₂ = 1."""
-        return float(np.linalg.norm(self.vertices, 2)) ** 2
+        return float(np.linalg.norm(self.vertices, ord=2)) ** 2  # the largest singular value, squared
 
     @cached_property
     def radius(self) -> float:
@@ -230,8 +230,9 @@ def minimise_on_simplex(
             active, x, ahead, momentum = active[is_open], x[is_open], ahead[is_open], momentum[is_open]
         _, gradient = _evaluated(value_and_gradient, ahead, active, seconds)
         new_x = project_to_simplex(ahead - steps[active, None] * gradient)
-        is_uphill = ((ahead - new_x) * (new_x - x)).sum(axis=1) > 0  # the move, along the (projected) gradient
-        momentum[is_uphill] = 1.0
+        # ahead - new_x is a step size times the projected gradient: a move new_x - x along it goes uphill.
+        is_uphill = ((ahead - new_x) * (new_x - x)).sum(axis=1) > 0
+        momentum[is_uphill] = 1.0  # its value at the start, with which `ahead` is `new_x`
         new_momentum = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         ahead = new_x + ((momentum - 1) / new_momentum)[:, None] * (new_x - x)
         x, momentum = new_x, new_momentum

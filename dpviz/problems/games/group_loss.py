@@ -123,7 +123,7 @@ class GroupLoss(GameSpecification):
             largest_gap=loss,  # with right shares F is a mean of the rows' losses, which are between 0 and this
             right_shares=True,
             products=sums if self.loss == "squared" else data.n * (2.0 * data.d + _ROW),
-            table_bytes=16.0 * data.n * data.d + 32 * sums,
+            table_bytes=16.0 * data.n * data.d + 32 * sums,  # at 8 bytes a number, the table twice and the sums 4 times
         )
 
     def vertex(self, player: Player, index: int) -> str:
@@ -137,8 +137,8 @@ class GroupLoss(GameSpecification):
         has_classes = data.target is not None if isinstance(data, GroupedUpload) else isinstance(data, GroupedBundled)
         if not has_classes:
             return None
-        low, high = np.array(data.facts().bounds).T
-        model = unscaled(to_ball(x, self.radius), (low + high) / 2, (high - low) / 2)
+        low, high = np.array(data.facts().bounds).T  # ranges that the game scales to [-1, 1]
+        model = unscaled(to_ball(x, self.radius), centres=(low + high) / 2, widths=(high - low) / 2)
         return LinearScore(*model, proba=self.loss == "logistic")
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "GroupLossGame":
@@ -183,7 +183,7 @@ class GroupLossGame(GroupedGame):
         if not (np.abs(self._labels) == 1).all():
             return None
         by_model = [rates(positive, self._labels, self._groups, len(self.groups)) for positive in predictions]
-        return Rates(*np.stack(by_model, axis=1))
+        return Rates(*np.stack(by_model, axis=1))  # from (3, G + 1) of each model: three arrays (R, G + 1)
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
         """Compute ∇ᵤF (R, 2d) and ∇ᵧF (R, G), which are the losses L_h, over a block of rows, or all for None."""
@@ -257,7 +257,7 @@ class GroupLossGame(GroupedGame):
         losses = self.group_losses(models) * scale
         lower = -np.inf
         best, best_losses = models, losses
-        for _ in range(300):  # at most
+        for _ in range(300):  # a limit, so that the search ends even if rounding keeps both bounds apart
             if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
                 break
             certified = minimise_on_simplex(
@@ -270,9 +270,10 @@ class GroupLossGame(GroupedGame):
             lower = max(lower, float(certified.lower[0]))
             models = np.vstack([models, certified.x])
             losses = np.vstack([losses, self.group_losses(certified.x) * scale])
-            # The lowest plane and the dual weights are the equilibrium of a game of models against groups.
+            # The weights y with the largest lowest plane, and the dual weights μ of the planes, are the equilibrium of
+            # the game of models against groups with these losses.
             planes = equilibrium(losses)
-            y, mixture = planes.y[None], planes.x[None] @ models
+            y, mixture = planes.y[None], planes.x[None] @ models  # planes.x is μ
             mixture_losses = self.group_losses(mixture) * scale
             if mixture_losses.max() < best_losses.max():
                 best, best_losses = mixture, mixture_losses
@@ -492,5 +493,5 @@ class LossMatrixGame(GroupedGame):
     def _mean_payoffs(self, rows: slice) -> np.ndarray:
         """Compute the mean (d, G) of the payoff matrices of a block of rows."""
         features, membership = self._features[rows], self._membership(rows)
-        # Losses are (1 + feature) / 2; rounding in the sum stays far below one row's share.
+        # The mean of (1 + feature)/2, a row's loss, times its membership; rounding stays far below one row's share.
         return (membership.sum(axis=0) + features.T @ membership) / (2 * len(membership))

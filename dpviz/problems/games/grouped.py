@@ -41,8 +41,9 @@ def release_counts(groups: np.ndarray, group_count: int, epsilon: float, seed: i
     event = events.Laplace(epsilon)
     query = releases.Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
     release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"  # another one gets other noise from the same seed
+    terms = ledger.FixedEvents((event,))
     mechanisms = Mechanisms(
-        ledger.Ledger(ledger.FixedEvents((event,)), 1), seed_or_random(seed), Purpose.FACTS, release
+        ledger.Ledger(terms, replicates=1), seed_or_random(seed), noise=Purpose.FACTS, release=release
     )
     (noisy,) = mechanisms.laplace(query, event)
     return np.asarray(noisy)

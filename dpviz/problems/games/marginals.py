@@ -67,13 +67,13 @@ class Marginals:
 
             missing : number of columns of a table that are still to be chosen.
             """
-            present, remaining_columns = kept * math.prod(self._sizes[column:]), len(self._sizes) - column
+            size, remaining_columns = kept * math.prod(self._sizes[column:]), len(self._sizes) - column
             if missing in {0, remaining_columns}:  # nothing is left to choose
-                return present
+                return size
             with_column = count(kept * self._sizes[column], column + 1, missing - 1)
-            return present + with_column + count(kept, column + 1, missing)
+            return size + with_column + count(kept, column + 1, missing)
 
-        return 2 * count(1, 0, self._ways)
+        return 2 * count(kept=1, column=0, missing=self._ways)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -107,14 +107,14 @@ class Marginals:
     def answers(self, x: np.ndarray) -> np.ndarray:
         """Compute the answers A x (R, q) to all queries on histograms x (R, |Z|)."""
         tables: list[np.ndarray] = []
-        self._collect(x.reshape(len(x), 1, -1), 0, self._ways, tables)
+        self._collect(x.reshape(len(x), 1, -1), column=0, missing=self._ways, tables=tables)
         return np.concatenate(tables, axis=1)
 
     def transposed(self, weights: np.ndarray) -> np.ndarray:
         """Compute Aᵀw (R, |Z|) for weights w (R, q) of the queries: for each point of the domain, the total weight of
         the cells that contain it."""
         tables = iter([weights[:, cells] for cells in self.slices])
-        return self._spread(tables, len(weights), 0, 1, self._ways).reshape(len(weights), -1)
+        return self._spread(tables, len(weights), column=0, kept=1, missing=self._ways).reshape(len(weights), -1)
 
     def _collect(self, tensor: np.ndarray, column: int, missing: int, tables: list[np.ndarray]) -> None:
         """Append to `tables` all marginal tables (R, cells) that arise from `tensor` by keeping `missing` of the
@@ -223,7 +223,7 @@ class MarginalQueries(GameSpecification):
             tables=len(marginals.tables),
             largest_gap=2.0,  # F is within ±1
             products=_PRODUCTS_PER_CELL * marginals.cells_touched,
-            table_bytes=(8.0 * data.d + 24.0) * data.n,  # the codes as they are loaded, and 3 numbers
+            table_bytes=(8.0 * data.d + 24.0) * data.n,  # of each row d codes, as they are loaded, and 3 numbers
         )
 
     def vertex(self, player: Player, index: int) -> str:
@@ -415,7 +415,7 @@ def _systematic(shares: np.ndarray, rows: int, generator: np.random.Generator) -
     """
     order = generator.permutation(len(shares))
     cumulated = np.cumsum(shares[order])
-    ends = np.floor(rows * (cumulated / cumulated[-1]) + generator.random())
+    ends = np.floor(rows * (cumulated / cumulated[-1]) + generator.random())  # the last one is `rows`
     counts = np.empty(len(shares), dtype=np.int64)
     counts[order] = np.diff(ends, prepend=0.0)
     return counts
@@ -481,12 +481,12 @@ def table_errors(marginals: Marginals, truth: np.ndarray, answers: np.ndarray) -
         worst = part.start + int(errors[part].argmax())
         result.append(
             TableError(
-                " × ".join(names[column] for column in columns),
-                cells[worst],
-                float(truth[worst]),
-                float(answers[worst]),
-                float(errors[worst]),
-                float(errors[part].mean()),
+                columns=" × ".join(names[column] for column in columns),
+                cell=cells[worst],
+                truth=float(truth[worst]),
+                synthetic=float(answers[worst]),
+                worst=float(errors[worst]),
+                mean=float(errors[part].mean()),
             )
         )
     return sorted(result, key=lambda table: -table.worst)

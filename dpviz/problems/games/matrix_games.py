@@ -245,7 +245,7 @@ class MeanProducts:
         self._u, self._v, self.columns = own, other, columns
         self._cached: OrderedDict[int, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()
-        # The latest weights that all replicates had in common, and their product.
+        # The latest weights that all replicates had in common, and their product M w; of none at first.
         self._common = (np.empty(0), np.empty((0, own.d)))
 
     def __call__(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
@@ -269,11 +269,11 @@ class MeanProducts:
             return weights[:, used] @ self.columns[used] if has_few else weights @ self.columns
         start, stop = self._u.span(rows)
         if len(used) <= _FEW and rows is not None:  # nothing is cached: a block is used once
-            return weights[:, used] @ self._u.cross(self._v, used, rows) / (stop - start)
+            return weights[:, used] @ self._u.cross(self._v, used, rows) / (stop - start)  # `cross`: columns of m M
         if rows is None and sum(vertex not in self._cached for vertex in used.tolist()) <= _FEW:
             return self._product_of_columns(weights, used) / self._u.n
         v_mixed = self._v.mix(weights, rows)  # ⟨vᵢ, w⟩ for every row
-        return self._u.inner(v_mixed, rows) / (stop - start)
+        return self._u.inner(v_mixed, rows) / (stop - start)  # `inner`: Σᵢ uᵢ⟨vᵢ, w⟩
 
     def _product_of_columns(self, weights: np.ndarray, used: np.ndarray) -> np.ndarray:
         """Return n M w (R, d) over all rows from the columns of n M with indices `used`, a block of them at a time."""

@@ -106,9 +106,10 @@ def quadratic_gap(x: np.ndarray, y: np.ndarray, products: Pair, curvatures: tupl
 
     products : Ay (R, d_x) and Aᵀx (R, d_y). curvatures : (λ_x, λ_y).
     """
-    against_y, against_x = products
-    value_of_best_y = 0.5 * curvatures[0] * (x * x).sum(axis=1) + _largest(against_x, curvatures[1])
-    value_of_best_x = -_largest(-against_y, curvatures[0]) - 0.5 * curvatures[1] * (y * y).sum(axis=1)
+    (against_y, against_x), (curvature_x, curvature_y) = products, curvatures
+    value_of_best_y = 0.5 * curvature_x * (x * x).sum(axis=1) + _largest(against_x, curvature_y)
+    # The minimum over u of (λ_x/2) ‖u‖² + ⟨Ay, u⟩ is minus the maximum of ⟨-Ay, u⟩ - (λ_x/2) ‖u‖².
+    value_of_best_x = -_largest(-against_y, curvature_x) - 0.5 * curvature_y * (y * y).sum(axis=1)
     return value_of_best_y - value_of_best_x
 
 
@@ -156,11 +157,10 @@ class CurvedGame(RecordsGame):
         return replace(facts, products=facts.products + squares, table_bytes=facts.table_bytes + more_bytes)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "CurvedGameProblem":
-        records = self.data.load()
-        curved = self.data.fair_signs()
-        payoffs = Payoffs.of(records, self.data.population())
-        p, q = curved
-        return CurvedGameProblem(self.facts(), payoffs, curved, (p.mean_products(p), q.mean_products(q)))
+        payoffs = Payoffs.of(self.data.load(), self.data.population())
+        p, q = self.data.fair_signs()
+        moments = p.mean_products(p), q.mean_products(q)
+        return CurvedGameProblem(self.facts(), payoffs, curved=(p, q), moments=moments)
 
 
 class CurvedGameProblem(SlicedGame):
@@ -195,16 +195,17 @@ class CurvedGameProblem(SlicedGame):
         if are_alike:  # one minimisation is enough
             diagnostics = self.evaluate({"x": x[:1], "y": y[:1]})
             return {name: np.repeat(value, len(x)) for name, value in diagnostics.items()}
-        # max over v of F(x, v) is ½ xᵀM_x x + max over v of (⟨Aᵀx, v⟩ - ½ vᵀM_y v); min over u of F(u, y) alike.
-        against_y, against_x = self._payoffs(x, y)
-        value_of_best_y = 0.5 * (x * (x @ self._moments[0])).sum(axis=1) - self._lower_bounds(1, -against_x)
-        value_of_best_x = self._lower_bounds(0, against_y) - 0.5 * (y * (y @ self._moments[1])).sum(axis=1)
+        # max over v of F(x, v) is ½ xᵀM_x x minus the minimum over v of ½ vᵀM_y v - ⟨Aᵀx, v⟩, and min over u of F(u, y)
+        # is the minimum of ½ uᵀM_x u + ⟨Ay, u⟩ minus ½ yᵀM_y y.
+        (against_y, against_x), (moments_x, moments_y) = self._payoffs(x, y), self._moments
+        value_of_best_y = 0.5 * (x * (x @ moments_x)).sum(axis=1) - self._lower_bounds(player=1, slopes=-against_x)
+        value_of_best_x = self._lower_bounds(player=0, slopes=against_y) - 0.5 * (y * (y @ moments_y)).sum(axis=1)
         return {DEAR_GAP.name: value_of_best_y - value_of_best_x} | self._evaluate(output)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute the gap (R,) in the population, a quadratic game with curvatures 1."""
         x, y = output["x"], output["y"]
-        return {POPULATION_GAP.name: quadratic_gap(x, y, self._payoffs.population(x, y), (1.0, 1.0))}
+        return {POPULATION_GAP.name: quadratic_gap(x, y, self._payoffs.population(x, y), curvatures=(1.0, 1.0))}
 
     def _lower_bounds(self, player: int, slopes: np.ndarray) -> np.ndarray:
         """Return proven lower bounds (R,) on the minima over u in the simplex of ½ uᵀMu + ⟨slopes, u⟩, where M are the
@@ -223,8 +224,14 @@ class CurvedGameProblem(SlicedGame):
         self.prepare()
         assert self._eigenvalue_bounds is not None
         start = project_to_simplex(-slopes)  # the minimiser for M = I, which M is in the population
-        curvature, seconds = self._eigenvalue_bounds[player], self.facts.seconds
-        return minimise_on_simplex(value_and_gradient, start, curvature, _GAP_TOLERANCE, seconds=seconds).lower
+        certified = minimise_on_simplex(
+            value_and_gradient,
+            start,
+            curvature=self._eigenvalue_bounds[player],
+            tolerance=_GAP_TOLERANCE,
+            seconds=self.facts.seconds,
+        )
+        return certified.lower
 
 
 def eigenvalue_bound(matrix: np.ndarray) -> float:
@@ -241,4 +248,4 @@ def eigenvalue_bound(matrix: np.ndarray) -> float:
     for rows in checkpointed_slices(len(matrix), seconds):
         fourth = square[rows] @ square
         total += float((fourth * fourth).sum())
-    return total**0.125
+    return total**0.125  # 1/8

@@ -85,7 +85,7 @@ class SparseRegression(_Learning):
         # One row's ∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; as w = r (u₊ - u₋), it is multiplied by ±r for
         # the derivatives with respect to the weights u = (u₊, u₋) of the 2d vertices.
         largest_value = (self.radius + 1) ** 2 / 2
-        sizes = _sizes(self.rows, self.dimension, 2 * self.dimension, bytes_per_number=10)
+        sizes = _sizes(self.rows, self.dimension, vertices=2 * self.dimension, bytes_per_number=10)
         lipschitz, smoothness = self.radius * (self.radius + 1), self.radius**2
         return _facts(2 * self.dimension, lipschitz, smoothness, largest_gap=largest_value, sizes=sizes)
 
@@ -137,7 +137,7 @@ class Portfolio(_Learning):
         # 1] is largest at s = -1, and smallest at s = 1/γ, or at s = 1 if γ ≤ 1.
         gamma = self.risk_aversion
         smallest_value = -1 / (2 * gamma) if gamma > 1 else gamma / 2 - 1
-        sizes = _sizes(self.rows, self.dimension, self.dimension, bytes_per_number=9)
+        sizes = _sizes(self.rows, self.dimension, vertices=self.dimension, bytes_per_number=9)
         largest_gap = 1 + gamma / 2 - smallest_value
         return _facts(self.dimension, lipschitz=1 + gamma, smoothness=gamma, largest_gap=largest_gap, sizes=sizes)
 
@@ -244,7 +244,7 @@ class PolytopeRegression(games.GameSpecification):
             smoothness_x=smoothness,
             # F is within 0 and bound²/2; and as F is convex, its values differ by at most the gradient's oscillation.
             largest_gap=min(bound**2 / 2, oscillation),
-            **_sizes(self.rows, body.vertices.shape[1], m, bytes_per_number=10),
+            **_sizes(self.rows, body.vertices.shape[1], vertices=m, bytes_per_number=10),
         )
 
     def vertex(self, player: games.Player, index: int) -> str:
@@ -302,7 +302,7 @@ class LearningGame(games.SlicedGame):
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute the excess loss (R,), as the upper end of its interval, and the loss (R,)."""
-        objective = self._objective(output["x"], np.arange(len(output["x"])))[0]
+        objective, _ = self._objective(output["x"], np.arange(len(output["x"])))
         return {"duality_gap": np.maximum(objective - self._minimum.lower[0], 0.0), "objective": objective}
 
     def nonprivate_optimum(self) -> Optimum:
@@ -312,12 +312,13 @@ class LearningGame(games.SlicedGame):
     def prepare(self) -> None:
         """Compute the minimum of F without privacy."""
         if self._certified is None:
-            largest_eigenvalue = float(np.linalg.eigvalsh(self._moments[0])[-1])
+            square, _ = self._moments
+            largest_eigenvalue = float(np.linalg.eigvalsh(square)[-1])  # in ascending order
             start, _ = self.facts.uniform(1)
             curvature = self._body.stretch * self._curvature * largest_eigenvalue
             seconds = self.facts.seconds
             self._certified = minimise_on_simplex(
-                self._objective, start, curvature, _OPTIMUM_TOLERANCE, max_iterations=20_000, seconds=seconds
+                self._objective, start, curvature, tolerance=_OPTIMUM_TOLERANCE, max_iterations=20_000, seconds=seconds
             )
 
     @property
@@ -381,7 +382,7 @@ def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[f
         return Polytope(np.array(vertices))
     if shape == "box":
         return Polytope(radius * np.array(list(product((-1.0, 1.0), repeat=dimension))))
-    return Polytope(radius * np.tri(dimension + 1, dimension, -1)[:, ::-1])
+    return Polytope(radius * np.tri(dimension + 1, dimension, k=-1)[:, ::-1])  # vertex j is `radius` in the last j
 
 
 def _facts(

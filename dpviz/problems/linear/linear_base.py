@@ -307,8 +307,10 @@ class LinearModel(base.ProblemSpecification):
         data, largest_entry = self.data.facts(), 0.5 if self.scaling == "centred" else 1.0
         # One of the features of a categorical column is 1 and the others are 0. So each such column adds 1 to the ℓ1
         # norm and to the square of the ℓ2 norm.
-        scaled, columns = data.numeric + (self.intercept == "yes"), len(data.blocks)
-        radius = largest_entry * scaled + columns if norm == "l1" else math.sqrt(largest_entry**2 * scaled + columns)
+        n_numeric, n_categorical = data.numeric + (self.intercept == "yes"), len(data.blocks)
+        radius = largest_entry * n_numeric + n_categorical
+        if norm == "l2":
+            radius = math.sqrt(largest_entry**2 * n_numeric + n_categorical)
         return min(radius, self.clip_in(norm)) if self.clipping == "rows" else radius
 
     @property
@@ -494,7 +496,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
 
     def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
         total = self._sum(x, batch)  # Σ -φ' v; the mean of φ' v has the opposite sign
-        m = batch.divisor(self.facts.n)
+        m = batch.divisor(self.facts.n)  # rows of the batch
         sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
         return releases.Query(total / -m, sensitivity, norm, batch, batch.relation)
 
@@ -508,7 +510,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         eigenvalue of at most R₂²/n for rows of ℓ2 norm at most R₂; so the largest eigenvalue changes by at most R₂²/n
         (Weyl's inequality).
         """
-        largest = np.linalg.eigvalsh(self._rows.T @ self._rows / self.facts.n)[-1]
+        largest = np.linalg.eigvalsh(self._rows.T @ self._rows / self.facts.n)[-1]  # in ascending order
         return releases.Query(np.array([largest]), self._radius**2 / self.facts.n, "l1")
 
     @property

@@ -280,7 +280,8 @@ class LogisticProblem(LinearProblem):
         return loss / n + regulariser, total, (1 + signs / n) / 2
 
     def correct(self, x: np.ndarray) -> np.ndarray:
-        return self.sums(clip_finite(x))[2]
+        _, _, correct_share = self.sums(clip_finite(x))
+        return correct_share
 
     def _shared_exponential(self, x: np.ndarray, largest_margin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute Σ ln(1 + e^-s) (R,), Σ sign(s) (R,) and Σ σ(-s) v (R, d) over all rows v, whose margins s = ⟨v, x⟩ at

@@ -75,13 +75,13 @@ class Quadratic(base.ProblemSpecification):
             strong_convexity=float(spectrum[0]),
             start=self.start,
             initial_gap=gap,
-            lyapunov=gap + 0.5 * spectrum[0] * self.start**2 * self.dimension,
+            lyapunov=gap + 0.5 * spectrum[0] * self.start**2 * self.dimension,  # V₀ = E₀ + (μ/2) ‖x₀ - x*‖²
             eigenvalues=tuple(spectrum),
         )
 
     def memory(self, facts: base.Facts) -> base.Memory:
         """Return the memory of the replicates alone: there is no table."""
-        return base.Memory(table=0.0, replicate=64.0 * facts.d)
+        return base.Memory(table=0.0, replicate=64.0 * facts.d)  # 8 vectors of d numbers of 8 bytes
 
     def _plane(self) -> base.Plane:
         """Return the plane of the coordinates with the smallest and largest eigenvalue: there methods differ most."""

@@ -117,7 +117,8 @@ def _measure_game(text: str, subject: str) -> sampling_bias.SamplingBias:
     x, y = game.facts.uniform(1)  # type: ignore[attr-defined]  # (1, d_x) and (1, d_y)
     rows, seed = slice(0, min(ROWS, game.facts.n)), 0
     measure = sampling_bias.measure_gradient_bias if subject == "gradient" else sampling_bias.measure_gradient_spread
-    return measure(game, (x[0], y[0]), DRAWS, REPETITIONS, seed, rows)  # type: ignore[arg-type]
+    strategies = x[0], y[0]
+    return measure(game, strategies, DRAWS, repetitions=REPETITIONS, seed=seed, rows=rows)  # type: ignore[arg-type]
 
 
 TARGET = Control(
@@ -301,7 +302,8 @@ def _dimension(panel: Panel, view: PlanView) -> None:
         data_sets = panel.number(DATA_SETS, DATA_SETS.name)
     sweep: Sweep | None = None
     if not input_error(DATA_SETS, data_sets):
-        sweep = presets.dimension_sweep(experiment, [d for d in DIMENSIONS if d <= max_dimension], int(data_sets or 1))
+        dimensions = [d for d in DIMENSIONS if d <= max_dimension]
+        sweep = presets.dimension_sweep(experiment, dimensions, data_sets=int(data_sets or 1))
     sweep_panel.show_sweep(
         panel.key("sweep"), "Gap against dimension", sweep, lambda result: _draw_sweep(panel, result)
     )
@@ -320,7 +322,7 @@ def _draw_sweep(panel: Panel, result: SweepResult) -> None:
         "not private",
     )
     charts.show(chart, panel.key("chart_sweep"))
-    sweep_panel.laws(result, "d")
+    sweep_panel.laws(result, symbol="d")
 
 
 def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
@@ -330,11 +332,12 @@ def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
     """
     st.markdown(texts.ACCOUNTING)
     private = guarantee.only_private(view.plans)
+    # `ranges` is empty for a method that draws no vertices.
     default = next((label for label, plan in private.items() if planning.ranges(plan)), None)
     if default is None:
         st.info("Choose a method that draws vertices.")
         return
-    labels = [label for label, plan in private.items() if len(plan.events) > 0]
+    labels = [label for label, plan in private.items() if len(plan.events) > 0]  # else there is nothing to account for
     with st.columns([1, 2])[0]:
         label = panel.named("accounting_of", "Method", labels, "Whose plan is looked at.", default)
     left, right = st.columns(2, gap="medium")
@@ -401,11 +404,11 @@ def players(panel: Panel, view: PlanView) -> None:
     with right:
         st.caption(texts.PLAYERS if comparisons else f"{texts.PLAYERS} None of the methods chosen has a split.")
         if comparisons:
-            number_table.starts(panel, STARTS)
+            number_table.starts(panel, STARTS)  # buttons that set these splits
         if user_share is not None:
-            panel.second_slider(SHARE_X, user_share)  # a second slider of the setting
+            panel.second_slider(SHARE_X, user_share)  # the first one is among the settings of the methods
             with st.expander("As a table"):
-                number_table.split(panel, SHARE_X, user_share, NAMES)
+                number_table.split(panel, SHARE_X, user_share, NAMES)  # inputs in percent
         elif comparisons:
             st.markdown(texts.SPLIT_TAKEN)
     with left:
@@ -445,6 +448,6 @@ def _players_chart(panel: Panel, view: PlanView) -> None:
     facts, budget, method = facts_of(view), view.experiment.row_budget, sampling(view)
     draws, rounds = method.each_draws, min(method.iterations, facts.n)  # a single pass has at most a round for each row
     settings = planning.Sampling(draws, batching=method.batching)
-    share = method.shares(facts, draws, budget.pure)[0]
-    chart = choice_figures.split(facts, budget, rounds, sampling=settings, chosen=share)
+    share_x, _ = method.shares(facts, draws, pure=budget.pure)
+    chart = choice_figures.split(facts, budget, rounds, sampling=settings, chosen=share_x)
     charts.show(chart, panel.key("chart_split"))

@@ -42,7 +42,7 @@ def show_released(panel: Panel, run: Run, trace: Trace) -> None:
     sentences = {label: _summarise(problem, arm_trace) for label, arm_trace in arm_traces.items()}
     model = released_model.coefficients(problem.data.facts())
     model = model.assign(**{label: _vector(problem, arm_trace) for label, arm_trace in arm_traces.items()})
-    released_model.show(panel, run, sentences, model, _meaning(problem), weights)
+    released_model.show(panel, run, sentences, model, meaning=_meaning(problem), weights=weights)
 
 
 def _vector(problem: GroupLoss | LossMatrix, arm_trace: ArmTrace) -> np.ndarray:
@@ -115,7 +115,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     average, fairest, game_optimum = (measured[name] for name in REFERENCES)
     means = selected.means[:, :-1]  # (R, G), without that of all rows
     median_means, median_weighed = np.median(means, axis=0), np.median(selected.weighed, axis=0)
-    warning = texts.shares_differ(names, game.counts, game.declared, CLOSE)
+    warning = texts.shares_differ(names, game.counts, game.declared, tolerance=CLOSE)
     if warning:
         st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
     worst = texts.worst(escape_name(label), names, median_means, median_weighed, game.counts, game.shares)
@@ -131,7 +131,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
         f"for; at the {'released ' * arm_traces[label].private}model of {label}. "
         f"{explain.spread_sentence(run.experiment.replicates)} {privacy}"
     )
-    fair_losses, average_losses = fairest.means[0, :-1], average.means[0, :-1]  # (G,) each
+    fair_losses, average_losses = fairest.means[0, :-1], average.means[0, :-1]  # (G,) each, of a single model
     figure = figures.group_losses(game.groups, means, selected.weighed, fair_losses, average_losses, caption=caption)
     chart = charts.show(figure, panel.key("chart_groups"))
     # With the right shares the game's optimum is the fairest model, so it is not named again.
@@ -191,11 +191,11 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
         show_table(groups, column_config=shares, alt="Rows and shares of every group")
     for tab, (title, values) in zip(tabs, values_by_title.items(), strict=True):
         rows = [np.median(samples, axis=0).tolist() for samples in values.values()]
-        columns = [*game.groups, total][: len(rows[0])]  # (R, G) values have none of all rows
+        columns = [*game.groups, total][: len(rows[0])]  # values (R, G) have no column of all rows
         table = pd.DataFrame(rows, pd.Index(values, name="Model"), columns)
         formats = {name: st.column_config.NumberColumn(format="%.4f") for name in table}
         with tab:
-            show_table(table, f"{title} by model and group", column_config=formats, placeholder="–", index=True)
+            show_table(table, alt=f"{title} by model and group", column_config=formats, placeholder="–", index=True)
     st.caption(
         "Medians over the runs. Selection rate: share of rows predicted positive; true-positive rate: the same among "
         f"the rows that are positive. {privacy}"

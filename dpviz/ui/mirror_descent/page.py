@@ -72,7 +72,7 @@ class GamesPage(FamilyPage):
     package = mirror_descent
     by_name = presets.BY_NAME
     words = texts.WORDS
-    default_methods = presets.offered(QuadraticGame)[1]
+    default_methods = presets.offered(QuadraticGame)[1]  # those selected at first
     references = "The best play that is found without privacy, tuned on the data: the floor of the picture."
     data_heading = "Game"
     currency = "approximate"
@@ -85,7 +85,8 @@ class GamesPage(FamilyPage):
             name = "methods_synthetic"
         else:
             name = "methods_learning" if issubclass(kind, LEARNING) else "methods_game"
-        return Offer(*presets.offered(kind), name)
+        methods, default = presets.offered(kind)
+        return Offer(methods, default, name)  # name of the control, so that each kind remembers its own choice
 
     def applicable(
         self, names: Sequence[str], kind: type[ProblemSpecification], currency: type[Budget]
@@ -125,7 +126,7 @@ class GamesPage(FamilyPage):
         yield figures.noise_of_rounds(view.plans, view.styles)
         yield page_plan.privacy_spent(view, after="round")
         yield figures.gap_bounds(view.experiment.arms, view.plans, view.styles)
-        # The last chart is about the settings of the first method that has a bound.
+        # The last chart is about the settings of the first method that has a bound (in `theory`, from `predict`).
         method = next((arm.algorithm for arm in view.experiment.arms if arm.label in view.theory), None)
         if isinstance(method, VertexSampling):
             settings = planning.Sampling(method.each_draws, method.own_share, method.batching)
@@ -140,8 +141,9 @@ class GamesPage(FamilyPage):
         """Return the card with the size of a release in the first and in the last round that costs anything.
 
         It is the range η of a draw for methods that draw vertices, else the noise; without either, the number of steps.
+        A card has a name, a value, the line below, and a help text.
         """
-        for quantity, more, values_by_name in (
+        for quantity, ending, values_by_name in (
             ("bounded range η", " of one draw", planning.ranges(plan)),
             ("noise per coordinate", "", plan.noise),
         ):
@@ -149,7 +151,7 @@ class GamesPage(FamilyPage):
                 positive = values[values > 0]
                 if positive.size:
                     owner = f" of the player {name}" if name in "xy" else f" on the {name}"
-                    help = f"{quantity.capitalize()}{more}{owner}, first → last round that costs anything."
+                    help = f"{quantity.capitalize()}{ending}{owner}, first → last round that costs anything."
                     size = guarantee.first_to_last(positive)
                     return (f"Per round, {quantity}", size, f"{label}, T = {plan.iterations:,}", help)
         return ("Steps", f"{plan.iterations:,}", label, "Rounds of the game.")
@@ -159,7 +161,7 @@ class GamesPage(FamilyPage):
         experiment = view.experiment
         expectation = advice.expectation(experiment.problem, experiment.row_budget, sampling(view).iterations)
         if expectation is not None:
-            expectation = expectation.without(view.refused)
+            expectation = expectation.without(view.refused)  # the methods that have no plan
         sentence = texts.recommend(expectation, experiment.budget, view.plans)
         if sentence:
             st.info(sentence, icon=":material/lightbulb:")
@@ -171,7 +173,7 @@ class GamesPage(FamilyPage):
     def draw_assumptions(self, view: PlanView) -> None:
         """Draw the box of the assumptions on which guarantee and theory rest; some method must be private."""
         private, n = guarantee.only_private(view.plans), facts_of(view).n
-        blocks = [label for label, plan in private.items() if plan.rows[0] < n]
+        single_pass = [label for label, plan in private.items() if plan.rows[0] < n]  # rounds with rows of their own
         methods = {arm.label: arm.algorithm for arm in view.experiment.arms if arm.label in private}
         as_in_paper = [
             label
@@ -190,12 +192,12 @@ class GamesPage(FamilyPage):
         file_kinds = {"ranges": "bounds", "range": "bounds"}
         from_rows = [name for name in declarations if file_kinds.get(name, name) in kinds_from_rows]
         explain.assumptions(
-            explain.protects(problem),
-            texts.batches(blocks, len(blocks) < len(private), n),
-            texts.composition(as_in_paper, len(as_in_paper) < len(private)),
-            texts.constants(declarations, missing_rule(problem.dataset), released, from_rows),
-            texts.SCREEN,
-            problem.from_data,
+            protected=explain.protects(problem),
+            batches=texts.batches(single_pass, others=len(single_pass) < len(private), n=n),
+            composition=texts.composition(as_in_paper, others=len(as_in_paper) < len(private)),
+            constants=texts.constants(declarations, missing_rule(problem.dataset), bought=released, taken=from_rows),
+            screen=texts.SCREEN,
+            read=problem.from_data,
         )
 
     # ---------------------------------------------------------------------------------------------------- during a run
@@ -272,7 +274,7 @@ class GamesPage(FamilyPage):
         if len(gaps) > 1 or no_better:
             variants = VertexSampling | BiasReduced | AnytimeSampling
             vertex_sampling = [arm.label for arm in private if isinstance(arm.algorithm, variants)]
-            st.info(texts.verdict(gaps, vertex_sampling, uniform, no_better), icon=":material/balance:")
+            st.info(texts.verdict(gaps, vertex_sampling, uniform, useless=no_better), icon=":material/balance:")
 
 
 # ---------------------------------------------------------------------------------------- the plan and the live picture
@@ -317,8 +319,8 @@ def _mixing_against_noise(view: PlanView) -> str:
         noise = planning.draw_noise(plan)  # (T,) by player, 0 in a round that costs nothing
         if type(method) is VertexSampling and (method.parameters, method.accounting) == ("own", "tight"):
             # A strategy is the average of the K vertices drawn in each of T rounds.
-            each = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
-            count = max(min(d, draws * plan.iterations) for d, draws in each)
+            players = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
+            count = max(min(d, draws * plan.iterations) for d, draws in players)
         elif isinstance(method, TwoDraws):
             count = 1
         elif isinstance(method, NoisyGradients) and method.batching == "full":
@@ -326,9 +328,9 @@ def _mixing_against_noise(view: PlanView) -> str:
             noise = {name: values / math.sqrt(plan.iterations) for name, values in plan.noise.items()}  # on the mean
         else:
             continue
-        last = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
-        if last:
-            best[count] = min(best.get(count, (math.inf, "")), (max(last), arm.label))
+        last_noise = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
+        if last_noise:  # of each player; the larger one counts
+            best[count] = min(best.get(count, (math.inf, "")), (max(last_noise), arm.label))
     mixing = [(count, noise, label) for count, (noise, label) in sorted(best.items())]
     if len(mixing) < 2 or any(noise >= next_noise for (_, noise, _), (_, next_noise, _) in pairwise(mixing)):
         return ""

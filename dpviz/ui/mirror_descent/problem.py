@@ -95,15 +95,15 @@ def _vertices_of(problem: ProblemSpecification) -> dict[str, Any]:
 
 MENU = problem_menu.ProblemMenu(
     problems={
-        name: problem_menu.ProblemEntry(cls, f"{name}_", first=problem_menu.setting_names(cls))
+        name: problem_menu.ProblemEntry(cls, prefix=f"{name}_", first=problem_menu.setting_names(cls))
         for name, cls in PROBLEMS.items()
     },
     menu=problem_menu.Menu(
-        "problem",
-        "Problem",
-        {name: cls.title for name, cls in PROBLEMS.items()},
-        "quadratic",
-        "What is played, or minimised over a simplex.",
+        name="problem",
+        label="Problem",
+        options={name: cls.title for name, cls in PROBLEMS.items()},
+        default="quadratic",
+        help="What is played, or minimised over a simplex.",
     ),
     sources={name: _sources(name) for name in PROBLEMS},
     source_name="{}_data",
@@ -111,7 +111,7 @@ MENU = problem_menu.ProblemMenu(
     data_settings="Problem settings",
     expanded=True,
     leading="strategies_x",  # the setting that the page's question is about
-    more=_draw_vertices,
-    complete=_read_vertices,
-    more_of=_vertices_of,
+    more=_draw_vertices,  # further controls, below the settings
+    complete=_read_vertices,  # from their values to those of the problem's fields
+    more_of=_vertices_of,  # the inverse of `more`
 )

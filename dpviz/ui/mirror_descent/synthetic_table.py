@@ -124,8 +124,8 @@ def _build_offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int,
         arm.algorithm,
         run.plans[arm.label],
         problem.marginals(),
-        arm_trace.iterations[-1],
-        float(fit_errors[0]) if len(fit_errors) else math.inf,
+        rounds=arm_trace.iterations[-1],
+        fit_error=float(fit_errors[0]) if len(fit_errors) else math.inf,
     )
     table = _build_table(problem.to_json(), shares, rows, without_other)
     return Offer(arm, shares, table, expected, float(shares[other].sum()))
@@ -139,7 +139,7 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
     columns = {
         "Method": [offer.arm.label for offer in offers],
         "Worst error, at most about": [
-            rounded_up(offer.error_bound, 2) if math.isfinite(offer.error_bound) else None for offer in offers
+            rounded_up(offer.error_bound, digits=2) if math.isfinite(offer.error_bound) else None for offer in offers
         ],
         "of which: rows": [offer.table.added for offer in offers],
     }

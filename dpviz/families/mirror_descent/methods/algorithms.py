@@ -47,7 +47,7 @@ def frequencies(indices: np.ndarray, d: int) -> np.ndarray:
     replicates = len(indices)
     cells = (indices + d * np.arange(replicates)[:, None])[indices >= 0]  # one count for all replicates, d cells each
     counts = np.bincount(cells, minlength=replicates * d).reshape(replicates, d)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)  # not 0/0 for a replicate that drew none
 
 
 class VertexSampling(planning.GameAlgorithm[Game]):
@@ -117,12 +117,14 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         rounds, draws, notes = self.size(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
         row_weights = planning.weights(facts, rounds, self.batching)
-        split = self.shares(facts, draws, budget.pure)
+        split = self.shares(facts, draws, pure=budget.pure)
         factor = 2 if self.output == "fresh" else 1  # fresh output takes as many draws as the game
         total_draws = draws[0] * factor, draws[1] * factor  # of x and of y, per round
         largest = [math.inf, math.inf]  # step sizes of x and y; privacy is no limit for a player that pays nothing
         if budget.private:
-            caps = planning.private_steps(facts, budget, row_weights, total_draws, split, self.accounting, rounds)
+            caps = planning.private_steps(
+                facts, budget, row_weights, draws=total_draws, split=split, accounting=self.accounting, rounds=rounds
+            )
             largest = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
         steps = [self.step_size(facts, rounds, player, self.relative_step * cap) for player, cap in enumerate(largest)]
         # Bounded range η = 2 osc τ w of a draw in each round, with w the largest weight of a row (THEORY.md, 4.1).
@@ -162,7 +164,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
 
         draws : (K_x, K_y). pure : True for a budget in pure ε.
         """
-        return planning.shares(facts, self.own_share, draws, pure)
+        return planning.shares(facts, self.own_share, draws, pure=pure)
 
     @property
     def own_share(self) -> float | None:
@@ -185,12 +187,13 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             return self.iterations, set_draws, ()
 
         if self.parameters in ("practice", "bound"):
-            split = tuple(share for share in self.shares(facts, set_draws, budget.pure) if share)
+            split = tuple(share for share in self.shares(facts, set_draws, pure=budget.pure) if share)
             paying = tuple(player for player in planning.players(facts, set_draws) if player.oscillation > 0)
             batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
             optimum = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
+            # A quarter of T*, at which the bound's two terms are equal, or the T at which the bound is smallest.
             best = optimum.practical_rounds if self.parameters == "practice" else round(optimum.rounds)
-            best = min(max(2, best), facts.n)
+            best = min(max(2, best), facts.n)  # 2 as in the settings; a single pass has at most n rounds
             rounds = min(best, self.iterations)
             notes = planning.limit_note("The bound", "T", wanted=best, allowed=rounds, limit=ROUNDS_END)
             return rounds, set_draws, notes
@@ -224,7 +227,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         vertices."""
         check_facts(problem, plan.facts)
         facts, draws = problem.facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
-        batch = int(plan.rows[0])
+        batch = int(plan.rows[0])  # rows per round, the same in all rounds
         # Sums of the gradients so far. Their queries `x` and `y` take a row's weight, which gives the sensitivity.
         scores, events = GradientSums(problem, mechanisms.replicates), iter(plan.events)
         start = facts.uniform(mechanisms.replicates)
@@ -240,8 +243,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
                 logits = plan.schedule[f"step_size_{name}"][t - 1] * query.value
                 # The plan has an event for each player and round whose draws read data, and without privacy one for
                 # each player with a choice and round, in this order.
-                pays = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
-                event = next(events) if pays and query.value.shape[1] > 1 else None
+                reads_data = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
+                event = next(events) if reads_data and query.value.shape[1] > 1 else None
                 strategy = softmax(logits)
                 vertices, output = self._play(mechanisms, query, logits, strategy, event, draws[p])
                 played.append(vertices)
@@ -261,7 +264,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         draws: int,
     ) -> Pair:
         """Return two strategies (R, d) of one player: the one that is played, at which the next gradient is taken, and
-        the one that enters the output. Both are averages of `draws` vertices.
+        the one that enters the output. Both are averages of `draws` vertices, or the weights themselves where these are
+        private anyway or there is no privacy.
 
         query : the player's scores. logits, strategy : (R, d) logarithms of the weights up to a constant, and weights
         that sum to 1. event : pays for the draws; None if they are free.
@@ -328,7 +332,7 @@ class SyntheticData(VertexSampling):
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan of vertex sampling. Raise UserError unless the problem is synthetic data."""
-        if facts.oscillation_x > 0 or facts.d_x == 1:
+        if facts.oscillation_x > 0 or facts.d_x == 1:  # only in synthetic data x has a choice and reads no data
             raise UserError(
                 "This method draws synthetic rows, so it needs the problem 'Synthetic data'.",
                 title="Algorithm and problem do not fit",
@@ -404,16 +408,16 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         """Return the plan of vertex sampling with a part of the budget, and one more release after the last round, of
         the gap."""
         planning.refuse_without_privacy(budget, self.title)
-        if not facts.gap_change:
+        if not facts.gap_change:  # 0 where it is not known how far one row moves the gap
             raise UserError(
                 "A certificate needs a game whose gap is computed exactly: the matrix game, the quadratic game or "
                 "“Strategies against groups”.",
                 title="Algorithm and problem do not fit",
             )
         game_budget = budget.share(1 - self.certificate_share, facts.released)
-        # `share` subtracts the cost of releases before the run. The plan of the game will, too, so it is added here.
+        # `share` subtracts the cost of releases before the run, and `play.plan` subtracts it once more, so it is added.
         with_releases = game_budget.of(game_budget.amount + game_budget.cost(facts.released))
-        game_plan = self.play.plan(facts, with_releases)
+        game_plan = self.play.plan(facts, budget=with_releases)
         event = certifying_event(budget.share(self.certificate_share, facts.released))
         scale, rounds = noise_scale(event, facts.gap_change / facts.n), game_plan.iterations
         return dataclasses.replace(
@@ -433,12 +437,12 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
             if snapshot.iteration == plan.iterations:
                 event, (x, y) = plan.events[-1], (snapshot.output["x"], snapshot.output["y"])
                 if isinstance(event, Laplace):
-                    noisy_gap = mechanisms.laplace(problem.gap(x, y, "l1"), event)  # (R,)
+                    noisy_gap = mechanisms.laplace(problem.gap(x, y, norm="l1"), event)  # (R,)
                 else:
-                    noisy_gap = mechanisms.gaussian(problem.gap(x, y, "l2"), event)
+                    noisy_gap = mechanisms.gaussian(problem.gap(x, y, norm="l2"), event)
                 bound = np.maximum(noisy_gap + plan.resolved["certificate_width"], 0.0)
                 lost = ~(np.abs(noisy_gap) < DIVERGED)
-            status = divergence_status(lost) or snapshot.status  # None unless a replicate is lost
+            status = divergence_status(lost) or snapshot.status  # `divergence_status` is None if no replicate is lost
             yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: bound}, status=status)
 
 

@@ -54,7 +54,8 @@ class BestResponses(planning.GameAlgorithm[Game]):
         count = self.count()
         turns = np.array(self._turns(facts))
         if budget.private:
-            eta = calibration.calibrate_selections(budget, np.ones(1), times=count, prior=facts.released)
+            # The largest multiple of ranges of 1 that the budget allows is the range η of a draw itself.
+            eta = calibration.calibrate_selections(budget, ranges=np.ones(1), times=count, prior=facts.released)
             event: Event = ExpMech(eta)
         else:
             eta, event = 0.0, Laplace(math.inf)  # no noise
@@ -84,7 +85,8 @@ class BestResponses(planning.GameAlgorithm[Game]):
         """Draw in turn for all R replicates, and yield the averages of the drawn vertices after each draw."""
         check_facts(problem, plan.facts)
         facts = problem.facts
-        changes = [2 * osc / facts.n for osc in (facts.oscillation_x, facts.oscillation_y)]  # of utilities, by one row
+        # By one row, of the difference of any two utilities: the sensitivity in the norm "range".
+        changes = [2 * oscillation / facts.n for oscillation in (facts.oscillation_x, facts.oscillation_y)]
         counts = [0, 0]  # draws of each player
         averages: Pair = facts.uniform(mechanisms.replicates)
         yield Snapshot(0, {"x": averages[0], "y": averages[1]})
@@ -92,11 +94,11 @@ class BestResponses(planning.GameAlgorithm[Game]):
             # All replicates begin at the same point, whose gradient may be expensive: it is computed once.
             points = facts.uniform(1) if t == 0 else averages
             g_x, g_y = problem.gradients(*points)
-            utilities = np.broadcast_to((-g_x, g_y)[player], averages[player].shape)
+            utilities = np.broadcast_to((-g_x, g_y)[player], averages[player].shape)  # x minimises, y maximises
             if isinstance(event, Laplace):  # no privacy: the best response itself
                 best = mechanisms.laplace(Query(utilities, changes[player], "l1"), event).argmax(axis=1)
             else:
-                best = mechanisms.exponential(Query(utilities, changes[player], "range"), event)[:, 0]
+                best = mechanisms.exponential(Query(utilities, changes[player], "range"), event)[:, 0]  # the only draw
             counts[player] += 1
             step = 1 / counts[player]  # 1 at first: the first vertex replaces the uniform strategy
             average = (1 - step) * averages[player] + step * frequencies(best[:, None], averages[player].shape[1])
@@ -196,7 +198,8 @@ class TunedReference(planning.GameAlgorithm[Game]):
                 sums[p] += utilities
                 gain = utilities - (utilities * strategies[p]).sum(axis=1, keepdims=True)
                 regrets[p] = np.maximum(regrets[p] + gain, 0.0)
-                # Both methods expect the last gradient once more: that is what makes them optimistic.
+                # Both methods expect the last gradient once more: that is what makes them optimistic. Of the rows,
+                # which are as in `strategies`, each method uses its own.
                 descent = softmax(steps * (sums[p] + utilities)[:-1])
                 matching = _proportional(regrets[p] + gain)[-1:]
                 updated.append(np.vstack([descent, matching]))
@@ -204,7 +207,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
             strategies = (updated[0], updated[1])
             is_power_of_two = t & (t - 1) == 0
             if is_power_of_two or t == plan.iterations:
-                total_weight = t * (t + 1) / 2
+                total_weight = t * (t + 1) / 2  # 1 + 2 + … + t
                 candidates = [np.vstack([strategies[p], totals[p] / total_weight]) for p in range(2)]
                 best.consider(candidates)
             yield Snapshot(t, self._output(best.pair, mechanisms, plan, t))
@@ -272,8 +275,8 @@ def _proportional(regrets: np.ndarray) -> np.ndarray:
     return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / regrets.shape[1])
 
 
-# Declared seconds per entry of a matrix, from which the size of slices follows: to draw, add and check noise on it; to
-# multiply it.
+# Declared seconds per entry of a matrix, from which the size of slices follows: to draw, add and check its noise; to
+# multiply it by a vector.
 SECONDS_PER_NOISE, SECONDS_PER_PRODUCT = 30e-9, 0.6e-9
 
 
@@ -292,7 +295,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan with one release, in the first round. Raise UserError without a payoff matrix of moderate
         size."""
-        if not facts.payoff_bound:
+        if not facts.payoff_bound:  # 0 where rows have no payoff matrix
             raise UserError(
                 "Only a bilinear game has a payoff matrix to release. Choose 'Matrix game' or 'Strategies against "
                 "groups'.",
@@ -391,7 +394,8 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         planning.refuse_without_privacy(budget, self.title)
         rounds = self.measured_queries
         half = budget.share(0.5, facts.released)  # of what earlier releases leave, so they are not subtracted again
-        select = ExpMech(calibration.calibrate_selections(half, np.ones(1), rounds))
+        # The largest multiple of ranges of 1 that the budget allows is the range η of a selection itself.
+        select = ExpMech(calibration.calibrate_selections(half, ranges=np.ones(1), times=rounds))
         if budget.pure:
             measure: Event = Laplace(select.eta)  # the same ε as a selection
         else:
@@ -405,7 +409,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
             charged_at=np.repeat(np.arange(1, rounds + 1), 2),
             iterations=rounds,
             batch_size=np.full(rounds, facts.n),
-            noise={"y": np.full(rounds, noise_scale(measure, 1 / facts.n))},
+            noise={"y": np.full(rounds, noise_scale(measure, sensitivity=1 / facts.n))},  # an answer is a share of rows
             resolved={"rounds": rounds},
         )
 
@@ -418,7 +422,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         lost = np.zeros(replicates, dtype=bool)  # replicates whose noise was beyond all bounds
         yield Snapshot(0, {"x": x, "y": y})
         for t in range(1, plan.iterations + 1):
-            select, measure = plan.events[2 * t - 2 : 2 * t]
+            select, measure = plan.events[2 * t - 2 : 2 * t]  # of round t, which has two events
             answers = problem.answers(x)
             selected = mechanisms.exponential(problem.selection_scores(answers), select)[:, 0]  # (R,) queries
             if isinstance(measure, Laplace):
@@ -430,7 +434,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
             error = np.where(lost, 0.0, measured - answers[rows, selected])
             correction = np.zeros_like(answers)
             correction[rows, selected] = error / 2  # MWEM's step size
-            scores = scores + problem.transposed(correction)  # in the cells that the query counts
+            scores = scores + problem.transposed(correction)  # adds it in the cells that the query counts
             x = softmax(scores)
             total = total + x
             yield Snapshot(t, {"x": x if self.iterate == "last" else total / t, "y": y}, status=divergence_status(lost))
@@ -481,11 +485,11 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
         tables = np.where(lost[:, None], 0.0, tables)
         answers = problem.from_marginals(tables)  # (R, cells): each table is replaced by the nearest distribution
         scores, steps = np.zeros_like(x), np.full((mechanisms.replicates, 1), 1 / len(problem.marginals.tables))
-        residuals = answers - problem.answers(x)
+        residuals = answers - problem.answers(x)  # `problem.answers(x)` is A x, the tables of the histogram x
         for t in range(1, plan.iterations + 1):
             # Gradient steps on ½ ‖A x - answers‖². Its curvature in the ℓ1 geometry is the number of tables, so the
-            # first step size is safe. Most later steps may be far longer: after a step that helps, the step size grows
-            # by half, a heuristic; one that does not help is undone, and the step size is halved.
+            # first step size is safe. Most later steps may be far longer. A heuristic: after a step that helps, the
+            # step size grows by half; a step that does not help is undone, and the step size is halved.
             new_scores = scores + steps * problem.transposed(residuals)
             new_x = softmax(new_scores)
             new_residuals = answers - problem.answers(new_x)

@@ -63,7 +63,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         without a budget, or with fewer than U B rows."""
         planning.refuse_without_privacy(budget, self.title)
         unit = self.rows_per_draw or facts.n // self.stop_level  # B
-        level = theory.largest_level(self.stop_level)  # M
+        top_level = theory.largest_level(self.stop_level)  # M
         if unit < 1 or unit * self.stop_level > facts.n:
             raise UserError(
                 f"U = {self.stop_level:,} units of B = {max(unit, 1):,} rows need more than n = {facts.n:,} rows. "
@@ -71,31 +71,33 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 title="Not enough rows",
             )
         max_draws = theory.bias_reduced_draws_bound(self.stop_level)  # of each player, in the whole run
-        row_weight = float(theory.oracle_weight(level)) / unit  # the largest; a row is in one gradient only
+        row_weight = float(theory.oracle_weight(top_level)) / unit  # the largest, at N = 0; a row is in one gradient
         split = planning.shares(facts, None if self.split == "bound" else self.share_x, pure=budget.pure)
         oscillations = (facts.oscillation_x, facts.oscillation_y)
         if self.accounting == "paper":
             remaining = planning.remaining_approximate(budget, "Proposition E.1", facts)
             epsilon, delta = remaining.epsilon, remaining.delta
             cap = rates.tau_paper_bias_reduced(self.stop_level, unit, epsilon, delta, facts.lipschitz)
-            tau = min(float(cap), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
+            tau = min(float(cap), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))  # Theorem 4.3 has both limits
             steps = [self.relative_step * tau if share else 0.0 for share in split]
         else:
             # A filter adds up what the draws cost, so it needs a budget in a currency in which costs add up. All draws
             # of the run have the same range at most, as if they were made in one round.
             additive = budget.additive(facts.released)
-            caps = planning.private_steps(facts, additive, np.array([row_weight]), max_draws, split, "tight", 1)
+            caps = planning.private_steps(
+                facts, additive, np.array([row_weight]), max_draws, split, accounting="tight", rounds=1
+            )
             steps = [self.relative_step * cap for cap in caps]
-        allowed: dict[str, Event] = {  # one draw of each player that pays; the step size of others is 0 so far
+        allowed: dict[str, Event] = {  # one draw of each player that pays; the others have the step size 0 here
             name: ExpMech(2 * osc * tau * row_weight)
-            for name, osc, tau in zip("xy", oscillations, steps, strict=True)
+            for name, osc, tau in zip("xy", oscillations, steps, strict=True)  # osc: oscillation
             if tau > 0
         }
         currency = budget.additive().currency or "rho"  # "rho" for the type only: it has a currency
         # Prices, which add up, are in ε, ρ or μ²; the filter's cap and the worst case are in ε, ρ or μ.
         draw_price, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
-        # Every round but the first, which needs no data, makes at most the draws of the highest level, and one more.
-        max_draws_so_far = np.minimum(max_draws, (2 ** (level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
+        # After 0..U rounds. Each but the first, which needs no data, makes at most the draws of level M, and one more.
+        max_draws_so_far = np.minimum(max_draws, (2 ** (top_level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
         return Plan.filtered(
             facts,
             budget,
@@ -104,15 +106,16 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             worst_case=(draw_price * max_draws_so_far) ** (1 / UNITS[currency].power),
             resolved={
                 "rows_per_draw": unit,
-                "level": level,
+                "level": top_level,
                 "share_x": split[0],
                 "step_size_x": steps[0],
                 "step_size_y": steps[1],
             },
-            step_size_x=np.full(rounds, steps[0] or planning.free_step(facts, rounds, 0)),
-            step_size_y=np.full(rounds, steps[1] or planning.free_step(facts, rounds, 1)),
+            # A player that pays nothing gets a step size here.
+            step_size_x=np.full(rounds, steps[0] or planning.free_step(facts, rounds, player=0)),
+            step_size_y=np.full(rounds, steps[1] or planning.free_step(facts, rounds, player=1)),
             row_weight=np.full(rounds, row_weight),
-            batch_size=np.full(rounds, float(unit) * theory.mean_batches(level)),
+            batch_size=np.full(rounds, float(unit) * theory.mean_batches(top_level)),
         )
 
     def vertices(self, plan: Plan) -> float:
@@ -126,9 +129,9 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         check_facts(problem, plan.facts)
         assert isinstance(plan.terms, Filter)
         facts, replicates = problem.facts, mechanisms.replicates
-        unit, level = int(plan.resolved["rows_per_draw"]), int(plan.resolved["level"])  # B and M
+        unit, top_level = int(plan.resolved["rows_per_draw"]), int(plan.resolved["level"])  # B and M
         row_weight = float(plan.schedule["row_weight"][0])
-        levels = self._levels(mechanisms, level)  # N_t of each replicate and round; -1 after its last one
+        levels = self._levels(mechanisms, top_level)  # N_t of each replicate and round; -1 after its last one
         scores = [GradientSums(problem, 1) for _ in range(replicates)]  # one each, as replicates read different rows
         used_units = np.zeros(replicates, dtype=int)  # of B rows
         # Sums over the rounds, of x and of y: of the released vertices, and of the secret weights they are drawn by.
@@ -160,7 +163,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 size = 2 ** int(levels[r, t - 1])  # 2^N
                 block = slice(int(used_units[r]) * unit, (int(used_units[r]) + size) * unit)
                 oracle_draws = [player_indices[i, : 2 * size] for player_indices in indices]
-                self._add(scores[r], oracle_draws, level, size, facts, block)
+                self._add(scores[r], oracle_draws, top_level, size, facts, block)
                 used_units[r] += size
             rounds_played[rows] += 1  # none is 0, as all replicates play round 1
             outputs = (released[0] / rounds_played, released[1] / rounds_played)
@@ -172,15 +175,21 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 return
 
     def _add(
-        self, scores: GradientSums, vertices: list[np.ndarray], level: int, size: int, facts: GameFacts, block: slice
+        self,
+        scores: GradientSums,
+        vertices: list[np.ndarray],
+        top_level: int,
+        size: int,
+        facts: GameFacts,
+        block: slice,
     ) -> Pair:
         """Add the gradient of the bias-reduced oracle (Algorithm 2) to the scores of one replicate, and return it:
         C 2^N (∇F(all) - ½ ∇F(odd) - ½ ∇F(even)) + ∇F(first), with C = 2 - 2^-M.
 
         vertices : of x and of y, the indices of the 2^(N+1) drawn vertices; "all", "odd" and "even" are averages of all
-        and of every second one of them. level : M. size : 2^N. block : rows on which F is a mean.
+        and of every second one of them. top_level : M. size : 2^N. block : rows on which F is a mean.
         """
-        factor = theory.level_constant(level) * size
+        factor = theory.level_constant(top_level) * size  # C 2^N
         all_draws, odd, even, first = slice(None), slice(0, None, 2), slice(1, None, 2), slice(0, 1)
         points = []
         for coefficient, part in ((factor, all_draws), (-factor / 2, odd), (-factor / 2, even), (1.0, first)):
@@ -189,15 +198,15 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             points.append((coefficient, x, y))
         return scores.add(points, block)
 
-    def _levels(self, mechanisms: Mechanisms, level: int) -> np.ndarray:
+    def _levels(self, mechanisms: Mechanisms, top_level: int) -> np.ndarray:
         """Draw (R, U) the level N_t of every round, with -1 after the last round of a replicate; needs no data.
 
-        level : M. A round is played if 2^M units of rows are left of U, as many as any level may need.
+        top_level : M. A round is played if 2^M units of rows are left of U, as many as any level may need.
         """
-        log_probabilities = np.log(theory.level_probabilities(level))
+        log_probabilities = np.log(theory.level_probabilities(top_level))
         levels = mechanisms.sample(np.tile(log_probabilities, (mechanisms.replicates, 1)), self.stop_level)
         used_before = np.concatenate([np.zeros((len(levels), 1)), np.cumsum(2**levels, axis=1)[:, :-1]], axis=1)
-        return np.where(used_before <= self.stop_level - 2**level, levels, -1)
+        return np.where(used_before <= self.stop_level - 2**top_level, levels, -1)
 
     def _snapshot(
         self,

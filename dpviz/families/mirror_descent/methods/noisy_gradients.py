@@ -79,8 +79,8 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     relative_step: float = planning.RELATIVE_STEP
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
-        """Return the plan with the draws of the refreshes and of the output. Raise UserError for a game of two
-        players."""
+        """Return the plan with the draws of the refreshes and of the output. Raise UserError for a game of two players,
+        or without a budget."""
         require_one_player(facts, self.title)
         planning.refuse_without_privacy(budget, self.title)
         rounds, draws, refresh, output_draws, notes = self._sizes(facts, budget)
@@ -91,20 +91,19 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         if self.accounting == "paper":
             remaining = planning.remaining_approximate(budget, "Proposition F.1", facts)
             epsilon, delta = remaining.epsilon, remaining.delta
-            cap = float(rates.tau_paper_anytime(batch, epsilon, delta, facts.lipschitz, total_draws))
+            cap = float(rates.tau_paper_anytime(batch, epsilon, delta, facts.lipschitz, draws=total_draws))
             # Theorem 5.1 demands both: the step that the budget allows, and the one for T rounds without privacy.
             tau = self.relative_step * min(cap, math.sqrt(facts.log_vertices / rounds) / facts.lipschitz)
         else:  # the largest step that the budget allows, or the part of it that the user sets
             unit_range = np.array([2 * facts.oscillation_x / batch])  # of a draw at step size 1
-            tau = self.relative_step * calibration.calibrate_selections(
-                budget, unit_range, times=total_draws, prior=facts.released
-            )
-        eta = 2 * facts.oscillation_x * tau / batch
+            cap = calibration.calibrate_selections(budget, unit_range, times=total_draws, prior=facts.released)
+            tau = self.relative_step * cap
+        eta = 2 * facts.oscillation_x * tau / batch  # bounded range of a draw, which decides its cost
         refreshes = tuple(planning.selections(eta, draws) for _ in paid_rounds)
         events = (*refreshes, planning.selections(eta, output_draws))
-        refreshed, ranges, indices = np.zeros(rounds), np.zeros(rounds), [t - 1 for t in paid_rounds]
-        refreshed[[0, *indices]] = 1.0
-        ranges[[*indices, rounds - 1]] = eta  # the output is drawn in the last round
+        refreshed, ranges, paid_indices = np.zeros(rounds), np.zeros(rounds), [t - 1 for t in paid_rounds]
+        refreshed[[0, *paid_indices]] = 1.0  # 1 in rounds with new draws, the free first one included
+        ranges[[*paid_indices, rounds - 1]] = eta  # the output is drawn in the last round
         return Plan.fixed(
             facts,
             budget,
@@ -144,8 +143,8 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         """Return the bytes of a run, with the scores of all rounds and the utilities of all draws of a round."""
-        stored = plan.iterations + max(plan.resolved["draws"], plan.resolved["output_draws"])
-        return super().memory(plan, replicates, problem) + 8.0 * stored * replicates * plan.facts.d
+        arrays = plan.iterations + max(plan.resolved["draws"], plan.resolved["output_draws"])  # (R, d) each
+        return super().memory(plan, replicates, problem) + 8.0 * arrays * replicates * plan.facts.d  # 8 bytes a number
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all R replicates; the output of a snapshot is the average of the vertices drawn last, after the last
@@ -158,9 +157,9 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
                 "repeats R or the number of vertices.",
                 title="Too much to keep",
             )
-        batch = int(plan.rows[0])
+        batch = int(plan.rows[0])  # B, the same in all rounds
         draws, output_draws = int(plan.resolved["draws"]), int(plan.resolved["output_draws"])
-        scores, events = GradientSums(problem, replicates), iter(plan.events)
+        scores, events = GradientSums(problem, replicates), iter(plan.events)  # -Σ gradients, the utilities of draws
         x, y = facts.uniform(replicates)
         past_scores: list[np.ndarray] = []  # of every round so far, (R, d) each; its weights are softmax(τ × scores)
         # Sum of the weights of all rounds so far, and the average of the vertices drawn last.
@@ -168,7 +167,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if with_internal else {})
         for t in range(1, plan.iterations + 1):
             tau = float(plan.schedule["step_size_x"][t - 1])
-            query = scores.x(1 / batch)  # the weight of a row, which is in one block of B rows
+            query = scores.x(weight=1 / batch)  # of a row, which is in one block of B rows; gives the sensitivity
             past_scores.append(query.value)
             weight_sum += softmax(tau * query.value)
             if plan.schedule["refreshed"][t - 1]:
@@ -177,7 +176,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
                 else:
                     indices = mechanisms.exponential(_mixture(mechanisms, query, past_scores, draws), next(events))
                 vertices = frequencies(indices, facts.d_x)
-            scores.add([(1.0, vertices, y)], slice((t - 1) * batch, t * batch))
+            scores.add([(1.0, vertices, y)], rows=slice((t - 1) * batch, t * batch))  # 1.0 times the gradient there
             if t == plan.iterations:  # the output
                 indices = mechanisms.exponential(_mixture(mechanisms, query, past_scores, output_draws), next(events))
                 vertices = frequencies(indices, facts.d_x)
@@ -224,8 +223,8 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
         require_one_player(facts, self.title)
         rounds = self.chosen_vertices
         if budget.private:
-            # The largest multiple of a range of 1, i.e. the range itself.
-            eta = calibration.calibrate_selections(budget, np.ones(1), times=rounds, prior=facts.released)
+            # The largest multiple of ranges of 1 that the budget allows is the range η itself.
+            eta = calibration.calibrate_selections(budget, ranges=np.ones(1), times=rounds, prior=facts.released)
             events = (ExpMech(eta),) * rounds
         else:  # the best vertex itself: no draw, and Laplace noise of scale 0
             eta, events = 0.0, (Laplace(math.inf),) * rounds  # type: ignore[assignment]
@@ -247,10 +246,10 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
         for t, event in enumerate(plan.events):
             gradient, _ = problem.gradients(x, y)
             change = 2 * facts.oscillation_x / facts.n  # of utilities, by one row
-            if isinstance(event, Laplace):  # no privacy: the best vertex itself
+            if isinstance(event, Laplace):  # no privacy, no noise: the best vertex itself
                 vertices = mechanisms.laplace(Query(-gradient, change, "l1"), event).argmax(axis=1)
             else:
-                vertices = mechanisms.exponential(Query(-gradient, change, "range"), event)[:, 0]
+                vertices = mechanisms.exponential(Query(-gradient, change, "range"), event)[:, 0]  # the only draw
             step = 2 / (t + 2)
             x = (1 - step) * x + step * frequencies(vertices[:, None], facts.d_x)
             yield Snapshot(t + 1, {"x": x, "y": y})
@@ -292,7 +291,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         if self.gradient_rounds is not None:
             return self.gradient_rounds
         if not budget.private:
-            return 256
+            return 256  # the most, as there is no noise
         change = max(facts.change_x, facts.change_y, 1e-300)  # not 0, also if no gradient reads data
         signal = facts.n * math.sqrt(budget.about_rho(budget.amount)) / change
         return round(min(256.0, max(4.0, self.balanced_rounds(max(facts.d_x, facts.d_y), signal))))
@@ -301,7 +300,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
     def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
         """Return the strategies of the next round, and the sums of gradients times step sizes so far.
 
-        All arguments are pairs of x and y; each player steps along its gradient, so that of x has the opposite sign.
+        All arguments are pairs of x and y. gradients : along which each player steps; minus ∇ₓF for x, which minimises.
         """
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
@@ -311,14 +310,14 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         batch = planning.batch_size(facts, rounds, self.batching)
         is_single_pass = self.batching == "single"
         uses = 1 if is_single_pass else rounds  # of every row: in a single pass it is in one block only
-        # The ρ of each of so many equal releases on all rows.
+        # The ρ of each of `uses` equal releases on all rows.
         rho = calibration.calibrate_gaussian(budget, np.ones(uses), m=facts.n, n=facts.n, prior=facts.released)[0]
         # L2 sensitivities of both gradients: one row moves each of the d coordinates by up to `change` / batch.
         changes = (facts.change_x * math.sqrt(facts.d_x) / batch, facts.change_y * math.sqrt(facts.d_y) / batch)
         share_x, share_y = self._shares(facts, rho, changes)
-        releases = [Gaussian(math.sqrt(2 * share * rho)) for share in (share_x, share_y) if share]
+        releases = [Gaussian(mu=math.sqrt(2 * share * rho)) for share in (share_x, share_y) if share]  # ρ = μ²/2
         event: Event = releases[0] if len(releases) == 1 else Seq(tuple(releases))  # of one round
-        scales = [  # sensitivity/μ, with μ = √(2ρ)
+        scales = [  # standard deviation of the noise: sensitivity/μ
             change / math.sqrt(2 * share * rho) if share else 0.0
             for change, share in zip(changes, (share_x, share_y), strict=True)
         ]
@@ -327,7 +326,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
             facts,
             budget,
             (Parallel((event,) * rounds),) if is_single_pass else (event,) * rounds,
-            charged_at=np.ones(1, dtype=int) if is_single_pass else None,
+            charged_at=np.ones(1, dtype=int) if is_single_pass else None,  # the single event in round 1
             iterations=rounds,
             batch_size=np.full(rounds, batch),
             noise={"x": np.full(rounds, scales[0]), "y": np.full(rounds, scales[1])},
@@ -341,7 +340,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
 
         rho : cost of a round. changes : L2 sensitivities of both players' gradients.
         """
-        if self.split == "own" or not planning.both_pay(facts) or not math.isfinite(rho):
+        if self.split == "own" or not planning.both_pay(facts) or not math.isfinite(rho):  # infinite: no privacy
             return planning.shares(facts, self.share_x)
         noise_of_all = [change / math.sqrt(2 * rho) for change in changes]  # if a player had all of ρ
         best_x, _ = theory.optimal_noisy_shares(planning.players(facts), noise_of_all, self.geometry)
@@ -355,7 +354,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         totals: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))  # sums of strategies
         sums: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))  # of gradients times step sizes
         pays = [share > 0 for share in planning.shares(facts, planning.EVEN)]  # of x and of y: the gradient reads data
-        lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates that have diverged
+        diverged = np.zeros(mechanisms.replicates, dtype=bool)
         yield Snapshot(0, {"x": strategies[0], "y": strategies[1]})
         # In a single pass each round has a block of rows, and one event pays for all blocks.
         blocks = iter(mechanisms.blocks(plan.events[0], facts.n)) if isinstance(plan.events[0], Parallel) else None
@@ -366,11 +365,11 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
             steps = (plan.schedule["step_size_x"][t - 1], plan.schedule["step_size_y"][t - 1])
             totals = (totals[0] + strategies[0], totals[1] + strategies[1])
             for gradient in gradients:
-                lost |= ~(np.abs(gradient).max(axis=1) <= DIVERGED)  # "not at most" is true of NaN, too
+                diverged |= ~(np.abs(gradient).max(axis=1) <= DIVERGED)  # "not at most" is true of NaN, too
             # Replicates that diverged are frozen where they were, and marked.
-            gradients = tuple(np.where(lost[:, None], 0.0, g) for g in gradients)  # type: ignore[assignment]
+            gradients = tuple(np.where(diverged[:, None], 0.0, g) for g in gradients)  # type: ignore[assignment]
             strategies, sums = self.advance(strategies, sums, (-gradients[0], gradients[1]), steps)
-            yield Snapshot(t, {"x": totals[0] / t, "y": totals[1] / t}, status=divergence_status(lost))
+            yield Snapshot(t, {"x": totals[0] / t, "y": totals[1] / t}, status=divergence_status(diverged))
 
     @staticmethod
     def _released(queries: tuple[Query, Query], batch: Batch, pays: list[bool]) -> Pair:
@@ -398,8 +397,8 @@ class EuclideanGradient(NoisyGradients):
     )
 
     def balanced_rounds(self, d: int, signal: float) -> float:
-        # At (signal/d)² rounds the noise is as large as the signal. The best number in trials, in the needle and the
-        # quadratic game at d = 100 to 1,000, was 8 times the root of that: 32, 12 and 4 rounds.
+        # 8 times the root of (signal/d)², the number of rounds at which the noise is as large as the signal: the best
+        # in trials, in the needle and the quadratic game at d = 100 to 1,000, where it was 32, 12 and 4 rounds.
         return 8 * signal / d
 
     def step_size(self, d: int, rounds: int, noise: float) -> float:
@@ -438,7 +437,9 @@ class GaussianMirrorDescent(NoisyGradients):
         return (softmax(sum_x), softmax(sum_y)), (sum_x, sum_y)
 
     def balanced_rounds(self, d: int, signal: float) -> float:
-        return 2 * signal**2 / d  # then the noise of a player with all of ρ has the deviation 1 on each coordinate
+        # With T = 2 signal²/d rounds, the noise of a player with all of ρ has the deviation 1 on each coordinate: it is
+        # L √d/(n μ), with μ = √(2ρ/T) and signal = n √ρ/L.
+        return 2 * signal**2 / d
 
     def step_size(self, d: int, rounds: int, noise: float) -> float:
         log_vertices = max(math.log(d), 1e-12)  # not 0: a step size is positive, also without a choice (d = 1)
