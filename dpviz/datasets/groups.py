@@ -298,13 +298,13 @@ class GroupedUpload(Upload, GroupedSpecification):
         rows_read = read_rows(frame, self.names, self.bounds, self.target, self.positive, missing=self.missing)
         limits.check_columns(frame, (self.group,))
         positions = group_positions(frame[self.group], self.groups)
-        table = np.column_stack([rows_read.table, positions[rows_read.kept]])
+        table = np.column_stack([rows_read.table, positions[rows_read.kept]])  # of the rows that are not left out
         table.flags.writeable = False
         return replace(rows_read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return features (n, d), labels (n,) and positions of groups (n,), from the columns that `read` makes."""
-        table = self.table(tables, len(self.bounds) + 2)
+        table = self.table(tables, columns=len(self.bounds) + 2)  # 2: label and group
         features = np.ones((self.n, len(self.bounds) + self.constant))  # a constant feature keeps the ones
         features[:, : len(self.bounds)] = table[:, :-2]
         return features, table[:, -2].copy(), table[:, -1].copy()
@@ -346,8 +346,8 @@ def prepare_groups(
 
     Raises UserError as `upload.prepare` does, and for groups and shares that cannot be used.
     """
-    limits.check_id_column(frame, "group", column=group, target=target, features=features)
-    limits.check_id_column(frame, "person", column=person, target=target, features=[*features, group])
+    limits.check_id_column(frame, what="group", column=group, target=target, features=features)
+    limits.check_id_column(frame, what="person", column=person, target=target, features=[*features, group])
     limits.check_choice(frame, target, columns=features, numeric=features, bounds=bounds)
     names, declared = with_other(groups, shares)
     if target is not None:
@@ -363,7 +363,7 @@ def prepare_groups(
         shares=declared,
         shares_costs=tuple(costs),
         target=target,
-        positive=positive or "1",
+        positive=positive or "1",  # without a target any text will do
         missing="drop" if drop_missing else "fill",
         reading=reading,
         constant=constant,
@@ -377,8 +377,7 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
 
     A row may name any group, so "other" must be listed before any row is read. Its share is the part of 1 that the
     declared shares leave. Where they leave less than MIN_SHARE, it gets the share of the smallest group, and all shares
-    are scaled to sum to 1: that changes neither the order of the groups' losses nor, up to the factor 1 + this share,
-    the noise.
+    are scaled to sum to 1: the declared ones keep their ratios, and become smaller by a factor of about 1 + this share.
 
     Raises UserError for groups and shares that cannot be used.
     """
@@ -396,7 +395,7 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
         raise UserError(f"{mistake[0].upper()}{mistake[1:]}.", title="These groups cannot be used")
     if len({class_label(name) for name in names}) < len(names):
         raise UserError("List every group once; 1 and 1.0 are the same.", title="These groups cannot be used")
-    return names, tuple(declared)
+    return names, declared
 
 
 def group_positions(column: "pd.Series", groups: Sequence[str]) -> np.ndarray:

@@ -289,7 +289,7 @@ def _facts(n: int, d: int, low: float, high: float) -> DatasetFacts:
 
 def _tuned_rows(default: int, high: int, limit: int = 10**9) -> Any:
     """Declare the field for the number of rows: up to `high` on the slider, up to `limit` otherwise."""
-    return rows_field(default, 100, high, "For training and validation.", (100, limit))
+    return rows_field(default, 100, high, help="For training and validation.", limits=(100, limit))
 
 
 def _tuned_dimension(default: int, low: int, high: int) -> Any:
@@ -433,7 +433,8 @@ class UniformLinear(DatasetSpecification):
         generator = np.random.default_rng(self.seed)
         features = generator.random((self.rows, self.dimension))
         weights = generator.standard_normal(self.dimension)
-        weights *= math.sqrt(12 / float(weights @ weights))  # a uniform number has variance 1/12
+        # A uniform number has variance 1/12, so that the signal has variance ‖w‖²/12, which becomes 1.
+        weights *= math.sqrt(12 / float(weights @ weights))
         noise = self.noise * generator.standard_normal(self.rows)
         noise[generator.random(self.rows) < self.outliers] *= 20.0
         return features, features @ weights - 0.5 * weights.sum() + noise
@@ -504,7 +505,7 @@ class Saddle(DatasetSpecification):
         sizes = generator.uniform(0.6, 1.0, self.rows)
         features = np.empty((self.rows, self.dimension))
         # Drawn in parts, between which the computation can be stopped; the numbers do not depend on the parts.
-        for part in checkpointed_slices(self.rows, self.dimension * SECONDS_PER_LOADED):
+        for part in checkpointed_slices(self.rows, seconds=self.dimension * SECONDS_PER_LOADED):
             block = features[part]
             generator.standard_normal(out=block)
             block *= 0.9 * math.sqrt((1 - self.spike**2) / self.dimension)
@@ -542,7 +543,7 @@ class HeavyTailed(DatasetSpecification):
         generator = np.random.default_rng(self.seed)
         features = np.empty((self.rows, self.dimension))
         # Drawn in parts, between which the computation can be stopped; the numbers do not depend on the parts.
-        for part in checkpointed_slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):
+        for part in checkpointed_slices(self.rows, seconds=self.dimension * _SECONDS_PER_CAUCHY):
             features[part] = generator.standard_cauchy(features[part].shape)
         weights = self.signal * generator.standard_normal(self.dimension)
         return features, _logistic_labels(generator, features @ weights)
@@ -632,6 +633,7 @@ class ProcessDraws(DatasetSpecification):
         features, length_scales, generator = self.drawn()
         scaled = features / length_scales
         squares = (scaled**2).sum(axis=1)
+        # ‖a - b‖² = ‖a‖² + ‖b‖² - 2aᵀb; rounding may lead below 0.
         squared_distances = np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0)
         covariance = np.exp(-squared_distances / 2)  # (n, n)
         # A small multiple of the identity lets the factorisation succeed where rounding made an eigenvalue negative.

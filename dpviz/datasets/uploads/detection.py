@@ -14,7 +14,7 @@ from dpviz.datasets.uploads.limits import MAX_COLUMNS, MIN_COLUMNS, MIN_ROWS, un
 from dpviz.datasets.uploads.parsing import as_number
 from dpviz.datasets.uploads.reading import MISSING, PATTERNS, SEPARATORS, Kind, Reading, plain_number
 from dpviz.datasets.uploads.texts import (
-    LOOKED_AT,
+    LOOKED_AT,  # largest number of rows
     TextRows,
     blank_lines,
     cells_of,
@@ -112,14 +112,14 @@ def _detect_lines(data: bytes) -> Reading:
 
     Where line feeds are rare compared to carriage returns, lines end in the latter, as on old Macs.
     """
-    returns = 10 * data.count(b"\n") < data.count(b"\r")
-    lines = lines_of(data, returns)
-    above = blank_lines(lines)
-    declared = next((mark for mark in map(named_separator, above) if mark in SEPARATORS), None)
-    first_lines = lines[len(above) : len(above) + _SEPARATOR_LINES]
+    end_in_returns = 10 * data.count(b"\n") < data.count(b"\r")
+    lines = lines_of(data, end_in_returns=end_in_returns)
+    lines_above = blank_lines(lines)  # blank, or "sep=;"
+    declared = next((mark for mark in map(named_separator, lines_above) if mark in SEPARATORS), None)
+    first_lines = lines[len(lines_above) : len(lines_above) + _SEPARATOR_LINES]
     texts = [first_lines.text(row) for row in range(len(first_lines))]
-    rows: Literal["returns", "lines"] = "returns" if returns else "lines"
-    return Reading(separator=declared or _detect_separator(texts), rows=rows, above=len(above))
+    row_unit: Literal["returns", "lines"] = "returns" if end_in_returns else "lines"
+    return Reading(separator=declared or _detect_separator(texts), rows=row_unit, above=len(lines_above))
 
 
 def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading, list[str]]:
@@ -131,7 +131,7 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
     is_given : true if the user has chosen the unit of a row. Records are then replaced by lines only where the quotes
     do not show which lines belong to a record.
     """
-    lines = lines_of(data, reading.rows == "returns")  # "returns": lines end in carriage returns, and cannot be records
+    lines = lines_of(data, end_in_returns=reading.rows == "returns")  # such lines cannot be records
     below = 0
     while below < min(LOOKED_AT, len(lines)) and not lines.text(-1 - below).strip():
         below += 1
@@ -223,7 +223,7 @@ def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", 
     for cell in cells:
         if "," not in cell and "." not in cell:
             continue
-        by_mark = {mark: plain_number(cell, mark) for mark in votes}
+        by_mark = {mark: plain_number(cell, decimal=mark) for mark in votes}  # "1.5" for 1,5 in any case
         number = as_number(by_mark["."])
         if number != number:  # NaN: the cell is no number
             continue
@@ -276,20 +276,20 @@ def _detect_header(
     first : the cells of the first row. columns : the cells below each of them. numeric : indices of the columns of
     numbers.
     """
-    names = data = 0  # votes
+    votes_for_name = votes_for_data = 0
     for index, (cell, column) in enumerate(zip(first, columns, strict=True)):
         if not cell or cell in MISSING:
             continue
         if index in numeric:
             is_like_data = _is_number(cell, decimal)
-        elif 10 * len(set(column)) <= len(column) or column.count(cell) > 1:  # a column of few classes
+        elif 10 * len(set(column)) <= len(column) or column.count(cell) > 1:  # few classes, or this cell again
             is_like_data = column.count(cell) > 1  # more than once, since one row may repeat the header
         else:
             continue
         if is_like_data:
-            data += 1
+            votes_for_data += 1
         else:
-            names += 1
+            votes_for_name += 1
     numeric_cells = [first[index] for index in numeric]
     counted_from_0 = [str(index) for index in numeric]
     counted_from_1 = [str(index + 1) for index in numeric]
@@ -297,4 +297,5 @@ def _detect_header(
     if len(numeric_cells) > 1 and numeric_cells in (counted_from_0, counted_from_1):
         return True, False
     # A rule of thumb: a name weighs four cells like data, since nearly all files have a header.
-    return not data or 4 * names >= data, not data or not names
+    is_unanimous = not votes_for_data or not votes_for_name
+    return not votes_for_data or 4 * votes_for_name >= votes_for_data, is_unanimous

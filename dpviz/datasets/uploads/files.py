@@ -38,7 +38,7 @@ _ERRORS = (OSError, ValueError, OverflowError, LookupError)  # that Arrow may ra
 
 @dataclass(frozen=True)
 class TableFile:
-    """A Parquet file that takes the place of an upload's array among the `tables` of `DataSpecification.load`."""
+    """A Parquet file that takes the place of an upload's array among the `tables` of `RowsSpecification.load`."""
 
     path: Path
 
@@ -193,7 +193,8 @@ def detect_reading(data: bytes, name: str, given: Reading | None = None) -> Dete
     if is_parquet(data, name):
         kinds = parquet_kinds(data)
         # A reading holds no more kinds; that there are too many columns is said when the file is read.
-        return Detected(Reading(kinds=tuple(kinds.values())[: limits.MAX_COLUMNS]), (), tuple(kinds))
+        reading = Reading(kinds=tuple(kinds.values())[: limits.MAX_COLUMNS])
+        return Detected(reading, questions=(), names=tuple(kinds))
     return detect(data, given)
 
 

@@ -142,7 +142,7 @@ def column_numbers(series: "pd.Series") -> np.ndarray:
         return np.full(len(series), np.nan)
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    codes, cell_numbers = _read_distinct(series, as_number, lambda _: math.nan)
+    codes, cell_numbers = _read_distinct(series, read=as_number, read_text=lambda _: math.nan)
     return np.append(np.array(cell_numbers, dtype=np.float64), np.nan)[codes]
 
 
@@ -151,7 +151,7 @@ def encode_classes(series: "pd.Series") -> tuple[np.ndarray, list[str]]:
 
     The list has the distinct classes of the column, as `class_label` writes them.
     """
-    codes, cell_labels = _read_distinct(series, class_label, str.strip)
+    codes, cell_labels = _read_distinct(series, read=class_label, read_text=str.strip)
     # Several distinct cells, such as 1 and "1", may be one class.
     labels = list(dict.fromkeys(label for label in cell_labels if label))
     indices = {label: index for index, label in enumerate(labels)}
@@ -168,7 +168,7 @@ def is_empty(series: "pd.Series") -> np.ndarray:
         return np.append(are_blank.to_numpy(zero_copy_only=False), True)[codes]  # code -1: missing
     if pd.api.types.is_numeric_dtype(series.dtype) or _are_times(series):
         return series.isna().to_numpy()
-    codes, are_values_blank = _read_distinct(series, _is_blank, _is_blank)
+    codes, are_values_blank = _read_distinct(series, read=_is_blank, read_text=_is_blank)
     return np.array([*are_values_blank, True], dtype=bool)[codes]
 
 
@@ -190,7 +190,8 @@ def _read_distinct(
     """
     dictionary = text_codes(series)
     if dictionary is not None:
-        return dictionary[0], _read_texts(dictionary[1], read, read_text)
+        codes, texts = dictionary
+        return codes, _read_texts(texts, read, read_text)
     if series.dtype != object:
         codes, values = pd.factorize(series)
         if _are_times(series):
@@ -204,6 +205,7 @@ def _read_distinct(
         if missing:
             codes[row] = -1
             continue
+        # Other objects are compared as texts, since they may have no hash.
         key = (type(value), value if isinstance(value, (str, int, float)) else str(value))
         index = indices.setdefault(key, len(indices))
         if index == len(distinct):

@@ -67,15 +67,15 @@ class TextRows:
             start = stop
 
 
-def lines_of(data: bytes, returns: bool = False) -> TextRows:
+def lines_of(data: bytes, end_in_returns: bool = False) -> TextRows:
     """Return the lines of a text, the last one empty if the text ends in a line break.
 
     Bytes that are no UTF-8 become "�".
 
-    returns : true if lines end in carriage returns, as on old Macs; a line feed then becomes a blank.
+    end_in_returns : true if lines end in carriage returns, as on old Macs; a line feed then becomes a blank.
     """
     data = _as_utf8(data.removeprefix(codecs.BOM_UTF8))
-    if returns:
+    if end_in_returns:
         data = data.replace(b"\n", b" ").replace(b"\r", b"\n")
     is_break = np.frombuffer(data, dtype=np.uint8) == ord("\n")
     offsets = np.zeros(int(is_break.sum()) + 2, dtype=np.int64)
@@ -94,7 +94,9 @@ def _as_utf8(data: bytes) -> bytes:
         # Decode piece by piece: as one `str` the text would take up to four times the memory.
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         pieces = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
-        return b"".join([*(decoder.decode(piece).encode() for piece in pieces), decoder.decode(b"", True).encode()])
+        return b"".join(
+            [*(decoder.decode(piece).encode() for piece in pieces), decoder.decode(b"", final=True).encode()]
+        )
     return data
 
 
@@ -146,7 +148,7 @@ def records(lines: TextRows, separator: str) -> TextRows:
     quotes = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == ord('"'))
     quote_counts = np.searchsorted(quotes, lines.offsets)  # quotes before each line, and before the end
     quote_counts -= quote_counts[0]  # those above the first of these lines, as in a header
-    quote_counts &= 1  # in place: there may be millions
+    quote_counts &= 1  # 1 for an odd number; in place, as there may be millions
     is_inside = quote_counts.astype(bool)  # true for lines that begin inside a cell in quotes
     if not is_inside.any():
         return lines
@@ -276,7 +278,7 @@ def split_header(data: bytes, reading: Reading) -> tuple[list[str], TextRows]:
 
     Raises UserError for a header that is no text, and where it is not clear where rows end.
     """
-    lines = lines_of(data, reading.rows == "returns")
+    lines = lines_of(data, end_in_returns=reading.rows == "returns")
     is_last_empty = lines.offsets[-2] == lines.offsets[-1]
     below = int(is_last_empty) if reading.below is None else reading.below  # lines at the end that are no rows
     lines = lines[reading.above : max(len(lines) - below, 0)]
@@ -369,7 +371,7 @@ def _read_table(rows: TextRows, names: list[str], kinds: tuple[str, ...], readin
         wide += surplus
         for index in used:
             values, cell_texts = read_cells(columns[index], reading)
-            if kinds[index] == "number":  # only whole numbers with too many digits for a float stay texts
+            if kinds[index] == "number":  # of its texts only whole numbers with too many digits for a float stay
                 cell_texts = select_texts(cell_texts, ~np.isnan(text_numbers(cell_texts.dictionary)))
             numbers[index].append(values)
             texts[index].add(cell_texts)

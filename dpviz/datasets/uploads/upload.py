@@ -248,11 +248,11 @@ class UploadedTable(Upload, DatasetSpecification):
             bounds, names = (*bounds, CONSTANT_RANGE), (*names, CONSTANT)
         category_features = [f"{name}: {category}" for name, categories in self.categories for category in categories]
         return DatasetFacts(
-            self.n,
-            (*bounds, *[(0.0, 1.0)] * len(category_features)),
-            (*names, *category_features),
-            tuple(len(categories) for _, categories in self.categories),
-            self.target_range,
+            n=self.n,
+            bounds=(*bounds, *[(0.0, 1.0)] * len(category_features)),
+            names=(*names, *category_features),
+            blocks=tuple(len(categories) for _, categories in self.categories),
+            target=self.target_range,
         )
 
     def read(self, frame: "pd.DataFrame") -> "RowsRead":
@@ -294,7 +294,7 @@ class UploadedTable(Upload, DatasetSpecification):
         Each column of positions of categories becomes a block of features that are 0 or 1.
         """
         numeric = len(self.bounds)
-        table = self.table(tables, numeric + len(self.categories) + 1)
+        table = self.table(tables, columns=numeric + len(self.categories) + 1)  # 1: the target
         features = np.zeros((self.n, self.facts().d))
         features[:, :numeric] = table[:, :numeric]
         start = numeric + self.constant
@@ -380,7 +380,7 @@ def read_rows(
         table[:, position] = np.where(is_unusable, (low + high) / 2, values)
         has_gap |= is_unusable
         unusable_counts[name] = int(is_unusable.sum())
-        if name != target and values.size and is_unusable.all():
+        if name != target and values.size and is_unusable.all():  # of features only, as is `constant`
             empty.append(quote_name(name))
         if name != target and values.size and (values == values[0]).all():
             constant.append(quote_name(name))
@@ -406,7 +406,7 @@ def read_rows(
     is_kept = ~has_gap if missing == "drop" else np.ones(len(frame), dtype=bool)
     table = table[is_kept]
     table.flags.writeable = False
-    return RowsRead(table, is_kept, tuple(notes), tuple(empty))
+    return RowsRead(table, is_kept, tuple(notes), without_number=tuple(empty))
 
 
 def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) -> list[str]:
@@ -414,7 +414,7 @@ def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) 
     notes = []
     if missing:
         notes.append(f"rows without a target, which count as the negative class: {missing:,}")
-    if labels.size and abs(labels.sum()) == labels.size:
+    if labels.size and abs(labels.sum()) == labels.size:  # all are +1, or all -1
         count = "every row" if labels[0] > 0 else "no row"
         notes.append(
             f"{count} has the class {quote_name(positive)} in column {quote_name(target)}: there is nothing to tell "
@@ -522,7 +522,7 @@ def prepare(
     Raises UserError that names the column, for choices that cannot be used with any rows.
     """
     limits.check_choice(frame, target, columns=[*features, *categories], numeric=features, bounds=bounds)
-    limits.check_id_column(frame, "person", column=person, target=target, features=[*features, *categories])
+    limits.check_id_column(frame, what="person", column=person, target=target, features=[*features, *categories])
     if target_range is None:
         limits.check_positive(positive)
     if target_range is not None and not is_range(*target_range):
@@ -538,7 +538,7 @@ def prepare(
         categories=lists,
         edges=edges,
         target=target,
-        positive=positive or "1",
+        positive=positive or "1",  # for a target that is a number any text will do
         target_range=target_range,
         missing="drop" if drop_missing else "fill",
         reading=reading,
@@ -558,14 +558,14 @@ def prepare_upload(cls: type[U], frame: "pd.DataFrame", identity: str | None, **
 
     Raises UserError for declarations that do not go together, and for fewer than MIN_ROWS rows.
     """
-    limits.check_rows(len(frame), len(frame))
+    limits.check_rows(len(frame), remaining=len(frame))  # first, as `cls` accepts no smaller n
     upload = cls(identity=new_identity() if identity is None else identity, n=len(frame), **declared)
     used = upload.of_people(frame)
     result = upload.read(used)
     n = len(result.table)  # fewer than the rows of the file where rows are left out
-    limits.check_rows(len(frame), n)
-    notes = _people_notes(upload, frame, len(used))
-    return Prepared(result.table, upload.replaced(n=n), len(used) - n, (*notes, *result.notes))
+    limits.check_rows(len(frame), remaining=n)
+    notes = (*_people_notes(upload, frame, used=len(used)), *result.notes)
+    return Prepared(result.table, upload.replaced(n=n), dropped=len(used) - n, notes=notes)
 
 
 def _people_notes(upload: Upload, frame: "pd.DataFrame", used: int) -> list[str]:
