@@ -40,7 +40,7 @@ def before_and_after(
     figure = line_figure(
         lines,
         FigureAxes(axes.x, axes.y, log_x=axes.log_x, log_y=axes.log_y),
-        not_private=axes.diagnostic,
+        not_private=axes.diagnostic,  # true if the curves read the raw data
         height=axes.height,
         ranges=_ranges(axes, frame),
     )
@@ -70,7 +70,8 @@ def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Fr
     known = before[0]
     points = list(zip(x.place(known.x).tolist(), y.place(known.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
-    return Sheet(x, y, points, points[0], handles, axes.height, _margin(before, names))
+    margin = _margin(before, names)
+    return Sheet(x, y, known=points, start=points[0], handles=handles, height=axes.height, margin=margin)
 
 
 def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:

@@ -67,7 +67,7 @@ def convergence(
     curves = _curves(trace, metric_name, styles, x, spent, spent_title, log_y)
     lines, notes = curves.lines, curves.notes
     if bands == "panels":
-        return small_multiples(lines, curves.axes, PANELS, notes=notes, not_private=curves.not_private)
+        return small_multiples(lines, curves.axes, columns=PANELS, notes=notes, not_private=curves.not_private)
     if bands == "best":
         lines, band_notes = one_band(lines, _best(trace, metric_name))
         notes = [*notes, *band_notes]
@@ -86,7 +86,7 @@ def convergence(
             if line.until:  # extended: a dot where its own points end
                 end = float(line.x[-1]), float(line.y[-1])
                 curves.marks.append(Mark(*end, line.name, line.style.color, symbol="circle"))
-    guess = trace.guess(metric_name) if metric_name in trace.metrics else None
+    guess = trace.guess(metric_name) if metric_name in trace.metrics else None  # of the best constant
     if guess is not None:
         guess_metric, guess_value = guess
         limits = [*limits, Limit(guess_value, guess_metric.label.lower())]
@@ -122,7 +122,7 @@ def _curves(
             continue
         lines.append(_median(iterations, values, axis, label, styles[label]))
         marks += _stops(arm_trace, lines[-1], iterations)
-        has_single_run |= values.shape[1] == 1
+        has_single_run |= values.shape[1] == 1  # one column per replicate
     log_y = (metric is not None and metric.scale == "log") if log_y is None else log_y
     title = metric_name if metric is None else metric.label
     axes = Axes("Step t" if x == "iteration" else spent_title, title, log_y=log_y)
@@ -145,7 +145,7 @@ def _best(trace: Trace, metric_name: str) -> str:
         if arm_trace.private and len(values):
             # Where all last values are finite, their median is the same number as by `quantiles`, but quicker.
             is_finite = np.isfinite(values[-1]).all()
-            median = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])
+            median = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])  # column 1: 50 %
             finals[label] = -median if better == "higher" else median
     return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="") if better else ""
 

@@ -82,8 +82,9 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
         empty = "No point is finished yet." if result.curves else "Nothing here is released."
         return go.Figure({"layout": style.layout(Axes(x_title, y_title), notes=[empty])})
     log = metric.scale == "log"
-    grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.ends}
-    heights = {label: np.clip(grid[2], FLOOR if log else -CEILING, CEILING) for label, grid in grids.items()}
+    grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.ends}  # arms with results
+    floor = FLOOR if log else -CEILING  # values beyond are drawn there
+    heights = {label: np.clip(medians, floor, CEILING) for label, (_, _, medians) in grids.items()}
     best = _best(result, heights)
     panels = _Grid(min(columns, len(grids)), -(-len(grids) // columns), max(_PANEL, _CELL * len(result.second)))
     values, seconds, _ = next(iter(grids.values()))  # of both settings, the same for all arms
@@ -92,21 +93,22 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     has_room = cell_width > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
     data, names = [], []
     axes: dict[str, Any] = {}
-    across, up = (
+    x_ticks, y_ticks = (
         {"tickvals": ticks, "ticktext": [short(float(tick)) for tick in ticks]} for ticks in (values, seconds)
     )
     for number, label in enumerate(grids):
-        axis = str(number + 1) if number else ""
-        panel_axes = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
+        axis_number = str(number + 1) if number else ""  # in plotly, whose first axes have none
+        panel_axes = {"xaxis": f"x{axis_number}", "yaxis": f"y{axis_number}"}
         data.append(_panel(label, values, seconds, heights[label], best == label, log, has_room) | panel_axes)
-        x_axis, y_axis = _axes(panels, number, len(grids), axis, x_title, y_title)
-        axes |= {f"xaxis{axis}": x_axis | across, f"yaxis{axis}": y_axis | up}
+        x_axis, y_axis = _axes(panels, number, len(grids), axis_number, x_title, y_title)
+        axes |= {f"xaxis{axis_number}": x_axis | x_ticks, f"yaxis{axis_number}": y_axis | y_ticks}
         names.append(style.panel_name(f"<b>{label}</b>", panels.across(number)[0], panels.up(number)[1]))
     not_private = style.privacy_mark({label: result.curves[label].status for label in grids})
     layout = style.layout(Axes(x_title, y_title), not_private=not_private, height=panels.height)
     layout |= axes | {"coloraxis": _colors(heights, result, log), "hovermode": "closest"}
     layout["annotations"] += names
-    return go.Figure({"data": data, "layout": layout | {"margin": {"l": _LEFT, "r": 8, "t": 0, "b": 0}}})
+    layout["margin"] = {"l": _LEFT, "r": 8, "t": 0, "b": 0}  # room above and below is a part of `panels`
+    return go.Figure({"data": data, "layout": layout})
 
 
 def _best(result: SweepResult, heights: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -181,18 +183,18 @@ def _number(cell: float) -> str:
 
 
 def _axes(
-    grid: _Grid, number: int, count: int, axis: str, x_title: str, y_title: str
+    grid: _Grid, number: int, count: int, axis_number: str, x_title: str, y_title: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return both axes of panel `number` of `count`; titles are below the lowest panel of each column, and left of the
     first column.
 
-    axis : plotly's number of the panel's axes: "" for the first panel, "2" for the second.
+    axis_number : plotly's number of the panel's axes: "" for the first panel, "2" for the second.
     """
     is_lowest, is_first = number + grid.columns >= count, number % grid.columns == 0
     common = {"type": "category", "ticks": "", "showgrid": False, "zeroline": False}
-    x_axis: dict[str, Any] = {"domain": grid.across(number), "anchor": f"y{axis}"}
+    x_axis: dict[str, Any] = {"domain": grid.across(number), "anchor": f"y{axis_number}"}
     x_axis |= {"title": {"text": x_title * is_lowest, "standoff": 8}}
-    y_axis: dict[str, Any] = {"domain": grid.up(number), "anchor": f"x{axis}"}
+    y_axis: dict[str, Any] = {"domain": grid.up(number), "anchor": f"x{axis_number}"}
     y_axis |= {"title": {"text": y_title * is_first, "standoff": 8}}
     return common | x_axis, common | y_axis | {"showticklabels": is_first}
 
@@ -222,10 +224,12 @@ BANDS = 2  # largest number of lines with bands
 def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -> go.Figure:
     """Return the figure of the page that compares runs: a line for each curve, with a band from 10 to 90 % if there are
     at most BANDS. The figure is marked if a curve reads raw data."""
-    sides = list(dict.fromkeys(curve.side for curve in curves))
+    sides = list(dict.fromkeys(curve.side for curve in curves))  # names of the compared runs
     lines: list[Line] = []
     for curve in curves:
-        low, median, high = curve.quantiles.T if len(curves) <= BANDS else (None, curve.quantiles[:, 1], None)
+        low, median, high = curve.quantiles.T
+        if len(curves) > BANDS:
+            low = high = None
         curve_style = _style(curve, sides.index(curve.side), {line.style for line in lines})
         lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", curve_style, low, high))
     return line_figure(
@@ -295,7 +299,8 @@ def metric_by_setting(
             crossings += crossings_of_pair
             notes += sentences
     crossings.sort(key=lambda crossing: crossing.mark.x)
-    has_single_run = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
+    samples_by_arm = (samples for _, samples in map(result.series, result.curves))
+    has_single_run = any(len(numbers) == 1 for samples in samples_by_arm for numbers in samples)
     notes += ["one run; results vary"] if has_single_run else []
     figure = line_figure(
         [*lines, *_guesses(result)],
@@ -344,7 +349,8 @@ def along_budget(
     lines, notes = one_band(lines, best) if is_complete else (lines, [])
     dotted_names = {line.name for line in lines}
     if level is not None:
-        lines.append(Line(np.array(ends), np.full(2, level[1]), level[0], styles[level[0]]))
+        level_label, final_value = level
+        lines.append(Line(np.array(ends), np.full(2, final_value), level_label, styles[level_label]))
     if bound is not None:
         label, values, heights = bound
         bound_style = ArmStyle(styles[label].color, "dashdot")
@@ -472,7 +478,7 @@ def _guesses(result: SweepResult) -> list[Line]:
     empty if it is not recorded."""
     guesses_at: dict[float, list[float]] = {}
     for end in result.guesses.ends:
-        guesses_at.setdefault(end.place.value, []).append(float(end.samples[0]))
+        guesses_at.setdefault(end.place.value, []).append(float(end.samples[0]))  # one value per point
     if result.guess is None or not guesses_at:
         return []
     values = sorted(guesses_at)
@@ -483,13 +489,13 @@ def _guesses(result: SweepResult) -> list[Line]:
 def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log_y: bool) -> Line:
     """Return the line of one arm: medians over all runs, with the band from 10 to 90 %, named by label and growth."""
     values, samples = result.series(label)
-    # Equal numbers of runs, of which all quantiles take one call. None is nan, which `quantiles` would take from the
-    # value before.
+    # With equal numbers of runs at all values one call computes all quantiles. No sample is nan: `quantiles` would
+    # replace a nan by the sample at the value before.
     if len({len(sample) for sample in samples}) == 1:
         low, median, high = quantiles(np.array(samples)).T
     else:
         summaries = [quantiles(sample[None])[0] for sample in samples]
-        low, median, high = np.array(summaries).reshape(-1, 3).T  # also without any
+        low, median, high = np.array(summaries).reshape(-1, 3).T  # also of no summaries
     growth = _growth(result, label, log_y) if log_x else ""
     has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
     return Line(

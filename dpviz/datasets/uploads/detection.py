@@ -271,7 +271,7 @@ def _detect_header(
     """Return true if the first row is a header, and true if that answer is sure.
 
     Each cell of the first row votes: it is either like the data below it, or a name. It is like the data if it is a
-    number above numbers, or a class that occurs again below. In a column of many different texts it has no vote.
+    number above numbers, or a class that occurs at least twice below. Above many different texts it has no vote.
 
     first : the cells of the first row. columns : the cells below each of them. numeric : indices of the columns of
     numbers.

@@ -194,17 +194,17 @@ def compact(figure: go.Figure) -> go.Figure:
     notes = _labels(figure)
     if not notes:
         return result
-    texts = [label_lines(*_name_and_number(note.text), _NARROW) for note in notes]
+    texts = [label_lines(*_name_and_number(note.text), width=_NARROW) for note in notes]
     right_margin = max(map(margin_width, texts))
     is_small = figure.layout.height <= style.SMALL
     if (
         not is_small
-        and all(note.yref == "paper" for note in notes)
+        and all(note.yref == "paper" for note in notes)  # all labels are in the margin
         and right_margin <= _SHARE * _SCREEN
         and _place_labels(result, figure, texts)  # writes them, if there is room
     ):
         return result.update_layout(margin={"r": right_margin})
-    return _with_legend(result, _SCREEN - result.layout.margin.l, not is_small)
+    return _with_legend(result, width=_SCREEN - result.layout.margin.l, legend=not is_small)
 
 
 def _wrap_notes(figure: go.Figure) -> go.Figure:
@@ -232,22 +232,20 @@ def _name_and_number(text: str) -> tuple[str, str]:
 
 
 def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[str]]) -> bool:
-    """Write `texts` into the labels of a figure, in place, without overlap; if there is no room, just return False.
+    """Write `texts` into the labels of a figure, in place, without overlap; return False if there is no room.
 
     original : the figure before its small print was broken into rows, with the wanted positions of the labels.
-    texts : the lines of each label.
+    texts : the lines of each label; all labels are in the margin.
     """
     frame = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
     heights = np.array([_height(len(lines)) for lines in texts])
-    # Labels at the ends of short lines reach into the margin of a small figure, so all labels need room there.
     if heights.sum() > frame:
         return False
-    notes, strokes = _labels(figure), [shape for shape in figure.layout.shapes if shape.name == NAME]
-    outside = [i for i, note in enumerate(notes) if note.yref == "paper"]
-    wanted = np.array([1 - note.y for note in _labels(original)])[outside] * frame
-    for i, position in zip(outside, spread(wanted, frame, heights[outside]).tolist(), strict=True):
-        note, stroke = notes[i], strokes[i]
-        note.text, note.y = "<br>".join(texts[i]), 1 - position / frame
+    strokes = [shape for shape in figure.layout.shapes if shape.name == NAME]  # one for each label
+    wanted = np.array([1 - note.y for note in _labels(original)]) * frame
+    positions = spread(wanted, frame, heights).tolist()
+    for note, stroke, lines, position in zip(_labels(figure), strokes, texts, positions, strict=True):
+        note.text, note.y = "<br>".join(lines), 1 - position / frame
         stroke.y0 = stroke.y1 = note.y
     return True
 

@@ -128,11 +128,12 @@ def line_drawing(
     labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
     ranges : of the horizontal and of the vertical axis, whatever the lines are; None to open with all of them.
     """
+    # `bounding` rounds bounds so that they stay bounds.
     lines = [drop_undrawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
     visible = merged([line for line in lines if len(line.x)])
     if not visible:  # and so no range of the axis that could begin at zero
         return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
-    notes = [*notes, *_clipped(visible, axes.log_y)]
+    notes = [*notes, *_clip_notes(visible, axes.log_y)]
     scale = Scale(axes.log_x, axes.log_y)
     if ranges is None:
         x_span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
@@ -164,7 +165,7 @@ def line_drawing(
     )
     frame["yaxis"] |= y_view
     if ranges is not None:  # else plotly opens it with all that is drawn
-        frame["xaxis"] |= axis(axes.x, axes.log_x, ranges[0])
+        frame["xaxis"] |= axis(axes.x, axes.log_x, opening=ranges[0])
     if axes.log_x:
         frame["xaxis"] |= log_ticks(Range(math.log10(x_span[0]), math.log10(x_span[1]), log=True), across=True)
     if is_labelled:
@@ -180,7 +181,8 @@ def line_drawing(
         frame["hoverdistance"] = _hover_distance(visible)
     # Of several limits the lowest has its label below it, so that two labels do not overlap.
     lowest = min(limits, key=lambda limit: limit.value) if len(limits) > 1 else None
-    traces += [*curves, *(limit_line(limit, x_span, scale, limit is lowest) for limit in limits), *_marks(marks, scale)]
+    limit_lines = [limit_line(limit, x_span, scale, below=limit is lowest) for limit in limits]
+    traces += [*curves, *limit_lines, *_marks(marks, scale)]
     return {"data": traces, "layout": frame}
 
 
@@ -258,7 +260,7 @@ def _passes(line: "Line", end: End, along: Range, opening: Range, scale: "Scale"
     """
     right_of_end = int(np.searchsorted(line.x, end.x, side="right"))
     x, y = line.x[right_of_end:], line.y[right_of_end:]
-    is_along_text = along.place(x) * end.frame < end.reach
+    is_along_text = along.place(x) * end.frame < end.reach  # both in pixels from the left of the frame
     distances = np.abs(opening.place(scale.clip(y[is_along_text])) - end.up)  # as shares of the height
     return bool((distances < CLEAR).any())
 
@@ -290,7 +292,7 @@ class Scale:
         clipped = self.clip(y)
         if held and len(y) > MAX_POINTS:
             indices = np.unique(np.linspace(0, len(y) - 1, MAX_POINTS).round().astype(int))
-            clipped[indices[:-1]] = clipped[indices[1:] - 1]
+            clipped[indices[:-1]] = clipped[indices[1:] - 1]  # the last value before the next point is the largest
         else:
             indices = downsample(np.log(x) if self.log_x else x, clipped)
         return {"x": _small(x[indices]), "y": clipped[indices].astype(np.float32)}
@@ -312,16 +314,16 @@ def staircases(lines: Sequence[Line]) -> list[Line]:
     # A staircase climbs at the first step and right after each computed one.
     edges = [edge for line in lines for edge in (line.x[:1], line.x[:-1] + 1, line.x[-1:])]
     steps = np.unique(np.concatenate([np.linspace(0, last_step, HELD).astype(int), *edges]))
-    staircases = []
+    result = []
     for line in lines:
         is_complete = len(line.x) == line.x[-1] - line.x[0] + 1 <= MAX_POINTS
         if is_complete:
-            staircases.append(line)
+            result.append(line)
             continue
         x = steps[(steps >= line.x[0]) & (steps <= line.x[-1])]
         next_computed = np.searchsorted(line.x, x)
-        staircases.append(replace(line, x=x, y=line.y[next_computed], held=True))
-    return staircases
+        result.append(replace(line, x=x, y=line.y[next_computed], held=True))
+    return result
 
 
 def downsample(position: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -432,7 +434,7 @@ def first_view(lines: Sequence[Line]) -> dict[str, Any]:
     return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * above.min()))}}
 
 
-def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
+def _clip_notes(lines: Sequence[Line], log_y: bool) -> list[str]:
     """Return notes that say which values are beyond FLOOR or CEILING and therefore drawn there."""
     # A reference is there to compare with: no note says that a part of it is out of view.
     lines = [line for line in lines if not line.style.reference] or lines
@@ -452,7 +454,7 @@ def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
     stroke = {"color": line.style.color, "dash": line.style.dash, "width": width}
     if line.held:
         stroke["shape"] = "hv"  # level up to the next point
-    trace = scale.points(line.x, line.y, line.held) | {
+    trace = scale.points(line.x, line.y, held=line.held) | {
         "type": "scatter",
         "mode": "lines",
         "name": line.name,
@@ -565,7 +567,7 @@ def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: s
         is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # from here to a little further right
         # On the side with room: above a falling curve, below a rising one, or to the left for the first mark.
         side = "top right" if is_falling else "bottom right" if marks else "top left"
-        marks.append(Mark(value, height, text, color, text, side))
+        marks.append(Mark(value, height, text, color, label=text, side=side))
     return marks
 
 

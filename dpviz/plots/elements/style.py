@@ -92,18 +92,18 @@ def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
     styles: dict[str, ArmStyle] = {}
     conflicts = []
     for arm in sorted(arms, key=lambda arm: arm.label):
-        hue, dash = arm.algorithm.look
+        hue, dash = arm.algorithm.look  # indices in the tuples below
         arm_style = ArmStyle((*HUES, GREY)[hue], (DOTS if arm.reference else DASHES)[dash], arm.reference)
         if arm_style in styles.values():
             conflicts.append((arm.label, arm_style))
         else:
             styles[arm.label] = arm_style
     for label, arm_style in conflicts:
-        styles[label] = _free(arm_style, set(styles.values()))
+        styles[label] = _unused_style(arm_style, used=set(styles.values()))
     return {arm.label: styles[arm.label] for arm in arms}
 
 
-def _free(wanted: ArmStyle, used: set[ArmStyle]) -> ArmStyle:
+def _unused_style(wanted: ArmStyle, used: set[ArmStyle]) -> ArmStyle:
     """Return the first unused style: in the wanted hue with another dash, else in another hue, else `wanted`."""
     hues = wanted.color, *(hue for hue in HUES if hue != wanted.color)
     dashes = DOTS if wanted.reference else DASHES
@@ -230,7 +230,7 @@ def enlarged(figure: go.Figure, factor: float) -> go.Figure:
         note.font.size = factor * (note.font.size or TEXT)
         note.xshift, note.yshift = (factor * (shift or 0) for shift in (note.xshift, note.yshift))
     for shape in layout.shapes:
-        shape.line.width = factor * (shape.line.width or 2)
+        shape.line.width = factor * (shape.line.width or 2)  # plotly's own width is 2
         for side in ("x", "y"):
             if shape[f"{side}sizemode"] == "pixel":  # else its ends are coordinates
                 for end in (f"{side}0", f"{side}1"):

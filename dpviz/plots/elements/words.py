@@ -32,7 +32,7 @@ def alt_text(figure: go.Figure | Drawing) -> str:
     if all_traces[0]["type"] == "heatmap":
         return f"{_plain(layout['coloraxis']['colorbar']['title']['text'])}: {_heat(all_traces, x_title, y_title)}."
     named = (trace for trace in all_traces if trace["name"])
-    # In small multiples, a line without a panel of its own is only there again, in the panels of others.
+    # In small multiples a reference is drawn in the panels of other lines only; there it is marked AGAIN.
     visible = (trace for trace in named if trace["showlegend"] is not False or trace["meta"] == AGAIN)
     traces = list({trace["name"]: trace for trace in visible}.values())  # each name once
     if any(trace["stackgroup"] for trace in traces):
