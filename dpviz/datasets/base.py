@@ -26,7 +26,7 @@ def rows_field(
     help: str = "More rows need less noise each.",
     limits: tuple[int, int] = (2, 10**9),
 ) -> Any:
-    """Declare the field for the number of rows of a drawn data set: `low` to `high` on the slider, `limits` in all."""
+    """Declare the field for the number of rows of a drawn data set: `low` to `high` by slider, `limits` elsewhere."""
     return number(default, low, high, label="Rows", symbol="n", scale="log", help=help, limits=limits)
 
 

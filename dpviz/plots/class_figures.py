@@ -29,7 +29,7 @@ def with_drawings(figure: go.Figure, drawings: Sequence[Sequence[float]], sheet:
     y: list[float | None] = []
     for heights in drawings:
         across, up = sheet.drawn(heights)
-        x += [*across.tolist(), None]
+        x += [*across.tolist(), None]  # None: a gap before the next curve
         y += [*up.tolist(), None]
     color = with_opacity(PALETTE["second"], FAINT)
     faint: dict[str, Any] = {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": {"color": color, "width": 1.5}}

@@ -89,7 +89,7 @@ def _noise_lines(noise: Mapping[str, np.ndarray], label: str, arm_style: ArmStyl
 
     noise : by name, (T,) scales. Lines after the first are thin.
     """
-    names_by_scale: dict[bytes, list[str]] = {}
+    names_by_scale: dict[bytes, list[str]] = {}  # equal scales have equal bytes
     for name, scale in noise.items():
         if (scale > 0).any():
             names_by_scale.setdefault(scale.tobytes(), []).append(name)

@@ -232,7 +232,7 @@ def of_hundred(right: Mapping[str, float]) -> go.Figure:
     right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
         guessing. Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
     """
-    attackers = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # without a plan the last alone
+    attackers = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # one for each but guessing
     colors = [style.GREY, *attackers, "rgba(0,0,0,0)"]
     ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
     starts = [0, *ends[:-1]]
@@ -322,13 +322,12 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
     start : largest error of the starting point. here : the present ε and its error, which are marked.
     """
     epsilon, error = here
+    text = f"You are here: ε = {short_up(epsilon)}, {short_up(error)}"
     figure = line_figure(
         [Line(epsilons, bounds, "bound at the best number of steps", TWO[0], value=False)],
         Axes("Privacy budget ε", title, log_x=True, log_y=True, bound="upper"),
         limits=[Limit(start, f"without a step: {short_up(start)}")],
-        marks=[
-            Mark(epsilon, error, f"You are here: ε = {short_up(epsilon)}, {short_up(error)}", style.PALETTE["spent"])
-        ],
+        marks=[Mark(epsilon, error, text, style.PALETTE["spent"])],
         labels=False,  # the chart is narrow, next to two others
         height=HEIGHT,
     )

@@ -148,8 +148,8 @@ def select_texts(texts: "pyarrow.DictionaryArray", is_selected: np.ndarray) -> "
 
     is_selected : one truth for each text of the column's dictionary.
     """
-    is_kept = pyarrow.compute.take(pyarrow.array(is_selected), texts.indices)
-    indices = pyarrow.compute.if_else(pyarrow.compute.fill_null(is_kept, False), texts.indices, None)
+    is_cell_selected = pyarrow.compute.take(pyarrow.array(is_selected), texts.indices)  # null for a missing cell
+    indices = pyarrow.compute.if_else(pyarrow.compute.fill_null(is_cell_selected, False), texts.indices, None)
     selected = pyarrow.DictionaryArray.from_arrays(indices, texts.dictionary)
     return pyarrow.DictionaryArray.from_arrays(*_without_unused(selected))
 

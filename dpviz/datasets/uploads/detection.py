@@ -73,7 +73,7 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     # A row with more cells counts as empty, since it is not known which cell belongs to which column.
     wide = sum(not fits(row, width) for row in first_rows)
     table = [row if fits(row, width) else [] for row in first_rows]
-    table = [(row + [""] * width)[:width] for row in table]
+    table = [(row + [""] * width)[:width] for row in table]  # `width` cells in every row
     columns = [[row[index].strip() for row in table] for index in range(width)]
     if wide:
         questions.append(

@@ -288,7 +288,7 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     # Opened again, with texts that stay in dictionaries, so that a text that every row repeats is stored once.
     texts = [field.name for field in schema if is_text(field.type)]
     compact = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
-    columns, remaining_bytes = list(empty), limits.MAX_TEXT_BYTES
+    columns, remaining_bytes = list(empty), limits.MAX_TEXT_BYTES  # every column is replaced below
     delta_encoded = []  # indices of columns that are read in a second pass
     # One column at a time: texts take several times their size meanwhile.
     for index, (field, name) in enumerate(zip(schema, names, strict=True)):
@@ -307,7 +307,7 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
             continue
         columns[index] = column.whole()
         remaining_bytes -= column.text_bytes
-    for index in delta_encoded:
+    for index in delta_encoded:  # from `file`, which makes no dictionaries
         column = ColumnBuilder(empty[index])
         _read_column(file, schema[index].name, names[index], column, max_text_bytes=remaining_bytes, rows=_TEXT_ROWS)
         columns[index] = column.whole()

@@ -208,7 +208,7 @@ def _read_distinct(
         # Other objects are compared as texts, since they may have no hash.
         key = (type(value), value if isinstance(value, (str, int, float)) else str(value))
         index = indices.setdefault(key, len(indices))
-        if index == len(distinct):
+        if index == len(distinct):  # a new value
             distinct.append(value)
         codes[row] = index
     return codes, [read(value) for value in distinct]

@@ -94,9 +94,8 @@ def _as_utf8(data: bytes) -> bytes:
         # Decode piece by piece: as one `str` the text would take up to four times the memory.
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         pieces = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
-        return b"".join(
-            [*(decoder.decode(piece).encode() for piece in pieces), decoder.decode(b"", final=True).encode()]
-        )
+        decoded_pieces = [decoder.decode(piece).encode() for piece in pieces]
+        return b"".join([*decoded_pieces, decoder.decode(b"", final=True).encode()])
     return data
 
 
@@ -240,7 +239,7 @@ def _read_by_column(
             if len(cells) != width:
                 is_wide = not fits(cells, width)
                 wide += is_wide
-                cells = empty if is_wide else (cells + empty)[:width]
+                cells = empty if is_wide else (cells + empty)[:width]  # filled up with empty cells
             table.append(cells)
         for part, column in zip(parts, zip(*table, strict=True), strict=True):
             part.append(pyarrow.array(column, pyarrow.large_string()))

@@ -380,7 +380,7 @@ def read_rows(
         table[:, position] = np.where(is_unusable, (low + high) / 2, values)
         has_gap |= is_unusable
         unusable_counts[name] = int(is_unusable.sum())
-        if name != target and values.size and is_unusable.all():  # of features only, as is `constant`
+        if name != target and values.size and is_unusable.all():  # only features are named in these notes
             empty.append(quote_name(name))
         if name != target and values.size and (values == values[0]).all():
             constant.append(quote_name(name))
