@@ -194,7 +194,7 @@ class CovertypeUpload(Upload, _Covertype):
         features[~np.isfinite(features)] = 0.0  # the centre of a number, now subtracted; "no" for an area or a soil
         np.clip(features[:, NUMBERS:], 0.0, 1.0, out=features[:, NUMBERS:])  # areas and soils are 0 or 1
         features /= _SCALE
-        return features, table[:, -1].copy()
+        return features, table[:, -1].copy()  # copied, as `enforced` may write into it
 
 
 def prepare_covertype(

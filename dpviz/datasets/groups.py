@@ -307,7 +307,7 @@ class GroupedUpload(Upload, GroupedSpecification):
         table = self.table(tables, columns=len(self.bounds) + 2)  # 2: label and group
         features = np.ones((self.n, len(self.bounds) + self.constant))  # a constant feature keeps the ones
         features[:, : len(self.bounds)] = table[:, :-2]
-        return features, table[:, -2].copy(), table[:, -1].copy()
+        return features, table[:, -2].copy(), table[:, -1].copy()  # copied, as `enforced` may write into it
 
 
 def prepare_groups(
@@ -405,6 +405,6 @@ def group_positions(column: "pd.Series", groups: Sequence[str]) -> np.ndarray:
     """
     codes, labels = encode_classes(column)
     positions = {class_label(name): position for position, name in enumerate(groups)}
-    other = positions.get(OTHER, len(groups) - 1)
-    by_code = [positions.get(label, other) for label in labels]
-    return np.array([*by_code, other])[codes]  # code -1, a row without a group, takes the last entry
+    other_position = positions.get(OTHER, len(groups) - 1)
+    by_code = [positions.get(label, other_position) for label in labels]
+    return np.array([*by_code, other_position])[codes]  # code -1, a row without a group, takes the last entry

@@ -62,10 +62,10 @@ class BoughtRanges:
     def __repr__(self) -> str:
         missing = [name for name in self.columns if name not in self.ranges]
         ranges = ", ".join(range_phrases(list(self.ranges), list(self.ranges.values())))
-        without = f"; no range for {', '.join(missing)}" if missing else ""
+        missing_text = f"; no range for {', '.join(missing)}" if missing else ""
         unit = "row" if self.user is None else f"user by {self.user}"
         costs = " + ".join(map(short_up, self.costs))  # rounded up, as these are upper bounds
-        return f"<BoughtRanges for ε = {costs}, one {unit} replaced: {ranges}{without}>"
+        return f"<BoughtRanges for ε = {costs}, one {unit} replaced: {ranges}{missing_text}>"
 
     def __or__(self, more: "BoughtRanges | Bounds") -> "BoughtRanges":
         if not isinstance(more, BoughtRanges):
@@ -178,10 +178,10 @@ def table(
     frame = _frame(data, reading) if file is None else next(file.blocks())
     if categories and target is None and not bounds:
         of_targets = {"positive": positive, "features": features, "drop_missing": drop_missing, "constant": constant}
-        unused = [name for name, value in (of_targets | {"group": group, "user": user}).items() if value]
-        if unused:
+        unused_arguments = [name for name, value in (of_targets | {"group": group, "user": user}).items() if value]
+        if unused_arguments:
             raise UserError(
-                f"Leave {' and '.join(unused)} out, or give a target and `bounds`.",
+                f"Leave {' and '.join(unused_arguments)} out, or give a target and `bounds`.",
                 title="A table of categories alone has no such declaration",
             )
         return _carrying(prepare_categories(frame, categories, reading=reading, **people))
@@ -250,8 +250,8 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
         except UserError as error:
             if reading is not None or error.title != limits.NO_TABLE:  # another separator would not help
                 raise
-            declared = 'Or declare how the text is read, such as reading=dpviz.datasets.Reading(separator=";").'
-            raise UserError(f"{error} {declared}", title=error.title) from None
+            hint = 'Or declare how the text is read, such as reading=dpviz.datasets.Reading(separator=";").'
+            raise UserError(f"{error} {hint}", title=error.title) from None
     if not isinstance(data, pd.DataFrame):
         if not hasattr(data, "__arrow_c_stream__"):
             raise UserError(
@@ -319,15 +319,15 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
     for name in names:
         if name in bounds and not is_range(*bounds[name]):
             raise no_range(name, bounds[name])
-    without = [name for name in names if name not in bounds]
-    if without:
-        listed = ", ".join(map(quote_name, without[:_LISTED])) + " and more" * (len(without) > _LISTED)
-        names_in_call = ", ".join(map(repr, without[:_LISTED])) + ", …" * (len(without) > _LISTED)
+    missing = [name for name in names if name not in bounds]
+    if missing:
+        listed = ", ".join(map(quote_name, missing[:_LISTED])) + " and more" * (len(missing) > _LISTED)
+        names_in_call = ", ".join(map(repr, missing[:_LISTED])) + ", …" * (len(missing) > _LISTED)
         raise UserError(
-            f"Declare them: bounds={{{without[0]!r}: (lowest, highest), …}}, known without its rows. "
+            f"Declare them: bounds={{{missing[0]!r}: (lowest, highest), …}}, known without its rows. "
             f"Or buy them with a part of the budget: bounds=dpviz.private_bounds(data, [{names_in_call}], epsilon=…). "
             f"Or leave columns out by features=[…]. Without a range: {listed}.",
-            title=f"{len(without)} column{'s need' if len(without) > 1 else ' needs'} a range",
+            title=f"{len(missing)} column{'s need' if len(missing) > 1 else ' needs'} a range",
         )
     unused = [name for name in bounds if name not in names]
     if names and unused:

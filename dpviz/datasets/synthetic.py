@@ -68,10 +68,10 @@ class Signs:
     ) -> np.ndarray:
         """Return the columns `vertices` in a range of rows as float32 or float64: (m, k) for k vertices and m rows."""
         start, stop = self.span(rows)
-        first, last = start // 8, -(-stop // 8)  # the bytes that hold these rows
-        packed = self.words.view(np.uint8)[vertices, first:last]
+        first_byte, end_byte = start // 8, -(-stop // 8)  # the bytes that hold these rows
+        packed = self.words.view(np.uint8)[vertices, first_byte:end_byte]
         signs = np.take(_SIGNS[np.dtype(dtype)], packed, axis=0).reshape(len(packed), -1)  # (k, rows of these bytes)
-        return signs[:, start - 8 * first : stop - 8 * first].T
+        return signs[:, start - 8 * first_byte : stop - 8 * first_byte].T
 
     def cross(self, other: "Signs", vertices: np.ndarray, rows: slice | None = None) -> np.ndarray:
         """Return the inner products of k columns of `other` with every column of this matrix; (k, d) int32, exact.
@@ -80,15 +80,15 @@ class Signs:
         m - 2 × (number of bits set in the exclusive or).
         """
         start, stop = self.span(rows)
-        first, last = start // _WORD, -(-stop // _WORD)  # the words that hold these rows
-        mine, theirs = self.words[:, first:last], other.words[vertices, first:last]
+        first_word, end_word = start // _WORD, -(-stop // _WORD)  # the words that hold these rows
+        mine, theirs = self.words[:, first_word:end_word], other.words[vertices, first_word:end_word]
         # The first and the last word may hold bits of other rows, too; the mask removes them.
-        inside = _word_mask(start - first * _WORD, stop - first * _WORD, last - first)
+        inside = _word_mask(start - first_word * _WORD, stop - first_word * _WORD, end_word - first_word)
         products = np.empty((len(theirs), self.d), dtype=np.int32)
         # Up to 16 columns of `other` at a time meet as many columns of this matrix as make at most _WORDS words.
-        group = max(1, min(16, _WORDS // (last - first)))
+        group = max(1, min(16, _WORDS // (end_word - first_word)))
         for chunk in _blocks(len(theirs), group):
-            for block in _blocks(self.d, max(1, _WORDS // (group * (last - first)))):
+            for block in _blocks(self.d, max(1, _WORDS // (group * (end_word - first_word)))):
                 differing = mine[block] ^ theirs[chunk, None]  # (columns of `other`, of this matrix, words)
                 differing[..., 0] &= inside[0]
                 differing[..., -1] &= inside[-1]
@@ -103,11 +103,11 @@ class Signs:
         Columns whose weights are all 0 are not unpacked.
         """
         start, stop = self.span(rows)
-        used = np.flatnonzero((weights != 0).any(axis=0))
+        used_columns = np.flatnonzero((weights != 0).any(axis=0))
         total = np.zeros((len(weights), stop - start))
-        for block in _blocks(len(used), max(1, _ENTRIES // (stop - start))):
+        for block in _blocks(len(used_columns), max(1, _ENTRIES // (stop - start))):
             checkpoint()
-            total += weights[:, used[block]] @ self.columns(used[block], rows).T
+            total += weights[:, used_columns[block]] @ self.columns(used_columns[block], rows).T
         return total
 
     def inner(self, values: np.ndarray, rows: slice | None = None) -> np.ndarray:
@@ -129,7 +129,8 @@ class Signs:
         block_rows = max(8, _PRODUCT_ENTRIES // (self.d + other.d) // 8 * 8)  # whole bytes
         for rows in _blocks(self.n, block_rows):
             checkpoint()
-            total += self.columns(slice(None), rows, np.float32).T @ other.columns(slice(None), rows, np.float32)
+            u, v = (signs.columns(slice(None), rows, np.float32) for signs in (self, other))  # all columns
+            total += u.T @ v
         return total.astype(np.float64) / self.n
 
 
@@ -571,7 +572,7 @@ class NormalDraws(DatasetSpecification):
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         features = self.mean + np.random.default_rng(self.seed).standard_normal((self.rows, self.dimension))
-        return features, features[:, 0].copy()
+        return features, features[:, 0].copy()  # copied, as `enforced` may write into it
 
 
 class RegressionDraws(DatasetSpecification):

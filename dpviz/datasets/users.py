@@ -92,7 +92,7 @@ class UserUpload(UploadedTable):
         """Return features (n, d), targets (n,) and the numbers of the users (n,), from the columns of `rows`."""
         table = self.table(tables, columns=len(self.bounds) + len(self.categories) + 2)  # 2: target and user
         without_users = {self.identity: table[:, :-1]}  # the array of an `UploadedTable`
-        return (*super().raw_rows(without_users), table[:, -1].copy())
+        return (*super().raw_rows(without_users), table[:, -1].copy())  # copied, as `enforced` may write into it
 
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> UserDataset:
         """Enforce the facts as for any table. A user's number beyond the first or last becomes that; NaN becomes 0."""

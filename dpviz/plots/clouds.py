@@ -118,8 +118,8 @@ def contours(
     traces += [*all_paths, *all_dots]  # dots are above all paths
     entries = max(2, len(clouds))  # from two on there is a legend, which a single method needs, too
     layout = style.layout(Axes(*directions), not_private=True, legend_entries=entries)
-    above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame, inside which the text would be on the contours
-    layout["annotations"] = [note | above for note in layout["annotations"]]
+    above_frame = {"x": 0, "y": 1, "yanchor": "bottom"}  # inside it the text would be on the contours
+    layout["annotations"] = [note | above_frame for note in layout["annotations"]]
     layout["margin"] |= {"t": style.top_margin([""], directions[1])}  # with one row, for the mark "not private"
     layout["xaxis"] = axis(directions[0], log=False) | {"range": ends[0].tolist(), "zeroline": False}
     layout["yaxis"] = axis(directions[1], log=False) | {"range": ends[1].tolist(), "zeroline": False}
@@ -212,8 +212,8 @@ def timeline(recorded: Iterable[np.ndarray]) -> np.ndarray:
     steps = np.unique(np.concatenate([np.zeros(0, dtype=int), *recorded]))
     if len(steps) <= STEPS:
         return steps
-    evenly = np.linspace(steps[FIRST - 1], steps[-1], STEPS - FIRST + 1)  # from the last of the first FIRST on
-    next_recorded = steps[np.searchsorted(steps, evenly)]
+    even_positions = np.linspace(steps[FIRST - 1], steps[-1], STEPS - FIRST + 1)  # from the last of the first FIRST on
+    next_recorded = steps[np.searchsorted(steps, even_positions)]
     return np.unique([*steps[:FIRST], *next_recorded])
 
 

@@ -40,10 +40,10 @@ def figure(subject: Any, diagnostics: bool) -> go.Figure:
 
     diagnostics : include series that read raw data.
     """
-    plain = chart(subject, diagnostics).figure
-    result = on_white(plain)
+    plain_figure = chart(subject, diagnostics).figure
+    result = on_white(plain_figure)
     # `on_white` encodes the numbers as bytes; whoever works with the figure wants arrays.
-    for trace, source in zip(result.data, plain.data, strict=True):
+    for trace, source in zip(result.data, plain_figure.data, strict=True):
         trace.update({name: source[name] for name in ("x", "y", "z") if name in source and source[name] is not None})
     return result
 

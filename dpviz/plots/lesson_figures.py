@@ -67,8 +67,8 @@ def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Fr
     curve, and equally spaced handles. The drawn curve starts where the known one does."""
     across, up = _ranges(axes, frame)
     x, y = FixedAxis.of(axes.x, across), FixedAxis.of(axes.y, up)
-    known = before[0]
-    points = list(zip(x.place(known.x).tolist(), y.place(known.y).tolist(), strict=True))
+    known_curve = before[0]
+    points = list(zip(x.place(known_curve.x).tolist(), y.place(known_curve.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
     margin = _margin(before, names)
     return Sheet(x, y, known=points, start=points[0], handles=handles, height=axes.height, margin=margin)

@@ -94,9 +94,9 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Fi
         if has_labels:
             _label(result, pinned_lines, y_range)
     if any(picture.not_private for _, picture in matches):  # a mark that names curves would be incomplete now
-        others = (note for note in result.layout.annotations if note.name != "not private")
+        other_notes = (note for note in result.layout.annotations if note.name != "not private")
         marks = style.layout(Axes("", ""), not_private=True)["annotations"]  # the mark alone
-        result.layout.annotations = (*others, *map(go.layout.Annotation, marks))
+        result.layout.annotations = (*other_notes, *map(go.layout.Annotation, marks))
     return result
 
 
@@ -121,8 +121,8 @@ def _axes(figure: go.Figure) -> tuple[str, str]:
 
 def _lines_for(picture: Drawn, figure: go.Figure) -> Sequence[PinnedLine]:
     """Return the pinned lines of the methods that a figure shows; all pinned lines if it shows none of the methods."""
-    live = {name for trace in _named(figure) for name in _names(trace)}
-    return [line for line in picture.pinned_lines if live.intersection(line.names)] or picture.pinned_lines
+    figure_methods = {name for trace in _named(figure) for name in _names(trace)}
+    return [line for line in picture.pinned_lines if figure_methods.intersection(line.names)] or picture.pinned_lines
 
 
 def _title(name: str, line: PinnedLine) -> str:
@@ -176,8 +176,8 @@ def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_
     traces = [trace for trace in _named(figure) if trace.opacity != OPACITY]  # the lines that are not pinned
     lines = [Line(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in traces]
     for name, line in pinned_lines:
-        faint = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
-        lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), faint))
+        faint_style = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
+        lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), faint_style))
     # The horizontal axis ends with all lines, the pinned ones among them, as no figure of a run sets a range.
     ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
     span = float(ends_of_lines[:, 0].min()), float(ends_of_lines[:, 1].max())

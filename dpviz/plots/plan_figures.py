@@ -67,15 +67,15 @@ def noise_schedule(
     private = {label: plan for label, plan in plans.items() if plan.private}
     noise = {label: plan.noise for label, plan in private.items()} if noise is None else noise
     lines = [line for label in private for line in _noise_lines(noise[label], label, styles[label])]
-    noisy = {line.group for line in lines}
-    selecting = [label for label in private if label not in noisy]
-    symbols = sorted({symbol for label in noisy for symbol in _noise_symbols(private[label])})
+    noisy_labels = {line.group for line in lines}
+    selecting_labels = [label for label in private if label not in noisy_labels]
+    symbols = sorted({symbol for label in noisy_labels for symbol in _noise_symbols(private[label])})
     drawing = line_drawing(
         lines,
         Axes(STEP, title or f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
-        notes=[f"no noise, but random selections: {', '.join(selecting)}"] if selecting else [],
+        notes=[f"no noise, but random selections: {', '.join(selecting_labels)}"] if selecting_labels else [],
         limits=limits,
-        if_empty=BY_SELECTION if selecting else "No method adds noise.",
+        if_empty=BY_SELECTION if selecting_labels else "No method adds noise.",
         height=height,
     )
     alt = "Scale of the noise in each step, one line per method"
@@ -287,12 +287,12 @@ def error_bounds(
     condition : text on a condition of the bounds and of `start`, which is appended to the axis title and the limit.
     """
     lines = [Line(np.arange(len(bound)), bound, label, styles[label]) for label, bound in bounds.items()]
-    vacuous = [label for label, bound in bounds.items() if bound[-1] > start]
+    vacuous_labels = [label for label, bound in bounds.items() if bound[-1] > start]
     figure = line_figure(
         lines,
         Axes(STEP, f"Bound on the excess loss{condition}", log_y=True, bound="upper"),
         limits=_start_limit(start, bounds.values(), condition),
-        notes=[f"says nothing in the end: {', '.join(vacuous)}"] if vacuous else [],
+        notes=[f"says nothing in the end: {', '.join(vacuous_labels)}"] if vacuous_labels else [],
         if_empty=NO_BOUND,
     )
     alt = "Upper bound on the expected excess loss after each step, one line per method"

@@ -81,9 +81,9 @@ def spent_by_steps(
     curves : by accountant, (k,) ε after each of the steps (k,).
     limit : the budget, if it is an ε at this δ. affordable : the number of steps that the budget pays for.
     """
-    empty = "No accountant gives a finite ε for this noise."
+    empty_text = "No accountant gives a finite ε for this noise."
     lines = accountant_lines(steps, curves)
-    return _against_budget(lines, f"ε at δ = {short_up(delta, 4)}", "ε", limit, affordable, empty)
+    return _against_budget(lines, f"ε at δ = {short_up(delta, 4)}", "ε", limit, affordable, empty_text)
 
 
 def budget_by_steps(
@@ -97,8 +97,8 @@ def budget_by_steps(
     """
     # A staircase, which is never below the amount at the steps between those that were computed.
     lines = staircases([Line(steps, spent, "spent by this noise", _NOISE)]) if np.isfinite(spent).all() else []
-    empty = "This noise has no guarantee in the currency of the budget."
-    return _against_budget(lines, title, symbol, limit, affordable, empty)
+    empty_text = "This noise has no guarantee in the currency of the budget."
+    return _against_budget(lines, title, symbol, limit, affordable, empty_text)
 
 
 def _against_budget(

@@ -72,14 +72,14 @@ def convergence(
         lines, band_notes = one_band(lines, _best(trace, metric_name))
         notes = [*notes, *band_notes]
     drawn_labels = {line.name for line in curves.lines}
-    thin = [
+    thin_lines = [
         _overlay(curve, spent.get(label) if x == "spent" else None, label, overlay_name, styles[label])
         for label, curve in overlays.items()
         if label in trace.lanes and (x == "iteration" or label in drawn_labels)
     ]
-    level = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
-    notes = [*([f"thin lines: {overlay_name}"] if thin else []), *notes]
-    notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level else []
+    level_lines = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
+    notes = [*([f"thin lines: {overlay_name}"] if thin_lines else []), *notes]
+    notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level_lines else []
     if x == "iteration":
         lines = _extend(trace, lines)
         for line in lines:
@@ -91,7 +91,7 @@ def convergence(
         guess_metric, guess_value = guess
         limits = [*limits, Limit(guess_value, guess_metric.label.lower())]
     return line_figure(
-        [*lines, *thin, *level],
+        [*lines, *thin_lines, *level_lines],
         curves.axes,
         marks=curves.marks,
         notes=notes,

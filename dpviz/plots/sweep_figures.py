@@ -79,13 +79,13 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     """
     metric = result.metric
     if metric is None or not any(curve.ends for curve in result.curves.values()):
-        empty = "No point is finished yet." if result.curves else "Nothing here is released."
-        return go.Figure({"layout": style.layout(Axes(x_title, y_title), notes=[empty])})
+        empty_note = "No point is finished yet." if result.curves else "Nothing here is released."
+        return go.Figure({"layout": style.layout(Axes(x_title, y_title), notes=[empty_note])})
     log = metric.scale == "log"
     grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.ends}  # arms with results
     floor = FLOOR if log else -CEILING  # values beyond are drawn there
     heights = {label: np.clip(medians, floor, CEILING) for label, (_, _, medians) in grids.items()}
-    best = _best(result, heights)
+    best_labels = _best(result, heights)
     panels = _Grid(min(columns, len(grids)), -(-len(grids) // columns), max(_PANEL, _CELL * len(result.second)))
     values, seconds, _ = next(iter(grids.values()))  # of both settings, the same for all arms
     longest = max(len(_number(cell)) for medians in heights.values() for cell in medians.ravel().tolist())
@@ -99,10 +99,11 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     for number, label in enumerate(grids):
         axis_number = str(number + 1) if number else ""  # in plotly, whose first axes have none
         panel_axes = {"xaxis": f"x{axis_number}", "yaxis": f"y{axis_number}"}
-        data.append(_panel(label, values, seconds, heights[label], best == label, log, has_room) | panel_axes)
+        data.append(_panel(label, values, seconds, heights[label], best_labels == label, log, has_room) | panel_axes)
         x_axis, y_axis = _axes(panels, number, len(grids), axis_number, x_title, y_title)
         axes |= {f"xaxis{axis_number}": x_axis | x_ticks, f"yaxis{axis_number}": y_axis | y_ticks}
-        names.append(style.panel_name(f"<b>{label}</b>", panels.across(number)[0], panels.up(number)[1]))
+        (left, _), (_, top) = panels.across(number), panels.up(number)
+        names.append(style.panel_name(f"<b>{label}</b>", left, top))
     not_private = style.privacy_mark({label: result.curves[label].status for label in grids})
     layout = style.layout(Axes(x_title, y_title), not_private=not_private, height=panels.height)
     layout |= axes | {"coloraxis": _colors(heights, result, log), "hovermode": "closest"}
@@ -118,15 +119,15 @@ def _best(result: SweepResult, heights: Mapping[str, np.ndarray]) -> np.ndarray:
 
     heights : by label, (m, k) medians, nan where there is no result.
     """
-    private = _private(result, heights)
+    labels = _private(result, heights)
     better = result.metric.better if result.metric else ""
-    if len(private) < 2 or not better:
+    if len(labels) < 2 or not better:
         any_panel = next(iter(heights.values()))
         return np.full(any_panel.shape, "", dtype=object)
-    stacked = np.stack([heights[label] if better == "lower" else -heights[label] for label in private])  # (arms, m, k)
+    stacked = np.stack([heights[label] if better == "lower" else -heights[label] for label in labels])  # (arms, m, k)
     is_known = ~np.isnan(stacked)
     lowest = np.argmin(np.where(is_known, stacked, np.inf), axis=0)  # (m, k) index of the arm
-    return np.where(is_known.sum(axis=0) > 1, np.array(private, dtype=object)[lowest], "")
+    return np.where(is_known.sum(axis=0) > 1, np.array(labels, dtype=object)[lowest], "")
 
 
 def _private(result: SweepResult, heights: Mapping[str, np.ndarray]) -> list[str]:
@@ -246,9 +247,9 @@ def _style(curve: Curve, run: int, used: Collection[ArmStyle]) -> ArmStyle:
     same hue with another dash, beginning with the dash of this run's number, else another hue."""
     usual = ArmStyle(GREY, DOTS[0], reference=True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
     dashes = DASHES if curve.private else DOTS
-    dashed = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
-    others = [replace(candidate, color=hue) for hue in HUES for candidate in dashed]
-    return next((candidate for candidate in [usual, *dashed, *others] if candidate not in used), usual)
+    same_hue = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
+    other_hues = [replace(candidate, color=hue) for hue in HUES for candidate in same_hue]
+    return next((candidate for candidate in [usual, *same_hue, *other_hues] if candidate not in used), usual)
 
 
 # ---------------------------------------------------------------------------------------------------------- one setting
@@ -285,8 +286,8 @@ def metric_by_setting(
     """
     log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
     styles = style.arm_styles(result.arms)
-    lines, best = _lines(result, styles, log_x, log_y)
-    lines, notes = one_band(lines, best)
+    lines, best_label = _lines(result, styles, log_x, log_y)
+    lines, notes = one_band(lines, best_label)
     # The arms with privacy, or all if there are none.
     labels = [label for label in result.curves if not styles[label].reference] or list(result.curves)
     if not compared and labels:
@@ -315,9 +316,9 @@ def metric_by_setting(
         if trace.name and trace.mode == "lines":  # not those of bands and limits, which have no name
             trace.mode = "lines+markers"
     if any(crossing.low < crossing.high for crossing in crossings):  # the last trace has the marks
-        above = [crossing.high - crossing.mark.x for crossing in crossings]
-        below = [crossing.mark.x - crossing.low for crossing in crossings]
-        bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1}
+        to_right = [crossing.high - crossing.mark.x for crossing in crossings]
+        to_left = [crossing.mark.x - crossing.low for crossing in crossings]
+        bars = {"type": "data", "symmetric": False, "array": to_right, "arrayminus": to_left, "thickness": 1}
         figure.data[-1].error_x = bars
     return figure
 
@@ -343,10 +344,10 @@ def along_budget(
     bound : label of an arm, budgets (k,), and a bound on its metric at each (k,).
     """
     log_y = result.metric is not None and result.metric.scale == "log"
-    lines, best = _lines(result, styles, log_x=False, log_y=log_y)  # log_x=False: names without the growth
+    lines, best_label = _lines(result, styles, log_x=False, log_y=log_y)  # log_x=False: names without the growth
     is_complete = result.finished == result.points
     lines = [replace(line, value=False, band=is_complete) for line in lines if len(line.x)]
-    lines, notes = one_band(lines, best) if is_complete else (lines, [])
+    lines, notes = one_band(lines, best_label) if is_complete else (lines, [])
     dotted_names = {line.name for line in lines}
     if level is not None:
         level_label, final_value = level
@@ -398,21 +399,21 @@ def _crossings(
     sets = sum(order.data_sets for order in orders)
     if not orders or (len(orders) == 1 and len(orders[0].leaders) < 2):
         return [], []  # one of them is always better, as the curves show
-    usual, *rarer = orders  # the order in most data sets comes first
-    if len(usual.leaders) > MAX_CROSSINGS + 1:
-        return [], [f"{one} and {other}: {len(usual.leaders) - 1} crossings, no clear order"]
-    several = f" in {usual.data_sets} of {sets} data sets" if sets > 1 else ""
+    usual_order, *rarer_orders = orders  # the order in most data sets comes first
+    if len(usual_order.leaders) > MAX_CROSSINGS + 1:
+        return [], [f"{one} and {other}: {len(usual_order.leaders) - 1} crossings, no clear order"]
+    how_often = f" in {usual_order.data_sets} of {sets} data sets" if sets > 1 else ""
     word = "better" if better else "lower"
-    sentences = [f"{sentence}{several}" for sentence in _sentences(usual, one, other, symbol, word)]
-    sentences[-1] = "; ".join([sentences[-1], *(_in_short(order, symbol) for order in rarer)])
-    if len(usual.leaders) < 2 or 2 * usual.data_sets < sets:
+    sentences = [f"{sentence}{how_often}" for sentence in _sentences(usual_order, one, other, symbol, word)]
+    sentences[-1] = "; ".join([sentences[-1], *(_in_short(order, symbol) for order in rarer_orders)])
+    if len(usual_order.leaders) < 2 or 2 * usual_order.data_sets < sets:
         return [], sentences
     values, medians = result.medians(one)
     intervals = result.crossing_intervals(one, other)
-    if len(intervals) != usual.places.shape[1]:  # over several data sets there are none: the range over these
-        intervals = tuple((float(points.min()), float(points.max())) for points in usual.places.T)
+    if len(intervals) != usual_order.places.shape[1]:  # over several data sets there are none: the range over these
+        intervals = tuple((float(points.min()), float(points.max())) for points in usual_order.places.T)
     crossings = []
-    for points, sentence, (low, high) in zip(usual.places.T, sentences, intervals, strict=True):
+    for points, sentence, (low, high) in zip(usual_order.places.T, sentences, intervals, strict=True):
         point = float(np.median(points))
         mark = Mark(point, _height(values, medians, point), sentence, color, _about(symbol, points))
         crossings.append(_Crossing(mark, low, high))
@@ -516,7 +517,8 @@ def _growth(result: SweepResult, label: str, log_y: bool) -> str:
     It is "" for fewer than three points. log_y : True on two log axes, where a power law is straight; False where only
     the x axis is logarithmic, and a log law is.
     """
-    if len(result.medians(label)[0]) < 3:
+    values, _ = result.medians(label)
+    if len(values) < 3:
         return ""
     power, log = result.laws(label)
     if log_y:

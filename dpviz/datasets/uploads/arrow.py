@@ -139,8 +139,8 @@ def _zone_is_known(kind: "pyarrow.DataType") -> bool:
 
 def _without_unused(array: "pyarrow.DictionaryArray") -> "tuple[pyarrow.Array, pyarrow.Array]":
     """Return the indices and the values of a dictionary array, after dropping values that no cell has."""
-    used = array.indices.dictionary_encode()
-    return used.indices, array.dictionary.take(used.dictionary)
+    used_indices = array.indices.dictionary_encode()
+    return used_indices.indices, array.dictionary.take(used_indices.dictionary)
 
 
 def select_texts(texts: "pyarrow.DictionaryArray", is_selected: np.ndarray) -> "pyarrow.DictionaryArray":

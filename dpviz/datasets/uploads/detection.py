@@ -102,8 +102,8 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
 def _check_text(data: bytes) -> None:
     """Raise UserError for a file that is no text: over a tenth of its start is control characters or no UTF-8."""
     start = data[:_START].decode("utf-8", "replace")
-    odd = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
-    if 10 * odd > len(start):
+    odd_count = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
+    if 10 * odd_count > len(start):
         raise unreadable()
 
 
@@ -115,11 +115,11 @@ def _detect_lines(data: bytes) -> Reading:
     end_in_returns = 10 * data.count(b"\n") < data.count(b"\r")
     lines = lines_of(data, end_in_returns=end_in_returns)
     lines_above = blank_lines(lines)  # blank, or "sep=;"
-    declared = next((mark for mark in map(named_separator, lines_above) if mark in SEPARATORS), None)
+    declared_separator = next((mark for mark in map(named_separator, lines_above) if mark in SEPARATORS), None)
     first_lines = lines[len(lines_above) : len(lines_above) + _SEPARATOR_LINES]
     texts = [first_lines.text(row) for row in range(len(first_lines))]
     row_unit: Literal["returns", "lines"] = "returns" if end_in_returns else "lines"
-    return Reading(separator=declared or _detect_separator(texts), rows=row_unit, above=len(lines_above))
+    return Reading(separator=declared_separator or _detect_separator(texts), rows=row_unit, above=len(lines_above))
 
 
 def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading, list[str]]:
@@ -132,10 +132,10 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
     do not show which lines belong to a record.
     """
     lines = lines_of(data, end_in_returns=reading.rows == "returns")  # such lines cannot be records
-    below = 0
-    while below < min(LOOKED_AT, len(lines)) and not lines.text(-1 - below).strip():
-        below += 1
-    reading = reading.replaced(below=below if below < LOOKED_AT else 0)
+    lines_below = 0
+    while lines_below < min(LOOKED_AT, len(lines)) and not lines.text(-1 - lines_below).strip():
+        lines_below += 1
+    reading = reading.replaced(below=lines_below if lines_below < LOOKED_AT else 0)
     if reading.rows == "returns" or (is_given and reading.rows == "lines"):
         split_header(data, reading)  # raises UserError for a file that cannot be read so
         return reading, []
@@ -158,9 +158,9 @@ def _detect_separator(texts: Sequence[str]) -> str:
     """
     scores: dict[str, tuple[int, int, bool, int]] = {}
     for separator in SEPARATORS:
-        tidy = (text.replace("\r", " ") + "\n" for text in texts)
+        tidy_texts = (text.replace("\r", " ") + "\n" for text in texts)
         try:
-            table = [*islice(csv.reader(tidy, delimiter=separator, skipinitialspace=True), _SEPARATOR_ROWS)]
+            table = [*islice(csv.reader(tidy_texts, delimiter=separator, skipinitialspace=True), _SEPARATOR_ROWS)]
         except csv.Error:  # a cell in quotes is too long: this separator cuts no row
             table = []
         widths = [len(row) for row in table if row]
@@ -189,12 +189,12 @@ def _detect_marks(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
     """
     _, all_rows = split_header(data, reading.replaced(header=False))
     rows = [row for row in _first_rows(all_rows, reading.separator) if any(row)]
-    first = [cell.strip() for cell in rows[0]] if rows else []
-    columns = [[row[index].strip() for row in rows[1:] if index < len(row)] for index in range(len(first))]
+    first_row = [cell.strip() for cell in rows[0]] if rows else []
+    columns = [[row[index].strip() for row in rows[1:] if index < len(row)] for index in range(len(first_row))]
     decimal, question = _detect_decimal([cell for column in columns for cell in column], reading.separator)
     questions = [question] if question else []
     numeric = [index for index, column in enumerate(columns) if _is_numeric(column, decimal)]
-    header, is_sure = _detect_header(first, columns, numeric, decimal)
+    header, is_sure = _detect_header(first_row, columns, numeric, decimal)
     if not is_sure:
         questions.append("Does the first row name the columns, or is it data?")
     dashes = []
@@ -241,8 +241,8 @@ def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", 
 
 def _is_numeric(cells: Sequence[str], decimal: str, missing: Sequence[str] = (*MISSING, *_DASHES)) -> bool:
     """Return true if more than half of the cells that are not missing are numbers."""
-    present = [cell for cell in cells if cell and cell not in missing]
-    return 2 * sum(_is_number(cell, decimal) for cell in present) > len(present)
+    present_cells = [cell for cell in cells if cell and cell not in missing]
+    return 2 * sum(_is_number(cell, decimal) for cell in present_cells) > len(present_cells)
 
 
 def is_id(name: str) -> bool:
@@ -255,9 +255,9 @@ def _are_distinct(cells: Sequence[str], missing: Sequence[str], kind: Kind) -> b
 
     Texts count, and numbers if all are whole: others differ by nature.
     """
-    present = [cell for cell in cells if cell and cell not in missing]
-    are_labels = kind == "text" or all(cell.removeprefix("-").isdigit() for cell in present)
-    return len(present) >= MIN_ROWS and len(set(present)) >= len(present) - 1 and are_labels
+    present_cells = [cell for cell in cells if cell and cell not in missing]
+    are_labels = kind == "text" or all(cell.removeprefix("-").isdigit() for cell in present_cells)
+    return len(present_cells) >= MIN_ROWS and len(set(present_cells)) >= len(present_cells) - 1 and are_labels
 
 
 def _is_number(cell: str, decimal: str) -> bool:

@@ -212,13 +212,13 @@ def _unpacked(data: bytes) -> bytes:
     if not data.startswith(_GZIP):
         return data
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-            unpacked = packed.read(limits.MAX_TEXT_BYTES + 1)  # the last byte shows that there is too much
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            content = file.read(limits.MAX_TEXT_BYTES + 1)  # the last byte shows that there is too much
     except (OSError, EOFError, zlib.error):
         raise unreadable() from None
-    if len(unpacked) > limits.MAX_TEXT_BYTES:
+    if len(content) > limits.MAX_TEXT_BYTES:
         raise too_big(f"Unpacked, it has more than {limits.MAX_TEXT_BYTES // 1_000_000} MB.")
-    return unpacked
+    return content
 
 
 # -------------------------------------------------------------------------------------------------------------- Parquet
@@ -277,13 +277,13 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
         raise too_big(f"It is cut into {metadata.num_row_groups:,} row groups. Save it with 100,000 rows in each.")
     # Sizes of whole row groups, since `row_group(i).column(j)` of a damaged file ends the process instead of raising.
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    rows, unpacked = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
+    rows, unpacked_bytes = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
     # Empty arrays of the types that `to_plain_array` gives: they refuse unusable columns before anything is read.
     empty = [to_plain_array(pyarrow.nulls(0, field.type), name) for field, name in zip(schema, names, strict=True)]
     if max_rows is not None and rows > max_rows:
         raise limits.too_many_rows(max_rows)
     # Before anything is unpacked: the file's size says nothing about the table's.
-    if rows * len(names) > limits.MAX_CELLS or unpacked > limits.MAX_UNPACKED_BYTES:
+    if rows * len(names) > limits.MAX_CELLS or unpacked_bytes > limits.MAX_UNPACKED_BYTES:
         raise too_big(f"Unpacked, it has {rows * len(names):,} cells; at most {limits.MAX_CELLS:,} can be read.")
     # Opened again, with texts that stay in dictionaries, so that a text that every row repeats is stored once.
     texts = [field.name for field in schema if is_text(field.type)]
@@ -344,16 +344,16 @@ def _read_column(
 
 def _gather(parts: "Iterable[pyarrow.Array]") -> "Iterator[pyarrow.Array]":
     """Yield the parts in their order, where small ones are joined until they have _GATHERED bytes."""
-    waiting: list[pyarrow.Array] = []
+    parts_to_join: list[pyarrow.Array] = []
     size = 0
     for part in parts:
-        waiting.append(part)
+        parts_to_join.append(part)
         size += part.nbytes + len(part)  # an array of nulls has no bytes
         if size >= _GATHERED:
-            yield _join(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield _join(waiting)
+            yield _join(parts_to_join)
+            parts_to_join, size = [], 0
+    if parts_to_join:
+        yield _join(parts_to_join)
 
 
 def _join(parts: "list[pyarrow.Array]") -> "pyarrow.Array":

@@ -305,7 +305,7 @@ class UploadedTable(Upload, DatasetSpecification):
             positions = np.where(is_earlier, codes, last).astype(np.int64)  # a code of no category becomes the last
             features[np.arange(self.n), start + positions] = 1.0
             start += len(categories)
-        return features, table[:, -1].copy()
+        return features, table[:, -1].copy()  # copied, as `enforced` may write into it
 
 
 U = TypeVar("U", bound=Upload)
@@ -373,7 +373,7 @@ def read_rows(
     columns = list(zip(names, bounds, strict=True))
     if target is not None and target_range is not None:
         columns.append((target, target_range))  # at the position of the label
-    unusable_counts, constant, empty = {}, list[str](), list[str]()  # the lists hold quoted names of columns
+    unusable_counts, constant_names, empty_names = {}, list[str](), list[str]()  # the lists hold quoted names
     for position, (name, (low, high)) in enumerate(columns):
         values = column_numbers(frame[name])
         is_unusable = ~np.isfinite(values)
@@ -381,16 +381,16 @@ def read_rows(
         has_gap |= is_unusable
         unusable_counts[name] = int(is_unusable.sum())
         if name != target and values.size and is_unusable.all():  # only features are named in these notes
-            empty.append(quote_name(name))
+            empty_names.append(quote_name(name))
         if name != target and values.size and (values == values[0]).all():
-            constant.append(quote_name(name))
+            constant_names.append(quote_name(name))
     notes = []
-    if constant:
-        notes.append(f"a column with one value only explains nothing and costs noise: {', '.join(constant)}")
-    if empty:
+    if constant_names:
+        notes.append(f"a column with one value only explains nothing and costs noise: {', '.join(constant_names)}")
+    if empty_names:
         notes.append(
             "a column without any number becomes a constant; declare categories for texts, write 1 and 0 for yes and "
-            f"no: {', '.join(empty)}"
+            f"no: {', '.join(empty_names)}"
         )
     if target is not None and target_range is None:
         table[:, -1] = encode_target(frame[target], positive)
@@ -406,7 +406,7 @@ def read_rows(
     is_kept = ~has_gap if missing == "drop" else np.ones(len(frame), dtype=bool)
     table = table[is_kept]
     table.flags.writeable = False
-    return RowsRead(table, is_kept, tuple(notes), without_number=tuple(empty))
+    return RowsRead(table, is_kept, tuple(notes), without_number=tuple(empty_names))
 
 
 def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) -> list[str]:
@@ -560,12 +560,12 @@ def prepare_upload(cls: type[U], frame: "pd.DataFrame", identity: str | None, **
     """
     limits.check_rows(len(frame), remaining=len(frame))  # first, as `cls` accepts no smaller n
     upload = cls(identity=new_identity() if identity is None else identity, n=len(frame), **declared)
-    used = upload.of_people(frame)
-    result = upload.read(used)
+    used_rows = upload.of_people(frame)
+    result = upload.read(used_rows)
     n = len(result.table)  # fewer than the rows of the file where rows are left out
     limits.check_rows(len(frame), remaining=n)
-    notes = (*_people_notes(upload, frame, used=len(used)), *result.notes)
-    return Prepared(result.table, upload.replaced(n=n), dropped=len(used) - n, notes=notes)
+    notes = (*_people_notes(upload, frame, used=len(used_rows)), *result.notes)
+    return Prepared(result.table, upload.replaced(n=n), dropped=len(used_rows) - n, notes=notes)
 
 
 def _people_notes(upload: Upload, frame: "pd.DataFrame", used: int) -> list[str]:

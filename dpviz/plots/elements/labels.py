@@ -127,9 +127,9 @@ def label_annotations(ends: Sequence[End], height: float, log_x: bool, log_y: bo
     texts, strokes = [], []
     for outside in (True, False):
         group = [end for end in ends if end.outside == outside]
-        wanted = np.array([(1 - end.up) * height for end in group])  # pixels from the top
-        positions = spread(wanted, height, np.array([_height(len(end.lines)) for end in group]))
-        for end, position, target in zip(group, positions.tolist(), wanted.tolist(), strict=True):
+        wanted_positions = np.array([(1 - end.up) * height for end in group])  # pixels from the top
+        positions = spread(wanted_positions, height, np.array([_height(len(end.lines)) for end in group]))
+        for end, position, target in zip(group, positions.tolist(), wanted_positions.tolist(), strict=True):
             text, stroke = _outside(position / height) if outside else _inside(end, target - position, log_x, log_y)
             label = {"name": NAME, "text": "<br>".join(end.lines), "showarrow": False, "align": "left"}
             texts.append(label | {"xanchor": "left", "xshift": _GAP, "font": {"size": style.TEXT}} | text)
@@ -210,13 +210,13 @@ def compact(figure: go.Figure) -> go.Figure:
 def _wrap_notes(figure: go.Figure) -> go.Figure:
     """Break the small print of a figure, in place, into rows that fit a narrow screen, or half of it for a small
     figure; return the figure. It becomes higher, so that the frame keeps its height."""
-    room = style.FRAME // (2 if figure.layout.height <= style.SMALL else 1)
+    max_letters = style.FRAME // (2 if figure.layout.height <= style.SMALL else 1)
     for note in figure.layout.annotations:
         if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):  # as small print is placed
-            rows = [row for line in note.text.split("<br>") for row in textwrap.wrap(line, room)]
-            extra = style.ROW * (len(rows) - note.text.count("<br>") - 1)
+            rows = [row for line in note.text.split("<br>") for row in textwrap.wrap(line, max_letters)]
+            growth = style.ROW * (len(rows) - note.text.count("<br>") - 1)
             note.text = "<br>".join(rows)
-            figure.update_layout(height=figure.layout.height + extra, margin_t=figure.layout.margin.t + extra)
+            figure.update_layout(height=figure.layout.height + growth, margin_t=figure.layout.margin.t + growth)
     return figure
 
 
@@ -242,8 +242,8 @@ def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[s
     if heights.sum() > frame:
         return False
     strokes = [shape for shape in figure.layout.shapes if shape.name == NAME]  # one for each label
-    wanted = np.array([1 - note.y for note in _labels(original)]) * frame
-    positions = spread(wanted, frame, heights).tolist()
+    wanted_positions = np.array([1 - note.y for note in _labels(original)]) * frame
+    positions = spread(wanted_positions, frame, heights).tolist()
     for note, stroke, lines, position in zip(_labels(figure), strokes, texts, positions, strict=True):
         note.text, note.y = "<br>".join(lines), 1 - position / frame
         stroke.y0 = stroke.y1 = note.y
@@ -255,13 +255,13 @@ def _with_legend(figure: go.Figure, width: float, legend: bool) -> go.Figure:
 
     width : of the legend, in pixels. It becomes higher by the rows of the legend.
     """
-    named = [trace for trace in figure.data if trace.name and trace.showlegend is not False]
-    widths = [60 + _CHARACTER * len(trace.name) for trace in named]  # 60 pixels, about, for the sample of the line
+    traces = [trace for trace in figure.data if trace.name and trace.showlegend is not False]
+    widths = [60 + _CHARACTER * len(trace.name) for trace in traces]  # 60 pixels, about, for the sample of the line
     # Plotly puts all names into one row if they fit, else into columns as wide as the longest name.
-    rows = math.ceil(len(named) / max(1, width // max(widths))) if sum(widths) > width else 1
+    rows = math.ceil(len(traces) / max(1, width // max(widths))) if sum(widths) > width else 1
     figure.layout.annotations = [note for note in figure.layout.annotations if note.name != NAME]
     figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != NAME]
-    legend = legend and len(named) > 1
-    extra = 20 * rows if legend else 0
-    figure.update_layout(showlegend=legend, height=figure.layout.height + extra)
-    return figure.update_layout(margin={"r": 16, "b": figure.layout.margin.b + extra})
+    legend = legend and len(traces) > 1
+    growth = 20 * rows if legend else 0
+    figure.update_layout(showlegend=legend, height=figure.layout.height + growth)
+    return figure.update_layout(margin={"r": 16, "b": figure.layout.margin.b + growth})

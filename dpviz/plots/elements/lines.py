@@ -139,8 +139,8 @@ def line_drawing(
         x_span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
         # The part of a log axis near the private lines, if references or zeros would squeeze them.
         y_view = first_view(visible) if axes.log_y else {}
-        others = [*(limit.value for limit in limits), *(mark.y for mark in marks)]
-        y_opening = opening_range(visible, others, scale, y_view, axes.from_zero)
+        other_heights = [*(limit.value for limit in limits), *(mark.y for mark in marks)]
+        y_opening = opening_range(visible, other_heights, scale, y_view, axes.from_zero)
     else:
         x_range, y_opening = ranges
         x_span = (10.0**x_range.low, 10.0**x_range.high) if x_range.log else (x_range.low, x_range.high)
@@ -149,8 +149,8 @@ def line_drawing(
     # Labels of lines that end early may be inside the frame, whose width is at least this. The labels of limits are
     # inside, too, so with limits 0 puts all others to the right of the frame.
     frame_width = 0.0 if limits else min_frame_width(height)
-    labelled = [line for line in visible if line.legend] if labels else []
-    ends = line_ends(labelled, x_span, y_opening, scale, frame_width, axes.bound)
+    labelled_lines = [line for line in visible if line.legend] if labels else []
+    ends = line_ends(labelled_lines, x_span, y_opening, scale, frame_width, axes.bound)
     is_labelled = fits(ends, frame_height)
     if ends and not is_labelled and height <= style.SMALL:  # a small figure has no legend: try names without values
         ends = [replace(end, number="") for end in ends]
@@ -385,8 +385,8 @@ def merged(lines: Sequence[Line]) -> list[Line]:
 def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
     """Return the lines, and notes on them. Of three bands and more only that of the line or group `best` is drawn, and
     a note says whose it is."""
-    banded = [line for line in lines if line.low is not None]
-    if len(banded) < 3 or not any((line.group or line.name) == best for line in banded):
+    lines_with_band = [line for line in lines if line.low is not None]
+    if len(lines_with_band) < 3 or not any((line.group or line.name) == best for line in lines_with_band):
         return list(lines), []
     return [replace(line, band=(line.group or line.name) == best) for line in lines], [f"band: {best}"]
 
@@ -426,12 +426,12 @@ def first_view(lines: Sequence[Line]) -> dict[str, Any]:
     References (lines of methods without privacy) and lines that reach zero would otherwise squeeze the private lines;
     they continue below the view. The result is empty if there are no such lines.
     """
-    private = np.concatenate([line.y for line in lines if not line.style.reference] or [np.empty(0)])
-    above = private[private > FLOOR]
-    reach_zero = len(above) < len(private)
-    if not len(above) or not (reach_zero or any(line.style.reference for line in lines)):
+    private_values = np.concatenate([line.y for line in lines if not line.style.reference] or [np.empty(0)])
+    drawable_values = private_values[private_values > FLOOR]
+    reach_zero = len(drawable_values) < len(private_values)
+    if not len(drawable_values) or not (reach_zero or any(line.style.reference for line in lines)):
         return {}
-    return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * above.min()))}}
+    return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * drawable_values.min()))}}
 
 
 def _clip_notes(lines: Sequence[Line], log_y: bool) -> list[str]:
@@ -439,11 +439,11 @@ def _clip_notes(lines: Sequence[Line], log_y: bool) -> list[str]:
     # A reference is there to compare with: no note says that a part of it is out of view.
     lines = [line for line in lines if not line.style.reference] or lines
     floor = FLOOR if log_y else -CEILING
-    beyond = {("below", floor): any(line.y.min() < floor for line in lines)}
-    beyond |= {("above", CEILING): any(line.y.max() > CEILING for line in lines)}
+    beyond_by_edge = {("below", floor): any(line.y.min() < floor for line in lines)}
+    beyond_by_edge |= {("above", CEILING): any(line.y.max() > CEILING for line in lines)}
     return [
         f"values {side} {short(edge, 6)} shown at {short(edge, 6)}"
-        for (side, edge), is_beyond in beyond.items()
+        for (side, edge), is_beyond in beyond_by_edge.items()
         if is_beyond
     ]
 

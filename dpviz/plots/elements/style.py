@@ -201,12 +201,12 @@ def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, An
     anchor = "paper", 1, "bottom"  # of the notes above the frame
     notes = [note for note in layout.get("annotations", ()) if tuple(map(note.get, ("yref", "y", "yanchor"))) == anchor]
     without_notes = factor * _ABOVE["yshift"]
-    above = max(
+    yshift = max(
         (factor * ROW * (note["text"].count("<br>") + 1) + note.get("yshift", 0) for note in notes),
         default=without_notes,
     )
     text = {"name": "title", "text": "<br>".join(wrap(title["text"], FRAME)), "font": {"size": size}}
-    return _ABOVE | text | {"xshift": factor * _ABOVE["xshift"], "yshift": above}
+    return _ABOVE | text | {"xshift": factor * _ABOVE["xshift"], "yshift": yshift}
 
 
 def panel_name(text: str, left: float, top: float) -> dict[str, Any]:
@@ -254,8 +254,8 @@ _VISIBLE = {"text", "name", "hovertext", "hovertemplate", "ticktext"}  # keys of
 
 def markup(text: str) -> str:
     """Return plotly's markup for a text with indices and powers: in F(x_t) - F* it lowers the t and writes a minus."""
-    lowered = _INDEX.sub(lambda match: f"{match[1]}<sub>{match[2].strip('{}')}</sub>", text)
-    return _POWER.sub(lambda match: f"<sup>{match[1].strip('{}')}</sup>", lowered).replace(" - ", " − ")
+    with_indices = _INDEX.sub(lambda match: f"{match[1]}<sub>{match[2].strip('{}')}</sub>", text)
+    return _POWER.sub(lambda match: f"<sup>{match[1].strip('{}')}</sup>", with_indices).replace(" - ", " − ")
 
 
 def with_subscripts(text: str) -> str:
