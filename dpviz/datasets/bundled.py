@@ -151,7 +151,7 @@ class CovertypeLike(_Covertype):
 class CovertypeUpload(Upload, _Covertype):
     """A visitor's copy of the file `covtype.data`: 54 columns and the class, without a header.
 
-    identity, n, reading : as in `Upload`.
+    identity, n, reading : name of the array of rows, number of used rows, declared way to read the file.
 
     Class 1 has the label +1 and class 2 the label -1. Rows of other classes are left out, so that n depends on the data
     although it counts as public. A cell without a finite number takes the centre of its column, or 0 for an area or a

@@ -180,7 +180,7 @@ _HEALTH = ("health", ("excellent", "good", "fair", "poor"))
 class CategoricalUpload(Upload, CategoricalSpecification):
     """Some columns of an uploaded table, in declared categories. The array of codes is passed to `load` separately.
 
-    identity, n, reading : as in `Upload`.
+    identity, n, reading : name of the array of rows, number of used rows, declared way to read the file.
     columns : (name, categories) of every column; the last category, "other" if `prepare_categories` made the upload,
         takes missing values and all that are not listed.
     edges : (name, edges) of the numeric columns whose categories are ranges between edges; see `Bins`.
@@ -257,8 +257,8 @@ def prepare_categories(
     columns : the declared categories of every column to keep, as texts or as `Bins` of a numeric column. They must come
         from knowledge about the column, not from the file. Numbers are compared as such: 1.0 is "1". Every list
         gets a last category "other", which takes missing values and all that are not listed.
-    identity : the name of the array, random if None. reading : how the file was read. person, rows_per_person : the
-        column that names the person of each row, and how many rows of each are kept at most.
+    identity : the name of the array, random if None. reading : the declared way to read the file.
+    person, rows_per_person : the column that names the person of each row, and how many rows of each are kept at most.
 
     Raises UserError for a column that does not exist, a list or edges that cannot be used, and too many combinations.
     """

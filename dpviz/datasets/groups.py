@@ -247,12 +247,15 @@ class GroupedBundled(GroupedSpecification):
 class GroupedUpload(Upload, GroupedSpecification):
     """An uploaded table whose rows belong to groups.
 
-    identity, n, reading : as in `Upload`. bounds, names, missing, constant : as in `UploadedTable`.
+    identity, n, reading : name of the array of rows, number of used rows, declared way to read the file.
+    bounds, names : declared range and column of each feature. constant : true to add a feature that is 1 in every row.
+    missing : "fill" puts the middle of the range where a feature is no number; "drop" leaves out such rows, and rows
+        without a target.
     group : the column with the group of each row. A row of no declared group, or without one, belongs to "other", which
         `prepare_groups` always lists, or to the last group where there is no "other".
     groups, shares : the declared groups, and the share of each, which sum to 1.
     shares_costs : ε of every release that was made to learn the shares; none if they are declared.
-    target, positive : as in `UploadedTable`; if the target is None, all labels are 0.
+    target, positive : the target column, and its class that counts as +1; if the target is None, all labels are 0.
     """
 
     kind: ClassVar[str] = "datasets.groups.upload"
@@ -332,13 +335,15 @@ def prepare_groups(
 
     Parameters
     ----------
-    target, positive, features, bounds, drop_missing, identity, reading, constant, person, rows_per_person
-        As in `upload.prepare`. If the target is None, all labels are 0, for methods that use only features. A row
-        without a group is never dropped.
+    target, positive : str, optional
+        The target column, and its class that counts as +1. If the target is None, all labels are 0, for methods that
+        use only features.
+    features, bounds, drop_missing, identity, reading, constant, person, rows_per_person
+        As in `upload.prepare`; a row without a group is never dropped.
     group : str
         The column with the group of each row.
     groups : sequence of str
-        The declared groups, named as `upload.target_classes` names them; "other" is added if it is not among them.
+        The declared groups, named as `columns.target_classes` names them; "other" is added if it is not among them.
     shares : sequence of float
         Their shares of all rows, declared or released. See `with_other` for the share of "other".
     costs : sequence of float

@@ -202,6 +202,6 @@ def _median(
 
 
 def _overlay(curve: np.ndarray, axis: np.ndarray | None, label: str, name: str, arm_style: ArmStyle) -> Line:
-    """Return a thin line with the heights `curve` after each iteration, at the positions `axis` as in `_median`."""
+    """Return a thin line with the heights `curve` after each iteration, at the positions `axis` (None: 0, 1, …)."""
     x = np.arange(len(curve)) if axis is None else axis[: len(curve)]
     return Line(x, curve, f"{label}, {name}", arm_style, width=1.0, group=label, legend=False)

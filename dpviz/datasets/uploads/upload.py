@@ -196,7 +196,7 @@ _CARRIED: WeakKeyDictionary[Upload, np.ndarray | TableFile] = WeakKeyDictionary(
 class UploadedTable(Upload, DatasetSpecification):
     """An uploaded table to predict a target from features.
 
-    identity, n, reading : as in `Upload`.
+    identity, n, reading : name of the array of rows, number of used rows, declared way to read the file.
     bounds, names : declared range and column of each numeric feature.
     categories, edges : the columns of declared categories, as in `CategoricalUpload`; each of their categories becomes
         a feature that is 0 or 1.
