@@ -154,7 +154,7 @@ class GroupedSigns(GroupedSpecification):
 
     def facts(self) -> GroupedFacts:
         names = tuple(f"feature_{j}" for j in range(1, self.dimension + 1))
-        return GroupedFacts(self.rows, ((-1.0, 1.0),) * self.dimension, names, _THREE_GROUPS, (0.4, 0.3, 0.3))
+        return GroupedFacts(self.rows, ((-1.0, 1.0),) * self.dimension, names, _THREE_GROUPS, shares=(0.4, 0.3, 0.3))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
@@ -189,7 +189,7 @@ class GroupedLosses(GroupedSpecification):
 
     def facts(self) -> GroupedFacts:
         names = tuple(f"strategy {j}" for j in range(1, self.dimension + 1))
-        return GroupedFacts(self.rows, ((0.0, 1.0),) * self.dimension, names, _THREE_GROUPS, (1 / 3,) * 3)
+        return GroupedFacts(self.rows, ((0.0, 1.0),) * self.dimension, names, _THREE_GROUPS, shares=(1 / 3,) * 3)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
@@ -225,11 +225,11 @@ class GroupedBundled(GroupedSpecification):
         # The columns of health make the groups, so they are no features.
         positions = [position for position, name in enumerate(table.names) if not name.startswith("hlth")]
         return GroupedFacts(
-            table.n,
-            tuple(table.bounds[position] for position in positions),
-            tuple(table.names[position] for position in positions),
-            tuple(groups),
-            tuple(groups.values()),
+            n=table.n,
+            bounds=tuple(table.bounds[position] for position in positions),
+            names=tuple(table.names[position] for position in positions),
+            groups=tuple(groups),
+            shares=tuple(groups.values()),
         )
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

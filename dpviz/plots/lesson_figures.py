@@ -57,7 +57,7 @@ def noise(
     reach : both ends of the horizontal axis. there : false to draw the curves before the change only.
     """
     scales = np.concatenate([curve.y for curve in (*before, *after)])
-    frame = reach, (float(scales.min()) / 4, float(scales.max()) * 4)
+    frame = reach, (float(scales.min()) / 4, float(scales.max()) * 4)  # 4: free space on the log axis
     axes = Axes("Step t", "Noise scale in step t", height=160)
     return before_and_after(before, after if there else (), names, axes, frame)
 

@@ -230,7 +230,7 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
     for curve in curves:
         low, median, high = curve.quantiles.T
         if len(curves) > BANDS:
-            low = high = None
+            low = high = None  # no bands
         curve_style = _style(curve, sides.index(curve.side), {line.style for line in lines})
         lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", curve_style, low, high))
     return line_figure(
@@ -520,7 +520,7 @@ def _growth(result: SweepResult, label: str, log_y: bool) -> str:
     values, _ = result.medians(label)
     if len(values) < 3:
         return ""
-    power, log = result.laws(label)
+    power, log = result.laws(label)  # None where a law cannot be fitted
     if log_y:
         return f"slope {slope_text(power)}" if power else ""
     return f"{slope_text(log)} per factor e" if log else ""

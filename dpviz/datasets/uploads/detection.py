@@ -271,7 +271,8 @@ def _detect_header(
     """Return true if the first row is a header, and true if that answer is sure.
 
     Each cell of the first row votes: it is either like the data below it, or a name. It is like the data if it is a
-    number above numbers, or a class that occurs at least twice below. Above many different texts it has no vote.
+    number above numbers, or a class that occurs at least twice below. Any other cell above many different texts has no
+    vote.
 
     first : the cells of the first row. columns : the cells below each of them. numeric : indices of the columns of
     numbers.
@@ -297,5 +298,6 @@ def _detect_header(
     if len(numeric_cells) > 1 and numeric_cells in (counted_from_0, counted_from_1):
         return True, False
     # A rule of thumb: a name weighs four cells like data, since nearly all files have a header.
+    is_header = not votes_for_data or 4 * votes_for_name >= votes_for_data
     is_unanimous = not votes_for_data or not votes_for_name
-    return not votes_for_data or 4 * votes_for_name >= votes_for_data, is_unanimous
+    return is_header, is_unanimous

@@ -172,7 +172,8 @@ class Upload(Specification):
         for frame in file.blocks():
             block = self.read(frame).table
             count += len(block)
-            if len(block) and count <= self.n:  # the rest of a file that is too long is only counted
+            # Not a block without used rows; and the rest of a file that is too long is only counted.
+            if len(block) and count <= self.n:
                 yield block
         check_size(count, self.n)
 

@@ -168,8 +168,8 @@ def spread(wanted: np.ndarray, height: float, heights: np.ndarray) -> np.ndarray
     positions = wanted[order].astype(float)
     if len(positions):
         first, last = heights[order][[0, -1]] / 2
-        # Labels do not overlap exactly if positions minus offsets never decrease: the nearest such numbers are an
-        # isotonic regression.
+        # Labels do not overlap if and only if positions minus offsets never decrease: the nearest such numbers are an
+        # isotonic regression. The clip then keeps the first and the last label inside the frame.
         nondecreasing = isotonic_regression(positions - offsets).x
         positions = np.clip(nondecreasing, first, height - last - offsets[-1]) + offsets
     result = np.empty_like(positions)

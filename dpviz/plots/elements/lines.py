@@ -431,7 +431,7 @@ def first_view(lines: Sequence[Line]) -> dict[str, Any]:
     reach_zero = len(drawable_values) < len(private_values)
     if not len(drawable_values) or not (reach_zero or any(line.style.reference for line in lines)):
         return {}
-    return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * drawable_values.min()))}}
+    return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * drawable_values.min()))}}  # two decades below
 
 
 def _clip_notes(lines: Sequence[Line], log_y: bool) -> list[str]:

@@ -301,7 +301,7 @@ def _typeset(part: Any, key: str = "") -> Any:
         return {name: _typeset(value, name) for name, value in part.items()}
     if isinstance(part, (list, tuple)):
         return [_typeset(item, key) for item in part]
-    if isinstance(part, np.ndarray) and part.dtype.str[1:] in _BYTES:
+    if isinstance(part, np.ndarray) and part.dtype.str[1:] in _BYTES:  # the type without its byte order
         encoded = {"dtype": part.dtype.str[1:], "bdata": b64encode(part.tobytes()).decode()}
         return encoded | ({"shape": ", ".join(map(str, part.shape))} if part.ndim > 1 else {})
     return markup(part) if isinstance(part, str) and key in _VISIBLE else part
