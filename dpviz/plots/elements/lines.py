@@ -242,10 +242,10 @@ def line_ends(
     left, right = (math.log10(edge) if scale.log_x else edge for edge in span)
     along = Range(left, right, scale.log_x)
     ends = []
-    for line, number in zip(lines, texts, strict=True):
+    for line, text in zip(lines, texts, strict=True):
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
         across = float(along.place(x)) if along.high > along.low else 0.0  # 0 where all lines are single points
-        number = f"{number} {line.unit}".rstrip() if line.value else ""
+        number = f"{text} {line.unit}".rstrip() if line.value else ""
         up = float(np.clip(opening.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame)
         is_crossed = not end.outside and any(_passes(other, end, along, opening, scale) for other in lines)
