@@ -218,18 +218,18 @@ def panel_name(text: str, left: float, top: float) -> dict[str, Any]:
 def enlarged(figure: go.Figure, factor: float) -> go.Figure:
     """Return the figure with height, texts and strokes enlarged by `factor`, for the back rows of a lecture hall."""
     result = go.Figure(figure)
-    layout = result.layout
-    layout.height *= factor
-    layout.font.size = factor * TEXT
+    figure_layout = result.layout
+    figure_layout.height *= factor
+    figure_layout.font.size = factor * TEXT
     for side in ("l", "r", "t", "b"):
-        layout.margin[side] = factor * (layout.margin[side] or 0)
-    layout.legend.font.size = factor * TEXT
+        figure_layout.margin[side] = factor * (figure_layout.margin[side] or 0)
+    figure_layout.legend.font.size = factor * TEXT
     result.for_each_xaxis(lambda axis: axis.update(title_font_size=factor * TEXT))
     result.for_each_yaxis(lambda axis: axis.update(title_font_size=factor * TEXT))
-    for note in layout.annotations:
+    for note in figure_layout.annotations:
         note.font.size = factor * (note.font.size or TEXT)
         note.xshift, note.yshift = (factor * (shift or 0) for shift in (note.xshift, note.yshift))
-    for shape in layout.shapes:
+    for shape in figure_layout.shapes:
         shape.line.width = factor * (shape.line.width or 2)  # plotly's own width is 2
         for side in ("x", "y"):
             if shape[f"{side}sizemode"] == "pixel":  # else its ends are coordinates
@@ -284,12 +284,12 @@ def browser_figure(drawing: dict[str, Any]) -> dict[str, Any]:
     take longer than everything else.
     """
     result: dict[str, Any] = _typeset(drawing)
-    layout = result["layout"]
-    titles = [axis.setdefault("title", {}) for name, axis in layout.items() if name.startswith("yaxis")]
+    figure_layout = result["layout"]
+    titles = [axis.setdefault("title", {}) for name, axis in figure_layout.items() if name.startswith("yaxis")]
     title = next((title for title in titles if title.get("text")), None)
     is_heat_map = bool(result["data"]) and result["data"][0]["type"] == "heatmap"  # no room above its panels
     if title is not None and not is_heat_map:
-        layout["annotations"] = [*layout.get("annotations", ()), y_title(title, layout)]
+        figure_layout["annotations"] = [*figure_layout.get("annotations", ()), y_title(title, figure_layout)]
         for axis_title in titles:
             axis_title["text"] = ""
     return result
