@@ -26,7 +26,7 @@ def rows_field(
     help: str = "More rows need less noise each.",
     limits: tuple[int, int] = (2, 10**9),
 ) -> Any:
-    """Declare the field for the number of rows of a data set that is drawn from a seed."""
+    """Declare the field for the number of rows of a drawn data set: `low` to `high` by slider, `limits` elsewhere."""
     return number(default, low, high, label="Rows", symbol="n", scale="log", help=help, limits=limits)
 
 
@@ -48,7 +48,7 @@ class Declared(Protocol):
 
 
 F = TypeVar("F", bound=Declared)  # the facts of one kind of data set
-Loaded = TypeVar("Loaded")  # its rows, as `load` returns them
+Loaded = TypeVar("Loaded")  # the rows of one kind of data set, as `load` returns them
 
 
 class RowsSpecification(Specification, Generic[F, Loaded]):

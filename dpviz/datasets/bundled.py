@@ -50,7 +50,7 @@ class BundledTable(DatasetSpecification):
     def facts(self) -> DatasetFacts:
         """Return the facts that `bundled.toml` declares; no file is read."""
         declared, bounds = DECLARED[self.table], self._bounds
-        return DatasetFacts(declared["rows"], tuple(bounds.values()), tuple(bounds))
+        return DatasetFacts(n=declared["rows"], bounds=tuple(bounds.values()), names=tuple(bounds))
 
     @property
     def _bounds(self) -> dict[str, tuple[float, float]]:
@@ -142,7 +142,8 @@ class CovertypeLike(_Covertype):
             features[np.arange(n), start + category] = 1.0
         elevation, distance_to_water = features[:, 0], features[:, 3]
         log_odds = _RISE * elevation - 0.5 * distance_to_water - 0.9  # by 0.9, 43 % of the labels are +1
-        labels = np.where(generator.random(n) < 0.5 + 0.5 * np.tanh(0.5 * log_odds), 1.0, -1.0)
+        probabilities = 0.5 + 0.5 * np.tanh(0.5 * log_odds)  # of +1: 1/(1 + exp(-log_odds)), but without overflow
+        labels = np.where(generator.random(n) < probabilities, 1.0, -1.0)
         features /= _SCALE
         return features, labels
 
@@ -150,7 +151,7 @@ class CovertypeLike(_Covertype):
 class CovertypeUpload(Upload, _Covertype):
     """A visitor's copy of the file `covtype.data`: 54 columns and the class, without a header.
 
-    identity, n, reading : as in `Upload`.
+    identity, n, reading : name of the array of rows, number of used rows, declared way to read the file.
 
     Class 1 has the label +1 and class 2 the label -1. Rows of other classes are left out, so that n depends on the data
     although it counts as public. A cell without a finite number takes the centre of its column, or 0 for an area or a
@@ -164,7 +165,7 @@ class CovertypeUpload(Upload, _Covertype):
 
     @property
     def read_from_rows(self) -> tuple[str, ...]:
-        return (ROWS,)
+        return (ROWS,)  # as rows of other classes are left out
 
     def read(self, frame: "pd.DataFrame") -> RowsRead:
         """Return the array (n, 55): the 54 columns with the cells as they are, and the label -1 or +1."""
@@ -181,19 +182,19 @@ class CovertypeUpload(Upload, _Covertype):
             table[:, column] = column_numbers(frame.iloc[:, column])[is_used]
         table[:, -1] = np.where(classes[is_used] == SPRUCE, 1.0, -1.0)
         table.flags.writeable = False
-        return RowsRead(table, is_used)
+        return RowsRead(table, kept=is_used)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return features (n, 54), standardised and divided by _SCALE, and labels (n,)."""
-        table = self.table(tables, WIDTH + 1)
+        table = self.table(tables, columns=WIDTH + 1)
         features = table[:, :-1].copy()
         centres, scales = np.array(list(STANDARD.values())).T
         features[:, :NUMBERS] -= centres
         features[:, :NUMBERS] /= scales
         features[~np.isfinite(features)] = 0.0  # the centre of a number, now subtracted; "no" for an area or a soil
-        np.clip(features[:, NUMBERS:], 0.0, 1.0, out=features[:, NUMBERS:])
+        np.clip(features[:, NUMBERS:], 0.0, 1.0, out=features[:, NUMBERS:])  # areas and soils are 0 or 1
         features /= _SCALE
-        return features, table[:, -1].copy()
+        return features, table[:, -1].copy()  # copied, as `enforced` may write into it
 
 
 def prepare_covertype(

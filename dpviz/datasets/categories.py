@@ -180,7 +180,7 @@ _HEALTH = ("health", ("excellent", "good", "fair", "poor"))
 class CategoricalUpload(Upload, CategoricalSpecification):
     """Some columns of an uploaded table, in declared categories. The array of codes is passed to `load` separately.
 
-    identity, n, reading : as in `Upload`.
+    identity, n, reading : name of the array of rows, number of used rows, declared way to read the file.
     columns : (name, categories) of every column; the last category, "other" if `prepare_categories` made the upload,
         takes missing values and all that are not listed.
     edges : (name, edges) of the numeric columns whose categories are ranges between edges; see `Bins`.
@@ -206,10 +206,11 @@ class CategoricalUpload(Upload, CategoricalSpecification):
     def read(self, frame: "pd.DataFrame") -> RowsRead:
         """Return the codes (n, columns), int16, of all rows of a table; no row is left out."""
         check_columns(frame, [name for name, _ in self.columns])
-        return RowsRead(parsing.encode_categories(frame, self.columns, self.edges), np.ones(len(frame), dtype=bool))
+        codes = parsing.encode_categories(frame, self.columns, self.edges)
+        return RowsRead(codes, kept=np.ones(len(frame), dtype=bool))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
-        return (self.table(tables, len(self.columns), np.int16),)
+        return (self.table(tables, columns=len(self.columns), dtype=np.int16),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +257,8 @@ def prepare_categories(
     columns : the declared categories of every column to keep, as texts or as `Bins` of a numeric column. They must come
         from knowledge about the column, not from the file. Numbers are compared as such: 1.0 is "1". Every list
         gets a last category "other", which takes missing values and all that are not listed.
-    identity, reading, person, rows_per_person : as in `upload.prepare`.
+    identity : the name of the array, random if None. reading : the declared way to read the file.
+    person, rows_per_person : the column that names the person of each row, and how many rows of each are kept at most.
 
     Raises UserError for a column that does not exist, a list or edges that cannot be used, and too many combinations.
     """
@@ -265,7 +267,7 @@ def prepare_categories(
     check_rows(len(frame), len(frame))  # no row is left out
     listed, edges = parsing.category_lists(columns)
     check_columns(frame, list(columns))
-    check_id_column(frame, "person", person, target=None, features=list(columns))
+    check_id_column(frame, what="person", column=person, target=None, features=list(columns))
     check_domain({name: len(categories) for name, categories in listed})
     people: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
     upload = prepare_upload(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading, **people)
@@ -310,7 +312,7 @@ def _quintiles(values: np.ndarray) -> parsing.Bins:
     width = max(high - low, 1e-9 * max(abs(low), abs(high)))  # edges of nearly equal values keep at most eleven digits
     digits = 1 - math.floor(math.log10(width))
     quintiles = {round(float(edge), digits) for edge in np.quantile(values, (0.2, 0.4, 0.6, 0.8))}
-    edges = tuple(sorted(edge for edge in quintiles if low < edge <= high))
+    edges = tuple(sorted(edge for edge in quintiles if low < edge <= high))  # rows on both sides of each
     if not edges:
         edges = (float(values[values > low].min()),)
     return parsing.Bins(edges)

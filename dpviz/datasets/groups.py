@@ -154,7 +154,7 @@ class GroupedSigns(GroupedSpecification):
 
     def facts(self) -> GroupedFacts:
         names = tuple(f"feature_{j}" for j in range(1, self.dimension + 1))
-        return GroupedFacts(self.rows, ((-1.0, 1.0),) * self.dimension, names, _THREE_GROUPS, (0.4, 0.3, 0.3))
+        return GroupedFacts(self.rows, ((-1.0, 1.0),) * self.dimension, names, _THREE_GROUPS, shares=(0.4, 0.3, 0.3))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
@@ -189,7 +189,7 @@ class GroupedLosses(GroupedSpecification):
 
     def facts(self) -> GroupedFacts:
         names = tuple(f"strategy {j}" for j in range(1, self.dimension + 1))
-        return GroupedFacts(self.rows, ((0.0, 1.0),) * self.dimension, names, _THREE_GROUPS, (1 / 3,) * 3)
+        return GroupedFacts(self.rows, ((0.0, 1.0),) * self.dimension, names, _THREE_GROUPS, shares=(1 / 3,) * 3)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
@@ -225,11 +225,11 @@ class GroupedBundled(GroupedSpecification):
         # The columns of health make the groups, so they are no features.
         positions = [position for position, name in enumerate(table.names) if not name.startswith("hlth")]
         return GroupedFacts(
-            table.n,
-            tuple(table.bounds[position] for position in positions),
-            tuple(table.names[position] for position in positions),
-            tuple(groups),
-            tuple(groups.values()),
+            n=table.n,
+            bounds=tuple(table.bounds[position] for position in positions),
+            names=tuple(table.names[position] for position in positions),
+            groups=tuple(groups),
+            shares=tuple(groups.values()),
         )
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -247,12 +247,15 @@ class GroupedBundled(GroupedSpecification):
 class GroupedUpload(Upload, GroupedSpecification):
     """An uploaded table whose rows belong to groups.
 
-    identity, n, reading : as in `Upload`. bounds, names, missing, constant : as in `UploadedTable`.
+    identity, n, reading : name of the array of rows, number of used rows, declared way to read the file.
+    bounds, names : declared range and column of each feature. constant : true to add a feature that is 1 in every row.
+    missing : "fill" puts the middle of the range where a feature is no number; "drop" leaves out such rows, and rows
+        without a target.
     group : the column with the group of each row. A row of no declared group, or without one, belongs to "other", which
         `prepare_groups` always lists, or to the last group where there is no "other".
     groups, shares : the declared groups, and the share of each, which sum to 1.
     shares_costs : ε of every release that was made to learn the shares; none if they are declared.
-    target, positive : as in `UploadedTable`; if the target is None, all labels are 0.
+    target, positive : the target column, and its class that counts as +1; if the target is None, all labels are 0.
     """
 
     kind: ClassVar[str] = "datasets.groups.upload"
@@ -298,16 +301,16 @@ class GroupedUpload(Upload, GroupedSpecification):
         rows_read = read_rows(frame, self.names, self.bounds, self.target, self.positive, missing=self.missing)
         limits.check_columns(frame, (self.group,))
         positions = group_positions(frame[self.group], self.groups)
-        table = np.column_stack([rows_read.table, positions[rows_read.kept]])
+        table = np.column_stack([rows_read.table, positions[rows_read.kept]])  # of the rows that are not left out
         table.flags.writeable = False
         return replace(rows_read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return features (n, d), labels (n,) and positions of groups (n,), from the columns that `read` makes."""
-        table = self.table(tables, len(self.bounds) + 2)
+        table = self.table(tables, columns=len(self.bounds) + 2)  # 2: label and group
         features = np.ones((self.n, len(self.bounds) + self.constant))  # a constant feature keeps the ones
         features[:, : len(self.bounds)] = table[:, :-2]
-        return features, table[:, -2].copy(), table[:, -1].copy()
+        return features, table[:, -2].copy(), table[:, -1].copy()  # copied, as `enforced` may write into it
 
 
 def prepare_groups(
@@ -332,13 +335,15 @@ def prepare_groups(
 
     Parameters
     ----------
-    target, positive, features, bounds, drop_missing, identity, reading, constant, person, rows_per_person
-        As in `upload.prepare`. If the target is None, all labels are 0, for methods that use only features. A row
-        without a group is never dropped.
+    target, positive : str, optional
+        The target column, and its class that counts as +1. If the target is None, all labels are 0, for methods that
+        use only features.
+    features, bounds, drop_missing, identity, reading, constant, person, rows_per_person
+        As in `upload.prepare`; a row without a group is never dropped.
     group : str
         The column with the group of each row.
     groups : sequence of str
-        The declared groups, named as `upload.target_classes` names them; "other" is added if it is not among them.
+        The declared groups, named as `columns.target_classes` names them; "other" is added if it is not among them.
     shares : sequence of float
         Their shares of all rows, declared or released. See `with_other` for the share of "other".
     costs : sequence of float
@@ -346,8 +351,8 @@ def prepare_groups(
 
     Raises UserError as `upload.prepare` does, and for groups and shares that cannot be used.
     """
-    limits.check_id_column(frame, "group", column=group, target=target, features=features)
-    limits.check_id_column(frame, "person", column=person, target=target, features=[*features, group])
+    limits.check_id_column(frame, what="group", column=group, target=target, features=features)
+    limits.check_id_column(frame, what="person", column=person, target=target, features=[*features, group])
     limits.check_choice(frame, target, columns=features, numeric=features, bounds=bounds)
     names, declared = with_other(groups, shares)
     if target is not None:
@@ -363,7 +368,7 @@ def prepare_groups(
         shares=declared,
         shares_costs=tuple(costs),
         target=target,
-        positive=positive or "1",
+        positive=positive or "1",  # without a target any text will do
         missing="drop" if drop_missing else "fill",
         reading=reading,
         constant=constant,
@@ -377,8 +382,7 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
 
     A row may name any group, so "other" must be listed before any row is read. Its share is the part of 1 that the
     declared shares leave. Where they leave less than MIN_SHARE, it gets the share of the smallest group, and all shares
-    are scaled to sum to 1: that changes neither the order of the groups' losses nor, up to the factor 1 + this share,
-    the noise.
+    are scaled to sum to 1: the declared ones keep their ratios, and become smaller by a factor of about 1 + this share.
 
     Raises UserError for groups and shares that cannot be used.
     """
@@ -396,7 +400,7 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
         raise UserError(f"{mistake[0].upper()}{mistake[1:]}.", title="These groups cannot be used")
     if len({class_label(name) for name in names}) < len(names):
         raise UserError("List every group once; 1 and 1.0 are the same.", title="These groups cannot be used")
-    return names, tuple(declared)
+    return names, declared
 
 
 def group_positions(column: "pd.Series", groups: Sequence[str]) -> np.ndarray:
@@ -406,6 +410,6 @@ def group_positions(column: "pd.Series", groups: Sequence[str]) -> np.ndarray:
     """
     codes, labels = encode_classes(column)
     positions = {class_label(name): position for position, name in enumerate(groups)}
-    other = positions.get(OTHER, len(groups) - 1)
-    by_code = [positions.get(label, other) for label in labels]
-    return np.array([*by_code, other])[codes]  # code -1, a row without a group, takes the last entry
+    other_position = positions.get(OTHER, len(groups) - 1)
+    by_code = [positions.get(label, other_position) for label in labels]
+    return np.array([*by_code, other_position])[codes]  # code -1, a row without a group, takes the last entry

@@ -62,9 +62,10 @@ class BoughtRanges:
     def __repr__(self) -> str:
         missing = [name for name in self.columns if name not in self.ranges]
         ranges = ", ".join(range_phrases(list(self.ranges), list(self.ranges.values())))
-        without = f"; no range for {', '.join(missing)}" if missing else ""
+        missing_text = f"; no range for {', '.join(missing)}" if missing else ""
         unit = "row" if self.user is None else f"user by {self.user}"
-        return f"<BoughtRanges for ε = {' + '.join(map(short_up, self.costs))}, one {unit} replaced: {ranges}{without}>"
+        costs = " + ".join(map(short_up, self.costs))  # rounded up, as these are upper bounds
+        return f"<BoughtRanges for ε = {costs}, one {unit} replaced: {ranges}{missing_text}>"
 
     def __or__(self, more: "BoughtRanges | Bounds") -> "BoughtRanges":
         if not isinstance(more, BoughtRanges):
@@ -176,11 +177,11 @@ def table(
     # Of a file in blocks, the declarations are checked with its first block.
     frame = _frame(data, reading) if file is None else next(file.blocks())
     if categories and target is None and not bounds:
-        others = {"positive": positive, "features": features, "drop_missing": drop_missing, "constant": constant}
-        unused = [name for name, value in (others | {"group": group, "user": user}).items() if value]
-        if unused:
+        of_targets = {"positive": positive, "features": features, "drop_missing": drop_missing, "constant": constant}
+        unused_arguments = [name for name, value in (of_targets | {"group": group, "user": user}).items() if value]
+        if unused_arguments:
             raise UserError(
-                f"Leave {' and '.join(unused)} out, or give a target and `bounds`.",
+                f"Leave {' and '.join(unused_arguments)} out, or give a target and `bounds`.",
                 title="A table of categories alone has no such declaration",
             )
         return _carrying(prepare_categories(frame, categories, reading=reading, **people))
@@ -194,11 +195,11 @@ def table(
     ranged = numeric if positive is not None or target is None else [*numeric, target]
     costs = bounds.costs if isinstance(bounds, BoughtRanges) else ()
     if isinstance(bounds, BoughtRanges):
-        who = user if person is None else person
+        unit_column = user if person is None else person
         # Where single rows are protected, any ranges will do: those that protect a user protect each row of it, too.
-        if who is not None and bounds.user != who:
+        if unit_column is not None and bounds.user != unit_column:
             raise UserError(
-                f"Buy them for these people: dpviz.private_bounds(…, user={who!r}).",
+                f"Buy them for these people: dpviz.private_bounds(…, user={unit_column!r}).",
                 title="The ranges protect another unit than the table",
             )
         # A range that is of no column here may have been bought for another table of the same rows.
@@ -216,7 +217,7 @@ def table(
         "reading": reading,
     }
     if group is not None:
-        if categories or user is not None or target in ranged:
+        if categories or user is not None or target in ranged:  # in `ranged`: the target is a number
             raise UserError(
                 "Leave out user and categories, and give `positive` with a target.",
                 title="A table with groups has numeric features and two classes",
@@ -247,10 +248,10 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
         try:
             return read_table(_read_bytes(Path(data)), Path(data).name, reading=reading)
         except UserError as error:
-            if reading is not None or error.title != limits.NO_TABLE:
+            if reading is not None or error.title != limits.NO_TABLE:  # another separator would not help
                 raise
-            declared = 'Or declare how the text is read, such as reading=dpviz.datasets.Reading(separator=";").'
-            raise UserError(f"{error} {declared}", title=error.title) from None
+            hint = 'Or declare how the text is read, such as reading=dpviz.datasets.Reading(separator=";").'
+            raise UserError(f"{error} {hint}", title=error.title) from None
     if not isinstance(data, pd.DataFrame):
         if not hasattr(data, "__arrow_c_stream__"):
             raise UserError(
@@ -258,18 +259,18 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
             )
         try:
             table = pyarrow.table(data)  # from any library that exports Arrow data
-        except (pyarrow.ArrowInvalid, TypeError):  # such data, of one column
+        except (pyarrow.ArrowInvalid, TypeError):  # the data are a single column
             raise UserError(
                 "Give a DataFrame of several columns.", title=f"{value_in_words(data)} is no table"
             ) from None
-        names = limits.checked_names(table.column_names, 1, limits.MAX_COLUMNS)
+        names = limits.checked_names(table.column_names, min_columns=1, max_columns=limits.MAX_COLUMNS)
         # `frame_of` takes only the few Arrow types of `to_plain_array`, of arrays in one piece.
         columns = [
             to_plain_array(column.combine_chunks(), name) for column, name in zip(table.columns, names, strict=True)
         ]
         return frame_of(pyarrow.Table.from_arrays(columns, names=names))
     # Columns of pandas stay as they are, since `parsing` reads cells of every dtype.
-    names = limits.checked_names([str(name) for name in data.columns], 1, limits.MAX_COLUMNS)
+    names = limits.checked_names(list(map(str, data.columns)), min_columns=1, max_columns=limits.MAX_COLUMNS)
     return data.set_axis(names, axis=1).reset_index(drop=True)
 
 
@@ -300,8 +301,8 @@ def _read_bytes(path: Path) -> bytes:
 def _in_blocks(file: TableFile, first: Prepared[UploadedTable], costs: tuple[float, ...]) -> UploadedTable:
     """Return the declarations of a file that is read in blocks, which carry the file in place of rows.
 
-    first : the declarations, prepared from the first block alone: they need the number of rows of the whole file.
-    costs : `ranges_costs`.
+    first : the declarations, prepared from the first block alone; their n becomes that of the whole file.
+    costs : ε of every release by which ranges were bought.
     """
     upload = first.specification
     n = file.rows
@@ -318,15 +319,15 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
     for name in names:
         if name in bounds and not is_range(*bounds[name]):
             raise no_range(name, bounds[name])
-    without = [name for name in names if name not in bounds]
-    if without:
-        listed = ", ".join(map(quote_name, without[:_LISTED])) + " and more" * (len(without) > _LISTED)
-        names_in_call = ", ".join(map(repr, without[:_LISTED])) + ", …" * (len(without) > _LISTED)
+    missing = [name for name in names if name not in bounds]
+    if missing:
+        listed = ", ".join(map(quote_name, missing[:_LISTED])) + " and more" * (len(missing) > _LISTED)
+        names_in_call = ", ".join(map(repr, missing[:_LISTED])) + ", …" * (len(missing) > _LISTED)
         raise UserError(
-            f"Declare them: bounds={{{without[0]!r}: (lowest, highest), …}}, known without its rows. "
+            f"Declare them: bounds={{{missing[0]!r}: (lowest, highest), …}}, known without its rows. "
             f"Or buy them with a part of the budget: bounds=dpviz.private_bounds(data, [{names_in_call}], epsilon=…). "
             f"Or leave columns out by features=[…]. Without a range: {listed}.",
-            title=f"{len(without)} column{'s need' if len(without) > 1 else ' needs'} a range",
+            title=f"{len(missing)} column{'s need' if len(missing) > 1 else ' needs'} a range",
         )
     unused = [name for name in bounds if name not in names]
     if names and unused:
@@ -339,7 +340,7 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
 def _carrying(result: Prepared[U], costs: tuple[float, ...] = ()) -> U:
     """Return the declarations of a prepared table, which carry its rows; warn of rows left out and of odd cells.
 
-    costs : `ranges_costs`.
+    costs : ε of every release by which ranges were bought.
     """
     notes = list(result.notes)
     if result.dropped:

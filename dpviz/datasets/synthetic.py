@@ -68,10 +68,10 @@ class Signs:
     ) -> np.ndarray:
         """Return the columns `vertices` in a range of rows as float32 or float64: (m, k) for k vertices and m rows."""
         start, stop = self.span(rows)
-        first, last = start // 8, -(-stop // 8)  # the bytes that hold these rows
-        packed = self.words.view(np.uint8)[vertices, first:last]
+        first_byte, end_byte = start // 8, -(-stop // 8)  # the bytes that hold these rows
+        packed = self.words.view(np.uint8)[vertices, first_byte:end_byte]
         signs = np.take(_SIGNS[np.dtype(dtype)], packed, axis=0).reshape(len(packed), -1)  # (k, rows of these bytes)
-        return signs[:, start - 8 * first : stop - 8 * first].T
+        return signs[:, start - 8 * first_byte : stop - 8 * first_byte].T
 
     def cross(self, other: "Signs", vertices: np.ndarray, rows: slice | None = None) -> np.ndarray:
         """Return the inner products of k columns of `other` with every column of this matrix; (k, d) int32, exact.
@@ -80,15 +80,15 @@ class Signs:
         m - 2 × (number of bits set in the exclusive or).
         """
         start, stop = self.span(rows)
-        first, last = start // _WORD, -(-stop // _WORD)  # the words that hold these rows
-        mine, theirs = self.words[:, first:last], other.words[vertices, first:last]
+        first_word, end_word = start // _WORD, -(-stop // _WORD)  # the words that hold these rows
+        mine, theirs = self.words[:, first_word:end_word], other.words[vertices, first_word:end_word]
         # The first and the last word may hold bits of other rows, too; the mask removes them.
-        inside = _word_mask(start - first * _WORD, stop - first * _WORD, last - first)
+        inside = _word_mask(start - first_word * _WORD, stop - first_word * _WORD, end_word - first_word)
         products = np.empty((len(theirs), self.d), dtype=np.int32)
         # Up to 16 columns of `other` at a time meet as many columns of this matrix as make at most _WORDS words.
-        group = max(1, min(16, _WORDS // (last - first)))
+        group = max(1, min(16, _WORDS // (end_word - first_word)))
         for chunk in _blocks(len(theirs), group):
-            for block in _blocks(self.d, max(1, _WORDS // (group * (last - first)))):
+            for block in _blocks(self.d, max(1, _WORDS // (group * (end_word - first_word)))):
                 differing = mine[block] ^ theirs[chunk, None]  # (columns of `other`, of this matrix, words)
                 differing[..., 0] &= inside[0]
                 differing[..., -1] &= inside[-1]
@@ -103,11 +103,11 @@ class Signs:
         Columns whose weights are all 0 are not unpacked.
         """
         start, stop = self.span(rows)
-        used = np.flatnonzero((weights != 0).any(axis=0))
+        used_columns = np.flatnonzero((weights != 0).any(axis=0))
         total = np.zeros((len(weights), stop - start))
-        for block in _blocks(len(used), max(1, _ENTRIES // (stop - start))):
+        for block in _blocks(len(used_columns), max(1, _ENTRIES // (stop - start))):
             checkpoint()
-            total += weights[:, used[block]] @ self.columns(used[block], rows).T
+            total += weights[:, used_columns[block]] @ self.columns(used_columns[block], rows).T
         return total
 
     def inner(self, values: np.ndarray, rows: slice | None = None) -> np.ndarray:
@@ -129,7 +129,8 @@ class Signs:
         block_rows = max(8, _PRODUCT_ENTRIES // (self.d + other.d) // 8 * 8)  # whole bytes
         for rows in _blocks(self.n, block_rows):
             checkpoint()
-            total += self.columns(slice(None), rows, np.float32).T @ other.columns(slice(None), rows, np.float32)
+            u, v = (signs.columns(slice(None), rows, np.float32) for signs in (self, other))  # all columns
+            total += u.T @ v
         return total.astype(np.float64) / self.n
 
 
@@ -289,7 +290,7 @@ def _facts(n: int, d: int, low: float, high: float) -> DatasetFacts:
 
 def _tuned_rows(default: int, high: int, limit: int = 10**9) -> Any:
     """Declare the field for the number of rows: up to `high` on the slider, up to `limit` otherwise."""
-    return rows_field(default, 100, high, "For training and validation.", (100, limit))
+    return rows_field(default, 100, high, help="For training and validation.", limits=(100, limit))
 
 
 def _tuned_dimension(default: int, low: int, high: int) -> Any:
@@ -433,7 +434,8 @@ class UniformLinear(DatasetSpecification):
         generator = np.random.default_rng(self.seed)
         features = generator.random((self.rows, self.dimension))
         weights = generator.standard_normal(self.dimension)
-        weights *= math.sqrt(12 / float(weights @ weights))  # a uniform number has variance 1/12
+        # A uniform number has variance 1/12, so that the signal has variance ‖w‖²/12, which becomes 1.
+        weights *= math.sqrt(12 / float(weights @ weights))
         noise = self.noise * generator.standard_normal(self.rows)
         noise[generator.random(self.rows) < self.outliers] *= 20.0
         return features, features @ weights - 0.5 * weights.sum() + noise
@@ -504,7 +506,7 @@ class Saddle(DatasetSpecification):
         sizes = generator.uniform(0.6, 1.0, self.rows)
         features = np.empty((self.rows, self.dimension))
         # Drawn in parts, between which the computation can be stopped; the numbers do not depend on the parts.
-        for part in checkpointed_slices(self.rows, self.dimension * SECONDS_PER_LOADED):
+        for part in checkpointed_slices(self.rows, seconds=self.dimension * SECONDS_PER_LOADED):
             block = features[part]
             generator.standard_normal(out=block)
             block *= 0.9 * math.sqrt((1 - self.spike**2) / self.dimension)
@@ -542,7 +544,7 @@ class HeavyTailed(DatasetSpecification):
         generator = np.random.default_rng(self.seed)
         features = np.empty((self.rows, self.dimension))
         # Drawn in parts, between which the computation can be stopped; the numbers do not depend on the parts.
-        for part in checkpointed_slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):
+        for part in checkpointed_slices(self.rows, seconds=self.dimension * _SECONDS_PER_CAUCHY):
             features[part] = generator.standard_cauchy(features[part].shape)
         weights = self.signal * generator.standard_normal(self.dimension)
         return features, _logistic_labels(generator, features @ weights)
@@ -570,7 +572,7 @@ class NormalDraws(DatasetSpecification):
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         features = self.mean + np.random.default_rng(self.seed).standard_normal((self.rows, self.dimension))
-        return features, features[:, 0].copy()
+        return features, features[:, 0].copy()  # copied, as `enforced` may write into it
 
 
 class RegressionDraws(DatasetSpecification):
@@ -632,6 +634,7 @@ class ProcessDraws(DatasetSpecification):
         features, length_scales, generator = self.drawn()
         scaled = features / length_scales
         squares = (scaled**2).sum(axis=1)
+        # ‖a - b‖² = ‖a‖² + ‖b‖² - 2aᵀb; rounding may lead below 0.
         squared_distances = np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0)
         covariance = np.exp(-squared_distances / 2)  # (n, n)
         # A small multiple of the identity lets the factorisation succeed where rounding made an eigenvalue negative.

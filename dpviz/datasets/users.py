@@ -61,13 +61,13 @@ class UserUpload(UploadedTable):
 
     @property
     def read_from_rows(self) -> tuple[str, ...]:
-        """Phrases as for any upload. Where rows are left out, the number of users depends on the rows, too."""
+        """Phrases for what was read from the rows; where rows are left out, this includes the number of users."""
         return tuple(f"{ROWS} and of users" if phrase == ROWS else phrase for phrase in super().read_from_rows)
 
     def facts(self) -> UserFacts:
         """Return the facts of `UploadedTable`, with the number of users."""
         facts = super().facts()
-        return UserFacts(facts.n, facts.bounds, facts.names, facts.blocks, facts.target, self.users)
+        return UserFacts(facts.n, facts.bounds, facts.names, facts.blocks, facts.target, users=self.users)
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
         """Return the array of `UploadedTable.rows` with one more column at its end: the number of each row's user.
@@ -83,19 +83,22 @@ class UserUpload(UploadedTable):
         """Make the array of `UploadedTable.read`, with the number of each row's user in one more column at its end."""
         rows_read = super().read(frame)
         check_columns(frame, (self.user,))
-        table = np.column_stack([rows_read.table, user_numbers(frame[self.user][rows_read.kept])])
+        users = user_numbers(frame[self.user][rows_read.kept])  # of the rows that are not left out
+        table = np.column_stack([rows_read.table, users])
         table.flags.writeable = False
         return replace(rows_read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:  # type: ignore[override]
         """Return features (n, d), targets (n,) and the numbers of the users (n,), from the columns of `rows`."""
-        table = self.table(tables, len(self.bounds) + len(self.categories) + 2)
-        return (*super().raw_rows({self.identity: table[:, :-1]}), table[:, -1].copy())
+        table = self.table(tables, columns=len(self.bounds) + len(self.categories) + 2)  # 2: target and user
+        without_users = {self.identity: table[:, :-1]}  # the array of an `UploadedTable`
+        return (*super().raw_rows(without_users), table[:, -1].copy())  # copied, as `enforced` may write into it
 
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> UserDataset:
-        """Enforce the facts as for any table; a number that is no user's becomes the nearest user's, NaN user 0's."""
-        table, numbers = super().enforced(facts, *rows[:-1]), np.nan_to_num(rows[-1])
-        users = np.clip(numbers, 0, self.users - 1).astype(np.int64)
+        """Enforce the facts as for any table. A user's number beyond the first or last becomes that; NaN becomes 0."""
+        *features_and_targets, numbers = rows
+        table = super().enforced(facts, *features_and_targets)
+        users = np.clip(np.nan_to_num(numbers), 0, self.users - 1).astype(np.int64)
         users.flags.writeable = False
         return UserDataset(table.features, table.labels, facts, users)
 
@@ -115,7 +118,7 @@ def prepare_users(
     All other parameters are those of `prepare`. Raises UserError as that does, for a `user` column that is also
     the target or a feature, and for fewer than MIN_USERS users.
     """
-    check_id_column(frame, "user", column=user, target=target, features=[*features, *named.get("categories", ())])
+    check_id_column(frame, what="user", column=user, target=target, features=[*features, *named.get("categories", ())])
     # `prepare` checks and completes the declarations; the rows that it reads have no column of users yet.
     declared = dict(prepare(frame, target, positive, features, bounds, **named).specification)
     del declared["n"]  # `prepare_upload` counts the rows again

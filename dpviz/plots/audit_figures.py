@@ -45,7 +45,7 @@ def roc(
         Line(RATES, true_rates, "this attack", _ATTACK, low=low, high=high),
     ]
     if not np.allclose(planned, claim):
-        lines.insert(2, Line(RATES, planned, "most that the planned noise allows", _PLANNED))
+        lines.insert(2, Line(RATES, planned, "most that the planned noise allows", _PLANNED))  # below the attack
     marks = [
         Mark(x, y, f"{name}: {short(100 * y)} % caught, {short(100 * x)} % false alarms", color)
         for (name, (x, y)), color in zip(thresholds.items(), _MARKS, strict=False)  # up to two thresholds

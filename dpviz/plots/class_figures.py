@@ -29,12 +29,12 @@ def with_drawings(figure: go.Figure, drawings: Sequence[Sequence[float]], sheet:
     y: list[float | None] = []
     for heights in drawings:
         across, up = sheet.drawn(heights)
-        x += [*across.tolist(), None]
+        x += [*across.tolist(), None]  # None: a gap before the next curve
         y += [*up.tolist(), None]
     color = with_opacity(PALETTE["second"], FAINT)
-    faint: dict[str, Any] = {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": {"color": color, "width": 1.5}}
-    faint |= {"showlegend": False, "hoverinfo": "skip", "connectgaps": False}
-    traces = [faint, *(trace.to_plotly_json() for trace in figure.data)]
+    lines: dict[str, Any] = {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": {"color": color, "width": 1.5}}
+    lines |= {"showlegend": False, "hoverinfo": "skip", "connectgaps": False}
+    traces = [lines, *(trace.to_plotly_json() for trace in figure.data)]
     return go.Figure({"data": traces, "layout": figure.layout.to_plotly_json()}, _validate=False)
 
 

@@ -42,7 +42,7 @@ def objective_background(problem: Problem, x: np.ndarray, y: np.ndarray) -> Back
     """Return the objective of a problem over its first two coordinates, where the others are 0."""
     points = np.zeros((len(x) * len(y), problem.facts.d))
     points[:, 0], points[:, 1] = np.tile(x, len(y)), np.repeat(y, len(x))
-    values = problem.evaluate({"x": points}, expensive=False)["objective"]
+    values = problem.evaluate({"x": points}, expensive=False)["objective"]  # no costly metrics
     return Background(x, y, values.reshape(len(y), len(x)))
 
 
@@ -71,7 +71,7 @@ def landscape(
     directions : titles of the two axes. what : name of the objective, for the text alternative.
     """
     clouds = {
-        label: Cloud(arm_trace.output["x"][:, :2], np.array(arm_trace.path["x"])[:, :2])
+        label: Cloud(points=arm_trace.output["x"][:, :2], path=np.array(arm_trace.path["x"])[:, :2])
         for label, arm_trace in trace.lanes.items()
         if "x" in arm_trace.output and arm_trace.path.get("x")
     }
@@ -118,9 +118,9 @@ def contours(
     traces += [*all_paths, *all_dots]  # dots are above all paths
     entries = max(2, len(clouds))  # from two on there is a legend, which a single method needs, too
     layout = style.layout(Axes(*directions), not_private=True, legend_entries=entries)
-    above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame, inside which the text would be on the contours
-    layout["annotations"] = [note | above for note in layout["annotations"]]
-    layout["margin"] |= {"t": style.top_margin([""], directions[1])}
+    above_frame = {"x": 0, "y": 1, "yanchor": "bottom"}  # inside it the text would be on the contours
+    layout["annotations"] = [note | above_frame for note in layout["annotations"]]
+    layout["margin"] |= {"t": style.top_margin([""], directions[1])}  # with one row, for the mark "not private"
     layout["xaxis"] = axis(directions[0], log=False) | {"range": ends[0].tolist(), "zeroline": False}
     layout["yaxis"] = axis(directions[1], log=False) | {"range": ends[1].tolist(), "zeroline": False}
     return go.Figure({"data": traces, "layout": layout | {"hovermode": "closest"}})
@@ -212,8 +212,8 @@ def timeline(recorded: Iterable[np.ndarray]) -> np.ndarray:
     steps = np.unique(np.concatenate([np.zeros(0, dtype=int), *recorded]))
     if len(steps) <= STEPS:
         return steps
-    evenly = np.linspace(steps[FIRST - 1], steps[-1], STEPS - FIRST + 1)
-    next_recorded = steps[np.searchsorted(steps, evenly)]
+    even_positions = np.linspace(steps[FIRST - 1], steps[-1], STEPS - FIRST + 1)  # from the last of the first FIRST on
+    next_recorded = steps[np.searchsorted(steps, even_positions)]
     return np.unique([*steps[:FIRST], *next_recorded])
 
 
@@ -278,6 +278,7 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
     """
     numbers, walks = [], []
     for trajectories in animation.walks:
+        # No runs, where there is no method without privacy to compare with.
         plainly = np.empty((len(animation.steps), 0, 2)) if trajectories.plainly is None else trajectories.plainly
         numbers += [_numbers(animation, trajectories.places), _numbers(animation, plainly)]
         walks.append(

@@ -40,10 +40,10 @@ def figure(subject: Any, diagnostics: bool) -> go.Figure:
 
     diagnostics : include series that read raw data.
     """
-    plain = chart(subject, diagnostics).figure
-    result = on_white(plain)
+    plain_figure = chart(subject, diagnostics).figure
+    result = on_white(plain_figure)
     # `on_white` encodes the numbers as bytes; whoever works with the figure wants arrays.
-    for trace, source in zip(result.data, plain.data, strict=True):
+    for trace, source in zip(result.data, plain_figure.data, strict=True):
         trace.update({name: source[name] for name in ("x", "y", "z") if name in source and source[name] is not None})
     return result
 
@@ -54,7 +54,7 @@ def html(subject: Any) -> str:
     global _charts_shown
     line = f"<p><code>{escape(_line(subject))}</code></p>"
     try:
-        picture = chart(subject, False)
+        picture = chart(subject, False)  # without series that read raw data
     except UserError as error:
         return f"{line}<p>{escape(str(error))}</p>"
     is_first: bool = not _charts_shown
@@ -117,7 +117,7 @@ def _(subject: Experiment, _diagnostics: bool) -> Chart:
 
 @chart.register
 def _(subject: Trace, diagnostics: bool) -> Chart:
-    trace = subject.visible(diagnostics or subject.public)
+    trace = subject.visible(diagnostics=diagnostics or subject.public)  # of public data all may be seen
     names = [*headline_metrics(trace), *trace.metrics]  # the most telling metric first
     if not names:
         raise UserError(NOTHING, title="Nothing to draw")
@@ -136,7 +136,7 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
 
 @chart.register
 def _(subject: SweepResult, diagnostics: bool) -> Chart:
-    result = subject.visible(diagnostics or subject.public)
+    result = subject.visible(diagnostics=diagnostics or subject.public)  # of public data all may be seen
     if result.metric is None or not any(curve.ends for curve in result.curves.values()):
         raise UserError(NOTHING, title="Nothing to draw")
     where = f" At {short(result.second[0])} of the second setting." if result.second else ""

@@ -40,7 +40,7 @@ def before_and_after(
     figure = line_figure(
         lines,
         FigureAxes(axes.x, axes.y, log_x=axes.log_x, log_y=axes.log_y),
-        not_private=axes.diagnostic,
+        not_private=axes.diagnostic,  # true if the curves read the raw data
         height=axes.height,
         ranges=_ranges(axes, frame),
     )
@@ -57,7 +57,7 @@ def noise(
     reach : both ends of the horizontal axis. there : false to draw the curves before the change only.
     """
     scales = np.concatenate([curve.y for curve in (*before, *after)])
-    frame = reach, (float(scales.min()) / 4, float(scales.max()) * 4)
+    frame = reach, (float(scales.min()) / 4, float(scales.max()) * 4)  # 4: free space on the log axis
     axes = Axes("Step t", "Noise scale in step t", height=160)
     return before_and_after(before, after if there else (), names, axes, frame)
 
@@ -67,10 +67,11 @@ def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Fr
     curve, and equally spaced handles. The drawn curve starts where the known one does."""
     across, up = _ranges(axes, frame)
     x, y = FixedAxis.of(axes.x, across), FixedAxis.of(axes.y, up)
-    known = before[0]
-    points = list(zip(x.place(known.x).tolist(), y.place(known.y).tolist(), strict=True))
+    known_curve = before[0]
+    points = list(zip(x.place(known_curve.x).tolist(), y.place(known_curve.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
-    return Sheet(x, y, points, points[0], handles, axes.height, _margin(before, names))
+    margin = _margin(before, names)
+    return Sheet(x, y, known=points, start=points[0], handles=handles, height=axes.height, margin=margin)
 
 
 def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:

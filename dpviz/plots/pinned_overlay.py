@@ -78,7 +78,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Fi
         all if the figure shows none of its methods.
     """
     matches = [(name, picture) for name, picture in pinned if same_axes(figure, picture)]
-    pinned_lines = [(name, line) for name, picture in matches for line in _alike(picture, figure)]
+    pinned_lines = [(name, line) for name, picture in matches for line in _lines_for(picture, figure)]
     if not pinned_lines or figure.layout.yaxis.range is None:  # without a range, the figure is still empty
         return figure
     result = go.Figure(figure)
@@ -94,9 +94,9 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Fi
         if has_labels:
             _label(result, pinned_lines, y_range)
     if any(picture.not_private for _, picture in matches):  # a mark that names curves would be incomplete now
-        others = (note for note in result.layout.annotations if note.name != "not private")
-        marks = style.layout(Axes("", ""), not_private=True)["annotations"]
-        result.layout.annotations = (*others, *map(go.layout.Annotation, marks))
+        other_notes = (note for note in result.layout.annotations if note.name != "not private")
+        marks = style.layout(Axes("", ""), not_private=True)["annotations"]  # the mark alone
+        result.layout.annotations = (*other_notes, *map(go.layout.Annotation, marks))
     return result
 
 
@@ -119,10 +119,10 @@ def _axes(figure: go.Figure) -> tuple[str, str]:
     return str(figure.layout.xaxis.title.text), str(figure.layout.yaxis.title.text)
 
 
-def _alike(picture: Drawn, figure: go.Figure) -> Sequence[PinnedLine]:
+def _lines_for(picture: Drawn, figure: go.Figure) -> Sequence[PinnedLine]:
     """Return the pinned lines of the methods that a figure shows; all pinned lines if it shows none of the methods."""
-    live = {name for trace in _named(figure) for name in _names(trace)}
-    return [line for line in picture.pinned_lines if live.intersection(line.names)] or picture.pinned_lines
+    figure_methods = {name for trace in _named(figure) for name in _names(trace)}
+    return [line for line in picture.pinned_lines if figure_methods.intersection(line.names)] or picture.pinned_lines
 
 
 def _title(name: str, line: PinnedLine) -> str:
@@ -171,20 +171,20 @@ def _grow(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
 def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_range: Range) -> None:
     """Replace the labels of a figure, in place, by labels of its lines and, where there is room, of pinned lines."""
     layout = figure.layout
-    scale = Scale(layout.xaxis.type == "log", y_range.log)
+    scale = Scale(log_x=layout.xaxis.type == "log", log_y=y_range.log)
     height = layout.height - layout.margin.t - layout.margin.b
-    traces = [trace for trace in _named(figure) if trace.opacity != OPACITY]
+    traces = [trace for trace in _named(figure) if trace.opacity != OPACITY]  # the lines that are not pinned
     lines = [Line(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in traces]
     for name, line in pinned_lines:
-        faint = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
-        lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), faint))
+        faint_style = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
+        lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), faint_style))
     # The horizontal axis ends with all lines, the pinned ones among them, as no figure of a run sets a range.
     ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
     span = float(ends_of_lines[:, 0].min()), float(ends_of_lines[:, 1].max())
     all_ends = line_ends(lines, span, y_range, scale, min_frame_width(layout.height))
     ends = all_ends[: len(traces)]
     for end in all_ends[len(traces) :]:
-        if fits([*ends, end], height, MAX_LABELS):
+        if fits([*ends, end], height, max_labels=MAX_LABELS):
             ends.append(end)
     texts, shapes = label_annotations(ends, height, scale.log_x, scale.log_y)
     notes = (note for note in layout.annotations if note.name != NAME)

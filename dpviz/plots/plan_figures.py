@@ -67,15 +67,15 @@ def noise_schedule(
     private = {label: plan for label, plan in plans.items() if plan.private}
     noise = {label: plan.noise for label, plan in private.items()} if noise is None else noise
     lines = [line for label in private for line in _noise_lines(noise[label], label, styles[label])]
-    noisy = {line.group for line in lines}
-    selecting = [label for label in private if label not in noisy]
-    symbols = sorted({symbol for label in noisy for symbol in _noise_symbols(private[label])})
+    noisy_labels = {line.group for line in lines}
+    selecting_labels = [label for label in private if label not in noisy_labels]
+    symbols = sorted({symbol for label in noisy_labels for symbol in _noise_symbols(private[label])})
     drawing = line_drawing(
         lines,
         Axes(STEP, title or f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
-        notes=[f"no noise, but random selections: {', '.join(selecting)}"] if selecting else [],
+        notes=[f"no noise, but random selections: {', '.join(selecting_labels)}"] if selecting_labels else [],
         limits=limits,
-        if_empty=BY_SELECTION if selecting else "No method adds noise.",
+        if_empty=BY_SELECTION if selecting_labels else "No method adds noise.",
         height=height,
     )
     alt = "Scale of the noise in each step, one line per method"
@@ -89,7 +89,7 @@ def _noise_lines(noise: Mapping[str, np.ndarray], label: str, arm_style: ArmStyl
 
     noise : by name, (T,) scales. Lines after the first are thin.
     """
-    names_by_scale: dict[bytes, list[str]] = {}
+    names_by_scale: dict[bytes, list[str]] = {}  # equal scales have equal bytes
     for name, scale in noise.items():
         if (scale > 0).any():
             names_by_scale.setdefault(scale.tobytes(), []).append(name)
@@ -104,6 +104,7 @@ def _noise_lines(noise: Mapping[str, np.ndarray], label: str, arm_style: ArmStyl
 
 def _noise_symbols(plan: Plan) -> set[str]:
     """Return the symbols of the noise that a plan adds: b_t for Laplace noise, σ_t for Gaussian noise."""
+    # Every different event of the plan; under a filter, every event that it allows.
     events = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else objects(plan.events)
     kinds = {type(release) for event in events for release in inner_events(event)}
     return {symbol for kind, symbol in ((Laplace, "b_t"), (Gaussian, "σ_t")) if kind in kinds}
@@ -163,12 +164,12 @@ def epsilon_spent(
         if not plan.private:
             continue
         plan = plan.statement
-        steps = _some_steps(plan, READ_AT)
+        steps = _some_steps(plan, count=READ_AT)
         start = accountants.total(plan.facts.released, "epsilon")  # spent before the run
         largest = limit * (1 + ROUNDING)
         # A generator: no accountant is evaluated after the first that proves the budget, as some take long.
-        proving = (m for m in QUICKEST if start + accountants.epsilon(plan.events, delta, m) <= largest)
-        method = next(proving, None) or accountants.tightest(plan.events, delta, plan.facts.released).method
+        sufficient = (name for name in QUICKEST if start + accountants.epsilon(plan.events, delta, name) <= largest)
+        method = next(sufficient, None) or accountants.tightest(plan.events, delta, plan.facts.released).method
         curve = start + np.append(0.0, _epsilon_curve(plan, steps, delta, method))
         if np.isfinite(curve[-1]):
             lines.append(Line(np.append(0, steps), curve, label, styles[label]))
@@ -211,7 +212,7 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
     after : word for a step, in the text alternative. words : text of the caption.
     """
     plan = plan.statement
-    steps = _some_steps(plan, CHECKPOINTS)
+    steps = _some_steps(plan, count=CHECKPOINTS)
     # The plan depends on the values that were released before it: only basic composition holds, so that ε adds up.
     start = accountants.total(plan.facts.released, "epsilon")
     curves = {}
@@ -267,7 +268,7 @@ def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) 
     """Return (k,) the ε at δ that one accountant proves after each of the steps (k,), for releases of the run alone."""
     if plan.worst_case is not None:  # of a filter: its events are not known, only the most that they can cost
         return np.array([accountants.epsilon(plan.charged(step), delta, method) for step in steps.tolist()])
-    counts = np.searchsorted(plan.charged_at, steps, side="right")
+    counts = np.searchsorted(plan.charged_at, steps, side="right")  # events up to each step
     return accountants.epsilon_curve(plan.events, delta, method, tuple(counts.tolist()))
 
 
@@ -286,19 +287,19 @@ def error_bounds(
     condition : text on a condition of the bounds and of `start`, which is appended to the axis title and the limit.
     """
     lines = [Line(np.arange(len(bound)), bound, label, styles[label]) for label, bound in bounds.items()]
-    vacuous = [label for label, bound in bounds.items() if bound[-1] > start]
+    vacuous_labels = [label for label, bound in bounds.items() if bound[-1] > start]
     figure = line_figure(
         lines,
         Axes(STEP, f"Bound on the excess loss{condition}", log_y=True, bound="upper"),
-        limits=_start(start, bounds.values(), condition),
-        notes=[f"says nothing in the end: {', '.join(vacuous)}"] if vacuous else [],
+        limits=_start_limit(start, bounds.values(), condition),
+        notes=[f"says nothing in the end: {', '.join(vacuous_labels)}"] if vacuous_labels else [],
         if_empty=NO_BOUND,
     )
     alt = "Upper bound on the expected excess loss after each step, one line per method"
     return Chart(figure, "Predicted error", alt, caption)
 
 
-def _start(start: float, bounds: Iterable[np.ndarray], condition: str) -> list[Limit]:
+def _start_limit(start: float, bounds: Iterable[np.ndarray], condition: str) -> list[Limit]:
     """Return `start`, the largest possible error of the starting point, as a limit, if one of the bounds exceeds it."""
     is_exceeded = any((bound > (1 + 1e-9) * start).any() for bound in bounds)  # beyond rounding
     return [Limit(start, f"without a step: at most {short_up(start)}{condition}")] if is_exceeded else []
@@ -338,7 +339,7 @@ def bound_by_horizon(
         lines,
         Axes("Steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True, bound="upper"),
         marks=marks,
-        limits=_start(start, (bound for _, bound in curves.values()), condition),
+        limits=_start_limit(start, (bound for _, bound in curves.values()), condition),
         if_empty=NO_BOUND,
     )
     alt = "Error bound against the number of steps that share the budget; the best number is marked"

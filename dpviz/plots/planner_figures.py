@@ -32,11 +32,10 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, present: tuple[int, fl
     """
     indices = np.flatnonzero(np.isfinite(scales))
     parts = np.split(indices, np.flatnonzero(np.diff(indices) > 1) + 1)  # the pieces of the line between gaps
-    mark = Mark(
-        float(present[0]), present[1], f"T = {present[0]:,}: {symbol} = {short(present[1])}", style.PALETTE["spent"]
-    )
+    count, scale = present
+    mark = Mark(float(count), scale, f"T = {count:,}: {symbol} = {short(scale)}", style.PALETTE["spent"])
     return line_figure(
-        [
+        [  # with a label at the last piece only
             Line(steps[part], scales[part], "noise in every mean", _NOISE, legend=i + 1 == len(parts), value=False)
             for i, part in enumerate(parts)
         ],
@@ -82,9 +81,9 @@ def spent_by_steps(
     curves : by accountant, (k,) ε after each of the steps (k,).
     limit : the budget, if it is an ε at this δ. affordable : the number of steps that the budget pays for.
     """
-    empty = "No accountant gives a finite ε for this noise."
+    empty_text = "No accountant gives a finite ε for this noise."
     lines = accountant_lines(steps, curves)
-    return _against_budget(lines, f"ε at δ = {short_up(delta, 4)}", "ε", limit, affordable, empty)
+    return _against_budget(lines, f"ε at δ = {short_up(delta, 4)}", "ε", limit, affordable, empty_text)
 
 
 def budget_by_steps(
@@ -98,8 +97,8 @@ def budget_by_steps(
     """
     # A staircase, which is never below the amount at the steps between those that were computed.
     lines = staircases([Line(steps, spent, "spent by this noise", _NOISE)]) if np.isfinite(spent).all() else []
-    empty = "This noise has no guarantee in the currency of the budget."
-    return _against_budget(lines, title, symbol, limit, affordable, empty)
+    empty_text = "This noise has no guarantee in the currency of the budget."
+    return _against_budget(lines, title, symbol, limit, affordable, empty_text)
 
 
 def _against_budget(
@@ -125,18 +124,18 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
     """
     colors = [style.PALETTE["private"] if name == best else style.GREY for name in values]
     bar = _bar(values, unit) | {"marker": {"color": colors}, "showlegend": False}
-    return go.Figure({"data": [bar], "layout": _bar_frame([values], title, 34)})
+    return go.Figure({"data": [bar], "layout": _bar_frame([values], title, height=34)})
 
 
 def grouped_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: str = "") -> go.Figure:
     """Return a figure of horizontal bars in groups: for each name one bar of each kind, a mapping of `groups`, in which
-    all kinds have the same names. The axis and the values are as in `bars`."""
+    all kinds have the same names. The axis is linear from zero."""
     colors = (style.GREY, style.PALETTE["theory"], style.PALETTE["spent"])
     data = [
         _bar(values, unit) | {"name": kind, "marker": {"color": color}}
         for (kind, values), color in zip(groups.items(), colors, strict=False)  # there are up to three kinds
     ]
-    frame = _bar_frame(list(groups.values()), title, 17 * len(groups) + 8, legend_entries=len(groups))
+    frame = _bar_frame(list(groups.values()), title, height=17 * len(groups) + 8, legend_entries=len(groups))
     return go.Figure({"data": data, "layout": frame | {"barmode": "group"}})
 
 
@@ -185,7 +184,7 @@ def proven_error(
     x, bounds : (k,) budgets or rows, and the error for each.
     target : the wanted error, drawn as a limit. mark : coordinates and text of a point to mark.
     """
-    marks = [] if mark is None else [Mark(*mark, style.PALETTE["spent"])]
+    marks = [] if mark is None else [Mark(*mark, color=style.PALETTE["spent"])]
     return line_figure(
         [Line(x, bounds, "bound at the best number of steps", _THEORY, value=False)],
         Axes(x_title, f"Bound on the {title}", log_x=True, log_y=True, bound="upper"),
@@ -233,7 +232,7 @@ def of_hundred(right: Mapping[str, float]) -> go.Figure:
     right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
         guessing. Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
     """
-    attackers = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # without a plan the last alone
+    attackers = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # one for each but guessing
     colors = [style.GREY, *attackers, "rgba(0,0,0,0)"]
     ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
     starts = [0, *ends[:-1]]
@@ -322,19 +321,21 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
 
     start : largest error of the starting point. here : the present ε and its error, which are marked.
     """
+    epsilon, error = here
+    text = f"You are here: ε = {short_up(epsilon)}, {short_up(error)}"
     figure = line_figure(
         [Line(epsilons, bounds, "bound at the best number of steps", TWO[0], value=False)],
         Axes("Privacy budget ε", title, log_x=True, log_y=True, bound="upper"),
         limits=[Limit(start, f"without a step: {short_up(start)}")],
-        marks=[Mark(*here, f"You are here: ε = {short_up(here[0])}, {short_up(here[1])}", style.PALETTE["spent"])],
+        marks=[Mark(epsilon, error, text, style.PALETTE["spent"])],
         labels=False,  # the chart is narrow, next to two others
         height=HEIGHT,
     )
     # Right of the middle of the log axis the text is left of the point, else right of it: below the curve it has room.
-    is_right = here[0] ** 2 > epsilons[0] * epsilons[-1]
+    is_right = epsilon**2 > epsilons[0] * epsilons[-1]
     figure.add_annotation(
-        x=math.log10(here[0]),
-        y=math.log10(here[1]),
+        x=math.log10(epsilon),
+        y=math.log10(error),
         text="you are here",
         showarrow=False,
         xanchor="right" if is_right else "left",

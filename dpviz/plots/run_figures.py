@@ -67,31 +67,31 @@ def convergence(
     curves = _curves(trace, metric_name, styles, x, spent, spent_title, log_y)
     lines, notes = curves.lines, curves.notes
     if bands == "panels":
-        return small_multiples(lines, curves.axes, PANELS, notes=notes, not_private=curves.not_private)
+        return small_multiples(lines, curves.axes, columns=PANELS, notes=notes, not_private=curves.not_private)
     if bands == "best":
         lines, band_notes = one_band(lines, _best(trace, metric_name))
         notes = [*notes, *band_notes]
     drawn_labels = {line.name for line in curves.lines}
-    thin = [
+    thin_lines = [
         _overlay(curve, spent.get(label) if x == "spent" else None, label, overlay_name, styles[label])
         for label, curve in overlays.items()
         if label in trace.lanes and (x == "iteration" or label in drawn_labels)
     ]
-    level = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
-    notes = [*([f"thin lines: {overlay_name}"] if thin else []), *notes]
-    notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level else []
+    level_lines = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
+    notes = [*([f"thin lines: {overlay_name}"] if thin_lines else []), *notes]
+    notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level_lines else []
     if x == "iteration":
         lines = _extend(trace, lines)
         for line in lines:
             if line.until:  # extended: a dot where its own points end
                 end = float(line.x[-1]), float(line.y[-1])
                 curves.marks.append(Mark(*end, line.name, line.style.color, symbol="circle"))
-    guess = trace.guess(metric_name) if metric_name in trace.metrics else None
+    guess = trace.guess(metric_name) if metric_name in trace.metrics else None  # of the best constant
     if guess is not None:
         guess_metric, guess_value = guess
         limits = [*limits, Limit(guess_value, guess_metric.label.lower())]
     return line_figure(
-        [*lines, *thin, *level],
+        [*lines, *thin_lines, *level_lines],
         curves.axes,
         marks=curves.marks,
         notes=notes,
@@ -122,7 +122,7 @@ def _curves(
             continue
         lines.append(_median(iterations, values, axis, label, styles[label]))
         marks += _stops(arm_trace, lines[-1], iterations)
-        has_single_run |= values.shape[1] == 1
+        has_single_run |= values.shape[1] == 1  # one column per replicate
     log_y = (metric is not None and metric.scale == "log") if log_y is None else log_y
     title = metric_name if metric is None else metric.label
     axes = Axes("Step t" if x == "iteration" else spent_title, title, log_y=log_y)
@@ -145,7 +145,7 @@ def _best(trace: Trace, metric_name: str) -> str:
         if arm_trace.private and len(values):
             # Where all last values are finite, their median is the same number as by `quantiles`, but quicker.
             is_finite = np.isfinite(values[-1]).all()
-            median = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])
+            median = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])  # column 1: 50 %
             finals[label] = -median if better == "higher" else median
     return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="") if better else ""
 
@@ -202,6 +202,6 @@ def _median(
 
 
 def _overlay(curve: np.ndarray, axis: np.ndarray | None, label: str, name: str, arm_style: ArmStyle) -> Line:
-    """Return a thin line with the heights `curve` after each iteration, at the positions `axis` as in `_median`."""
+    """Return a thin line with the heights `curve` after each iteration, at the positions `axis` (None: 0, 1, …)."""
     x = np.arange(len(curve)) if axis is None else axis[: len(curve)]
     return Line(x, curve, f"{label}, {name}", arm_style, width=1.0, group=label, legend=False)

@@ -79,12 +79,13 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     """
     metric = result.metric
     if metric is None or not any(curve.ends for curve in result.curves.values()):
-        empty = "No point is finished yet." if result.curves else "Nothing here is released."
-        return go.Figure({"layout": style.layout(Axes(x_title, y_title), notes=[empty])})
+        empty_note = "No point is finished yet." if result.curves else "Nothing here is released."
+        return go.Figure({"layout": style.layout(Axes(x_title, y_title), notes=[empty_note])})
     log = metric.scale == "log"
-    grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.ends}
-    heights = {label: np.clip(grid[2], FLOOR if log else -CEILING, CEILING) for label, grid in grids.items()}
-    best = _best(result, heights)
+    grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.ends}  # arms with results
+    floor = FLOOR if log else -CEILING  # values beyond are drawn there
+    heights = {label: np.clip(medians, floor, CEILING) for label, (_, _, medians) in grids.items()}
+    best_labels = _best(result, heights)
     panels = _Grid(min(columns, len(grids)), -(-len(grids) // columns), max(_PANEL, _CELL * len(result.second)))
     values, seconds, _ = next(iter(grids.values()))  # of both settings, the same for all arms
     longest = max(len(_number(cell)) for medians in heights.values() for cell in medians.ravel().tolist())
@@ -92,21 +93,23 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     has_room = cell_width > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
     data, names = [], []
     axes: dict[str, Any] = {}
-    across, up = (
+    x_ticks, y_ticks = (
         {"tickvals": ticks, "ticktext": [short(float(tick)) for tick in ticks]} for ticks in (values, seconds)
     )
     for number, label in enumerate(grids):
-        axis = str(number + 1) if number else ""
-        panel_axes = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
-        data.append(_panel(label, values, seconds, heights[label], best == label, log, has_room) | panel_axes)
-        x_axis, y_axis = _axes(panels, number, len(grids), axis, x_title, y_title)
-        axes |= {f"xaxis{axis}": x_axis | across, f"yaxis{axis}": y_axis | up}
-        names.append(style.panel_name(f"<b>{label}</b>", panels.across(number)[0], panels.up(number)[1]))
+        axis_number = str(number + 1) if number else ""  # in plotly, whose first axes have none
+        panel_axes = {"xaxis": f"x{axis_number}", "yaxis": f"y{axis_number}"}
+        data.append(_panel(label, values, seconds, heights[label], best_labels == label, log, has_room) | panel_axes)
+        x_axis, y_axis = _axes(panels, number, len(grids), axis_number, x_title, y_title)
+        axes |= {f"xaxis{axis_number}": x_axis | x_ticks, f"yaxis{axis_number}": y_axis | y_ticks}
+        (left, _), (_, top) = panels.across(number), panels.up(number)
+        names.append(style.panel_name(f"<b>{label}</b>", left, top))
     not_private = style.privacy_mark({label: result.curves[label].status for label in grids})
     layout = style.layout(Axes(x_title, y_title), not_private=not_private, height=panels.height)
     layout |= axes | {"coloraxis": _colors(heights, result, log), "hovermode": "closest"}
     layout["annotations"] += names
-    return go.Figure({"data": data, "layout": layout | {"margin": {"l": _LEFT, "r": 8, "t": 0, "b": 0}}})
+    layout["margin"] = {"l": _LEFT, "r": 8, "t": 0, "b": 0}  # room above and below is a part of `panels`
+    return go.Figure({"data": data, "layout": layout})
 
 
 def _best(result: SweepResult, heights: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -116,15 +119,15 @@ def _best(result: SweepResult, heights: Mapping[str, np.ndarray]) -> np.ndarray:
 
     heights : by label, (m, k) medians, nan where there is no result.
     """
-    private = _private(result, heights)
+    labels = _private(result, heights)
     better = result.metric.better if result.metric else ""
-    if len(private) < 2 or not better:
+    if len(labels) < 2 or not better:
         any_panel = next(iter(heights.values()))
         return np.full(any_panel.shape, "", dtype=object)
-    stacked = np.stack([heights[label] if better == "lower" else -heights[label] for label in private])  # (arms, m, k)
+    stacked = np.stack([heights[label] if better == "lower" else -heights[label] for label in labels])  # (arms, m, k)
     is_known = ~np.isnan(stacked)
     lowest = np.argmin(np.where(is_known, stacked, np.inf), axis=0)  # (m, k) index of the arm
-    return np.where(is_known.sum(axis=0) > 1, np.array(private, dtype=object)[lowest], "")
+    return np.where(is_known.sum(axis=0) > 1, np.array(labels, dtype=object)[lowest], "")
 
 
 def _private(result: SweepResult, heights: Mapping[str, np.ndarray]) -> list[str]:
@@ -181,18 +184,18 @@ def _number(cell: float) -> str:
 
 
 def _axes(
-    grid: _Grid, number: int, count: int, axis: str, x_title: str, y_title: str
+    grid: _Grid, number: int, count: int, axis_number: str, x_title: str, y_title: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return both axes of panel `number` of `count`; titles are below the lowest panel of each column, and left of the
     first column.
 
-    axis : plotly's number of the panel's axes: "" for the first panel, "2" for the second.
+    axis_number : plotly's number of the panel's axes: "" for the first panel, "2" for the second.
     """
     is_lowest, is_first = number + grid.columns >= count, number % grid.columns == 0
     common = {"type": "category", "ticks": "", "showgrid": False, "zeroline": False}
-    x_axis: dict[str, Any] = {"domain": grid.across(number), "anchor": f"y{axis}"}
+    x_axis: dict[str, Any] = {"domain": grid.across(number), "anchor": f"y{axis_number}"}
     x_axis |= {"title": {"text": x_title * is_lowest, "standoff": 8}}
-    y_axis: dict[str, Any] = {"domain": grid.up(number), "anchor": f"x{axis}"}
+    y_axis: dict[str, Any] = {"domain": grid.up(number), "anchor": f"x{axis_number}"}
     y_axis |= {"title": {"text": y_title * is_first, "standoff": 8}}
     return common | x_axis, common | y_axis | {"showticklabels": is_first}
 
@@ -222,10 +225,12 @@ BANDS = 2  # largest number of lines with bands
 def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -> go.Figure:
     """Return the figure of the page that compares runs: a line for each curve, with a band from 10 to 90 % if there are
     at most BANDS. The figure is marked if a curve reads raw data."""
-    sides = list(dict.fromkeys(curve.side for curve in curves))
+    sides = list(dict.fromkeys(curve.side for curve in curves))  # names of the compared runs
     lines: list[Line] = []
     for curve in curves:
-        low, median, high = curve.quantiles.T if len(curves) <= BANDS else (None, curve.quantiles[:, 1], None)
+        low, median, high = curve.quantiles.T
+        if len(curves) > BANDS:
+            low = high = None  # no bands
         curve_style = _style(curve, sides.index(curve.side), {line.style for line in lines})
         lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", curve_style, low, high))
     return line_figure(
@@ -242,9 +247,9 @@ def _style(curve: Curve, run: int, used: Collection[ArmStyle]) -> ArmStyle:
     same hue with another dash, beginning with the dash of this run's number, else another hue."""
     usual = ArmStyle(GREY, DOTS[0], reference=True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
     dashes = DASHES if curve.private else DOTS
-    dashed = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
-    others = [replace(candidate, color=hue) for hue in HUES for candidate in dashed]
-    return next((candidate for candidate in [usual, *dashed, *others] if candidate not in used), usual)
+    same_hue = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
+    other_hues = [replace(candidate, color=hue) for hue in HUES for candidate in same_hue]
+    return next((candidate for candidate in [usual, *same_hue, *other_hues] if candidate not in used), usual)
 
 
 # ---------------------------------------------------------------------------------------------------------- one setting
@@ -281,8 +286,8 @@ def metric_by_setting(
     """
     log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
     styles = style.arm_styles(result.arms)
-    lines, best = _lines(result, styles, log_x, log_y)
-    lines, notes = one_band(lines, best)
+    lines, best_label = _lines(result, styles, log_x, log_y)
+    lines, notes = one_band(lines, best_label)
     # The arms with privacy, or all if there are none.
     labels = [label for label in result.curves if not styles[label].reference] or list(result.curves)
     if not compared and labels:
@@ -295,7 +300,8 @@ def metric_by_setting(
             crossings += crossings_of_pair
             notes += sentences
     crossings.sort(key=lambda crossing: crossing.mark.x)
-    has_single_run = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
+    samples_by_arm = (samples for _, samples in map(result.series, result.curves))
+    has_single_run = any(len(numbers) == 1 for samples in samples_by_arm for numbers in samples)
     notes += ["one run; results vary"] if has_single_run else []
     figure = line_figure(
         [*lines, *_guesses(result)],
@@ -310,9 +316,9 @@ def metric_by_setting(
         if trace.name and trace.mode == "lines":  # not those of bands and limits, which have no name
             trace.mode = "lines+markers"
     if any(crossing.low < crossing.high for crossing in crossings):  # the last trace has the marks
-        above = [crossing.high - crossing.mark.x for crossing in crossings]
-        below = [crossing.mark.x - crossing.low for crossing in crossings]
-        bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1}
+        to_right = [crossing.high - crossing.mark.x for crossing in crossings]
+        to_left = [crossing.mark.x - crossing.low for crossing in crossings]
+        bars = {"type": "data", "symmetric": False, "array": to_right, "arrayminus": to_left, "thickness": 1}
         figure.data[-1].error_x = bars
     return figure
 
@@ -338,13 +344,14 @@ def along_budget(
     bound : label of an arm, budgets (k,), and a bound on its metric at each (k,).
     """
     log_y = result.metric is not None and result.metric.scale == "log"
-    lines, best = _lines(result, styles, log_x=False, log_y=log_y)  # log_x=False: names without the growth
+    lines, best_label = _lines(result, styles, log_x=False, log_y=log_y)  # log_x=False: names without the growth
     is_complete = result.finished == result.points
     lines = [replace(line, value=False, band=is_complete) for line in lines if len(line.x)]
-    lines, notes = one_band(lines, best) if is_complete else (lines, [])
+    lines, notes = one_band(lines, best_label) if is_complete else (lines, [])
     dotted_names = {line.name for line in lines}
     if level is not None:
-        lines.append(Line(np.array(ends), np.full(2, level[1]), level[0], styles[level[0]]))
+        level_label, final_value = level
+        lines.append(Line(np.array(ends), np.full(2, final_value), level_label, styles[level_label]))
     if bound is not None:
         label, values, heights = bound
         bound_style = ArmStyle(styles[label].color, "dashdot")
@@ -392,21 +399,21 @@ def _crossings(
     sets = sum(order.data_sets for order in orders)
     if not orders or (len(orders) == 1 and len(orders[0].leaders) < 2):
         return [], []  # one of them is always better, as the curves show
-    usual, *rarer = orders  # the order in most data sets comes first
-    if len(usual.leaders) > MAX_CROSSINGS + 1:
-        return [], [f"{one} and {other}: {len(usual.leaders) - 1} crossings, no clear order"]
-    several = f" in {usual.data_sets} of {sets} data sets" if sets > 1 else ""
+    usual_order, *rarer_orders = orders  # the order in most data sets comes first
+    if len(usual_order.leaders) > MAX_CROSSINGS + 1:
+        return [], [f"{one} and {other}: {len(usual_order.leaders) - 1} crossings, no clear order"]
+    how_often = f" in {usual_order.data_sets} of {sets} data sets" if sets > 1 else ""
     word = "better" if better else "lower"
-    sentences = [f"{sentence}{several}" for sentence in _sentences(usual, one, other, symbol, word)]
-    sentences[-1] = "; ".join([sentences[-1], *(_in_short(order, symbol) for order in rarer)])
-    if len(usual.leaders) < 2 or 2 * usual.data_sets < sets:
+    sentences = [f"{sentence}{how_often}" for sentence in _sentences(usual_order, one, other, symbol, word)]
+    sentences[-1] = "; ".join([sentences[-1], *(_in_short(order, symbol) for order in rarer_orders)])
+    if len(usual_order.leaders) < 2 or 2 * usual_order.data_sets < sets:
         return [], sentences
     values, medians = result.medians(one)
     intervals = result.crossing_intervals(one, other)
-    if len(intervals) != usual.places.shape[1]:  # over several data sets there are none: the range over these
-        intervals = tuple((float(points.min()), float(points.max())) for points in usual.places.T)
+    if len(intervals) != usual_order.places.shape[1]:  # over several data sets there are none: the range over these
+        intervals = tuple((float(points.min()), float(points.max())) for points in usual_order.places.T)
     crossings = []
-    for points, sentence, (low, high) in zip(usual.places.T, sentences, intervals, strict=True):
+    for points, sentence, (low, high) in zip(usual_order.places.T, sentences, intervals, strict=True):
         point = float(np.median(points))
         mark = Mark(point, _height(values, medians, point), sentence, color, _about(symbol, points))
         crossings.append(_Crossing(mark, low, high))
@@ -472,7 +479,7 @@ def _guesses(result: SweepResult) -> list[Line]:
     empty if it is not recorded."""
     guesses_at: dict[float, list[float]] = {}
     for end in result.guesses.ends:
-        guesses_at.setdefault(end.place.value, []).append(float(end.samples[0]))
+        guesses_at.setdefault(end.place.value, []).append(float(end.samples[0]))  # one value per point
     if result.guess is None or not guesses_at:
         return []
     values = sorted(guesses_at)
@@ -483,13 +490,13 @@ def _guesses(result: SweepResult) -> list[Line]:
 def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log_y: bool) -> Line:
     """Return the line of one arm: medians over all runs, with the band from 10 to 90 %, named by label and growth."""
     values, samples = result.series(label)
-    # Equal numbers of runs, of which all quantiles take one call. None is nan, which `quantiles` would take from the
-    # value before.
+    # With equal numbers of runs at all values one call computes all quantiles. No sample is nan: `quantiles` would
+    # replace a nan by the sample at the value before.
     if len({len(sample) for sample in samples}) == 1:
         low, median, high = quantiles(np.array(samples)).T
     else:
         summaries = [quantiles(sample[None])[0] for sample in samples]
-        low, median, high = np.array(summaries).reshape(-1, 3).T  # also without any
+        low, median, high = np.array(summaries).reshape(-1, 3).T  # also of no summaries
     growth = _growth(result, label, log_y) if log_x else ""
     has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
     return Line(
@@ -510,9 +517,10 @@ def _growth(result: SweepResult, label: str, log_y: bool) -> str:
     It is "" for fewer than three points. log_y : True on two log axes, where a power law is straight; False where only
     the x axis is logarithmic, and a log law is.
     """
-    if len(result.medians(label)[0]) < 3:
+    values, _ = result.medians(label)
+    if len(values) < 3:
         return ""
-    power, log = result.laws(label)
+    power, log = result.laws(label)  # None where a law cannot be fitted
     if log_y:
         return f"slope {slope_text(power)}" if power else ""
     return f"{slope_text(log)} per factor e" if log else ""

@@ -37,7 +37,7 @@ def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     kind = array.type
     if isinstance(kind, pyarrow.BaseExtensionType):  # a type made from a usual one, which stores the cells
         return to_plain_array(array.storage, name)
-    if types.is_dictionary(kind):  # convert each distinct value once
+    if types.is_dictionary(kind):  # convert each distinct value that a cell has once
         indices, values = _without_unused(array)
         return to_plain_array(values, name).take(indices)
     if types.is_boolean(kind):
@@ -57,7 +57,7 @@ def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
         return as_texts(texts).take(encoded.indices)
     if types.is_timestamp(kind):
         return array if _zone_is_known(kind) else array.cast(pyarrow.timestamp(kind.unit, "UTC"))
-    if types.is_int64(kind) or types.is_uint64(kind):  # `Column.whole` decides if float64 can hold them
+    if types.is_int64(kind) or types.is_uint64(kind):  # `ColumnBuilder.whole` decides if float64 can hold them
         return array
     return _as_float(array, name)
 
@@ -139,8 +139,8 @@ def _zone_is_known(kind: "pyarrow.DataType") -> bool:
 
 def _without_unused(array: "pyarrow.DictionaryArray") -> "tuple[pyarrow.Array, pyarrow.Array]":
     """Return the indices and the values of a dictionary array, after dropping values that no cell has."""
-    used = array.indices.dictionary_encode()
-    return used.indices, array.dictionary.take(used.dictionary)
+    used_indices = array.indices.dictionary_encode()
+    return used_indices.indices, array.dictionary.take(used_indices.dictionary)
 
 
 def select_texts(texts: "pyarrow.DictionaryArray", is_selected: np.ndarray) -> "pyarrow.DictionaryArray":
@@ -148,8 +148,8 @@ def select_texts(texts: "pyarrow.DictionaryArray", is_selected: np.ndarray) -> "
 
     is_selected : one truth for each text of the column's dictionary.
     """
-    is_kept = pyarrow.compute.take(pyarrow.array(is_selected), texts.indices)
-    indices = pyarrow.compute.if_else(pyarrow.compute.fill_null(is_kept, False), texts.indices, None)
+    is_cell_selected = pyarrow.compute.take(pyarrow.array(is_selected), texts.indices)  # null for a missing cell
+    indices = pyarrow.compute.if_else(pyarrow.compute.fill_null(is_cell_selected, False), texts.indices, None)
     selected = pyarrow.DictionaryArray.from_arrays(indices, texts.dictionary)
     return pyarrow.DictionaryArray.from_arrays(*_without_unused(selected))
 
@@ -159,7 +159,7 @@ def array_slices(array: "pyarrow.Array") -> "Iterator[pyarrow.Array]":
     return (array.slice(start, _PART) for start in range(0, len(array), _PART))
 
 
-def _one(column: "pyarrow.ChunkedArray") -> "pyarrow.Array":
+def _in_one_piece(column: "pyarrow.ChunkedArray") -> "pyarrow.Array":
     """Return a column as one array; a column of one piece is not copied, as `combine_chunks` would do."""
     return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
@@ -172,31 +172,31 @@ class ColumnBuilder:
 
     def __init__(self, first: "pyarrow.Array") -> None:
         self._parts = [first]
-        self._merged = 0  # bytes of the dictionary of all merged parts
-        self._waiting = 0  # bytes of the dictionaries of parts that were added since then
+        self._merged_bytes = 0  # of the dictionary of all merged parts
+        self._new_bytes = 0  # of the dictionaries of parts that were added since then
 
     @property
     def text_bytes(self) -> int:
         """Size of the column's texts in bytes; a text that occurs in several parts may count several times."""
-        return self._merged + self._waiting
+        return self._merged_bytes + self._new_bytes
 
     def add(self, part: "pyarrow.Array") -> None:
         """Append a part; merge the dictionaries of all parts when they have grown enough."""
         self._parts.append(part)
         if types.is_dictionary(part.type):
-            self._waiting += part.dictionary.nbytes
+            self._new_bytes += part.dictionary.nbytes
             # Each part has a dictionary of its own, so that equal texts are stored twice until a merge. A merge takes
             # time in proportion to all dictionaries, so that it waits until the new ones are more than half of these.
-            if self._waiting > max(self._merged, _MERGED_FROM):
+            if self._new_bytes > max(self._merged_bytes, _MERGED_FROM):
                 self._parts = [self.whole()]
-                self._merged, self._waiting = self._parts[0].dictionary.nbytes, 0
+                self._merged_bytes, self._new_bytes = self._parts[0].dictionary.nbytes, 0
 
     def whole(self) -> "pyarrow.Array":
         """Return all parts as one array.
 
         Whole numbers become float64 where that loses no digit; a missing float64 becomes NaN.
         """
-        array = _one(pyarrow.chunked_array(self._parts))
+        array = _in_one_piece(pyarrow.chunked_array(self._parts))
         if types.is_int64(array.type) or types.is_uint64(array.type):
             ends = pyarrow.compute.min_max(array).as_py()
             if ends["max"] is None or -_EXACT <= ends["min"] <= ends["max"] <= _EXACT:  # None: all cells are missing
@@ -213,7 +213,7 @@ def take_rows(table: "pyarrow.Table", rows: np.ndarray) -> "pyarrow.Table":
     """
     columns = []
     for column in table.columns:
-        array = _one(column).take(pyarrow.array(rows))
+        array = _in_one_piece(column).take(pyarrow.array(rows))
         is_dictionary = types.is_dictionary(array.type)
         columns.append(pyarrow.DictionaryArray.from_arrays(*_without_unused(array)) if is_dictionary else array)
     return pyarrow.Table.from_arrays([*columns, pyarrow.array(rows)], names=[*table.column_names, _ROWS])
@@ -228,7 +228,7 @@ def frame_of(table: "pyarrow.Table") -> "pd.DataFrame":
     """
     arrays_by_name: dict[str, list[pyarrow.Array]] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        arrays_by_name.setdefault(name, []).append(_one(column))
+        arrays_by_name.setdefault(name, []).append(_in_one_piece(column))
     rows = arrays_by_name.pop(_ROWS, None)
     index = pd.RangeIndex(len(table)) if rows is None else pd.Index(rows[0].to_numpy())
     columns = {name: pd.Series(_cells(*arrays), copy=False) for name, arrays in arrays_by_name.items()}
@@ -244,7 +244,7 @@ def text_codes(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None"
     if not isinstance(series.dtype, pd.ArrowDtype) or not types.is_dictionary(series.dtype.pyarrow_dtype):
         return None
     column = pyarrow.chunked_array(pyarrow.array(series.array))  # of one piece or several
-    indices, texts = _without_unused(_one(column))
+    indices, texts = _without_unused(_in_one_piece(column))
     return indices.fill_null(-1).to_numpy(zero_copy_only=False), texts
 
 

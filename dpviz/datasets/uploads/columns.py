@@ -135,7 +135,7 @@ def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
     digits = -math.floor(math.log10(width))
     step = 10.0**-digits
     bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
-    if bottom == top:
+    if bottom == top:  # a column of one round number
         bottom, top = bottom - step, top + step
     return max(round(bottom, digits), -MAX_BOUND), min(round(top, digits), MAX_BOUND)
 
@@ -154,10 +154,10 @@ def _describe(name: str, series: "pd.Series") -> ColumnInfo:
 
 def _counts(series: "pd.Series") -> np.ndarray:
     """Return the number of rows of each distinct value; only the first rows count if they have DISTINCT_CAP values."""
-    dictionary = text_codes(series)
+    dictionary = text_codes(series)  # None unless it is a column of texts
     if dictionary is not None:
         codes, _ = dictionary
-        return np.bincount(codes[codes >= 0])
+        return np.bincount(codes[codes >= 0])  # without -1, which stands for missing cells
     counts = series.iloc[:_FIRST_ROWS].value_counts()
     for start in range(_FIRST_ROWS, len(series), _MORE_ROWS):
         if len(counts) >= DISTINCT_CAP:

@@ -14,7 +14,7 @@ from dpviz.datasets.uploads.limits import MAX_COLUMNS, MIN_COLUMNS, MIN_ROWS, un
 from dpviz.datasets.uploads.parsing import as_number
 from dpviz.datasets.uploads.reading import MISSING, PATTERNS, SEPARATORS, Kind, Reading, plain_number
 from dpviz.datasets.uploads.texts import (
-    LOOKED_AT,
+    LOOKED_AT,  # largest number of rows
     TextRows,
     blank_lines,
     cells_of,
@@ -73,7 +73,7 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     # A row with more cells counts as empty, since it is not known which cell belongs to which column.
     wide = sum(not fits(row, width) for row in first_rows)
     table = [row if fits(row, width) else [] for row in first_rows]
-    table = [(row + [""] * width)[:width] for row in table]
+    table = [(row + [""] * width)[:width] for row in table]  # `width` cells in every row
     columns = [[row[index].strip() for row in table] for index in range(width)]
     if wide:
         questions.append(
@@ -102,8 +102,8 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
 def _check_text(data: bytes) -> None:
     """Raise UserError for a file that is no text: over a tenth of its start is control characters or no UTF-8."""
     start = data[:_START].decode("utf-8", "replace")
-    odd = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
-    if 10 * odd > len(start):
+    odd_count = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
+    if 10 * odd_count > len(start):
         raise unreadable()
 
 
@@ -112,14 +112,14 @@ def _detect_lines(data: bytes) -> Reading:
 
     Where line feeds are rare compared to carriage returns, lines end in the latter, as on old Macs.
     """
-    returns = 10 * data.count(b"\n") < data.count(b"\r")
-    lines = lines_of(data, returns)
-    above = blank_lines(lines)
-    declared = next((mark for mark in map(named_separator, above) if mark in SEPARATORS), None)
-    first_lines = lines[len(above) : len(above) + _SEPARATOR_LINES]
+    end_in_returns = 10 * data.count(b"\n") < data.count(b"\r")
+    lines = lines_of(data, end_in_returns=end_in_returns)
+    lines_above = blank_lines(lines)  # blank, or "sep=;"
+    declared_separator = next((mark for mark in map(named_separator, lines_above) if mark in SEPARATORS), None)
+    first_lines = lines[len(lines_above) : len(lines_above) + _SEPARATOR_LINES]
     texts = [first_lines.text(row) for row in range(len(first_lines))]
-    rows: Literal["returns", "lines"] = "returns" if returns else "lines"
-    return Reading(separator=declared or _detect_separator(texts), rows=rows, above=len(above))
+    row_unit: Literal["returns", "lines"] = "returns" if end_in_returns else "lines"
+    return Reading(separator=declared_separator or _detect_separator(texts), rows=row_unit, above=len(lines_above))
 
 
 def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading, list[str]]:
@@ -131,11 +131,11 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
     is_given : true if the user has chosen the unit of a row. Records are then replaced by lines only where the quotes
     do not show which lines belong to a record.
     """
-    lines = lines_of(data, reading.rows == "returns")  # "returns": lines end in carriage returns, and cannot be records
-    below = 0
-    while below < min(LOOKED_AT, len(lines)) and not lines.text(-1 - below).strip():
-        below += 1
-    reading = reading.replaced(below=below if below < LOOKED_AT else 0)
+    lines = lines_of(data, end_in_returns=reading.rows == "returns")  # such lines cannot be records
+    lines_below = 0
+    while lines_below < min(LOOKED_AT, len(lines)) and not lines.text(-1 - lines_below).strip():
+        lines_below += 1
+    reading = reading.replaced(below=lines_below if lines_below < LOOKED_AT else 0)
     if reading.rows == "returns" or (is_given and reading.rows == "lines"):
         split_header(data, reading)  # raises UserError for a file that cannot be read so
         return reading, []
@@ -158,9 +158,9 @@ def _detect_separator(texts: Sequence[str]) -> str:
     """
     scores: dict[str, tuple[int, int, bool, int]] = {}
     for separator in SEPARATORS:
-        tidy = (text.replace("\r", " ") + "\n" for text in texts)
+        tidy_texts = (text.replace("\r", " ") + "\n" for text in texts)
         try:
-            table = [*islice(csv.reader(tidy, delimiter=separator, skipinitialspace=True), _SEPARATOR_ROWS)]
+            table = [*islice(csv.reader(tidy_texts, delimiter=separator, skipinitialspace=True), _SEPARATOR_ROWS)]
         except csv.Error:  # a cell in quotes is too long: this separator cuts no row
             table = []
         widths = [len(row) for row in table if row]
@@ -189,12 +189,12 @@ def _detect_marks(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
     """
     _, all_rows = split_header(data, reading.replaced(header=False))
     rows = [row for row in _first_rows(all_rows, reading.separator) if any(row)]
-    first = [cell.strip() for cell in rows[0]] if rows else []
-    columns = [[row[index].strip() for row in rows[1:] if index < len(row)] for index in range(len(first))]
+    first_row = [cell.strip() for cell in rows[0]] if rows else []
+    columns = [[row[index].strip() for row in rows[1:] if index < len(row)] for index in range(len(first_row))]
     decimal, question = _detect_decimal([cell for column in columns for cell in column], reading.separator)
     questions = [question] if question else []
     numeric = [index for index, column in enumerate(columns) if _is_numeric(column, decimal)]
-    header, is_sure = _detect_header(first, columns, numeric, decimal)
+    header, is_sure = _detect_header(first_row, columns, numeric, decimal)
     if not is_sure:
         questions.append("Does the first row name the columns, or is it data?")
     dashes = []
@@ -223,7 +223,7 @@ def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", 
     for cell in cells:
         if "," not in cell and "." not in cell:
             continue
-        by_mark = {mark: plain_number(cell, mark) for mark in votes}
+        by_mark = {mark: plain_number(cell, decimal=mark) for mark in votes}  # "1.5" for 1,5 in any case
         number = as_number(by_mark["."])
         if number != number:  # NaN: the cell is no number
             continue
@@ -241,8 +241,8 @@ def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", 
 
 def _is_numeric(cells: Sequence[str], decimal: str, missing: Sequence[str] = (*MISSING, *_DASHES)) -> bool:
     """Return true if more than half of the cells that are not missing are numbers."""
-    present = [cell for cell in cells if cell and cell not in missing]
-    return 2 * sum(_is_number(cell, decimal) for cell in present) > len(present)
+    present_cells = [cell for cell in cells if cell and cell not in missing]
+    return 2 * sum(_is_number(cell, decimal) for cell in present_cells) > len(present_cells)
 
 
 def is_id(name: str) -> bool:
@@ -255,9 +255,9 @@ def _are_distinct(cells: Sequence[str], missing: Sequence[str], kind: Kind) -> b
 
     Texts count, and numbers if all are whole: others differ by nature.
     """
-    present = [cell for cell in cells if cell and cell not in missing]
-    are_labels = kind == "text" or all(cell.removeprefix("-").isdigit() for cell in present)
-    return len(present) >= MIN_ROWS and len(set(present)) >= len(present) - 1 and are_labels
+    present_cells = [cell for cell in cells if cell and cell not in missing]
+    are_labels = kind == "text" or all(cell.removeprefix("-").isdigit() for cell in present_cells)
+    return len(present_cells) >= MIN_ROWS and len(set(present_cells)) >= len(present_cells) - 1 and are_labels
 
 
 def _is_number(cell: str, decimal: str) -> bool:
@@ -271,25 +271,26 @@ def _detect_header(
     """Return true if the first row is a header, and true if that answer is sure.
 
     Each cell of the first row votes: it is either like the data below it, or a name. It is like the data if it is a
-    number above numbers, or a class that occurs again below. In a column of many different texts it has no vote.
+    number above numbers, or a class that occurs at least twice below. Any other cell above many different texts has no
+    vote.
 
     first : the cells of the first row. columns : the cells below each of them. numeric : indices of the columns of
     numbers.
     """
-    names = data = 0  # votes
+    votes_for_name = votes_for_data = 0
     for index, (cell, column) in enumerate(zip(first, columns, strict=True)):
         if not cell or cell in MISSING:
             continue
         if index in numeric:
             is_like_data = _is_number(cell, decimal)
-        elif 10 * len(set(column)) <= len(column) or column.count(cell) > 1:  # a column of few classes
+        elif 10 * len(set(column)) <= len(column) or column.count(cell) > 1:  # few classes, or this cell again
             is_like_data = column.count(cell) > 1  # more than once, since one row may repeat the header
         else:
             continue
         if is_like_data:
-            data += 1
+            votes_for_data += 1
         else:
-            names += 1
+            votes_for_name += 1
     numeric_cells = [first[index] for index in numeric]
     counted_from_0 = [str(index) for index in numeric]
     counted_from_1 = [str(index + 1) for index in numeric]
@@ -297,4 +298,6 @@ def _detect_header(
     if len(numeric_cells) > 1 and numeric_cells in (counted_from_0, counted_from_1):
         return True, False
     # A rule of thumb: a name weighs four cells like data, since nearly all files have a header.
-    return not data or 4 * names >= data, not data or not names
+    is_header = not votes_for_data or 4 * votes_for_name >= votes_for_data
+    is_unanimous = not votes_for_data or not votes_for_name
+    return is_header, is_unanimous

@@ -38,7 +38,7 @@ _ERRORS = (OSError, ValueError, OverflowError, LookupError)  # that Arrow may ra
 
 @dataclass(frozen=True)
 class TableFile:
-    """A Parquet file that takes the place of an upload's array among the `tables` of `DataSpecification.load`."""
+    """A Parquet file that takes the place of an upload's array among the `tables` of `RowsSpecification.load`."""
 
     path: Path
 
@@ -193,7 +193,8 @@ def detect_reading(data: bytes, name: str, given: Reading | None = None) -> Dete
     if is_parquet(data, name):
         kinds = parquet_kinds(data)
         # A reading holds no more kinds; that there are too many columns is said when the file is read.
-        return Detected(Reading(kinds=tuple(kinds.values())[: limits.MAX_COLUMNS]), (), tuple(kinds))
+        reading = Reading(kinds=tuple(kinds.values())[: limits.MAX_COLUMNS])
+        return Detected(reading, questions=(), names=tuple(kinds))
     return detect(data, given)
 
 
@@ -211,13 +212,13 @@ def _unpacked(data: bytes) -> bytes:
     if not data.startswith(_GZIP):
         return data
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-            unpacked = packed.read(limits.MAX_TEXT_BYTES + 1)  # the last byte shows that there is too much
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            content = file.read(limits.MAX_TEXT_BYTES + 1)  # the last byte shows that there is too much
     except (OSError, EOFError, zlib.error):
         raise unreadable() from None
-    if len(unpacked) > limits.MAX_TEXT_BYTES:
+    if len(content) > limits.MAX_TEXT_BYTES:
         raise too_big(f"Unpacked, it has more than {limits.MAX_TEXT_BYTES // 1_000_000} MB.")
-    return unpacked
+    return content
 
 
 # -------------------------------------------------------------------------------------------------------------- Parquet
@@ -276,18 +277,18 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
         raise too_big(f"It is cut into {metadata.num_row_groups:,} row groups. Save it with 100,000 rows in each.")
     # Sizes of whole row groups, since `row_group(i).column(j)` of a damaged file ends the process instead of raising.
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    rows, unpacked = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
+    rows, unpacked_bytes = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
     # Empty arrays of the types that `to_plain_array` gives: they refuse unusable columns before anything is read.
     empty = [to_plain_array(pyarrow.nulls(0, field.type), name) for field, name in zip(schema, names, strict=True)]
     if max_rows is not None and rows > max_rows:
         raise limits.too_many_rows(max_rows)
     # Before anything is unpacked: the file's size says nothing about the table's.
-    if rows * len(names) > limits.MAX_CELLS or unpacked > limits.MAX_UNPACKED_BYTES:
+    if rows * len(names) > limits.MAX_CELLS or unpacked_bytes > limits.MAX_UNPACKED_BYTES:
         raise too_big(f"Unpacked, it has {rows * len(names):,} cells; at most {limits.MAX_CELLS:,} can be read.")
     # Opened again, with texts that stay in dictionaries, so that a text that every row repeats is stored once.
     texts = [field.name for field in schema if is_text(field.type)]
     compact = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
-    columns, remaining_bytes = list(empty), limits.MAX_TEXT_BYTES
+    columns, remaining_bytes = list(empty), limits.MAX_TEXT_BYTES  # every column is replaced below
     delta_encoded = []  # indices of columns that are read in a second pass
     # One column at a time: texts take several times their size meanwhile.
     for index, (field, name) in enumerate(zip(schema, names, strict=True)):
@@ -306,7 +307,7 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
             continue
         columns[index] = column.whole()
         remaining_bytes -= column.text_bytes
-    for index in delta_encoded:
+    for index in delta_encoded:  # from `file`, which makes no dictionaries
         column = ColumnBuilder(empty[index])
         _read_column(file, schema[index].name, names[index], column, max_text_bytes=remaining_bytes, rows=_TEXT_ROWS)
         columns[index] = column.whole()
@@ -343,16 +344,16 @@ def _read_column(
 
 def _gather(parts: "Iterable[pyarrow.Array]") -> "Iterator[pyarrow.Array]":
     """Yield the parts in their order, where small ones are joined until they have _GATHERED bytes."""
-    waiting: list[pyarrow.Array] = []
+    parts_to_join: list[pyarrow.Array] = []
     size = 0
     for part in parts:
-        waiting.append(part)
+        parts_to_join.append(part)
         size += part.nbytes + len(part)  # an array of nulls has no bytes
         if size >= _GATHERED:
-            yield _join(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield _join(waiting)
+            yield _join(parts_to_join)
+            parts_to_join, size = [], 0
+    if parts_to_join:
+        yield _join(parts_to_join)
 
 
 def _join(parts: "list[pyarrow.Array]") -> "pyarrow.Array":

@@ -42,12 +42,12 @@ def _enumerate(names: Sequence[str]) -> str:
     """Join names as in a sentence: "a", "a and b", "a, b and c", and from the fourth on "a, b, c and 1 more"."""
     listed = list(names[:_NAMED])
     remaining = len(names) - len(listed)
-    last = f"{remaining} more" if remaining else listed.pop()
-    return f"{', '.join(listed)} and {last}" if listed else last
+    last_entry = f"{remaining} more" if remaining else listed.pop()
+    return f"{', '.join(listed)} and {last_entry}" if listed else last_entry
 
 
 def _quoted(name: str) -> str:
     """Return a column's name in quotes, on one line, without SIGNS and at most _LONGEST characters long."""
-    plain = (letter if letter.isprintable() and letter not in SIGNS else " " for letter in name)
-    line = " ".join("".join(plain).split())
+    letters = (letter if letter.isprintable() and letter not in SIGNS else " " for letter in name)
+    line = " ".join("".join(letters).split())
     return f"“{line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…'}”"

@@ -134,7 +134,7 @@ def check_positive(positive: str | None) -> None:
 def check_rows(total: int, remaining: int) -> None:
     """Raise UserError if fewer than MIN_ROWS rows remain of the `total` rows of a file."""
     if remaining < MIN_ROWS:
-        raise too_few_rows(remaining, " are left" if remaining < total else "")
+        raise too_few_rows(remaining, suffix=" are left" if remaining < total else "")
 
 
 def check_features(n: int, numeric: int, categories: Sequence[tuple[str, int]]) -> None:
@@ -186,7 +186,7 @@ def check_choice(
 
 def no_range(name: str, bounds: tuple[float, float]) -> UserError:
     """Return the error for a column without a usable range: `MissingInput` while its declaration is unfinished."""
-    error = MissingInput if any(map(math.isnan, bounds)) else UserError
+    error = MissingInput if any(map(math.isnan, bounds)) else UserError  # NaN: as UNDECLARED, or a half of it
     return error(
         f"The lowest value must be below the highest, and both between {short(-MAX_BOUND)} and {short(MAX_BOUND)}. "
         "Declare what is known of this column without looking at the file.",

@@ -133,8 +133,8 @@ def column_numbers(series: "pd.Series") -> np.ndarray:
         categories = series.dtype.categories
         if all(isinstance(value, float | str) for value in categories):  # a column that `arrow.mixed` has made
             texts = pyarrow.array([value if isinstance(value, str) else None for value in categories], "large_string")
-            plain = [value if isinstance(value, float) else np.nan for value in categories]
-            values = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain, text_numbers(texts))
+            plain_numbers = [value if isinstance(value, float) else np.nan for value in categories]
+            values = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain_numbers, text_numbers(texts))
         else:
             values = column_numbers(pd.Series(categories))
         return np.append(values, np.nan)[series.cat.codes]
@@ -142,7 +142,7 @@ def column_numbers(series: "pd.Series") -> np.ndarray:
         return np.full(len(series), np.nan)
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    codes, cell_numbers = _read_distinct(series, as_number, lambda _: math.nan)
+    codes, cell_numbers = _read_distinct(series, read=as_number, read_text=lambda _: math.nan)
     return np.append(np.array(cell_numbers, dtype=np.float64), np.nan)[codes]
 
 
@@ -151,7 +151,7 @@ def encode_classes(series: "pd.Series") -> tuple[np.ndarray, list[str]]:
 
     The list has the distinct classes of the column, as `class_label` writes them.
     """
-    codes, cell_labels = _read_distinct(series, class_label, str.strip)
+    codes, cell_labels = _read_distinct(series, read=class_label, read_text=str.strip)
     # Several distinct cells, such as 1 and "1", may be one class.
     labels = list(dict.fromkeys(label for label in cell_labels if label))
     indices = {label: index for index, label in enumerate(labels)}
@@ -168,7 +168,7 @@ def is_empty(series: "pd.Series") -> np.ndarray:
         return np.append(are_blank.to_numpy(zero_copy_only=False), True)[codes]  # code -1: missing
     if pd.api.types.is_numeric_dtype(series.dtype) or _are_times(series):
         return series.isna().to_numpy()
-    codes, are_values_blank = _read_distinct(series, _is_blank, _is_blank)
+    codes, are_values_blank = _read_distinct(series, read=_is_blank, read_text=_is_blank)
     return np.array([*are_values_blank, True], dtype=bool)[codes]
 
 
@@ -190,7 +190,8 @@ def _read_distinct(
     """
     dictionary = text_codes(series)
     if dictionary is not None:
-        return dictionary[0], _read_texts(dictionary[1], read, read_text)
+        codes, texts = dictionary
+        return codes, _read_texts(texts, read, read_text)
     if series.dtype != object:
         codes, values = pd.factorize(series)
         if _are_times(series):
@@ -204,9 +205,10 @@ def _read_distinct(
         if missing:
             codes[row] = -1
             continue
+        # Other objects are compared as texts, since they may have no hash.
         key = (type(value), value if isinstance(value, (str, int, float)) else str(value))
         index = indices.setdefault(key, len(indices))
-        if index == len(distinct):
+        if index == len(distinct):  # a new value
             distinct.append(value)
         codes[row] = index
     return codes, [read(value) for value in distinct]
@@ -269,8 +271,8 @@ class Bins:
     def labels(self) -> tuple[str, ...]:
         """Names of the len(edges) + 1 categories, such as "below 5", "5 to below 10" and "10 or more"."""
         texts = [class_label(float(edge)) for edge in self.edges]
-        between = (f"{low} to below {high}" for low, high in pairwise(texts))
-        return (f"below {texts[0]}", *between, f"{texts[-1]} or more")
+        middle_labels = (f"{low} to below {high}" for low, high in pairwise(texts))
+        return (f"below {texts[0]}", *middle_labels, f"{texts[-1]} or more")
 
 
 Declared = Sequence[str] | Bins  # of the categories of one column
@@ -312,8 +314,8 @@ def encode_categories(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np
     for position, (name, categories) in enumerate(columns):
         if name in edges_by_name:
             values, column_edges = column_numbers(frame[name]), edges_by_name[name]
-            other = len(column_edges) + 1  # for a cell that is no number
-            codes[:, position] = np.where(np.isnan(values), other, np.digitize(values, column_edges))
+            other_index = len(column_edges) + 1  # for a cell that is no number
+            codes[:, position] = np.where(np.isnan(values), other_index, np.digitize(values, column_edges))
         else:
             codes[:, position] = _category_codes(frame[name], categories)
     codes.flags.writeable = False
@@ -326,8 +328,8 @@ def count_unlisted(codes: np.ndarray, columns: Lists) -> dict[str, int]:
     codes : (n, columns), as `encode_categories` returns them.
     """
     names = [name for name, _ in columns]
-    last = [len(categories) - 1 for _, categories in columns]
-    counts = (codes == last).sum(axis=0).tolist()
+    last_codes = [len(categories) - 1 for _, categories in columns]
+    counts = (codes == last_codes).sum(axis=0).tolist()
     return dict(zip(names, counts, strict=True))
 
 
@@ -367,7 +369,7 @@ def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
 def _category_codes(series: "pd.Series", categories: Sequence[str]) -> np.ndarray:
     """Return the index (n,) of every cell's class in the list; the last one where it is missing or not listed."""
     codes, labels = encode_classes(series)
-    other = len(categories) - 1
+    other_index = len(categories) - 1
     indices = {class_label(text): index for index, text in enumerate(categories)}
-    by_code = [indices.get(label, other) for label in labels]
-    return np.array([*by_code, other])[codes]  # code -1, missing, takes the last entry
+    by_code = [indices.get(label, other_index) for label in labels]
+    return np.array([*by_code, other_index])[codes]  # code -1, missing, takes the last entry

@@ -121,7 +121,7 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
         plain = compute.replace_substring(compute.if_else(has_point, None, plain), ",", ".")
     is_regular, values = parse_plain_numbers(plain)
     odd = compute.if_else(is_regular, None, cells).dictionary_encode()  # distinct texts, and the index of each cell's
-    # Long whole numbers become floats only where these have all their digits.
+    # A long whole number becomes a float only if the float has all its digits.
     is_long, long_labels, long_values = parse_long_integers(odd.dictionary)
     is_exact = compute.fill_null(compute.equal(integer_texts(long_values), long_labels), False)
     long_labels = compute.if_else(is_exact, None, long_labels)
@@ -129,7 +129,7 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
     odd_values = np.append(np.where(is_exact.to_numpy(zero_copy_only=False), long_values, np.nan), np.nan)
     # Python reads the odd texts that could be numbers.
     is_unclear = compute.and_not(compute.match_substring_regex(odd.dictionary, _UNCLEAR), is_long)
-    numbers, labels = [np.empty(0)], [pyarrow.array([], pyarrow.large_string())]
+    numbers, labels = [np.empty(0)], [pyarrow.array([], pyarrow.large_string())]  # to join also without any part
     for part in array_slices(odd.dictionary.filter(is_unclear)):
         readings = [_read_cell(text, reading.decimal) for text in part.to_pylist()]
         numbers.append(np.array([cell if isinstance(cell, float) else np.nan for cell in readings]))

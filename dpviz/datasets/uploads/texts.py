@@ -67,15 +67,15 @@ class TextRows:
             start = stop
 
 
-def lines_of(data: bytes, returns: bool = False) -> TextRows:
+def lines_of(data: bytes, end_in_returns: bool = False) -> TextRows:
     """Return the lines of a text, the last one empty if the text ends in a line break.
 
     Bytes that are no UTF-8 become "�".
 
-    returns : true if lines end in carriage returns, as on old Macs; a line feed then becomes a blank.
+    end_in_returns : true if lines end in carriage returns, as on old Macs; a line feed then becomes a blank.
     """
     data = _as_utf8(data.removeprefix(codecs.BOM_UTF8))
-    if returns:
+    if end_in_returns:
         data = data.replace(b"\n", b" ").replace(b"\r", b"\n")
     is_break = np.frombuffer(data, dtype=np.uint8) == ord("\n")
     offsets = np.zeros(int(is_break.sum()) + 2, dtype=np.int64)
@@ -94,7 +94,8 @@ def _as_utf8(data: bytes) -> bytes:
         # Decode piece by piece: as one `str` the text would take up to four times the memory.
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         pieces = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
-        return b"".join([*(decoder.decode(piece).encode() for piece in pieces), decoder.decode(b"", True).encode()])
+        decoded_pieces = [decoder.decode(piece).encode() for piece in pieces]
+        return b"".join([*decoded_pieces, decoder.decode(b"", final=True).encode()])
     return data
 
 
@@ -146,16 +147,16 @@ def records(lines: TextRows, separator: str) -> TextRows:
     quotes = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == ord('"'))
     quote_counts = np.searchsorted(quotes, lines.offsets)  # quotes before each line, and before the end
     quote_counts -= quote_counts[0]  # those above the first of these lines, as in a header
-    quote_counts &= 1  # in place: there may be millions
+    quote_counts &= 1  # 1 for an odd number; in place, as there may be millions
     is_inside = quote_counts.astype(bool)  # true for lines that begin inside a cell in quotes
     if not is_inside.any():
         return lines
-    merged = TextRows(lines.data, lines.offsets[~is_inside])
+    merged_rows = TextRows(lines.data, lines.offsets[~is_inside])
     multiline = np.flatnonzero(np.diff(np.flatnonzero(~is_inside)) > 1)  # records of several lines
     is_open_at_end = is_inside[-1]
-    if is_open_at_end or not _all_match(merged, multiline, _strict_pattern(separator)):
+    if is_open_at_end or not _all_match(merged_rows, multiline, _strict_pattern(separator)):
         raise _not_closed()
-    return merged
+    return merged_rows
 
 
 def _not_closed() -> UserError:
@@ -191,9 +192,9 @@ def has_unclosed_quote(lines: TextRows, separator: str) -> bool:
 
 def cells_of(text: str, separator: str) -> list[str]:
     """Cut one row into cells; a quote that is open ends with the row. A row that `csv` cannot read has no cells."""
-    tidy = text.strip("\r\n").replace("\r\n", "\n").replace("\r", " ")
+    tidy_text = text.strip("\r\n").replace("\r\n", "\n").replace("\r", " ")
     try:
-        return next(csv.reader([tidy], delimiter=separator, skipinitialspace=True), [])
+        return next(csv.reader([tidy_text], delimiter=separator, skipinitialspace=True), [])
     except csv.Error:  # a cell in quotes of more than 131,072 characters
         return []
 
@@ -216,13 +217,13 @@ def columns_of(rows: TextRows, separator: str, width: int) -> "tuple[list[pyarro
     is_plain = ~has_quotes & (separators == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
     plain_cells = compute.split_pattern(texts.filter(pyarrow.array(is_plain)), separator).flatten()  # row after row
     plain_indices = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)  # of each row among the plain ones
-    other_columns, wide = _read_by_column(rows, np.flatnonzero(~is_plain), separator, width)
+    other_columns, wide_count = _read_by_column(rows, np.flatnonzero(~is_plain), separator, width)
     columns = []
     for column, other_cells in enumerate(other_columns):
         cells = plain_cells.take(pyarrow.array(np.arange(column, len(plain_cells), width)))
         # Each plain row takes its cell; the other rows, where `take` gives null, the next of `other_cells`.
         columns.append(compute.replace_with_mask(cells.take(plain_indices), pyarrow.array(~is_plain), other_cells))
-    return columns, wide
+    return columns, wide_count
 
 
 def _read_by_column(
@@ -231,18 +232,18 @@ def _read_by_column(
     """Read the rows at `indices` with `csv`; return cells by column and the number of wide rows, as `columns_of`."""
     # By column, the cells of every part; an empty array comes first, so that there is one to join without any row.
     parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
-    wide, empty = 0, [""] * width
+    wide_count, empty_row = 0, [""] * width
     for start in range(0, len(indices), _PART):
         table = []
         for cells in _read_rows(rows, indices[start : start + _PART], separator):
             if len(cells) != width:
                 is_wide = not fits(cells, width)
-                wide += is_wide
-                cells = empty if is_wide else (cells + empty)[:width]
+                wide_count += is_wide
+                cells = empty_row if is_wide else (cells + empty_row)[:width]  # filled up with empty cells
             table.append(cells)
         for part, column in zip(parts, zip(*table, strict=True), strict=True):
             part.append(pyarrow.array(column, pyarrow.large_string()))
-    return [pyarrow.concat_arrays(part) for part in parts], wide
+    return [pyarrow.concat_arrays(part) for part in parts], wide_count
 
 
 def _read_rows(rows: TextRows, indices: np.ndarray, separator: str) -> list[list[str]]:
@@ -276,10 +277,10 @@ def split_header(data: bytes, reading: Reading) -> tuple[list[str], TextRows]:
 
     Raises UserError for a header that is no text, and where it is not clear where rows end.
     """
-    lines = lines_of(data, reading.rows == "returns")
+    lines = lines_of(data, end_in_returns=reading.rows == "returns")
     is_last_empty = lines.offsets[-2] == lines.offsets[-1]
-    below = int(is_last_empty) if reading.below is None else reading.below  # lines at the end that are no rows
-    lines = lines[reading.above : max(len(lines) - below, 0)]
+    lines_below = int(is_last_empty) if reading.below is None else reading.below  # lines at the end that are no rows
+    lines = lines[reading.above : max(len(lines) - lines_below, 0)]
     header: list[str] = []
     if reading.header:
         lines = lines[len(blank_lines(lines)) :]
@@ -359,24 +360,24 @@ def read_text(
 
 def _read_table(rows: TextRows, names: list[str], kinds: tuple[str, ...], reading: Reading) -> "pyarrow.Table":
     """Read the cells of all rows, block by block; `names` and `kinds` are those of the file's columns."""
-    used = [index for index, kind in enumerate(kinds) if kind != "unused"]
+    used_columns = [index for index, kind in enumerate(kinds) if kind != "unused"]
     # By the index of a used column: the numbers of its cells, block by block, and its texts.
-    numbers = {index: [np.empty(0)] for index in used}
-    texts = {index: ColumnBuilder(as_texts(pyarrow.array([], pyarrow.large_string()))) for index in used}
+    numbers = {index: [np.empty(0)] for index in used_columns}
+    texts = {index: ColumnBuilder(as_texts(pyarrow.array([], pyarrow.large_string()))) for index in used_columns}
     wide = 0
     for block in rows.blocks(max(1, _CHUNK_CELLS // len(names))):
-        columns, surplus = columns_of(block, reading.separator, len(names))
-        wide += surplus
-        for index in used:
+        columns, wide_in_block = columns_of(block, reading.separator, len(names))
+        wide += wide_in_block
+        for index in used_columns:
             values, cell_texts = read_cells(columns[index], reading)
-            if kinds[index] == "number":  # only whole numbers with too many digits for a float stay texts
+            if kinds[index] == "number":  # of its texts only whole numbers with too many digits for a float stay
                 cell_texts = select_texts(cell_texts, ~np.isnan(text_numbers(cell_texts.dictionary)))
             numbers[index].append(values)
             texts[index].add(cell_texts)
     if wide and wide == len(rows) and not reading.kinds:  # with declared kinds, no content of rows refuses the file
         raise _another_header(names)
     columns = []
-    for index in used:
+    for index in used_columns:
         values, column_texts = np.concatenate(numbers.pop(index)), texts.pop(index).whole()  # `pop` frees memory
         has_texts = len(column_texts.dictionary) > 0
         if not has_texts or not np.isnan(values).all():  # a column in which all is missing is one of numbers

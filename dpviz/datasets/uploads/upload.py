@@ -172,7 +172,8 @@ class Upload(Specification):
         for frame in file.blocks():
             block = self.read(frame).table
             count += len(block)
-            if len(block) and count <= self.n:  # the rest of a file that is too long is only counted
+            # Not a block without used rows; and the rest of a file that is too long is only counted.
+            if len(block) and count <= self.n:
                 yield block
         check_size(count, self.n)
 
@@ -196,7 +197,7 @@ _CARRIED: WeakKeyDictionary[Upload, np.ndarray | TableFile] = WeakKeyDictionary(
 class UploadedTable(Upload, DatasetSpecification):
     """An uploaded table to predict a target from features.
 
-    identity, n, reading : as in `Upload`.
+    identity, n, reading : name of the array of rows, number of used rows, declared way to read the file.
     bounds, names : declared range and column of each numeric feature.
     categories, edges : the columns of declared categories, as in `CategoricalUpload`; each of their categories becomes
         a feature that is 0 or 1.
@@ -248,11 +249,11 @@ class UploadedTable(Upload, DatasetSpecification):
             bounds, names = (*bounds, CONSTANT_RANGE), (*names, CONSTANT)
         category_features = [f"{name}: {category}" for name, categories in self.categories for category in categories]
         return DatasetFacts(
-            self.n,
-            (*bounds, *[(0.0, 1.0)] * len(category_features)),
-            (*names, *category_features),
-            tuple(len(categories) for _, categories in self.categories),
-            self.target_range,
+            n=self.n,
+            bounds=(*bounds, *[(0.0, 1.0)] * len(category_features)),
+            names=(*names, *category_features),
+            blocks=tuple(len(categories) for _, categories in self.categories),
+            target=self.target_range,
         )
 
     def read(self, frame: "pd.DataFrame") -> "RowsRead":
@@ -294,7 +295,7 @@ class UploadedTable(Upload, DatasetSpecification):
         Each column of positions of categories becomes a block of features that are 0 or 1.
         """
         numeric = len(self.bounds)
-        table = self.table(tables, numeric + len(self.categories) + 1)
+        table = self.table(tables, columns=numeric + len(self.categories) + 1)  # 1: the target
         features = np.zeros((self.n, self.facts().d))
         features[:, :numeric] = table[:, :numeric]
         start = numeric + self.constant
@@ -305,7 +306,7 @@ class UploadedTable(Upload, DatasetSpecification):
             positions = np.where(is_earlier, codes, last).astype(np.int64)  # a code of no category becomes the last
             features[np.arange(self.n), start + positions] = 1.0
             start += len(categories)
-        return features, table[:, -1].copy()
+        return features, table[:, -1].copy()  # copied, as `enforced` may write into it
 
 
 U = TypeVar("U", bound=Upload)
@@ -373,24 +374,24 @@ def read_rows(
     columns = list(zip(names, bounds, strict=True))
     if target is not None and target_range is not None:
         columns.append((target, target_range))  # at the position of the label
-    unusable_counts, constant, empty = {}, list[str](), list[str]()  # the lists hold quoted names of columns
+    unusable_counts, constant_names, empty_names = {}, list[str](), list[str]()  # the lists hold quoted names
     for position, (name, (low, high)) in enumerate(columns):
         values = column_numbers(frame[name])
         is_unusable = ~np.isfinite(values)
         table[:, position] = np.where(is_unusable, (low + high) / 2, values)
         has_gap |= is_unusable
         unusable_counts[name] = int(is_unusable.sum())
-        if name != target and values.size and is_unusable.all():
-            empty.append(quote_name(name))
+        if name != target and values.size and is_unusable.all():  # only features are named in these notes
+            empty_names.append(quote_name(name))
         if name != target and values.size and (values == values[0]).all():
-            constant.append(quote_name(name))
+            constant_names.append(quote_name(name))
     notes = []
-    if constant:
-        notes.append(f"a column with one value only explains nothing and costs noise: {', '.join(constant)}")
-    if empty:
+    if constant_names:
+        notes.append(f"a column with one value only explains nothing and costs noise: {', '.join(constant_names)}")
+    if empty_names:
         notes.append(
             "a column without any number becomes a constant; declare categories for texts, write 1 and 0 for yes and "
-            f"no: {', '.join(empty)}"
+            f"no: {', '.join(empty_names)}"
         )
     if target is not None and target_range is None:
         table[:, -1] = encode_target(frame[target], positive)
@@ -406,7 +407,7 @@ def read_rows(
     is_kept = ~has_gap if missing == "drop" else np.ones(len(frame), dtype=bool)
     table = table[is_kept]
     table.flags.writeable = False
-    return RowsRead(table, is_kept, tuple(notes), tuple(empty))
+    return RowsRead(table, is_kept, tuple(notes), without_number=tuple(empty_names))
 
 
 def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) -> list[str]:
@@ -414,7 +415,7 @@ def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) 
     notes = []
     if missing:
         notes.append(f"rows without a target, which count as the negative class: {missing:,}")
-    if labels.size and abs(labels.sum()) == labels.size:
+    if labels.size and abs(labels.sum()) == labels.size:  # all are +1, or all -1
         count = "every row" if labels[0] > 0 else "no row"
         notes.append(
             f"{count} has the class {quote_name(positive)} in column {quote_name(target)}: there is nothing to tell "
@@ -522,7 +523,7 @@ def prepare(
     Raises UserError that names the column, for choices that cannot be used with any rows.
     """
     limits.check_choice(frame, target, columns=[*features, *categories], numeric=features, bounds=bounds)
-    limits.check_id_column(frame, "person", column=person, target=target, features=[*features, *categories])
+    limits.check_id_column(frame, what="person", column=person, target=target, features=[*features, *categories])
     if target_range is None:
         limits.check_positive(positive)
     if target_range is not None and not is_range(*target_range):
@@ -538,7 +539,7 @@ def prepare(
         categories=lists,
         edges=edges,
         target=target,
-        positive=positive or "1",
+        positive=positive or "1",  # for a target that is a number any text will do
         target_range=target_range,
         missing="drop" if drop_missing else "fill",
         reading=reading,
@@ -558,14 +559,14 @@ def prepare_upload(cls: type[U], frame: "pd.DataFrame", identity: str | None, **
 
     Raises UserError for declarations that do not go together, and for fewer than MIN_ROWS rows.
     """
-    limits.check_rows(len(frame), len(frame))
+    limits.check_rows(len(frame), remaining=len(frame))  # first, as `cls` accepts no smaller n
     upload = cls(identity=new_identity() if identity is None else identity, n=len(frame), **declared)
-    used = upload.of_people(frame)
-    result = upload.read(used)
+    used_rows = upload.of_people(frame)
+    result = upload.read(used_rows)
     n = len(result.table)  # fewer than the rows of the file where rows are left out
-    limits.check_rows(len(frame), n)
-    notes = _people_notes(upload, frame, len(used))
-    return Prepared(result.table, upload.replaced(n=n), len(used) - n, (*notes, *result.notes))
+    limits.check_rows(len(frame), remaining=n)
+    notes = (*_people_notes(upload, frame, used=len(used_rows)), *result.notes)
+    return Prepared(result.table, upload.replaced(n=n), dropped=len(used_rows) - n, notes=notes)
 
 
 def _people_notes(upload: Upload, frame: "pd.DataFrame", used: int) -> list[str]:

@@ -67,10 +67,10 @@ def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) 
     if from_zero and not log:
         low = min(low, 0.0)
     step = 0.5 if log else _round_part((high - low) or abs(high) or 1.0)  # of a constant: its size, or 1 if that is 0
-    extra = float(low == high)  # a constant has a step of room on both sides
+    extra_steps = float(low == high)  # a constant has a step of room on both sides
     # Rounded to nine decimals first, so that a rounding error at a round number does not add a step.
-    low = (math.floor(round(low / step, 9)) - extra) * step
-    high = (math.ceil(round(high / step, 9)) + extra) * step
+    low = (math.floor(round(low / step, 9)) - extra_steps) * step
+    high = (math.ceil(round(high / step, 9)) + extra_steps) * step
     width = high - low
     start = low if from_zero and low == 0.0 else low - _PADDING * width
     # The room above/(1 - above) of the width is the share `above` of both together.

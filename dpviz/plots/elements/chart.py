@@ -94,7 +94,7 @@ def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> 
             on_white(chart.figure),
             config=PLOT_CONFIG,
             full_html=False,
-            include_plotlyjs=number == 0,
+            include_plotlyjs=number == 0,  # once for all figures
             include_mathjax=False,
             div_id=f"figure-{number}",
         )

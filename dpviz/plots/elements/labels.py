@@ -127,9 +127,9 @@ def label_annotations(ends: Sequence[End], height: float, log_x: bool, log_y: bo
     texts, strokes = [], []
     for outside in (True, False):
         group = [end for end in ends if end.outside == outside]
-        wanted = np.array([(1 - end.up) * height for end in group])  # pixels from the top
-        positions = spread(wanted, height, np.array([_height(len(end.lines)) for end in group]))
-        for end, position, target in zip(group, positions.tolist(), wanted.tolist(), strict=True):
+        wanted_positions = np.array([(1 - end.up) * height for end in group])  # pixels from the top
+        positions = spread(wanted_positions, height, np.array([_height(len(end.lines)) for end in group]))
+        for end, position, target in zip(group, positions.tolist(), wanted_positions.tolist(), strict=True):
             text, stroke = _outside(position / height) if outside else _inside(end, target - position, log_x, log_y)
             label = {"name": NAME, "text": "<br>".join(end.lines), "showarrow": False, "align": "left"}
             texts.append(label | {"xanchor": "left", "xshift": _GAP, "font": {"size": style.TEXT}} | text)
@@ -168,8 +168,8 @@ def spread(wanted: np.ndarray, height: float, heights: np.ndarray) -> np.ndarray
     positions = wanted[order].astype(float)
     if len(positions):
         first, last = heights[order][[0, -1]] / 2
-        # Labels do not overlap exactly if positions minus offsets never decrease: the nearest such numbers are an
-        # isotonic regression.
+        # Labels do not overlap if and only if positions minus offsets never decrease: the nearest such numbers are an
+        # isotonic regression. The clip then keeps the first and the last label inside the frame.
         nondecreasing = isotonic_regression(positions - offsets).x
         positions = np.clip(nondecreasing, first, height - last - offsets[-1]) + offsets
     result = np.empty_like(positions)
@@ -194,29 +194,29 @@ def compact(figure: go.Figure) -> go.Figure:
     notes = _labels(figure)
     if not notes:
         return result
-    texts = [label_lines(*_name_and_number(note.text), _NARROW) for note in notes]
+    texts = [label_lines(*_name_and_number(note.text), width=_NARROW) for note in notes]
     right_margin = max(map(margin_width, texts))
     is_small = figure.layout.height <= style.SMALL
     if (
         not is_small
-        and all(note.yref == "paper" for note in notes)
+        and all(note.yref == "paper" for note in notes)  # all labels are in the margin
         and right_margin <= _SHARE * _SCREEN
         and _place_labels(result, figure, texts)  # writes them, if there is room
     ):
         return result.update_layout(margin={"r": right_margin})
-    return _with_legend(result, _SCREEN - result.layout.margin.l, not is_small)
+    return _with_legend(result, width=_SCREEN - result.layout.margin.l, legend=not is_small)
 
 
 def _wrap_notes(figure: go.Figure) -> go.Figure:
     """Break the small print of a figure, in place, into rows that fit a narrow screen, or half of it for a small
     figure; return the figure. It becomes higher, so that the frame keeps its height."""
-    room = style.FRAME // (2 if figure.layout.height <= style.SMALL else 1)
+    max_letters = style.FRAME // (2 if figure.layout.height <= style.SMALL else 1)
     for note in figure.layout.annotations:
         if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):  # as small print is placed
-            rows = [row for line in note.text.split("<br>") for row in textwrap.wrap(line, room)]
-            extra = style.ROW * (len(rows) - note.text.count("<br>") - 1)
+            rows = [row for line in note.text.split("<br>") for row in textwrap.wrap(line, max_letters)]
+            growth = style.ROW * (len(rows) - note.text.count("<br>") - 1)
             note.text = "<br>".join(rows)
-            figure.update_layout(height=figure.layout.height + extra, margin_t=figure.layout.margin.t + extra)
+            figure.update_layout(height=figure.layout.height + growth, margin_t=figure.layout.margin.t + growth)
     return figure
 
 
@@ -232,22 +232,20 @@ def _name_and_number(text: str) -> tuple[str, str]:
 
 
 def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[str]]) -> bool:
-    """Write `texts` into the labels of a figure, in place, without overlap; if there is no room, just return False.
+    """Write `texts` into the labels of a figure, in place, without overlap; return False if there is no room.
 
     original : the figure before its small print was broken into rows, with the wanted positions of the labels.
-    texts : the lines of each label.
+    texts : the lines of each label; all labels are in the margin.
     """
     frame = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
     heights = np.array([_height(len(lines)) for lines in texts])
-    # Labels at the ends of short lines reach into the margin of a small figure, so all labels need room there.
     if heights.sum() > frame:
         return False
-    notes, strokes = _labels(figure), [shape for shape in figure.layout.shapes if shape.name == NAME]
-    outside = [i for i, note in enumerate(notes) if note.yref == "paper"]
-    wanted = np.array([1 - note.y for note in _labels(original)])[outside] * frame
-    for i, position in zip(outside, spread(wanted, frame, heights[outside]).tolist(), strict=True):
-        note, stroke = notes[i], strokes[i]
-        note.text, note.y = "<br>".join(texts[i]), 1 - position / frame
+    strokes = [shape for shape in figure.layout.shapes if shape.name == NAME]  # one for each label
+    wanted_positions = np.array([1 - note.y for note in _labels(original)]) * frame
+    positions = spread(wanted_positions, frame, heights).tolist()
+    for note, stroke, lines, position in zip(_labels(figure), strokes, texts, positions, strict=True):
+        note.text, note.y = "<br>".join(lines), 1 - position / frame
         stroke.y0 = stroke.y1 = note.y
     return True
 
@@ -257,13 +255,13 @@ def _with_legend(figure: go.Figure, width: float, legend: bool) -> go.Figure:
 
     width : of the legend, in pixels. It becomes higher by the rows of the legend.
     """
-    named = [trace for trace in figure.data if trace.name and trace.showlegend is not False]
-    widths = [60 + _CHARACTER * len(trace.name) for trace in named]  # 60 pixels, about, for the sample of the line
+    traces = [trace for trace in figure.data if trace.name and trace.showlegend is not False]
+    widths = [60 + _CHARACTER * len(trace.name) for trace in traces]  # 60 pixels, about, for the sample of the line
     # Plotly puts all names into one row if they fit, else into columns as wide as the longest name.
-    rows = math.ceil(len(named) / max(1, width // max(widths))) if sum(widths) > width else 1
+    rows = math.ceil(len(traces) / max(1, width // max(widths))) if sum(widths) > width else 1
     figure.layout.annotations = [note for note in figure.layout.annotations if note.name != NAME]
     figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != NAME]
-    legend = legend and len(named) > 1
-    extra = 20 * rows if legend else 0
-    figure.update_layout(showlegend=legend, height=figure.layout.height + extra)
-    return figure.update_layout(margin={"r": 16, "b": figure.layout.margin.b + extra})
+    legend = legend and len(traces) > 1
+    growth = 20 * rows if legend else 0
+    figure.update_layout(showlegend=legend, height=figure.layout.height + growth)
+    return figure.update_layout(margin={"r": 16, "b": figure.layout.margin.b + growth})

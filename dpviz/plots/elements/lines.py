@@ -128,18 +128,19 @@ def line_drawing(
     labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
     ranges : of the horizontal and of the vertical axis, whatever the lines are; None to open with all of them.
     """
+    # `bounding` rounds bounds so that they stay bounds.
     lines = [drop_undrawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
     visible = merged([line for line in lines if len(line.x)])
     if not visible:  # and so no range of the axis that could begin at zero
         return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
-    notes = [*notes, *_clipped(visible, axes.log_y)]
+    notes = [*notes, *_clip_notes(visible, axes.log_y)]
     scale = Scale(axes.log_x, axes.log_y)
     if ranges is None:
         x_span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
         # The part of a log axis near the private lines, if references or zeros would squeeze them.
         y_view = first_view(visible) if axes.log_y else {}
-        others = [*(limit.value for limit in limits), *(mark.y for mark in marks)]
-        y_opening = opening_range(visible, others, scale, y_view, axes.from_zero)
+        other_heights = [*(limit.value for limit in limits), *(mark.y for mark in marks)]
+        y_opening = opening_range(visible, other_heights, scale, y_view, axes.from_zero)
     else:
         x_range, y_opening = ranges
         x_span = (10.0**x_range.low, 10.0**x_range.high) if x_range.log else (x_range.low, x_range.high)
@@ -148,8 +149,8 @@ def line_drawing(
     # Labels of lines that end early may be inside the frame, whose width is at least this. The labels of limits are
     # inside, too, so with limits 0 puts all others to the right of the frame.
     frame_width = 0.0 if limits else min_frame_width(height)
-    labelled = [line for line in visible if line.legend] if labels else []
-    ends = line_ends(labelled, x_span, y_opening, scale, frame_width, axes.bound)
+    labelled_lines = [line for line in visible if line.legend] if labels else []
+    ends = line_ends(labelled_lines, x_span, y_opening, scale, frame_width, axes.bound)
     is_labelled = fits(ends, frame_height)
     if ends and not is_labelled and height <= style.SMALL:  # a small figure has no legend: try names without values
         ends = [replace(end, number="") for end in ends]
@@ -164,7 +165,7 @@ def line_drawing(
     )
     frame["yaxis"] |= y_view
     if ranges is not None:  # else plotly opens it with all that is drawn
-        frame["xaxis"] |= axis(axes.x, axes.log_x, ranges[0])
+        frame["xaxis"] |= axis(axes.x, axes.log_x, opening=ranges[0])
     if axes.log_x:
         frame["xaxis"] |= log_ticks(Range(math.log10(x_span[0]), math.log10(x_span[1]), log=True), across=True)
     if is_labelled:
@@ -180,7 +181,8 @@ def line_drawing(
         frame["hoverdistance"] = _hover_distance(visible)
     # Of several limits the lowest has its label below it, so that two labels do not overlap.
     lowest = min(limits, key=lambda limit: limit.value) if len(limits) > 1 else None
-    traces += [*curves, *(limit_line(limit, x_span, scale, limit is lowest) for limit in limits), *_marks(marks, scale)]
+    limit_lines = [limit_line(limit, x_span, scale, below=limit is lowest) for limit in limits]
+    traces += [*curves, *limit_lines, *_marks(marks, scale)]
     return {"data": traces, "layout": frame}
 
 
@@ -240,10 +242,10 @@ def line_ends(
     left, right = (math.log10(edge) if scale.log_x else edge for edge in span)
     along = Range(left, right, scale.log_x)
     ends = []
-    for line, number in zip(lines, texts, strict=True):
+    for line, text in zip(lines, texts, strict=True):
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
         across = float(along.place(x)) if along.high > along.low else 0.0  # 0 where all lines are single points
-        number = f"{number} {line.unit}".rstrip() if line.value else ""
+        number = f"{text} {line.unit}".rstrip() if line.value else ""
         up = float(np.clip(opening.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame)
         is_crossed = not end.outside and any(_passes(other, end, along, opening, scale) for other in lines)
@@ -258,7 +260,7 @@ def _passes(line: "Line", end: End, along: Range, opening: Range, scale: "Scale"
     """
     right_of_end = int(np.searchsorted(line.x, end.x, side="right"))
     x, y = line.x[right_of_end:], line.y[right_of_end:]
-    is_along_text = along.place(x) * end.frame < end.reach
+    is_along_text = along.place(x) * end.frame < end.reach  # both in pixels from the left of the frame
     distances = np.abs(opening.place(scale.clip(y[is_along_text])) - end.up)  # as shares of the height
     return bool((distances < CLEAR).any())
 
@@ -290,7 +292,7 @@ class Scale:
         clipped = self.clip(y)
         if held and len(y) > MAX_POINTS:
             indices = np.unique(np.linspace(0, len(y) - 1, MAX_POINTS).round().astype(int))
-            clipped[indices[:-1]] = clipped[indices[1:] - 1]
+            clipped[indices[:-1]] = clipped[indices[1:] - 1]  # the last value before the next point is the largest
         else:
             indices = downsample(np.log(x) if self.log_x else x, clipped)
         return {"x": _small(x[indices]), "y": clipped[indices].astype(np.float32)}
@@ -312,16 +314,16 @@ def staircases(lines: Sequence[Line]) -> list[Line]:
     # A staircase climbs at the first step and right after each computed one.
     edges = [edge for line in lines for edge in (line.x[:1], line.x[:-1] + 1, line.x[-1:])]
     steps = np.unique(np.concatenate([np.linspace(0, last_step, HELD).astype(int), *edges]))
-    staircases = []
+    result = []
     for line in lines:
         is_complete = len(line.x) == line.x[-1] - line.x[0] + 1 <= MAX_POINTS
         if is_complete:
-            staircases.append(line)
+            result.append(line)
             continue
         x = steps[(steps >= line.x[0]) & (steps <= line.x[-1])]
         next_computed = np.searchsorted(line.x, x)
-        staircases.append(replace(line, x=x, y=line.y[next_computed], held=True))
-    return staircases
+        result.append(replace(line, x=x, y=line.y[next_computed], held=True))
+    return result
 
 
 def downsample(position: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -383,8 +385,8 @@ def merged(lines: Sequence[Line]) -> list[Line]:
 def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
     """Return the lines, and notes on them. Of three bands and more only that of the line or group `best` is drawn, and
     a note says whose it is."""
-    banded = [line for line in lines if line.low is not None]
-    if len(banded) < 3 or not any((line.group or line.name) == best for line in banded):
+    lines_with_band = [line for line in lines if line.low is not None]
+    if len(lines_with_band) < 3 or not any((line.group or line.name) == best for line in lines_with_band):
         return list(lines), []
     return [replace(line, band=(line.group or line.name) == best) for line in lines], [f"band: {best}"]
 
@@ -424,24 +426,24 @@ def first_view(lines: Sequence[Line]) -> dict[str, Any]:
     References (lines of methods without privacy) and lines that reach zero would otherwise squeeze the private lines;
     they continue below the view. The result is empty if there are no such lines.
     """
-    private = np.concatenate([line.y for line in lines if not line.style.reference] or [np.empty(0)])
-    above = private[private > FLOOR]
-    reach_zero = len(above) < len(private)
-    if not len(above) or not (reach_zero or any(line.style.reference for line in lines)):
+    private_values = np.concatenate([line.y for line in lines if not line.style.reference] or [np.empty(0)])
+    drawable_values = private_values[private_values > FLOOR]
+    reach_zero = len(drawable_values) < len(private_values)
+    if not len(drawable_values) or not (reach_zero or any(line.style.reference for line in lines)):
         return {}
-    return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * above.min()))}}
+    return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * drawable_values.min()))}}  # two decades below
 
 
-def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
+def _clip_notes(lines: Sequence[Line], log_y: bool) -> list[str]:
     """Return notes that say which values are beyond FLOOR or CEILING and therefore drawn there."""
     # A reference is there to compare with: no note says that a part of it is out of view.
     lines = [line for line in lines if not line.style.reference] or lines
     floor = FLOOR if log_y else -CEILING
-    beyond = {("below", floor): any(line.y.min() < floor for line in lines)}
-    beyond |= {("above", CEILING): any(line.y.max() > CEILING for line in lines)}
+    beyond_by_edge = {("below", floor): any(line.y.min() < floor for line in lines)}
+    beyond_by_edge |= {("above", CEILING): any(line.y.max() > CEILING for line in lines)}
     return [
         f"values {side} {short(edge, 6)} shown at {short(edge, 6)}"
-        for (side, edge), is_beyond in beyond.items()
+        for (side, edge), is_beyond in beyond_by_edge.items()
         if is_beyond
     ]
 
@@ -452,7 +454,7 @@ def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
     stroke = {"color": line.style.color, "dash": line.style.dash, "width": width}
     if line.held:
         stroke["shape"] = "hv"  # level up to the next point
-    trace = scale.points(line.x, line.y, line.held) | {
+    trace = scale.points(line.x, line.y, held=line.held) | {
         "type": "scatter",
         "mode": "lines",
         "name": line.name,
@@ -565,7 +567,7 @@ def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: s
         is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # from here to a little further right
         # On the side with room: above a falling curve, below a rising one, or to the left for the first mark.
         side = "top right" if is_falling else "bottom right" if marks else "top left"
-        marks.append(Mark(value, height, text, color, text, side))
+        marks.append(Mark(value, height, text, color, label=text, side=side))
     return marks
 
 

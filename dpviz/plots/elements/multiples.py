@@ -40,7 +40,8 @@ def small_multiples(
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     scale, view = Scale(log_x=False, log_y=axes.log_y), first_view(visible) if axes.log_y else {}
-    opening = opening_range([replace(line, band=True) for line in visible], (), scale, view, from_zero=False)
+    with_bands = [replace(line, band=True) for line in visible]
+    opening = opening_range(with_bands, others=(), scale=scale, view=view, from_zero=False)
     all_notes = [*notes, *([style.mark_text(not_private)] if not_private else [])]
     frame = style.layout(axes, notes=all_notes, opening=opening)
     height = rows * _PANEL + (rows - 1) * _ABOVE
@@ -73,6 +74,6 @@ def small_multiples(
         if i:  # zooms with the first panel
             across["matches"], up["matches"] = "x", "y"
         frame |= {f"xaxis{number}": across, f"yaxis{number}": up}
-        name = label_lines(line.name, short(float(line.y[-1])), 99)[0]  # 99 characters: all in one line
+        name = label_lines(line.name, short(float(line.y[-1])), width=99)[0]  # so wide that all is in one line
         frame["annotations"].append(style.panel_name(name, left, top))
     return go.Figure({"data": traces, "layout": frame})

@@ -92,18 +92,18 @@ def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
     styles: dict[str, ArmStyle] = {}
     conflicts = []
     for arm in sorted(arms, key=lambda arm: arm.label):
-        hue, dash = arm.algorithm.look
+        hue, dash = arm.algorithm.look  # indices in the tuples below
         arm_style = ArmStyle((*HUES, GREY)[hue], (DOTS if arm.reference else DASHES)[dash], arm.reference)
         if arm_style in styles.values():
             conflicts.append((arm.label, arm_style))
         else:
             styles[arm.label] = arm_style
     for label, arm_style in conflicts:
-        styles[label] = _free(arm_style, set(styles.values()))
+        styles[label] = _unused_style(arm_style, used=set(styles.values()))
     return {arm.label: styles[arm.label] for arm in arms}
 
 
-def _free(wanted: ArmStyle, used: set[ArmStyle]) -> ArmStyle:
+def _unused_style(wanted: ArmStyle, used: set[ArmStyle]) -> ArmStyle:
     """Return the first unused style: in the wanted hue with another dash, else in another hue, else `wanted`."""
     hues = wanted.color, *(hue for hue in HUES if hue != wanted.color)
     dashes = DOTS if wanted.reference else DASHES
@@ -201,12 +201,12 @@ def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, An
     anchor = "paper", 1, "bottom"  # of the notes above the frame
     notes = [note for note in layout.get("annotations", ()) if tuple(map(note.get, ("yref", "y", "yanchor"))) == anchor]
     without_notes = factor * _ABOVE["yshift"]
-    above = max(
+    yshift = max(
         (factor * ROW * (note["text"].count("<br>") + 1) + note.get("yshift", 0) for note in notes),
         default=without_notes,
     )
     text = {"name": "title", "text": "<br>".join(wrap(title["text"], FRAME)), "font": {"size": size}}
-    return _ABOVE | text | {"xshift": factor * _ABOVE["xshift"], "yshift": above}
+    return _ABOVE | text | {"xshift": factor * _ABOVE["xshift"], "yshift": yshift}
 
 
 def panel_name(text: str, left: float, top: float) -> dict[str, Any]:
@@ -218,19 +218,19 @@ def panel_name(text: str, left: float, top: float) -> dict[str, Any]:
 def enlarged(figure: go.Figure, factor: float) -> go.Figure:
     """Return the figure with height, texts and strokes enlarged by `factor`, for the back rows of a lecture hall."""
     result = go.Figure(figure)
-    layout = result.layout
-    layout.height *= factor
-    layout.font.size = factor * TEXT
+    figure_layout = result.layout
+    figure_layout.height *= factor
+    figure_layout.font.size = factor * TEXT
     for side in ("l", "r", "t", "b"):
-        layout.margin[side] = factor * (layout.margin[side] or 0)
-    layout.legend.font.size = factor * TEXT
+        figure_layout.margin[side] = factor * (figure_layout.margin[side] or 0)
+    figure_layout.legend.font.size = factor * TEXT
     result.for_each_xaxis(lambda axis: axis.update(title_font_size=factor * TEXT))
     result.for_each_yaxis(lambda axis: axis.update(title_font_size=factor * TEXT))
-    for note in layout.annotations:
+    for note in figure_layout.annotations:
         note.font.size = factor * (note.font.size or TEXT)
         note.xshift, note.yshift = (factor * (shift or 0) for shift in (note.xshift, note.yshift))
-    for shape in layout.shapes:
-        shape.line.width = factor * (shape.line.width or 2)
+    for shape in figure_layout.shapes:
+        shape.line.width = factor * (shape.line.width or 2)  # plotly's own width is 2
         for side in ("x", "y"):
             if shape[f"{side}sizemode"] == "pixel":  # else its ends are coordinates
                 for end in (f"{side}0", f"{side}1"):
@@ -254,8 +254,8 @@ _VISIBLE = {"text", "name", "hovertext", "hovertemplate", "ticktext"}  # keys of
 
 def markup(text: str) -> str:
     """Return plotly's markup for a text with indices and powers: in F(x_t) - F* it lowers the t and writes a minus."""
-    lowered = _INDEX.sub(lambda match: f"{match[1]}<sub>{match[2].strip('{}')}</sub>", text)
-    return _POWER.sub(lambda match: f"<sup>{match[1].strip('{}')}</sup>", lowered).replace(" - ", " − ")
+    with_indices = _INDEX.sub(lambda match: f"{match[1]}<sub>{match[2].strip('{}')}</sub>", text)
+    return _POWER.sub(lambda match: f"<sup>{match[1].strip('{}')}</sup>", with_indices).replace(" - ", " − ")
 
 
 def with_subscripts(text: str) -> str:
@@ -284,12 +284,12 @@ def browser_figure(drawing: dict[str, Any]) -> dict[str, Any]:
     take longer than everything else.
     """
     result: dict[str, Any] = _typeset(drawing)
-    layout = result["layout"]
-    titles = [axis.setdefault("title", {}) for name, axis in layout.items() if name.startswith("yaxis")]
+    figure_layout = result["layout"]
+    titles = [axis.setdefault("title", {}) for name, axis in figure_layout.items() if name.startswith("yaxis")]
     title = next((title for title in titles if title.get("text")), None)
     is_heat_map = bool(result["data"]) and result["data"][0]["type"] == "heatmap"  # no room above its panels
     if title is not None and not is_heat_map:
-        layout["annotations"] = [*layout.get("annotations", ()), y_title(title, layout)]
+        figure_layout["annotations"] = [*figure_layout.get("annotations", ()), y_title(title, figure_layout)]
         for axis_title in titles:
             axis_title["text"] = ""
     return result
@@ -301,7 +301,7 @@ def _typeset(part: Any, key: str = "") -> Any:
         return {name: _typeset(value, name) for name, value in part.items()}
     if isinstance(part, (list, tuple)):
         return [_typeset(item, key) for item in part]
-    if isinstance(part, np.ndarray) and part.dtype.str[1:] in _BYTES:
+    if isinstance(part, np.ndarray) and part.dtype.str[1:] in _BYTES:  # the type without its byte order
         encoded = {"dtype": part.dtype.str[1:], "bdata": b64encode(part.tobytes()).decode()}
         return encoded | ({"shape": ", ".join(map(str, part.shape))} if part.ndim > 1 else {})
     return markup(part) if isinstance(part, str) and key in _VISIBLE else part

@@ -31,10 +31,10 @@ def alt_text(figure: go.Figure | Drawing) -> str:
         return f"{_bars(all_traces, x_title if all_traces[0]['orientation'] == 'h' else y_title)}."
     if all_traces[0]["type"] == "heatmap":
         return f"{_plain(layout['coloraxis']['colorbar']['title']['text'])}: {_heat(all_traces, x_title, y_title)}."
-    named = (trace for trace in all_traces if trace["name"])
-    # In small multiples, a line without a panel of its own is only there again, in the panels of others.
-    visible = (trace for trace in named if trace["showlegend"] is not False or trace["meta"] == AGAIN)
-    traces = list({trace["name"]: trace for trace in visible}.values())  # each name once
+    named_traces = (trace for trace in all_traces if trace["name"])
+    # In small multiples a reference is drawn in the panels of other lines only; there it is marked AGAIN.
+    visible_traces = (trace for trace in named_traces if trace["showlegend"] is not False or trace["meta"] == AGAIN)
+    traces = list({trace["name"]: trace for trace in visible_traces}.values())  # each name once
     if any(trace["stackgroup"] for trace in traces):
         sentences = _areas(traces, y_title)
     elif lines := [trace for trace in traces if _is_line(trace)]:
@@ -86,13 +86,13 @@ def _crossing(one: Drawing, other: Drawing, x_title: str) -> list[str]:
     x = x[(x >= max(one["x"][0], other["x"][0])) & (x <= min(one["x"][-1], other["x"][-1]))]
     if len(x) < 2:
         return []
-    below = np.interp(x, one["x"], one["y"]) <= np.interp(x, other["x"], other["y"])
+    is_below = np.interp(x, one["x"], one["y"]) <= np.interp(x, other["x"], other["y"])
     names = f"{_plain(one['name'])} and {_plain(other['name'])}"
-    turns = np.flatnonzero(np.diff(below.astype(int)))
-    if not len(turns):
+    crossings = np.flatnonzero(np.diff(is_below))  # where the order changes
+    if not len(crossings):
         return []
-    times = "" if len(turns) == 1 else f" {len(turns)} times, last"
-    return [f"{names} cross{times} at {x_title} = {short(float(x[turns[-1] + 1]))}"]
+    times = "" if len(crossings) == 1 else f" {len(crossings)} times, last"
+    return [f"{names} cross{times} at {x_title} = {short(float(x[crossings[-1] + 1]))}"]
 
 
 def _areas(traces: Sequence[Drawing], y_title: str) -> list[str]:
