@@ -48,7 +48,8 @@ class FixedAxis:
             power = 10.0 ** np.floor(np.log10(span))
             # The smallest of these steps of which at most six fit. Of the largest at most five do: span < 10 power.
             step = power * next(share for share in (0.2, 0.5, 1.0, 2.0) if span / (share * power) <= 6)
-            values = np.arange(np.ceil(self.low / step), np.floor(self.high / step + 1e-9) + 1) * step + 0.0  # no -0
+            values = np.arange(np.ceil(self.low / step - 1e-9), np.floor(self.high / step + 1e-9) + 1)
+            values = values * step + 0.0  # no -0
         return [(float(share), short(value)) for share, value in zip(self.place(values), values, strict=True)]
 
 
