@@ -335,9 +335,9 @@ def _epsilons(plan: Plan, delta: float) -> np.ndarray:
     """Return (T+1,) ε at δ after each step: for Gaussian noise exactly, from the μ spent so far; else by the tightest
     accountant. The ε of what was bought before the run is added."""
     start = accountants.total(plan.facts.released, "epsilon")
-    alone = replace(plan, facts=replace(plan.facts, released=()))
+    run_alone = replace(plan, facts=replace(plan.facts, released=()))
     if all(isinstance(event, events.Gaussian) for event in plan.events):
-        return start + np.array([closed_forms.gdp_epsilon(mu, delta) for mu in alone.spent("mu").tolist()])
+        return start + np.array([closed_forms.gdp_epsilon(mu, delta) for mu in run_alone.spent("mu").tolist()])
     steps = range(plan.iterations + 1)
     return start + np.array([accountants.tightest(plan.charged(t), delta).epsilon if t else 0.0 for t in steps])
 
@@ -376,11 +376,11 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") 
         steps, values = trace.lanes[label].series(name)
         if not len(values):
             continue
-        is_known = np.isfinite(values).all(axis=1) & (steps > 0)  # before the first step there is no gradient
-        if is_known.any():
+        has_gradient = np.isfinite(values).all(axis=1) & (steps > 0)  # before the first step there is no gradient
+        if has_gradient.any():
             scale = AMPLITUDE if name == algorithms.UNCERTAINTY.name else 1.0  # the uncertainty is that for norm 1
-            medians = scale * np.median(values[is_known], axis=1)
-            lines.append(Line(steps[is_known], medians, line_name, line_style, value=False))
+            medians = scale * np.median(values[has_gradient], axis=1)
+            lines.append(Line(steps[has_gradient], medians, line_name, line_style, value=False))
     if noise > 0 and lines:
         longest_x = max((line.x for line in lines), key=len)
         lines.append(_noise(longest_x, noise))

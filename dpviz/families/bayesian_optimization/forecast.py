@@ -70,7 +70,7 @@ class Advice:
         return " ".join(sentences)
 
     def _noise_and_bias(self) -> str:
-        """Return a sentence that compares the noise with the bias at the level; "it" in it is the noise."""
+        """Return a sentence that compares the bias at the level with the noise, of which the sentence before speaks."""
         if self.balance < MIN_LEVEL:
             return (
                 f"The planned bias would be as short at {short(self.balance)}, but runs on the page's first "
@@ -146,7 +146,7 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
         recommendation, mu = None, None
     trainings: dict[str, float] = {}
     for arm in experiment.arms:
-        if not arm.reference and arm.label in plans:
+        if not arm.reference and arm.label in plans:  # a reference is a method without privacy
             # The number of a search is a setting; that of a descent is expected by its plan.
             setting = getattr(arm.algorithm, "trainings", None)
             count = plans[arm.label].resolved.get("expected_trainings", setting)

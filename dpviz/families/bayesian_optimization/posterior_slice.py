@@ -34,30 +34,31 @@ class PosteriorSlice:
     here: float
 
 
-def known_after(method: Gibo, facts: TuningFacts, way: np.ndarray) -> tuple[EvaluatedPoints, int]:
-    """Return the evaluated points that the step from the last of the iterates `way` (k, d) of a run uses, and the
-    number of those that it adds."""
+def known_after(method: Gibo, facts: TuningFacts, iterates: np.ndarray) -> tuple[EvaluatedPoints, int]:
+    """Return the evaluated points that the step from the last of the iterates (k, d) of a run uses, and the number of
+    those that it adds."""
     batches = method.batches(facts)
     known, n_new = EvaluatedPoints(batches.surrogate, np.empty((0, facts.d))), 0
-    for theta in way:
+    for theta in iterates:
         trial = batches.next_batch(known, theta)
         known, n_new = trial.known.latest(batches.window), len(trial.points)
     return known, n_new
 
 
-def slice_along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int) -> PosteriorSlice:
-    """Compute the mean loss along a coordinate through the last of the iterates `way` (k, d), with the posterior in the
-    step from there.
+def slice_along(problem: TuningProblem, method: Gibo, iterates: np.ndarray, coordinate: int) -> PosteriorSlice:
+    """Compute the mean loss along a coordinate through the last of the iterates (k, d), with the posterior in the step
+    from there.
 
     It is a diagnostic: it takes trainings at N evaluated points and `POINTS` points of the curve, and reads the users'
     losses without observation noise.
     """
-    theta = way[-1]
-    known, n_new = known_after(method, problem.facts, way)
+    theta = iterates[-1]
+    known, n_new = known_after(method, problem.facts, iterates)
     low, high = problem.facts.box
     places = np.linspace(low[coordinate], high[coordinate], POINTS)
     line = np.tile(theta, (POINTS, 1))
     line[:, coordinate] = places
+    # The mean losses only, without metrics that take long.
     objective = problem.evaluate({"x": np.concatenate([line, known.points])}, expensive=False)["objective"]
     truth, losses = objective[:POINTS], objective[POINTS:]
     mean, deviation = expected(known, losses, line)

@@ -118,7 +118,8 @@ def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
 
 def between(x: float, xs: Sequence[float], values: np.ndarray) -> np.ndarray:
     """Interpolate along the first axis of `values` (k, …), which belong to the k ascending points xs; return (…) the
-    value at x. It is linear in the logarithms of both; beyond the points it is the value at the nearest one."""
+    value at x. It is linear in the logarithms of x and of the values; beyond the points it is the value at the
+    nearest one."""
     index = np.interp(math.log(x), np.log(xs), np.arange(len(xs)))
     low = min(int(index), max(len(xs) - 2, 0))  # at the last point the interval before it; 0 if there is one point
     high = min(low + 1, len(xs) - 1)
@@ -139,7 +140,7 @@ def key(problem: ProblemSpecification) -> str:
 
 
 # Settings in which a problem may differ from the measured one: `expectation` takes account of them by size, radius and
-# signal, or they have no effect on a run.
+# signal, or they have no effect on a run. The settings inside "data" are compared one by one in `_as_measured`.
 _VARIED = {"rows", "dimension", "seed", "radius", "gap", "data"}
 
 
@@ -284,7 +285,7 @@ class Advice:
         if math.isinf(self.smallest.best.bound):
             return "There are too few rows for an epoch of two steps."
         bound_or_none = self._bound() if self.exact else NO_BOUND
-        guess = texts.GUESS * (self.exact and self.facts.guessed)
+        guess = texts.GUESS if self.exact and self.facts.guessed else ""  # a bound holds only if the guessed gap does
         return " ".join(filter(None, [self._runs(), bound_or_none, self._noise(), guess]))
 
     def _runs(self) -> str:
@@ -437,9 +438,11 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     facts = ValueFacts.of(next(iter(plans.values())).facts)  # the same in all plans
     try:
         mu = planning.total_mu(experiment.row_budget, facts)
-        recommendation = advice(facts, experiment.row_budget, MOST_STEPS, expectation(experiment.problem, mu))
+        expected = expectation(experiment.problem, mu)
+        recommendation = advice(facts, experiment.row_budget, most=MOST_STEPS, expected=expected)
     except UserError:  # under pure ε there is no Gaussian noise
         recommendation, mu = None, None
+    # A reference is a method without privacy; an arm that cannot be planned is not in `plans`.
     private = [arm for arm in experiment.arms if not arm.reference and arm.label in plans]
     methods = {arm.label: arm.algorithm for arm in private if isinstance(arm.algorithm, Conversion)}
     bounds = {}
@@ -476,10 +479,10 @@ def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
     layout = method.layout(facts)
     if not isinstance(method, VarianceReduced):
         return np.full(layout.length, mu)
-    changes, sums = method.changes(facts, layout)[: layout.length], method.epoch_sums(facts, layout)
+    changes, sums = method.changes(facts, layout)[: layout.length], method.epoch_sums(facts, layout)  # of one epoch
     squared_moves = np.cumsum((sums.encoder() * changes) ** 2, axis=0)  # (releases t, leaves i)
     largest_move = np.sqrt(squared_moves.max(axis=1))
-    return np.asarray(mu * largest_move / theory.charged(method.sums, sums, changes))
+    return np.asarray(mu * largest_move / theory.charged(method.sums, sums, changes))  # as σ is `charged` over μ
 
 
 def running_sums_method(experiment: Experiment) -> VarianceReduced:
@@ -505,7 +508,7 @@ def distance(problem: ProblemSpecification) -> float | None:
         minima = np.full(problem.dimension, problem.dimension**-0.5) * np.array([[1], [-1]])
     elif isinstance(problem, Votes):  # the point x* by which the votes are cast
         minima = np.array([WANTED])
-    elif isinstance(problem, BentValley):  # of |1 - x₁|/4 + |x₂ - 2|x₁| + 1|, with means over symmetric shifts: (1, 1)
+    elif isinstance(problem, BentValley):  # (1, 1): the minimum that its class states
         minima = np.ones((1, 2))
     else:
         return None

@@ -84,7 +84,7 @@ class Naive(Conversion):
         (event,) = plan.events
         assert isinstance(event, Parallel)
         clip, _ = self._clips(problem.facts, layout)
-        leaves = mechanisms.leaves(sizes.tolist(), problem.facts.n)
+        leaves = mechanisms.leaves(sizes.tolist(), problem.facts.n)  # disjoint batches, one per step
         mechanisms.parallel(event, leaves)  # pays for one release on each leaf, the batch of a step
         directions = self._directions(layout, problem.facts, mechanisms)
 
@@ -270,9 +270,10 @@ class VarianceReduced(Conversion):
         the running sums of this epoch."""
         facts = problem.facts
         first_clip, later_clip = self._clips(facts, layout)
-        leaves = mechanisms.leaves(sizes.tolist(), facts.n)
+        (event,) = plan.events
+        leaves = mechanisms.leaves(sizes.tolist(), facts.n)  # disjoint batches, one per step
         changes = self.changes(facts, layout)
-        sums = mechanisms.prefix_sums(plan.events[0], self.factorisation(facts, layout), leaves, changes, (facts.d,))
+        sums = mechanisms.prefix_sums(event, self.factorisation(facts, layout), leaves, changes, shape=(facts.d,))
         directions = self._directions(layout, facts, mechanisms)
 
         def estimate(t: int, replicates: np.ndarray, path: ConversionState) -> np.ndarray:
@@ -288,7 +289,7 @@ class VarianceReduced(Conversion):
                 clips = np.full(len(replicates), clip)
                 if self.clipping == "lipschitz":  # L times the distance of the points, which is public
                     clips = np.minimum(clips, facts.lipschitz * np.linalg.norm(x - previous, axis=1))
-                query = problem.change(x, previous, leaf, step_directions, clips, self.symmetric)
-            return sums.add(query)
+                query = problem.change(x, previous, leaf, step_directions, clips, symmetric=self.symmetric)
+            return sums.add(query)  # the noisy sum of all queries of this epoch so far
 
         return estimate

@@ -127,8 +127,8 @@ class ProcessLearner(Learner):
             inner, outer, factor, weights = self._fitted(point)
             x, v = self._x * np.exp(-point), self._v * np.exp(-point)
             vectors = np.column_stack([weights, x * weights[:, None], x**2 * weights[:, None]])
-            solved = cho_solve(factor, _derivative_products(x, inner @ vectors), check_finite=False)
-            derivatives = _derivative_products(v, outer @ vectors) - outer @ solved  # of predictions
+            solutions = cho_solve(factor, _derivative_products(x, inner @ vectors), check_finite=False)  # K⁻¹ (∂K) α
+            derivatives = _derivative_products(v, outer @ vectors) - outer @ solutions  # of predictions
             residuals = self._z - outer @ weights
             gradient[:] = -2 * residuals[:, None] * derivatives
         return gradients
@@ -153,7 +153,7 @@ class RidgeLearner(Learner):
     name: ClassVar[str] = "ridge"
 
     def _losses(self, point: np.ndarray) -> np.ndarray:
-        inner, outer = self._kernels(point[:-3], float(point[-1]))
+        inner, outer = self._kernels(point[:-3], log_width=float(point[-1]))
         inner.flat[:: len(inner) + 1] += math.exp(-float(point[-2]))  # 1/C on the diagonal
         factor = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
         return np.asarray((self._z - outer @ cho_solve(factor, self._y, check_finite=False)) ** 2)
@@ -167,7 +167,7 @@ class VectorLearner(Learner):
     def _losses(self, point: np.ndarray) -> np.ndarray:
         from sklearn.svm import SVR  # the import takes half a second, which other learners do not need
 
-        inner, outer = self._kernels(point[:-3], float(point[-1]))
+        inner, outer = self._kernels(point[:-3], log_width=float(point[-1]))
         epsilon, cost = np.exp(point[-3:-1])
         machine = SVR(kernel="precomputed", epsilon=float(epsilon), C=float(cost), max_iter=MOST_STEPS)
         with warnings.catch_warnings(action="ignore"):  # of a training that stops early: its losses show that
@@ -186,7 +186,7 @@ class ClassifierLearner(Learner):
 
         if (self._y == self._y[0]).all():  # with a single class there is nothing to train: it is predicted everywhere
             return np.maximum(0.0, 1 - self._z * self._y[0])
-        inner, outer = self._kernels(point[:-2], float(point[-1]))
+        inner, outer = self._kernels(point[:-2], log_width=float(point[-1]))
         machine = SVC(kernel="precomputed", C=math.exp(float(point[-2])), max_iter=MOST_STEPS)
         with warnings.catch_warnings(action="ignore"):
             machine.fit(inner, self._y)
@@ -254,7 +254,7 @@ class _Helper:
         """Return True if the process has started, so that it can be sent points; before the first time, send it the
         learner.
 
-        It does not wait. Raises Ended if the process has ended.
+        It does not wait. Raises ProcessEnded if the process has ended.
         """
         if not self._is_ready and self.child.receive(0.0) is not None:
             self._is_ready = True
@@ -262,7 +262,7 @@ class _Helper:
         return self._is_ready
 
     def take(self, number: int, point: np.ndarray) -> None:
-        """Send the process a point (1, d) with its number. Raises Ended if the process has ended."""
+        """Send the process a point (1, d) with its number. Raises ProcessEnded if the process has ended."""
         self.busy.add(number)
         self.child.send(pack({"number": number}, {"points": point}))
 
@@ -318,11 +318,14 @@ class Trainers:
                 if request.waiting:  # this process trains, too
                     index = request.waiting.popleft()
                     request.set_losses(index, self._learner.losses(points[index : index + 1])[0])
+                seconds = 0.0 if request.waiting else POLL_INTERVAL  # while there is work here it does not wait
                 for helper in list(self._helpers):  # a copy, as `_receive` removes one that has ended
-                    self._receive(helper, 0.0 if request.waiting else POLL_INTERVAL)
+                    self._receive(helper, seconds)
                 checkpoint()
         finally:  # `_receive` drops the losses of points that are no longer noted, as of a request that was stopped
-            self._sent = {number: origin for number, origin in self._sent.items() if origin[0] is not request}
+            self._sent = {
+                number: (other, index) for number, (other, index) in self._sent.items() if other is not request
+            }
         return request.losses
 
     def _start(self) -> None:
@@ -354,9 +357,9 @@ class Trainers:
                 header, arrays = unpack(message)
                 helper.busy.discard(header["number"])
                 self.elsewhere += header["seconds"]
-                origin = self._sent.pop(header["number"], None)
-                if origin is not None:  # else its request was stopped
-                    request, index = origin
+                request_and_index = self._sent.pop(header["number"], None)
+                if request_and_index is not None:  # else its request was stopped
+                    request, index = request_and_index
                     request.set_losses(index, arrays["losses"][0])
                 seconds = 0.0
         except ProcessEnded:

@@ -111,8 +111,8 @@ OBSERVATIONS = {
 }
 BLOCK = 400_000  # numbers of users' gradients that are processed together
 LOSSES = 4_000_000  # largest number of losses in memory where only their means are needed
-PARTS = 20  # many points are evaluated in as many parts, so that progress can be shown,
-TOGETHER = 8  # but at least so many points together
+PARTS = 20  # number of parts in which many points are evaluated, so that progress can be shown
+TOGETHER = 8  # points in a part at least, if memory allows: few points are in fewer parts
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,8 @@ def shortest(vectors: np.ndarray) -> np.ndarray:
         slopes = np.matmul(gram, weights[:, :, None])[:, :, 0]
         best, worst = slopes.argmin(axis=1), np.where(weights > 0, slopes, -np.inf).argmax(axis=1)
         gain = slopes[sets, worst] - slopes[sets, best]
-        # The squared distance of the two vectors: half of the squared norm bends so much as weight moves.
+        # The squared distance of the two vectors, which is the second derivative of half of the squared norm by the
+        # weight that moves.
         curvature = gram[sets, best, best] + gram[sets, worst, worst] - 2 * gram[sets, best, worst]
         best_step = np.divide(gain, curvature, out=np.zeros_like(gain), where=curvature > 0)
         step = np.minimum(weights[sets, worst], best_step)
@@ -359,7 +360,8 @@ class ValueProblem(Problem):
 
         h_ij is the difference that the `terms` define for row i and direction u_ij, clipped to ±clips (R',).
         """
-        replicates, d = terms[0][1].shape
+        (_, first_point, _), *_ = terms
+        replicates, d = first_point.shape
         terms = tuple((weight, bounded(x), sign) for weight, x, sign in terms)
         total = np.zeros((replicates, d))
         for part, sets, rotations in directions.parts(self._size(batch)):
@@ -414,6 +416,7 @@ class ValueProblem(Problem):
 
         Raises ValueError for another kind of batch, and for indices of another table.
         """
+        # With `taken`, which marks the indices that count, batches differ in size.
         if batch.indices is None or batch.taken is not None or batch.indices.max(initial=0) >= self.facts.n:
             raise ValueError("values are asked for on leaves of this table")
         return batch.indices.shape[1]
@@ -564,10 +567,11 @@ class ValueProblem(Problem):
         group_gradients = np.array([self._mean_gradients(points, group) for group in groups])
         group_gradients = group_gradients.reshape(-1, replicates, POINTS, d)
         shares = np.array([len(group) / len(measuring_rows) for group in groups])
-        combination = mixed(np.tensordot(shares, group_gradients, 1), weights)
+        combination = mixed(np.tensordot(shares, group_gradients, axes=1), weights)
         bound = np.linalg.norm(combination, axis=1)
         group_combinations = np.einsum("rq,grqd->grd", weights, group_gradients)
-        # Their components along the combination of all, whose mean is the bound, up to sizes; the bound may be 0.
+        # Their components along the combination of all; their mean, weighted by the groups' sizes, is the bound, which
+        # may be 0.
         components = np.einsum("grd,rd->gr", group_combinations, combination) / np.maximum(bound, 1e-12)
         ddof = min(1, len(groups) - 1)  # a single group has no spread; its error is given as 0
         return bound, components.std(axis=0, ddof=ddof) / np.sqrt(len(groups))

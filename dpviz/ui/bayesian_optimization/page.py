@@ -107,6 +107,7 @@ class TuningPage(FamilyPage):
             "Use this bias level",
             on_click=self._set_bias_level,
             args=(level,),
+            # It sets the level as displayed, so it has nothing to do where that is set.
             disabled=forecast.method.bias_level == float(short(level)) and not is_fixed,
             help="Sets the bias level, and leaves the number of evaluations per step to it.",
         )
@@ -174,7 +175,8 @@ class TuningPage(FamilyPage):
                 for label, arm_trace in trace.lanes.items()
                 if arm_trace.private
             }
-            figure, note = draw(trace, LOSS, styles, spent, f"P{axis_name[1:]}")  # titles of axes begin with a capital
+            title = f"P{axis_name[1:]}"  # titles of axes begin with a capital
+            figure, note = draw(trace, LOSS, styles, spent, title)
         else:
             figure, note = draw(trace, LOSS, styles)
         privacy = results.privacy(metric, trace, run.experiment)
@@ -342,8 +344,8 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
         return
     st.subheader("Where did the settings go?", anchor=False)
     row = st.container(horizontal=True)
-    across = _setting(row, panel, facts, "path_0", 0, "Across")
-    up = _setting(row, panel, facts, "path_1", 1, "Up")
+    across = _setting(row, panel, facts, "path_0", default=0, title="Across")
+    up = _setting(row, panel, facts, "path_1", default=1, title="Up")
     is_private = [arm_trace.private for arm_trace in arm_traces.values()]
     privacy = explain.release_sentence(experiment, experiment.replicates, sum(is_private))
     if not all(is_private):
@@ -390,7 +392,7 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
     last = arm_trace.iterations[-1]
     st.subheader("What does the process see?", anchor=False)
     row = st.container(horizontal=True)
-    setting = _setting(row, panel, facts, "along", 0, "Along")
+    setting = _setting(row, panel, facts, "along", default=0, title="Along")
     step = row.slider("Step t", 1, last, min(FIRST, last), key=panel.key(f"along_step_{last}")) if last > 1 else 1
     path = np.array(arm_trace.path["x"][:step], dtype=float)  # (step, d), the iterates up to this step
     curve = _curve(problem_key(run), arm.algorithm.to_json(), path, setting, run)
@@ -430,7 +432,8 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
 def _describe_end(facts: TuningFacts, arm_trace: ArmTrace) -> str:
     """Describe the end of a method's first run: its trainings, and how many settings are at an edge of the box."""
     x, trainings = arm_trace.output["x"][0], arm_trace.values[TRAININGS.name][-1][0]  # (d,), and the last record
-    at_edge = int(np.count_nonzero((x <= facts.box[0]) | (x >= facts.box[1])))
+    low, high = facts.box
+    at_edge = int(np.count_nonzero((x <= low) | (x >= high)))
     wider = f"; {at_edge} of {facts.d} settings at an edge of the box: a wider one may do better" if at_edge else ""
     return f"after {short(float(trainings), 6)} trainings{wider}."
 

@@ -87,7 +87,7 @@ class ZerothOrderPage(FamilyPage):
         yield figures.running_sums(
             running_sums_method(experiment), forecast.facts, experiment.row_budget, own=has_sums(experiment)
         )
-        # `without` are the bounds that the same plans would have without privacy.
+        # `without` are the labels of the methods that have no bound.
         yield figures.bound_parts(forecast.bounds, forecast.facts, forecast.without)
         k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
         watched = {label: k * mu for label, mu in forecast.watched.items()}
@@ -137,6 +137,7 @@ class ZerothOrderPage(FamilyPage):
             "methods": list(dict.fromkeys([presets.PUBLISHED, label])),  # one, if they are the same
             "directions": BY_NAME,
             "directions_per_row": None,
+            # Two ways have the published method's label, and differ in their sums only.
             "sums": way.sums if label == presets.PUBLISHED and way.sums else BY_NAME,
             "epoch_length": length,
             "iterations": length * epochs,
@@ -193,7 +194,8 @@ class ZerothOrderPage(FamilyPage):
         sentence = f"Down from {start}" if result.end < result.start else f"**No lower than where it started**, {start}"
         if result.floor is not None:
             sentence += f"; without privacy {short(result.floor)}"
-            sentence += ", a difference that may be chance" * result.chance(result.best, result.reference)
+            may_be_chance = result.chance(result.best, result.reference)
+            sentence += ", a difference that may be chance" * may_be_chance
         return headline._replace(sentence=f"{sentence}.")
 
     def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
@@ -228,6 +230,7 @@ class ZerothOrderPage(FamilyPage):
         names = list(model["column"])
         if "unit" in model:
             names = [f"{name} (unit {unit})" for name, unit in zip(names, model["unit"], strict=True)]
+        # x[0] is the model of a method's first run.
         model = model.assign(**{label: arm_trace.output["x"][0] for label, arm_trace in arm_traces.items()})
         sentences = {
             label: f"{run.plans[label].iterations:,} steps; largest coefficients: "
@@ -265,7 +268,8 @@ class ZerothOrderPage(FamilyPage):
                 clipped[label] = float(shares.mean()), float(masses.mean())
         if not clipped:
             return
-        label, (share, mass) = max(clipped.items(), key=lambda item: item[1])
+        label = max(clipped, key=clipped.__getitem__)  # by their shares of the differences, first of all
+        share, mass = clipped[label]
         explain.show_not_private(f"**Clipped**: {texts.clipped(share, mass, label)}")
         if mass > MUCH:
             st.warning(texts.MUCH_CLIPPED, title="Clipping changes the function")
@@ -321,25 +325,25 @@ def _evaluate(text: str) -> Background:
     return clouds.objective_background(problem.replaced(rows=ROWS).build(), x, y)
 
 
-def averaged(ground: Background, radius: float) -> Background:
+def averaged(objective: Background, radius: float) -> Background:
     """Compute the mean of the values on a grid over discs of this radius around each of its points.
 
     The mean is that over BALL points of the disc. Between the points of the grid values are interpolated linearly;
     beyond its edge they are continued by odd reflection, which keeps slopes.
     """
     # The radius in cells of the grid, along x and along y.
-    cells = radius / (ground.x[1] - ground.x[0]), radius / (ground.y[1] - ground.y[0])
-    padding = math.ceil(max(cells)) + 1
-    padded = np.pad(ground.values, padding, mode="reflect", reflect_type="odd")
+    x_cells, y_cells = radius / (objective.x[1] - objective.x[0]), radius / (objective.y[1] - objective.y[0])
+    padding = math.ceil(max(x_cells, y_cells)) + 1
+    padded = np.pad(objective.values, padding, mode="reflect", reflect_type="odd")
     # Points spread evenly over the unit disc, like the seeds of a sunflower: each is turned by the golden angle from
     # the one before, and the i-th lies in the middle of the i-th of BALL rings of equal area.
     angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))
     radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
-    total = np.zeros_like(ground.values)
+    total = np.zeros_like(objective.values)
     for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
-        moved_along_x = _shift(padded, padding, cells[0] * length * math.cos(angle))
-        total += _shift(moved_along_x.T, padding, cells[1] * length * math.sin(angle)).T
-    return Background(ground.x, ground.y, total / BALL)
+        moved_along_x = _shift(padded, padding, x_cells * length * math.cos(angle))
+        total += _shift(moved_along_x.T, padding, y_cells * length * math.sin(angle)).T
+    return Background(objective.x, objective.y, total / BALL)
 
 
 def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
