@@ -17,7 +17,8 @@ from dpviz.numbers import short_up
 from dpviz.privacy import events, ledger, releases
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, seed_or_random
 
-ENDS = 2.0 ** np.arange(-20, 41)  # sizes at which bins end: a value is in (2^(k-1), 2^k], or in the bin around 0
+# Sizes at which bins end, from about 10⁻⁶ to 10¹²: a value is in (2^(k-1), 2^k], or in the bin around 0.
+ENDS = 2.0 ** np.arange(-20, 41)
 BINS = 2 * len(ENDS) - 1  # for both signs; values beyond the last end are in the last bin
 _FAILURE = 1e-6  # probability that a bin without rows seems to have some
 

@@ -134,13 +134,13 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         estimates = self._estimates(problem, mechanisms.replicates)
         steps = zip(plan.events, plan.schedule["step_size"].tolist(), plan.schedule["clip"].tolist(), strict=True)
         released = {NOISY_NORM.name: walk.norm, **estimates.released}
-        yield Snapshot(0, {"x": walk.x}, released, estimates.diagnostics(walk.x))
+        yield Snapshot(0, {"x": walk.x}, released, internal=estimates.diagnostics(walk.x))
         for t, (event, step_size, clip) in enumerate(steps, 1):
             query = estimates.mean_gradient(walk.x, clip)
             internal = estimates.diagnostics(walk.x, query)  # at the iterate before the step
             walk.step(mechanisms.gaussian(query, event), step_size)
             released = {NOISY_NORM.name: walk.norm, **estimates.released}
-            yield Snapshot(t, {"x": walk.x}, released, internal, status=divergence_status(walk.lost))
+            yield Snapshot(t, {"x": walk.x}, released, internal=internal, status=divergence_status(walk.lost))
 
 
 class Walk:

@@ -231,7 +231,7 @@ def unexplained(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.nd
     all_points = np.concatenate([local.known.points, trial.points])
     products = weights @ weights[n_old:].T  # W Wᵀ, the columns of the new points
     slope = np.zeros_like(points)  # remains 0 for a point that adds no information, and is left out of the trial
-    for i, index in enumerate(trial.kept.tolist()):
+    for i, index in enumerate(trial.indices.tolist()):
         slope[index] = products[:, i] @ kernel.slopes(points[index], all_points)  # of its row of K
         slope[index] -= kernel.mixed(local.theta, points[index]).T @ weights[n_old + i]  # of its row of D
     return trial.unexplained, 2 * slope.ravel() / local.prior

@@ -226,9 +226,9 @@ def mu_per_try(stopping: Stopping, tries: float, mu: float, delta: float) -> flo
     def excess(mu_of_try: float) -> float:
         return stopped_epsilon(stopping, tries, mu_of_try, delta) - target
 
-    least = mu * 1e-4
-    # Several tries at μ cost more than one release.
-    return math.nan if excess(least) > 0 else float(brentq(excess, least, mu, xtol=1e-10))
+    lower = mu * 1e-4
+    # Several tries at μ cost more than one release, so that μ₀ is below μ.
+    return math.nan if excess(lower) > 0 else float(brentq(excess, lower, mu, xtol=1e-10))
 
 
 # ------------------------------------------------------------------------------------------------ points and trainings

@@ -294,15 +294,15 @@ class TrialPosterior(LocalPosterior):
     V and a get further rows, which need the small factor of the new points only. The factor of all points is put
     together when `known` is first asked for, so it is not if the evaluations are not made.
 
-    points : (k, d) the proposed points that add information. kept : (k,) their indices among the proposed ones.
+    points : (k, d) the proposed points that add information. indices : (k,) theirs among the proposed ones.
     """
 
     def __init__(self, local: LocalPosterior, points: np.ndarray) -> None:
         known, kernel = local.known, local.known.kernel
         cross = solve_triangular(known.factor, kernel.gram(known.points, points))  # L⁻¹ k(X, Z) for the new points Z
         conditional = kernel.gram(points, points) - cross.T @ cross  # covariance at Z, given the losses at X
-        self._new_factor, self.kept = factor_of_new(conditional, known.noise(points), kernel.diagonal(points))
-        self.points, self._cross = points[self.kept], cross[:, self.kept]
+        self._new_factor, self.indices = factor_of_new(conditional, known.noise(points), kernel.diagonal(points))
+        self.points, self._cross = points[self.indices], cross[:, self.indices]
         # What the old points leave of D and of 1 at the new ones; the new factor's inverse makes them rows of V and a.
         new_slopes = kernel.slopes(local.theta, self.points) - self._cross.T @ local.slopes
         new_ones = 1 - self._cross.T @ local.ones

@@ -18,13 +18,13 @@ POINTS = 41  # of the curve
 class PosteriorSlice:
     """The mean loss along one coordinate through an iterate, and its posterior.
 
-    places : (k,) values of the coordinate. truth : (k,) mean losses there. mean, deviation : (k,) posterior mean and
-    standard deviation, the latter for losses of variance 1. queries, losses : (N,) the coordinate of the evaluated
+    coordinates : (k,) of the points of the curve. truth : (k,) mean losses there. mean, deviation : (k,) posterior mean
+    and standard deviation, the latter for losses of variance 1. queries, losses : (N,) the coordinate of the evaluated
     points, and the mean losses there; the points differ from the iterate in other coordinates, too. newest : (N,) True
     for points of the last step. here : the coordinate of the iterate.
     """
 
-    places: np.ndarray
+    coordinates: np.ndarray
     truth: np.ndarray
     mean: np.ndarray
     deviation: np.ndarray
@@ -38,11 +38,11 @@ def known_after(method: Gibo, facts: TuningFacts, iterates: np.ndarray) -> tuple
     """Return the evaluated points that the step from the last of the iterates (k, d) of a run uses, and the number of
     those that it adds."""
     batches = method.batches(facts)
-    known, n_new = EvaluatedPoints(batches.surrogate, np.empty((0, facts.d))), 0
+    evaluated, n_new = EvaluatedPoints(batches.surrogate, np.empty((0, facts.d))), 0  # none yet
     for theta in iterates:
-        trial = batches.next_batch(known, theta)
-        known, n_new = trial.known.latest(batches.window), len(trial.points)
-    return known, n_new
+        trial = batches.next_batch(evaluated, theta)
+        evaluated, n_new = trial.known.latest(batches.window), len(trial.points)  # `known` has the new points, too
+    return evaluated, n_new
 
 
 def slice_along(problem: TuningProblem, method: Gibo, iterates: np.ndarray, coordinate: int) -> PosteriorSlice:
@@ -53,18 +53,18 @@ def slice_along(problem: TuningProblem, method: Gibo, iterates: np.ndarray, coor
     losses without observation noise.
     """
     theta = iterates[-1]
-    known, n_new = known_after(method, problem.facts, iterates)
+    evaluated, n_new = known_after(method, problem.facts, iterates)
     low, high = problem.facts.box
-    places = np.linspace(low[coordinate], high[coordinate], POINTS)
+    coordinates = np.linspace(low[coordinate], high[coordinate], POINTS)
     line = np.tile(theta, (POINTS, 1))
-    line[:, coordinate] = places
+    line[:, coordinate] = coordinates
     # The mean losses only, without metrics that take long.
-    objective = problem.evaluate({"x": np.concatenate([line, known.points])}, expensive=False)["objective"]
+    objective = problem.evaluate({"x": np.concatenate([line, evaluated.points])}, expensive=False)["objective"]
     truth, losses = objective[:POINTS], objective[POINTS:]
-    mean, deviation = expected(known, losses, line)
+    mean, deviation = expected(evaluated, losses, line)
     newest = np.arange(len(losses)) >= len(losses) - n_new
     return PosteriorSlice(
-        places, truth, mean, deviation, known.points[:, coordinate], losses, newest, float(theta[coordinate])
+        coordinates, truth, mean, deviation, evaluated.points[:, coordinate], losses, newest, float(theta[coordinate])
     )
 
 

@@ -111,7 +111,7 @@ def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
     nearest = min(cells, key=lambda cell: abs(math.log(cell["size"] / facts.d)))
     measured = BlackBox.from_json(json.dumps(nearest["problem"]))
     is_near = all(_is_near(x, axis) for x, axis in zip(point, axes, strict=True))
-    is_near &= facts.n >= _MIN_ROWS * measured.facts().n
+    is_near &= facts.n >= _MIN_ROWS * measured.facts().n  # with fewer rows sampling errors decide, not the noise
     is_inside = is_near and _as_measured(problem, measured)
     return Expectation(medians, tuple(nearest["lengths"]), nearest["start"], is_inside)
 
@@ -135,7 +135,7 @@ def _is_near(x: float, xs: Sequence[float]) -> bool:
 def key(problem: ProblemSpecification) -> str:
     """Return the problem's name in the table of measured runs: the last word of its kind, and the values of those
     settings that make it another function, joined by "_"."""
-    choices = (getattr(problem, name, "") for name in ("form", "answer"))
+    choices = (getattr(problem, name, "") for name in ("form", "answer"))  # fields of `PhaseRetrieval` and of `Votes`
     return "_".join(filter(None, (problem.kind.rpartition(".")[2], *choices)))
 
 
@@ -489,9 +489,9 @@ def running_sums_method(experiment: Experiment) -> VarianceReduced:
     """Return a method with running sums, for figures about these: the experiment's first one, or if it has none, one
     with default running sums and otherwise the settings of the experiment's first method with epochs."""
     methods = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Conversion)]
-    reduced = next((method for method in methods if isinstance(method, VarianceReduced)), None)
-    if reduced is not None:
-        return reduced
+    first = next((method for method in methods if isinstance(method, VarianceReduced)), None)
+    if first is not None:
+        return first
     shared = {name: getattr(methods[0], name) for name in Conversion.model_fields} if methods else {}
     return VarianceReduced().adopting(shared)
 

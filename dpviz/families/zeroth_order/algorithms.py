@@ -67,7 +67,7 @@ class Naive(Conversion):
     def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
         """Return two standard deviations of the noise per coordinate at μ = 1: of the gradient of a step, and of the
         mean of the T gradients of an epoch, whose noise is independent."""
-        noise_of_step = float(self.changes(facts, layout)[0])  # at μ = 1 it is the sensitivity
+        noise_of_step = float(self.changes(facts, layout)[0])  # at μ = 1 it is the sensitivity, the same in all steps
         return noise_of_step, noise_of_step / math.sqrt(layout.length)
 
     def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Naive(Conversion):
         def estimate(t: int, replicates: np.ndarray, path: ConversionState) -> np.ndarray:
             leaf = leaves.next(replicates)
             query = problem.slope(path.point[replicates], leaf, directions(t, replicates), clip)
-            return leaf.gaussian(query)
+            return leaf.gaussian(query)  # with the noise of the event that has paid for it
 
         return estimate
 

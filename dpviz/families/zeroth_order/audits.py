@@ -35,6 +35,7 @@ CANARY = "One row has the target 1 on D and -1 on D': its loss rises along every
 ORDINARY = "One row is 1 on D and 0 on D', as all others are: on D' its loss is the same in every direction."
 BUDGETS = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 TITLES = {"optimal_sums": f"{VarianceReduced.title}, optimal sums"}
+# In the first three, differences along some directions stay below the clip: another canary might prove more.
 WORST_CASES: tuple[Case, ...] = tuple(
     Case(
         name,

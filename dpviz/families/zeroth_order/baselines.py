@@ -192,7 +192,7 @@ class FirstOrder(SinglePass):
     title: ClassVar[str] = "DP-SGD: with derivatives"
     hue: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
-    values: ClassVar[float] = 1.0
+    values: ClassVar[float] = 1.0  # a subgradient counts as one value
     descent_steps: int = _steps(640)
     relative_step_size: float = _step_size(0.05)
 

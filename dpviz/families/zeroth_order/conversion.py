@@ -269,7 +269,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             budget,
             iterations=layout.steps,
             charged_at=np.ones(1, dtype=int),  # all at step 1, as every row is in one step only
-            stops=self.one_epoch,
+            stops=self.one_epoch,  # each replicate after the epoch that it returns
             batch_size=layout.sizes,
             sizes_vary=layout.follows,
             record_at=ends if len(ends) <= MOST_RECORDED else None,  # more than `MOST_RECORDED` steps are refused

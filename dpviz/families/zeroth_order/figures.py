@@ -5,7 +5,8 @@ the running sums, readings of the budget. After it: how long the gradients were,
 
 In a figure a `Limit` is a labelled horizontal line, a `VerticalLine` a vertical one, a `Mark` a point with a hover
 text; a `Line` with `value=False` does not state its last value in its label; `labels=False` leaves all names to the
-legend. `bound="upper"` rounds the numbers of the y axis up.
+legend. `bound="upper"` rounds the numbers of the y axis up. Arrays of plotly's traces have small types, as pages load
+them.
 
 Notation: d parameters, L Lipschitz constant, r smoothing radius, K epochs of T steps, D the longest move, μ the budget.
 """
@@ -136,7 +137,7 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
     grid = np.geomspace(min(0.01 * lipschitz, accuracy / 2), max(lipschitz, 2 * accuracy), 40)
     # The smallest free μ at ε = `accuracy`; it is in proportion to ε.
     published, orthonormal = (theory.free_privacy(d, lipschitz, accuracy, kind) for kind in ("iid", "orthonormal"))
-    # The areas end above both lines, of which the first is the higher one, and above the mark.
+    # The areas end above both lines, of which the first is the higher one, and above the mark; 3 and 2 are by eye.
     top = max(3 * published * grid[-1] / accuracy, 2 * mu if is_finite else 0.0)
     lines, names = [], ("free as published", "free with orthonormal directions")
     for threshold, name, arm_style in zip((published, orthonormal), names, FREE, strict=True):

@@ -77,8 +77,8 @@ def slope_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float
     """Return B times the sensitivity of the estimate of a gradient on B rows, where differences f(x + ru) - f(x - ru)
     are clipped at the size `clip`.
 
-    A row contributes (1/m) Σ_j (d/2r) h_j u_j with |h_j| ≤ clip, whose length is at most (d/2r) clip ς, ς = `spread`;
-    replacing it can change that by twice as much.
+    A row contributes (1/m) Σ_j (d/2r) h_j u_j with |h_j| ≤ clip, whose length is at most (d/2r) clip ς with ς =
+    `max_mean_length`; replacing it can change that by twice as much.
     """
     return d / radius * clip * max_mean_length(kind, count)
 
@@ -395,7 +395,7 @@ def reduced_grid(
     s, d, L = setting, setting.d, setting.lipschitz
     _, mean_squared_distance = setting.apart
     first_norm, later_norm, mean_square = norms
-    # As `planning.shared_out` shares rows out, where batches that follow the moves need some in reserve.
+    # Half of the rows are for the later steps; batches that follow the moves take up to T (batch + 1) - 1 together.
     batch = (epoch_rows // 2 + 1) // T - 1 if s.follows else epoch_rows // (2 * T)
     first = epoch_rows - (T * (batch + 1) - 1 if s.follows else (T - 1) * batch)
     move = s.radius / T

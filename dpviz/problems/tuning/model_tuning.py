@@ -79,7 +79,7 @@ class DirectTuning(TuningSpecification):
     def rows(self, tables: Mapping[str, np.ndarray]) -> UserRows:
         """Load the users' rows, with features scaled by their declared ranges, unless they come scaled."""
         data, users = load_with_users(self.data, tables)
-        features = np.array(data.features[:, self.chosen], order="C")
+        features = np.array(data.features[:, self.chosen], order="C")  # by rows; such a selection is stored by columns
         if not self.data.scaled:
             low, high = np.array(data.facts.bounds)[self.chosen].T
             features = self.spread * (features - (low + high) / 2) / ((high - low) / 2)

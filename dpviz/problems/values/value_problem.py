@@ -27,7 +27,7 @@ Kind = Literal["iid", "orthonormal"]  # directions of a set: independent, or per
 MOST_SETS, BANK_BYTES = 1024, 32_000_000
 FEWEST_SETS = 16  # so that one rotation, whose cost grows with d³, serves at least as many rows
 MOST_SEEN = 32  # directions per row in diagnostics, at most
-AT_ONCE = 400_000  # numbers that are drawn at once for these
+AT_ONCE = 400_000  # numbers that are drawn at once for the directions in diagnostics
 _BANK_SEED = 3_141_592_653  # of the banks, which are public constants; the streams of a run are derived from hashes
 
 
@@ -476,7 +476,7 @@ class ValueProblem(Problem):
             arguments, y = self._arguments(self._rows[None, rows], x), self._targets[None, rows]
             other_y = low + high - y  # the other of the two targets
             total += np.sign(self._values(arguments, other_y) - self._values(arguments, y)).sum(axis=(0, 1))
-        return (1 + total / self.facts.n) / 2
+        return (1 + total / self.facts.n) / 2  # from a mean of 1, -1 and, for equal losses, 0 to a share
 
     def _sample_diagnostics(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Estimate the expensive metrics (R,) at x (R, d) from a random sample of the rows.

@@ -82,7 +82,7 @@ def _steps(panel: Panel, view: PlanView) -> None:
             values.append(panel.number(control, control.name))
     if any(input_error(control, value) for control, value in zip(ASSUMED, values, strict=True)):
         return
-    landscape = Landscape(*(float(value or 0.0) for value in values))  # none is None here: `input_error` refuses that
+    landscape = Landscape(*(float(value or 0.0) for value in values))  # `input_error` refuses None
     if landscape.convexity > landscape.smoothness:
         st.warning("The least curvature m is at most the largest, L.")
         return

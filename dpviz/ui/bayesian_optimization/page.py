@@ -137,7 +137,7 @@ class TuningPage(FamilyPage):
             texts.COMPOSITION,
             texts.constants(missing_rule(problem.dataset)),
             texts.SCREEN,
-            problem.from_data,
+            read=problem.from_data,
         )
 
     # ---------------------------------------------------------------------------------------------------- during a run
@@ -196,7 +196,7 @@ class TuningPage(FamilyPage):
         headline, result = hero.lowest_headline(run, trace), headline_result(trace)
         if headline is None or result is None or result.metric.name != LOSS:
             return headline
-        ends = {result.best: result.end, **dict(result.others)}
+        ends = {result.best: result.end, **dict(result.others)}  # the final loss of each method, by label
         trainings = {label: trace.lanes[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
         means = [f"{label} {short(float(counts.mean()))}" for label, counts in trainings.items() if len(counts)]
         sentences = [headline.sentence, f"Trainings of a run: {', '.join(means)}."]
@@ -204,7 +204,7 @@ class TuningPage(FamilyPage):
         for label in (presets.RANDOM, presets.GLOBAL):
             if gibo_end is not None and label in ends and ends[label] < ALIKE * gibo_end:
                 may_be_chance = result.chance(label, presets.GIBO)
-                sentences.append(texts.beaten(label, ends[label] < gibo_end, may_be_chance))
+                sentences.append(texts.beaten(label, better=ends[label] < gibo_end, chance=may_be_chance))
         return headline._replace(sentence=" ".join(sentences))
 
     def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
@@ -393,7 +393,10 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
     st.subheader("What does the process see?", anchor=False)
     row = st.container(horizontal=True)
     setting = _setting(row, panel, facts, "along", default=0, title="Along")
-    step = row.slider("Step t", 1, last, min(FIRST, last), key=panel.key(f"along_step_{last}")) if last > 1 else 1
+    step = 1
+    if last > 1:  # a slider needs two values at least
+        key = panel.key(f"along_step_{last}")
+        step = row.slider("Step t", min_value=1, max_value=last, value=min(FIRST, last), key=key)
     path = np.array(arm_trace.path["x"][:step], dtype=float)  # (step, d), the iterates up to this step
     curve = _curve(problem_key(run), arm.algorithm.to_json(), path, setting, run)
     name = facts.names[setting].capitalize()

@@ -51,8 +51,8 @@ def _reasons(view: PlanView) -> None:
     # Options by where measured runs end, lowest first; those that were not measured last.
     for option in sorted(advice.options, key=lambda option: option.least.median if option.least else math.inf):
         length, epochs = option.epochs
-        is_finite = math.isfinite(option.best.bound)  # else the option has no bound, and no noise that it rests on
-        step_noise, epoch_noise = option.noise if is_finite else (math.nan, math.nan)
+        has_rows = math.isfinite(option.best.bound)  # inf where there are too few rows for an epoch of two steps
+        step_noise, epoch_noise = option.noise if has_rows else (math.nan, math.nan)
         rows.append(
             {
                 "Option": option.way.name,
@@ -61,7 +61,7 @@ def _reasons(view: PlanView) -> None:
                 "K": epochs,
                 "Noise, step": step_noise,
                 "Noise, epoch": epoch_noise,
-                "Bound": option.bound if is_finite else math.inf,
+                "Bound": option.bound if has_rows else math.inf,
                 "Smallest bound": option.best.bound,
                 "its T": option.best.length,
                 "its K": option.best.epochs,
@@ -126,7 +126,12 @@ def _tree(panel: Panel, view: PlanView, length: int) -> None:
         help="Where the row stands in the random order in which rows are dealt out.",
     )
     step = right.slider(
-        "Step t", 1, length, length - 1, key=panel.key(f"tree_step_{length}"), help="Whose estimate is summed up."
+        "Step t",
+        min_value=1,
+        max_value=length,
+        value=length - 1,
+        key=panel.key(f"tree_step_{length}"),
+        help="Whose estimate is summed up.",
     )
     charts.show(figures.tree(layout, row, step), panel.key("chart_tree"))
 

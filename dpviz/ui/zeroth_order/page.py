@@ -78,8 +78,8 @@ class ZerothOrderPage(FamilyPage):
         return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
-        """Yield charts of the noise: in an epoch, against the dimension, and in running sums; parts of the bound;
-        of the μ that an observer of the first steps has; and of the privacy spent."""
+        """Yield charts of the noise in an epoch, against the dimension, and in running sums; of the parts of the bound;
+        of the μ of what the first steps of an epoch release; and of the privacy spent."""
         yield figures.noise_of_an_epoch(view.plans, view.styles)
         yield figures.noise_by_dimension(view.experiment.arms, view.plans, view.styles)
         forecast: Forecast = view.theory
@@ -87,11 +87,10 @@ class ZerothOrderPage(FamilyPage):
         yield figures.running_sums(
             running_sums_method(experiment), forecast.facts, experiment.row_budget, own=has_sums(experiment)
         )
-        # `without` are the labels of the methods that have no bound.
-        yield figures.bound_parts(forecast.bounds, forecast.facts, forecast.without)
+        yield figures.bound_parts(forecast.bounds, forecast.facts, without=forecast.without)  # labels of methods
         k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
         watched = {label: k * mu for label, mu in forecast.watched.items()}
-        yield figures.watched(watched, view.styles, k * (forecast.mu or 0.0))
+        yield figures.watched(watched, view.styles, k * (forecast.mu or 0.0))  # with None `watched` is empty
         yield page_plan.privacy_spent(view)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
@@ -163,9 +162,9 @@ class ZerothOrderPage(FamilyPage):
             explain.protects(problem),
             texts.BATCHES,
             texts.COMPOSITION,
-            texts.constants(facts.exact, missing_rule(problem.dataset), facts.guessed),
+            texts.constants(facts.exact, missing=missing_rule(problem.dataset), guessed=facts.guessed),
             texts.SCREEN,
-            problem.from_data,
+            read=problem.from_data,
         )
 
     # ---------------------------------------------------------------------------------------------------- during a run
@@ -318,7 +317,7 @@ def radius(run: Run) -> float:
 def _evaluate(text: str) -> Background:
     """Compute the objective of the simulated function with the JSON text `text` over the part of the plane in REACH.
 
-    It has ROWS rows in place of its own number, which takes less time and gives the same picture.
+    The function gets ROWS rows in place of its own number, which takes less time and gives the same picture.
     """
     problem = BlackBox.from_json(text)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
@@ -379,6 +378,7 @@ def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
     chart = figures.stationarity(trace, metric, arm_styles(experiment.arms), privacy)
     if chart.figure.data:
         return [charts.show(chart, panel.key(f"chart_{figures.STATIONARITY[metric]}"))]
+    # Where values jump, the Goldstein stationarity is not defined.
     if metric == "stationarity_bound" and isinstance(problem, BlackBox) and not problem.loss().continuous:
         st.caption(texts.NO_STATIONARITY)
     return []
