@@ -212,7 +212,7 @@ class Posteriors(Estimates):
         replicates, d = len(evaluations.count), len(batches.low)  # `count` has the trainings of each replicate
         self._batches = batches
         # Evaluated points of each replicate. All begin with one object, which is replaced and never changed.
-        self._known = [posterior.EvaluatedPoints(batches.surrogate, np.empty((0, d)))] * replicates
+        self._evaluated_points = [posterior.EvaluatedPoints(batches.surrogate, np.empty((0, d)))] * replicates
         # After the last step: (R,) size of its batch, and the uncertainty that the posterior leaves.
         self._series = {
             name: np.full(replicates, np.nan) for name in (BATCH_SIZE.name, UNEXPLAINED.name, UNCERTAINTY.name)
@@ -231,10 +231,10 @@ class Posteriors(Estimates):
         points, weights = [], []
         for r, theta in enumerate(x):
             checkpoint()
-            trial = self._batches.next_batch(self._known[r], theta)
-            self._known[r] = trial.known.latest(self._batches.window)
+            trial = self._batches.next_batch(self._evaluated_points[r], theta)
+            self._evaluated_points[r] = trial.evaluated.latest(self._batches.window)
             # `latest` returns the same object if it drops no old point; then the trial is the posterior already.
-            local = trial if self._known[r] is trial.known else self._known[r].at(theta)
+            local = trial if self._evaluated_points[r] is trial.evaluated else self._evaluated_points[r].at(theta)
             points.append(trial.points)
             weights.append(local.weights)
             series[BATCH_SIZE.name][r] = len(trial.points)

@@ -126,12 +126,12 @@ class BatchRule:
         placing = self.placing
         return designs.smallest_batch(self.level, len(self.low), self.surrogate.noise, placing.nearest, placing.repeats)
 
-    def next_batch(self, known: EvaluatedPoints, theta: np.ndarray) -> TrialPosterior:
+    def next_batch(self, evaluated: EvaluatedPoints, theta: np.ndarray) -> TrialPosterior:
         """Return the points to evaluate in a step from theta (d,), with the posterior after their evaluation.
 
-        known : the evaluations so far. There may be no new points, where enough is explained already.
+        evaluated : the evaluations so far. There may be no new points, where enough is explained already.
         """
-        local, d = known.at(theta), len(theta)
+        local, d = evaluated.at(theta), len(theta)
         if self.placing.design == "central":
             return self._placed(local, 2 * d, np.eye(d))
         _, eigenvectors = np.linalg.eigh(local.covariance)  # of the gradient's posterior covariance, ascending
@@ -226,9 +226,9 @@ def unexplained(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.nd
     zero). So a change of W does not matter, and dα = -2 tr(Wᵀ dD) + tr(Wᵀ dK W) (THEORY.md, section 4). A new point is
     in one row and one column of K, so that the second term is twice that of its row.
     """
-    trial, n_old = local.trial(points), len(local.known.points)
-    kernel, weights = local.known.kernel, trial.weights
-    all_points = np.concatenate([local.known.points, trial.points])
+    trial, n_old = local.trial(points), len(local.evaluated.points)
+    kernel, weights = local.evaluated.kernel, trial.weights
+    all_points = np.concatenate([local.evaluated.points, trial.points])
     products = weights @ weights[n_old:].T  # W Wᵀ, the columns of the new points
     slope = np.zeros_like(points)  # remains 0 for a point that adds no information, and is left out of the trial
     for i, index in enumerate(trial.indices.tolist()):

@@ -164,8 +164,8 @@ def gibo_of(experiment: Experiment) -> tuple[str, Gibo]:
         if isinstance(arm.algorithm, Gibo) and not arm.reference:
             return arm.label, arm.algorithm
     descents = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Descent)]
-    shared = {name: getattr(descents[0], name) for name in Descent.model_fields} if descents else {}
-    return Gibo.title, Gibo().adopting(shared)
+    shared_settings = {name: getattr(descents[0], name) for name in Descent.model_fields} if descents else {}
+    return Gibo.title, Gibo().adopting(shared_settings)
 
 
 def biases(forecast: Forecast) -> np.ndarray:

@@ -41,7 +41,7 @@ def known_after(method: Gibo, facts: TuningFacts, iterates: np.ndarray) -> tuple
     evaluated, n_new = EvaluatedPoints(batches.surrogate, np.empty((0, facts.d))), 0  # none yet
     for theta in iterates:
         trial = batches.next_batch(evaluated, theta)
-        evaluated, n_new = trial.known.latest(batches.window), len(trial.points)  # `known` has the new points, too
+        evaluated, n_new = trial.evaluated.latest(batches.window), len(trial.points)  # old points and new ones
     return evaluated, n_new
 
 
@@ -68,7 +68,7 @@ def slice_along(problem: TuningProblem, method: Gibo, iterates: np.ndarray, coor
     )
 
 
-def expected(known: EvaluatedPoints, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def expected(evaluated: EvaluatedPoints, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the posterior mean and standard deviation (k,) of a loss of variance 1 at points (k, d), from its values
     `losses` (N,) at the evaluated points.
 
@@ -76,11 +76,11 @@ def expected(known: EvaluatedPoints, losses: np.ndarray, points: np.ndarray) -> 
     adds to the variance (ordinary kriging).
     """
     # `solve_triangular` multiplies by L⁻¹, with the Cholesky factor L of the evaluated points' covariance.
-    cross = solve_triangular(known.factor, known.kernel.gram(known.points, points))
-    values = solve_triangular(known.factor, losses[:, None])[:, 0]
-    ones = solve_triangular(known.factor, np.ones((len(losses), 1)))[:, 0]
-    variance = known.kernel.diagonal(points) - (cross**2).sum(axis=0)
-    if known.surrogate.mean != "constant" or len(losses) < 2:
+    cross = solve_triangular(evaluated.factor, evaluated.kernel.gram(evaluated.points, points))
+    values = solve_triangular(evaluated.factor, losses[:, None])[:, 0]
+    ones = solve_triangular(evaluated.factor, np.ones((len(losses), 1)))[:, 0]
+    variance = evaluated.kernel.diagonal(points) - (cross**2).sum(axis=0)
+    if evaluated.surrogate.mean != "constant" or len(losses) < 2:
         return cross.T @ values, np.sqrt(np.maximum(variance, 0.0))
     square = float(ones @ ones)
     constant = float(ones @ values) / square  # the estimate, by generalised least squares

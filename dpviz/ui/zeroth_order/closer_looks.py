@@ -49,14 +49,14 @@ def _reasons(view: PlanView) -> None:
     st.markdown(advice.why)
     rows: list[dict[str, object]] = []  # nan is drawn as an empty cell
     # Options by where measured runs end, lowest first; those that were not measured last.
-    for option in sorted(advice.options, key=lambda option: option.least.median if option.least else math.inf):
+    for option in sorted(advice.options, key=lambda option: option.lowest.median if option.lowest else math.inf):
         length, epochs = option.epochs
         has_rows = math.isfinite(option.best.bound)  # inf where there are too few rows for an epoch of two steps
         step_noise, epoch_noise = option.noise if has_rows else (math.nan, math.nan)
         rows.append(
             {
                 "Option": option.way.name,
-                "Runs end at": option.least.median if option.least else math.nan,
+                "Runs end at": option.lowest.median if option.lowest else math.nan,
                 "T": length,
                 "K": epochs,
                 "Noise, step": step_noise,
@@ -65,7 +65,7 @@ def _reasons(view: PlanView) -> None:
                 "Smallest bound": option.best.bound,
                 "its T": option.best.length,
                 "its K": option.best.epochs,
-                "Runs there": math.nan if option.there is None else option.there,
+                "Runs there": math.nan if option.median_at_best is None else option.median_at_best,
             }
         )
     show_table(rows, style=explain.format_numbers, alt="Of every option: what runs came to, its noise, and its bound")

@@ -87,7 +87,7 @@ class ZerothOrderPage(FamilyPage):
         yield figures.running_sums(
             running_sums_method(experiment), forecast.facts, experiment.row_budget, own=has_sums(experiment)
         )
-        yield figures.bound_parts(forecast.bounds, forecast.facts, without=forecast.without)  # labels of methods
+        yield figures.bound_parts(forecast.bounds, forecast.facts, without=forecast.labels_without_bound)
         k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
         watched = {label: k * mu for label, mu in forecast.watched.items()}
         yield figures.watched(watched, view.styles, k * (forecast.mu or 0.0))  # with None `watched` is empty
@@ -106,18 +106,16 @@ class ZerothOrderPage(FamilyPage):
     def draw_advice(self, view: PlanView) -> None:
         """Warn where steps are too few to reach the minimum; draw the advised method, with a button that applies it."""
         forecast: Forecast = view.theory
-        # `reach` is the largest distance that a run with epochs may get, 0 if there is none; `far` that of the minimum.
-        if forecast.far is not None and 0 < forecast.reach < forecast.far:
-            st.warning(
-                texts.NO_REACH.format(far=short(forecast.far), reach=short_up(forecast.reach)),
-                title="Too few steps to get there",
-            )
+        # `reach` is the largest distance that a run with epochs may get; 0 if no method has epochs.
+        far, reach = forecast.distance_to_minimum, forecast.reach
+        if far is not None and 0 < reach < far:
+            st.warning(texts.NO_REACH.format(far=short(far), reach=short_up(reach)), title="Too few steps to get there")
         if forecast.advice is None:
             return
         option = forecast.advice.choice
         length, epochs = option.epochs
         reason = "Advised at your size"  # by measured runs, or without a bound that holds
-        if option.least is None and forecast.facts.exact:  # no run was measured, and bounds hold
+        if option.lowest is None and forecast.facts.exact:  # no run was measured, and bounds hold
             reason = f"Smallest bound at your size{', if F* holds' * forecast.facts.guessed}"
         show_advice(
             f"**{reason}: “{option.way.name}”, T = {length:,}, K = {epochs:,}.** Why: “Advice” below.",
