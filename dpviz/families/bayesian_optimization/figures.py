@@ -155,14 +155,14 @@ def paying(values: np.ndarray) -> tuple[int, str] | None:
     """
     low, median, high = quantiles(values).T
     half_band, small_part = (high[-1] - low[-1]) / 2, (median[0] - median[-1]) / SMALL_PART
-    above = np.flatnonzero(median - median[-1] > max(half_band, small_part))  # indices from which it still falls
+    falling = np.flatnonzero(median - median[-1] > max(half_band, small_part))  # indices from which it still falls
     is_single_run, falls = values.shape[1] < 2, small_part > 0
-    if is_single_run or not falls or not len(above):
+    if is_single_run or not falls or not len(falling):
         return None
-    if above[-1] >= len(values) - 2:  # only the last value is not above: the curve still falls
+    if falling[-1] >= len(values) - 2:  # it falls up to its last value
         return None
     little = "half its 10-90 % band at the end" if half_band > small_part else "a twentieth of all it gains"
-    return int(above[-1]) + 1, little
+    return int(falling[-1]) + 1, little
 
 
 def _over_spent(
@@ -270,6 +270,7 @@ def bound_by_steps(forecast: Forecast, landscape: Landscape, step: float, bias: 
         bounds = planning.bounds(landscape, step, noise, bias, clip, d, count, FAILURE)
         final_bounds.append((bounds.expected[-1], bounds.likely[-1], bounds.published[-1]))
     curves = np.array(final_bounds).T
+    curve_of_mean, _, _ = curves
     lines = [
         Line(STEPS, curve, name, line_style, value=False)
         for curve, (name, line_style) in zip(curves, BOUNDS, strict=True)
@@ -278,7 +279,7 @@ def bound_by_steps(forecast: Forecast, landscape: Landscape, step: float, bias: 
     figure = line_figure(
         lines,
         Axes("Steps T", "Loss above the minimum, at most", log_x=True, log_y=True, bound="upper"),
-        marks=on_curve(STEPS, curves[0], {"T* =": best, "set: T =": forecast.method.iterations}, BIAS.color),
+        marks=on_curve(STEPS, curve_of_mean, {"T* =": best, "set: T =": forecast.method.iterations}, BIAS.color),
         limits=[Limit(landscape.gap, "at the start")],
     )
     return chart(

@@ -235,6 +235,7 @@ def further_processes() -> int:
     variable = os.environ.get(VARIABLE, "")
     if variable.isdecimal():
         return int(variable)
+    # Those that this process, 0, may use; all where the system does not tell.
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(MOST, processors - 1)
 

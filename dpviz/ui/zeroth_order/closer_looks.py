@@ -140,7 +140,7 @@ def _mechanisms(length: int) -> None:
     """Draw a table with the variance of the noise in `length` running sums, for every known way to add them up."""
     rows = []
     for name, (title, _) in figures.SUMS.items():
-        variance = theory.factorisation(name, length).rms_error() ** 2  # (length,)
+        variance = theory.factorisation(name, length).rms_error() ** 2  # (length,), at sensitivity 1 and μ = 1
         rows.append({"Sums": title, "Mean variance": float(variance.mean()), "Largest": float(variance.max())})
     show_table(rows, style=explain.format_numbers, alt="Of every way to add up: mean and largest variance of the noise")
     st.caption(f"{texts.MECHANISMS} {SETTINGS_ONLY}")
