@@ -27,7 +27,7 @@ from dpviz.specification import Specification
 class Metric:
     """A quantity that is recorded along a run, as a series with one number per replicate and recorded step.
 
-    name : the key of the series in results. label : the text of its axis.
+    name : the key of the series in results. label : the text of its axis. scale : of that axis.
     released : True if it is a function of the mechanisms' releases; False for a diagnostic, which reads raw data.
     headline : its rank among the numbers of the final table, 1 first; 0 if it is not in the table.
     cost : "expensive" if a diagnostic takes so long that it is recorded at fewer steps than the other metrics.
@@ -113,7 +113,7 @@ class Facts:
 
     @classmethod
     def of(cls, facts: "Facts") -> Self:
-        """Return the same facts, typed as this subclass; it is a bug if they are not of it."""
+        """Return the same facts, typed as this subclass; it is a bug if they are of another class."""
         assert isinstance(facts, cls)
         return facts
 
@@ -212,7 +212,8 @@ class ProblemSpecification(Specification, ABC):
     def released(self) -> tuple[Event, ...]:
         """Events by which some of the facts were released before the run (`Facts.released`).
 
-        Costs are those of who is protected; of each of the k rows of a person a k-th counts, as of the run's budget.
+        A cost in the data set is that of a person's k rows together; a plan, whose budget is that of one row, counts a
+        k-th of it.
         """
         costs_of_data = self.dataset.costs if isinstance(self.dataset, RowsSpecification) else ()
         return (*(Laplace(cost / self.rows_per_person) for cost in costs_of_data), *self.released_by_itself)

@@ -155,19 +155,21 @@ class Model:
                     "Give y, or a DataFrame with the column of the target.", title="Nothing says what is right"
                 )
             y = frame[target]
-        predicted, right = self.predict(rows), np.asarray(y)
-        if right.shape != predicted.shape or not len(right):
+        predicted, truth = self.predict(rows), np.asarray(y)
+        if truth.shape != predicted.shape or not len(truth):
             raise UserError(
-                f"There are {len(predicted):,} rows, and y has the shape {right.shape}. Give one target for each row.",
+                f"There are {len(predicted):,} rows, and y has the shape {truth.shape}. Give one target for each row.",
                 title="There is nothing to score" if not len(predicted) else "Rows and y do not fit",
             )
-        labels = pd.Series(right)
+        labels = pd.Series(truth)
         if getattr(self.data, "missing", "fill") == "drop" and is_empty(labels).any():
             raise UserError("Leave these rows out, as the run did.", title="Some rows of y have no target")
         if not self._predicts_numbers:
             if not isinstance(self.data, UploadedTable | GroupedUpload):  # labels ±1, or True and False
                 is_positive = column_numbers(labels) > 0
-            elif labels.dtype == bool and class_label(self.data.positive) != "False":
+            elif (
+                labels.dtype == bool and class_label(self.data.positive) != "False"
+            ):  # "False" may be the positive class
                 is_positive = labels.to_numpy()  # as of `predict`: True for the positive class
             else:
                 is_positive = encode_target(labels, self.data.positive) > 0
@@ -236,13 +238,14 @@ class Model:
         if not len(table):
             return np.empty((0, len(self.names)))
         data = data.model_copy(update={"n": len(table)})  # in place of the run's n, which another table has not
-        return data.raw_rows({data.identity: table})[0]  # targets, and groups or users, are not used
+        features, *_ = data.raw_rows({data.identity: table})  # targets, and groups or users, are not used
+        return features
 
 
 def _as_frame(rows: Any) -> "pd.DataFrame | None":
     """Return rows that have names of columns as `dpviz.table` reads them; None for rows without names."""
     has_names = isinstance(rows, pd.DataFrame) or hasattr(rows, "__arrow_c_stream__")
-    return next(frame_blocks(rows)) if has_names and not isinstance(rows, pd.Series) else None
+    return next(frame_blocks(rows)) if has_names and not isinstance(rows, pd.Series) else None  # in memory: one block
 
 
 def to_target(score: LinearScore, target: tuple[float, float] | None) -> LinearScore:

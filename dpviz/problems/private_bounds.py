@@ -17,7 +17,8 @@ from dpviz.numbers import short_up
 from dpviz.privacy import events, ledger, releases
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, seed_or_random
 
-ENDS = 2.0 ** np.arange(-20, 41)  # sizes at which bins end: a value is in (2^(k-1), 2^k], or in the bin around 0
+# Sizes at which bins end, from about 10⁻⁶ to 10¹²: a value is in (2^(k-1), 2^k], or in the bin around 0.
+ENDS = 2.0 ** np.arange(-20, 41)
 BINS = 2 * len(ENDS) - 1  # for both signs; values beyond the last end are in the last bin
 _FAILURE = 1e-6  # probability that a bin without rows seems to have some
 
@@ -81,15 +82,14 @@ def private_bounds(
     if not units:
         raise too_few_rows(0)
     if threshold > units / 2:
-        needed = short_up(2 * threshold * event.eps / units)
+        needed = short_up(2 * threshold * event.eps / units)  # the threshold is in proportion to 1/ε
         raise UserError(
             f"ε = {needed} at least is needed for {len(columns)} of them with {units:,} "
             f"{'rows' if user is None else 'users'}. Declare the ranges, or buy fewer.",
             title="The noise would hide the ranges",
         )
-    mechanisms = Mechanisms(
-        ledger.Ledger(ledger.FixedEvents((event,)), 1), seed_or_random(seed=None), Purpose.FACTS, "ranges"
-    )
+    charges = ledger.Ledger(ledger.FixedEvents((event,)), replicates=1)
+    mechanisms = Mechanisms(charges, seed_or_random(seed=None), noise=Purpose.FACTS, release="ranges")
     (noisy,) = mechanisms.laplace(releases.Query(counts[None], sensitivity, "l1"), event)
     ranges = {}
     for name, column in zip(columns, noisy, strict=True):
@@ -130,10 +130,10 @@ def _counts(data: Any, columns: Sequence[str], user: str | None, reading: Readin
             units += int(np.count_nonzero(rows_of_user))
         else:
             units += len(frame)
-        for bins, name in zip(counts, columns, strict=True):  # rows of `counts`, to which each block is added
+        for column_counts, name in zip(counts, columns, strict=True):  # rows of `counts`; each block adds to them
             values = column_numbers(frame[name])
             sizes = np.searchsorted(ENDS[:-1], np.abs(values))  # 0 for the bin around 0
             is_number = np.isfinite(values)
             positions = (np.sign(values) * sizes)[is_number].astype(np.int64) + len(ENDS) - 1  # the lowest bin is 0
-            bins += np.bincount(positions, weights[is_number], minlength=BINS)
+            column_counts += np.bincount(positions, weights[is_number], minlength=BINS)
     return counts, units

@@ -258,7 +258,7 @@ def stepping(kept: int = 100, users: int = 500, d: int = 10) -> Act:
         x[:] = np.clip(x + length * generator.standard_normal(x.shape), -3, 3)
         estimates.mean_gradient(x, 0.5)
 
-    while estimates._known[0].points.shape[0] < batches.window:
+    while estimates._evaluated_points[0].points.shape[0] < batches.window:
         step(0.4)
     return step
 

@@ -38,8 +38,8 @@ UNCERTAINTY = Metric(
 )
 RULES = {"adagrad": "AdaGrad: each coordinate at its own pace", "sgd": "Plain steps"}
 BY_NAME = ("share", "noise_factor")  # settings whose value follows from a method's label, unless it is set
-# Hue and dash of DP-GIBO with a part of the budget, and where it assumes far too little noise (a factor of at most
-# 0.03 of what it has), too little, and too much.
+# Hue and dash of DP-GIBO with a part of the budget, and where it assumes far too little noise (at most 0.03 of the
+# declared standard deviation), too little, and too much; the first that applies counts.
 OTHER_LOOKS = (2, 3), (2, 2), (2, 1), (3, 2)
 UNCLIPPED = DIVERGED  # a clip that no gradient reaches; not infinite, because sensitivities must be finite
 
@@ -91,7 +91,7 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
 
     @abstractmethod
     def _trainings(self, facts: TuningFacts) -> float:
-        """Return about the number of trainings of a replicate."""
+        """Estimate the number of trainings of a replicate."""
 
     @abstractmethod
     def _estimates(self, problem: TuningProblem, replicates: int) -> "Estimates":
@@ -101,8 +101,9 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         """Return the plan with equal Gaussian noise in all T steps."""
         ones = np.ones(self.iterations)  # all steps get equal parts of the budget
         batch = facts.n  # every step uses all users
+        # `prior` are releases before the run that the budget covers, too.
         rho = calibration.calibrate_gaussian(budget, ones, m=batch, n=facts.n, prior=facts.released)
-        events = calibration.gaussian_events(self.share**2 * rho, batch, facts.n)  # the share is of μ, and ρ = μ²/2
+        events = calibration.gaussian_events(self.share**2 * rho, m=batch, n=facts.n)  # the share is of μ, and ρ = μ²/2
         scales = [noise_scale(event, facts.gradient_sensitivity(self.clip)) for event in events]
         return Plan.fixed(
             facts,
@@ -133,13 +134,13 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         estimates = self._estimates(problem, mechanisms.replicates)
         steps = zip(plan.events, plan.schedule["step_size"].tolist(), plan.schedule["clip"].tolist(), strict=True)
         released = {NOISY_NORM.name: walk.norm, **estimates.released}
-        yield Snapshot(0, {"x": walk.x}, released, estimates.diagnostics(walk.x))
+        yield Snapshot(0, {"x": walk.x}, released, internal=estimates.diagnostics(walk.x))
         for t, (event, step_size, clip) in enumerate(steps, 1):
             query = estimates.mean_gradient(walk.x, clip)
             internal = estimates.diagnostics(walk.x, query)  # at the iterate before the step
             walk.step(mechanisms.gaussian(query, event), step_size)
             released = {NOISY_NORM.name: walk.norm, **estimates.released}
-            yield Snapshot(t, {"x": walk.x}, released, internal, status=divergence_status(walk.lost))
+            yield Snapshot(t, {"x": walk.x}, released, internal=internal, status=divergence_status(walk.lost))
 
 
 class Walk:
@@ -211,7 +212,7 @@ class Posteriors(Estimates):
         replicates, d = len(evaluations.count), len(batches.low)  # `count` has the trainings of each replicate
         self._batches = batches
         # Evaluated points of each replicate. All begin with one object, which is replaced and never changed.
-        self._known = [posterior.EvaluatedPoints(batches.surrogate, np.empty((0, d)))] * replicates
+        self._evaluated_points = [posterior.EvaluatedPoints(batches.surrogate, np.empty((0, d)))] * replicates
         # After the last step: (R,) size of its batch, and the uncertainty that the posterior leaves.
         self._series = {
             name: np.full(replicates, np.nan) for name in (BATCH_SIZE.name, UNEXPLAINED.name, UNCERTAINTY.name)
@@ -219,8 +220,8 @@ class Posteriors(Estimates):
 
     @property
     def released(self) -> dict[str, np.ndarray]:
-        """The same series, and the size of the last batch with the uncertainty about the gradient after it; NaN before
-        the first step."""
+        """Trainings and their time, and the size of the last batch with the uncertainty about the gradient after it,
+        both NaN before the first step."""
         return {**super().released, **self._series}
 
     def mean_gradient(self, x: np.ndarray, clip: float) -> releases.Query:
@@ -230,10 +231,10 @@ class Posteriors(Estimates):
         points, weights = [], []
         for r, theta in enumerate(x):
             checkpoint()
-            trial = self._batches.next_batch(self._known[r], theta)
-            self._known[r] = trial.known.latest(self._batches.window)
+            trial = self._batches.next_batch(self._evaluated_points[r], theta)
+            self._evaluated_points[r] = trial.evaluated.latest(self._batches.window)
             # `latest` returns the same object if it drops no old point; then the trial is the posterior already.
-            local = trial if self._known[r] is trial.known else self._known[r].at(theta)
+            local = trial if self._evaluated_points[r] is trial.evaluated else self._evaluated_points[r].at(theta)
             points.append(trial.points)
             weights.append(local.weights)
             series[BATCH_SIZE.name][r] = len(trial.points)
@@ -331,7 +332,7 @@ class Gibo(Descent):
 
     def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
         batches = self.batches(problem.facts)
-        return Posteriors(problem.evaluations(replicates, batches.window), batches)
+        return Posteriors(problem.evaluations(replicates, window=batches.window), batches)
 
 
 class GradientDescent(Descent):
@@ -416,7 +417,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         if isinstance(event, Laplace):  # no privacy: the best, as the scale is 0; `laplace` takes queries in ℓ1 only
             selected = mechanisms.laplace(query._replace(norm="l1"), event).argmax(axis=1)
         else:
-            selected = mechanisms.exponential(query, event)[:, 0]
+            selected = mechanisms.exponential(query, event)[:, 0]  # (R, 1): one selection per replicate
         yield Snapshot(1, {"x": points[np.arange(len(points)), selected]}, training_series(evaluations))
 
 
@@ -451,9 +452,9 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         """Return the plan with one noisy mean loss per training."""
-        steps = np.ones(self.trainings)
+        weights = np.ones(self.trainings)  # all trainings get equal parts of the budget, and use all n users
         events = calibration.calibrated_events(
-            "gaussian", budget, weights=steps, m=facts.n, n=facts.n, prior=facts.released
+            "gaussian", budget, weights=weights, m=facts.n, n=facts.n, prior=facts.released
         )
         noise = np.array([noise_scale(event, facts.loss_sensitivity) for event in events])
         return Plan.fixed(facts, budget, events, noise={"loss": noise}, assumed_noise=noise)

@@ -25,7 +25,7 @@ PROBLEM = NormalLocation(data=DATA, start=0.0, loss_cap=2.0)
 def neighbours(other: Row = (-1.0, 1.0)) -> Neighbours:
     """Return the problem on D and on D'. The first row, of the user who differs, is (1, 1) on D and `other` on D'; all
     other rows are (0, 1). A row has a feature, and a target that this problem does not use."""
-    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), other)
+    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), one=(1.0, 1.0), other=other)
 
 
 FAR = "One row far from all others"
@@ -35,7 +35,7 @@ WIDE = NormalLocation(data=DATA, start=0.0, loss_cap=40.0)  # losses far from th
 def far() -> Neighbours:
     """Return D and D' that differ in a user whose gradient is far longer than the clip, while no other user's gradient
     reaches it."""
-    return Neighbours.of(WIDE, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (-1.0, 1.0))
+    return Neighbours.of(WIDE, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), one=(1.0, 1.0), other=(-1.0, 1.0))
 
 
 CANARY = "One user of the validation data is at 1 on D and at -1 on D': the loss at every setting moves, or its slope."

@@ -126,15 +126,15 @@ class BatchRule:
         placing = self.placing
         return designs.smallest_batch(self.level, len(self.low), self.surrogate.noise, placing.nearest, placing.repeats)
 
-    def next_batch(self, known: EvaluatedPoints, theta: np.ndarray) -> TrialPosterior:
+    def next_batch(self, evaluated: EvaluatedPoints, theta: np.ndarray) -> TrialPosterior:
         """Return the points to evaluate in a step from theta (d,), with the posterior after their evaluation.
 
-        known : the evaluations so far. There may be no new points, where enough is explained already.
+        evaluated : the evaluations so far. There may be no new points, where enough is explained already.
         """
-        local, d = known.at(theta), len(theta)
+        local, d = evaluated.at(theta), len(theta)
         if self.placing.design == "central":
             return self._placed(local, 2 * d, np.eye(d))
-        eigenvectors = np.linalg.eigh(local.covariance)[1]  # of the gradient's posterior covariance, ascending
+        _, eigenvectors = np.linalg.eigh(local.covariance)  # of the gradient's posterior covariance, ascending
         axes = eigenvectors[:, ::-1]  # (d, d) orthonormal directions, in columns, the least known first
         if self.size is not None:
             return self._moved(local, self._placed(local, self.size, axes))
@@ -181,7 +181,8 @@ class BatchRule:
         if not count:
             return local.trial(np.empty((0, len(axes))))
         noise, length = self.surrogate.noise, self.surrogate.length_scale
-        moves = length * designs.offsets(count, len(axes), noise, self.placing.nearest) @ axes.T
+        # The offsets are along `axes`; the product with `axes.T` gives the moves in the coordinates of theta.
+        moves = length * designs.offsets(count, len(axes), noise, least=self.placing.nearest) @ axes.T
         return local.trial(designs.moved_into_box(local.theta, moves, self.low, self.high))
 
 
@@ -189,19 +190,19 @@ class BatchRule:
 def _first_size(
     surrogate: Surrogate, placing: Placing, low: tuple[float, ...], high: tuple[float, ...], level: float
 ) -> int:
-    """Return `Batches.first_size` for a kernel without a closed form, and without a given size: that of the smallest
+    """Return `BatchRule.first_size` for a kernel without a closed form, and without a given size: that of the smallest
     batch in the middle of the box. The arguments are those of `BatchRule`, in a form that the cache can hash."""
-    batches = BatchRule(surrogate, placing, np.array(low), np.array(high), level, size=None)
+    rule = BatchRule(surrogate, placing, np.array(low), np.array(high), level, size=None)
     no_history = EvaluatedPoints(surrogate, np.empty((0, len(low))))
-    middle = no_history.at((batches.low + batches.high) / 2)
-    return len(batches._smallest(middle, np.eye(len(low))).points)
+    middle = no_history.at((rule.low + rule.high) / 2)
+    return len(rule._smallest(middle, np.eye(len(low))).points)
 
 
 def polished(local: LocalPosterior, trial: TrialPosterior, low: np.ndarray, high: np.ndarray) -> TrialPosterior:
     """Return a trial whose points are moved together, by L-BFGS-B on all their coordinates in the box, so that they
     explain more; the given trial if that does not succeed.
 
-    It takes longer to choose points, and relies on the process more (THEORY.md, erratum E7). low, high : (d,) the box.
+    Such points take longer to choose, and rely on the process more (THEORY.md, erratum E7). low, high : (d,) the box.
     """
     shape = trial.points.shape
     result = minimize(
@@ -225,12 +226,12 @@ def unexplained(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.nd
     zero). So a change of W does not matter, and dα = -2 tr(Wᵀ dD) + tr(Wᵀ dK W) (THEORY.md, section 4). A new point is
     in one row and one column of K, so that the second term is twice that of its row.
     """
-    trial, n_old = local.trial(points), len(local.known.points)
-    kernel, weights = local.known.kernel, trial.weights
-    all_points = np.concatenate([local.known.points, trial.points])
+    trial, n_old = local.trial(points), len(local.evaluated.points)
+    kernel, weights = local.evaluated.kernel, trial.weights
+    all_points = np.concatenate([local.evaluated.points, trial.points])
     products = weights @ weights[n_old:].T  # W Wᵀ, the columns of the new points
     slope = np.zeros_like(points)  # remains 0 for a point that adds no information, and is left out of the trial
-    for i, index in enumerate(trial.kept.tolist()):
+    for i, index in enumerate(trial.indices.tolist()):
         slope[index] = products[:, i] @ kernel.slopes(points[index], all_points)  # of its row of K
         slope[index] -= kernel.mixed(local.theta, points[index]).T @ weights[n_old + i]  # of its row of D
     return trial.unexplained, 2 * slope.ravel() / local.prior

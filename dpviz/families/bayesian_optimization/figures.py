@@ -6,7 +6,7 @@ attacks, and the cost of random stopping.
 
 In a figure a `Limit` is a labelled horizontal line, a `VerticalLine` a vertical one, a `Mark` a point with a hover
 text; a `Line` with `value=False` does not state its last value in its label. `bound="upper"` rounds numbers of the y
-axis up.
+axis up. Arrays of plotly's traces have small types, as pages load them.
 """
 
 import math
@@ -98,22 +98,24 @@ def by_trainings(
         if curve is None:
             continue
         # (k,) trainings or privacy spent, (k, R) the metric after them, and where the first run has ended.
-        at, values, first_end = curve
+        axis_values, values, first_end = curve
         low, median, high = quantiles(values).T
         if arm_trace.private:
             last_medians[label] = median[-1]
         selects_at_end = (values[:-1] == values[0]).all() and (values[-1] != values[0]).any()
         if selects_at_end:  # a point
-            lines.append(Line(at[-1:], median[-1:], f"{label}, at its end", styles[label], group=label))
+            lines.append(Line(axis_values[-1:], median[-1:], f"{label}, at its end", styles[label], group=label))
             continue
-        curves[label] = at, values
-        all_run, some_ended = at <= first_end, at >= first_end
-        has_band, goes_on = bool((high > low)[all_run].any()), bool((at > first_end).any())
+        curves[label] = axis_values, values
+        all_run, some_ended = axis_values <= first_end, axis_values >= first_end
+        has_band, goes_on = bool((high > low)[all_run].any()), bool((axis_values > first_end).any())
         low_band, high_band = (low[all_run], high[all_run]) if has_band else (None, None)
         legend = not goes_on  # a thin part, which ends where the method does, has the label
-        lines.append(Line(at[all_run], median[all_run], label, styles[label], low_band, high_band, legend=legend))
+        lines.append(
+            Line(axis_values[all_run], median[all_run], label, styles[label], low_band, high_band, legend=legend)
+        )
         if goes_on:
-            thin_lines.append(Line(at[some_ended], median[some_ended], label, styles[label], width=1.0))
+            thin_lines.append(Line(axis_values[some_ended], median[some_ended], label, styles[label], width=1.0))
     # Of three bands or more only that of the lowest private method is drawn, with a note.
     lines, notes = one_band(lines, min(last_medians, key=last_medians.__getitem__, default=""))
     if thin_lines:
@@ -122,15 +124,15 @@ def by_trainings(
     private_curves = last_medians.keys() & curves.keys()
     if private_curves and ended:
         lowest = min(private_curves, key=last_medians.__getitem__)
-        at, values = curves[lowest]
+        axis_values, values = curves[lowest]
         gains_little = paying(values)
         if gains_little is not None:
             index, little = gains_little
             sentence = f"After the diamond {lowest} gains less than {little}."
-            x = float(at[index])
+            x = float(axis_values[index])
             marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest].color)]
             # The text is at the top, where falling curves leave room, on the side on which the frame has more of it.
-            turns = [VerticalLine(x, f"looks pay until {short(x)}", "left" if x < 0.6 * at[-1] else "right")]
+            turns = [VerticalLine(x, f"looks pay until {short(x)}", "left" if x < 0.6 * axis_values[-1] else "right")]
     metric = trace.metrics.get(metric_name)  # None if no method of the trace has it
     figure = line_figure(
         [*lines, *thin_lines],
@@ -153,14 +155,14 @@ def paying(values: np.ndarray) -> tuple[int, str] | None:
     """
     low, median, high = quantiles(values).T
     half_band, small_part = (high[-1] - low[-1]) / 2, (median[0] - median[-1]) / SMALL_PART
-    above = np.flatnonzero(median - median[-1] > max(half_band, small_part))  # indices from which it still falls
+    falling = np.flatnonzero(median - median[-1] > max(half_band, small_part))  # indices from which it still falls
     is_single_run, falls = values.shape[1] < 2, small_part > 0
-    if is_single_run or not falls or not len(above):
+    if is_single_run or not falls or not len(falling):
         return None
-    if above[-1] >= len(values) - 2:  # only the last value is not above: the curve still falls
+    if falling[-1] >= len(values) - 2:  # it falls up to its last value
         return None
     little = "half its 10-90 % band at the end" if half_band > small_part else "a twentieth of all it gains"
-    return int(above[-1]) + 1, little
+    return int(falling[-1]) + 1, little
 
 
 def _over_spent(
@@ -171,8 +173,8 @@ def _over_spent(
     iterations, values = trace.lanes[label].series(metric_name)
     if label not in spent or not len(iterations) or not np.isfinite(spent[label][-1]):  # inf without privacy
         return None
-    at = spent[label][iterations]
-    return at, values, float(at[-1])
+    spent_then = spent[label][iterations]
+    return spent_then, values, float(spent_then[-1])
 
 
 def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.ndarray, float] | None:
@@ -187,12 +189,12 @@ def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.
         return None
     trainings = trainings[np.searchsorted(training_iterations, iterations)]  # at the iterations of the metric
     first_end = float(trainings[-1].min())
-    at = np.unique([*np.linspace(0, trainings[-1].max(), POINTS).round(), first_end])
+    counts = np.unique([*np.linspace(0, trainings[-1].max(), POINTS).round(), first_end])
     columns = []
     for r, trainings_of_run in enumerate(trainings.T):
-        latest = np.searchsorted(trainings_of_run, at, side="right") - 1  # last record with at most `at` trainings
+        latest = np.searchsorted(trainings_of_run, counts, side="right") - 1  # last record with at most that many
         columns.append(values[latest, r])
-    return at, np.stack(columns, axis=1), first_end
+    return counts, np.stack(columns, axis=1), first_end
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan
@@ -268,6 +270,7 @@ def bound_by_steps(forecast: Forecast, landscape: Landscape, step: float, bias: 
         bounds = planning.bounds(landscape, step, noise, bias, clip, d, count, FAILURE)
         final_bounds.append((bounds.expected[-1], bounds.likely[-1], bounds.published[-1]))
     curves = np.array(final_bounds).T
+    curve_of_mean, _, _ = curves
     lines = [
         Line(STEPS, curve, name, line_style, value=False)
         for curve, (name, line_style) in zip(curves, BOUNDS, strict=True)
@@ -276,7 +279,7 @@ def bound_by_steps(forecast: Forecast, landscape: Landscape, step: float, bias: 
     figure = line_figure(
         lines,
         Axes("Steps T", "Loss above the minimum, at most", log_x=True, log_y=True, bound="upper"),
-        marks=on_curve(STEPS, curves[0], {"T* =": best, "set: T =": forecast.method.iterations}, BIAS.color),
+        marks=on_curve(STEPS, curve_of_mean, {"T* =": best, "set: T =": forecast.method.iterations}, BIAS.color),
         limits=[Limit(landscape.gap, "at the start")],
     )
     return chart(
@@ -335,9 +338,9 @@ def _epsilons(plan: Plan, delta: float) -> np.ndarray:
     """Return (T+1,) ε at δ after each step: for Gaussian noise exactly, from the μ spent so far; else by the tightest
     accountant. The ε of what was bought before the run is added."""
     start = accountants.total(plan.facts.released, "epsilon")
-    alone = replace(plan, facts=replace(plan.facts, released=()))
+    run_alone = replace(plan, facts=replace(plan.facts, released=()))
     if all(isinstance(event, events.Gaussian) for event in plan.events):
-        return start + np.array([closed_forms.gdp_epsilon(mu, delta) for mu in alone.spent("mu").tolist()])
+        return start + np.array([closed_forms.gdp_epsilon(mu, delta) for mu in run_alone.spent("mu").tolist()])
     steps = range(plan.iterations + 1)
     return start + np.array([accountants.tightest(plan.charged(t), delta).epsilon if t else 0.0 for t in steps])
 
@@ -376,11 +379,11 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") 
         steps, values = trace.lanes[label].series(name)
         if not len(values):
             continue
-        is_known = np.isfinite(values).all(axis=1) & (steps > 0)  # before the first step there is no gradient
-        if is_known.any():
+        has_gradient = np.isfinite(values).all(axis=1) & (steps > 0)  # before the first step there is no gradient
+        if has_gradient.any():
             scale = AMPLITUDE if name == algorithms.UNCERTAINTY.name else 1.0  # the uncertainty is that for norm 1
-            medians = scale * np.median(values[is_known], axis=1)
-            lines.append(Line(steps[is_known], medians, line_name, line_style, value=False))
+            medians = scale * np.median(values[has_gradient], axis=1)
+            lines.append(Line(steps[has_gradient], medians, line_name, line_style, value=False))
     if noise > 0 and lines:
         longest_x = max((line.x for line in lines), key=len)
         lines.append(_noise(longest_x, noise))
@@ -470,7 +473,7 @@ def posterior_slice_chart(curve: posterior_slice.PosteriorSlice, title: str, log
     run, for the text.
     """
     natural = np.exp if logarithmic else np.positive  # from coordinates to the setting's own unit
-    settings, queries, here = natural(curve.places), natural(curve.queries), float(natural(curve.here))
+    settings, queries, here = natural(curve.coordinates), natural(curve.queries), float(natural(curve.here))
     spread = 2 * AMPLITUDE * curve.deviation  # the deviation is for losses of variance 1
     lines = [
         Line(settings, curve.mean, "the process", EXPECTED, curve.mean - spread, curve.mean + spread, value=False),

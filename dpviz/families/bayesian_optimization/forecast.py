@@ -70,7 +70,7 @@ class Advice:
         return " ".join(sentences)
 
     def _noise_and_bias(self) -> str:
-        """Return a sentence that compares the noise with the bias at the level; "it" in it is the noise."""
+        """Return a sentence that compares the bias at the level with the noise, of which the sentence before speaks."""
         if self.balance < MIN_LEVEL:
             return (
                 f"The planned bias would be as short at {short(self.balance)}, but runs on the page's first "
@@ -146,7 +146,7 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
         recommendation, mu = None, None
     trainings: dict[str, float] = {}
     for arm in experiment.arms:
-        if not arm.reference and arm.label in plans:
+        if not arm.reference and arm.label in plans:  # a reference is a method without privacy
             # The number of a search is a setting; that of a descent is expected by its plan.
             setting = getattr(arm.algorithm, "trainings", None)
             count = plans[arm.label].resolved.get("expected_trainings", setting)
@@ -164,8 +164,8 @@ def gibo_of(experiment: Experiment) -> tuple[str, Gibo]:
         if isinstance(arm.algorithm, Gibo) and not arm.reference:
             return arm.label, arm.algorithm
     descents = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Descent)]
-    shared = {name: getattr(descents[0], name) for name in Descent.model_fields} if descents else {}
-    return Gibo.title, Gibo().adopting(shared)
+    shared_settings = {name: getattr(descents[0], name) for name in Descent.model_fields} if descents else {}
+    return Gibo.title, Gibo().adopting(shared_settings)
 
 
 def biases(forecast: Forecast) -> np.ndarray:

@@ -129,7 +129,8 @@ def best_steps(landscape: Landscape, step: float, clip: float, n: int, mu: float
     which is smallest at T* = ln(Δ₀ ln(1/q)/D)/ln(1/q). step : η. Infinite without noise.
     """
     m, log_inverse_q = landscape.convexity, -math.log1p(-step * landscape.convexity)
-    noise_per_step = landscape.smoothness * step * d / (2 * m) * (2 * clip / (n * mu)) ** 2  # D
+    # D: the part Lηdσ²/(2m) of `bounds`, for each of T steps, as σ² = T (2B/(nμ))².
+    noise_per_step = landscape.smoothness * step * d / (2 * m) * (2 * clip / (n * mu)) ** 2
     if not noise_per_step:
         return math.inf
     return max(1.0, math.log(landscape.gap * log_inverse_q / noise_per_step) / log_inverse_q)
@@ -225,9 +226,9 @@ def mu_per_try(stopping: Stopping, tries: float, mu: float, delta: float) -> flo
     def excess(mu_of_try: float) -> float:
         return stopped_epsilon(stopping, tries, mu_of_try, delta) - target
 
-    least = mu * 1e-4
-    # Several tries at μ cost more than one release.
-    return math.nan if excess(least) > 0 else float(brentq(excess, least, mu, xtol=1e-10))
+    lower = mu * 1e-4
+    # Several tries at μ cost more than one release, so that μ₀ is below μ.
+    return math.nan if excess(lower) > 0 else float(brentq(excess, lower, mu, xtol=1e-10))
 
 
 # ------------------------------------------------------------------------------------------------ points and trainings
@@ -238,12 +239,12 @@ LATER_SHARE, LATER_LEVEL, LATER_POWER = 0.6, 0.02, 0.45
 
 
 def expected_trainings(batches: BatchRule, steps: int) -> float:
-    """Return about the number of trainings of one replicate in T = `steps` steps, one for each evaluated point."""
+    """Estimate the number of trainings of one replicate in T = `steps` steps, one for each evaluated point."""
     return float(expected_batches(batches, steps).sum())
 
 
 def expected_batches(batches: BatchRule, steps: int) -> np.ndarray:
-    """Return (T,) about the number of points that each step evaluates. The first batch is known exactly; later ones are
+    """Estimate (T,) the number of points that each step evaluates. The first batch is known exactly; later ones are
     smaller, as they reuse earlier points, unless all have the same size."""
     first_size = batches.first_size()
     has_level = batches.size is None and batches.placing.design != "central"
@@ -262,7 +263,7 @@ def expected_batches(batches: BatchRule, steps: int) -> np.ndarray:
 
 
 def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
-    """Return a warning if the noise of a step is longer than half the clip, else nothing. noise : σ."""
+    """Return a warning if the noise of a step is longer than half the clip, else an empty tuple. noise : σ."""
     noise_length = noise * math.sqrt(facts.d)
     if noise_length <= clip / 2:
         return ()
@@ -275,9 +276,9 @@ def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
 def surrogate_warnings(facts: TuningFacts, batches: BatchRule) -> tuple[str, ...]:
     """Return warnings about the settings of the Gaussian process: if it assumes less noise than is declared, and if no
     batch reaches the bias level."""
-    warnings, surrogate = [], batches.surrogate
+    sentences, surrogate = [], batches.surrogate
     if surrogate.noise < facts.observation_sd**2:
-        warnings.append(
+        sentences.append(
             f"The process assumes noise of variance {short(surrogate.noise)} and observations have "
             f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: "
             "points come too near, and noise is taken for slopes."
@@ -286,8 +287,8 @@ def surrogate_warnings(facts: TuningFacts, batches: BatchRule) -> tuple[str, ...
     # not hold for quadratic functions, which are known after few evaluations.
     has_level = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
     if has_level and batches.closed_form() is None:
-        warnings.append(
+        sentences.append(
             f"No batch of {short(batches.max_size)} points leaves so little unexplained: every step will take that "
             "many. Raise the bias level, or allow repeats."
         )
-    return tuple(warnings)
+    return tuple(sentences)

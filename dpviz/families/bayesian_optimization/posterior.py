@@ -221,19 +221,19 @@ class EvaluatedPoints:
 class LocalPosterior:
     """Posterior of the gradient of a user's loss at one point theta (d,), given the losses at the evaluated points.
 
-    known : the evaluated points. slopes : V = L⁻¹ D (N, d). ones : a = L⁻¹ 1 (N,). The process has mean zero, or an
+    evaluated : the evaluated points. slopes : V = L⁻¹ D (N, d). ones : a = L⁻¹ 1 (N,). The process has mean zero, or an
     unknown constant mean for each user, which adds terms with a (ordinary kriging, from two points on: a single loss
     tells the constant at most, and no slope).
     """
 
-    def __init__(self, known: EvaluatedPoints, theta: np.ndarray, slopes: np.ndarray, ones: np.ndarray) -> None:
-        self._known, self.theta, self.slopes, self.ones = known, theta, slopes, ones
-        self._kernel, self._has_constant = known.kernel, known.surrogate.mean == "constant" and len(ones) > 1
+    def __init__(self, evaluated: EvaluatedPoints, theta: np.ndarray, slopes: np.ndarray, ones: np.ndarray) -> None:
+        self._evaluated, self.theta, self.slopes, self.ones = evaluated, theta, slopes, ones
+        self._kernel, self._has_constant = evaluated.kernel, evaluated.surrogate.mean == "constant" and len(ones) > 1
 
     @property
-    def known(self) -> EvaluatedPoints:
+    def evaluated(self) -> EvaluatedPoints:
         """Evaluations that the posterior is based on; a property, because a `TrialPosterior` computes it late."""
-        return self._known
+        return self._evaluated
 
     @cached_property
     def prior(self) -> float:
@@ -280,7 +280,7 @@ class LocalPosterior:
         if self._has_constant:
             product, square = self._constant_terms
             slopes = slopes - np.outer(self.ones, product) / square
-        return solve_triangular(self.known.factor, slopes, transposed=True)
+        return solve_triangular(self.evaluated.factor, slopes, transposed=True)
 
     def trial(self, points: np.ndarray) -> "TrialPosterior":
         """Return the posterior after hypothetical further evaluations at points (b, d), of which those are left out
@@ -292,28 +292,29 @@ class TrialPosterior(LocalPosterior):
     """Posterior of the gradient at theta after hypothetical evaluations at further points.
 
     V and a get further rows, which need the small factor of the new points only. The factor of all points is put
-    together when `known` is first asked for, so it is not if the evaluations are not made.
+    together when `evaluated` is first asked for, so it is not if the evaluations are not made.
 
-    points : (k, d) the proposed points that add information. kept : (k,) their indices among the proposed ones.
+    points : (k, d) the proposed points that add information. indices : (k,) theirs among the proposed ones.
     """
 
     def __init__(self, local: LocalPosterior, points: np.ndarray) -> None:
-        known, kernel = local.known, local.known.kernel
-        cross = solve_triangular(known.factor, kernel.gram(known.points, points))  # L⁻¹ k(X, Z) for the new points Z
+        evaluated, kernel = local.evaluated, local.evaluated.kernel
+        # L⁻¹ k(X, Z) for the new points Z.
+        cross = solve_triangular(evaluated.factor, kernel.gram(evaluated.points, points))
         conditional = kernel.gram(points, points) - cross.T @ cross  # covariance at Z, given the losses at X
-        self._new_factor, self.kept = factor_of_new(conditional, known.noise(points), kernel.diagonal(points))
-        self.points, self._cross = points[self.kept], cross[:, self.kept]
+        self._new_factor, self.indices = factor_of_new(conditional, evaluated.noise(points), kernel.diagonal(points))
+        self.points, self._cross = points[self.indices], cross[:, self.indices]
         # What the old points leave of D and of 1 at the new ones; the new factor's inverse makes them rows of V and a.
         new_slopes = kernel.slopes(local.theta, self.points) - self._cross.T @ local.slopes
         new_ones = 1 - self._cross.T @ local.ones
         slopes = np.concatenate([local.slopes, solve_triangular(self._new_factor, new_slopes)])
         ones = np.concatenate([local.ones, solve_triangular(self._new_factor, new_ones[:, None])[:, 0]])
-        super().__init__(known, local.theta, slopes, ones)
+        super().__init__(evaluated, local.theta, slopes, ones)
 
     @cached_property
-    def known(self) -> EvaluatedPoints:
+    def evaluated(self) -> EvaluatedPoints:
         """Evaluated points including the new ones. Their factor is composed of the old one and the new rows."""
-        old = self._known
+        old = self._evaluated
         n_old, n_new = len(old.points), len(self.points)
         factor = np.zeros((n_old + n_new, n_old + n_new))
         factor[:n_old, :n_old] = old.factor

@@ -18,13 +18,13 @@ POINTS = 41  # of the curve
 class PosteriorSlice:
     """The mean loss along one coordinate through an iterate, and its posterior.
 
-    places : (k,) values of the coordinate. truth : (k,) mean losses there. mean, deviation : (k,) posterior mean and
-    standard deviation, the latter for losses of variance 1. queries, losses : (N,) the coordinate of the evaluated
+    coordinates : (k,) of the points of the curve. truth : (k,) mean losses there. mean, deviation : (k,) posterior mean
+    and standard deviation, the latter for losses of variance 1. queries, losses : (N,) the coordinate of the evaluated
     points, and the mean losses there; the points differ from the iterate in other coordinates, too. newest : (N,) True
     for points of the last step. here : the coordinate of the iterate.
     """
 
-    places: np.ndarray
+    coordinates: np.ndarray
     truth: np.ndarray
     mean: np.ndarray
     deviation: np.ndarray
@@ -34,40 +34,41 @@ class PosteriorSlice:
     here: float
 
 
-def known_after(method: Gibo, facts: TuningFacts, way: np.ndarray) -> tuple[EvaluatedPoints, int]:
-    """Return the evaluated points that the step from the last of the iterates `way` (k, d) of a run uses, and the
-    number of those that it adds."""
+def known_after(method: Gibo, facts: TuningFacts, iterates: np.ndarray) -> tuple[EvaluatedPoints, int]:
+    """Return the evaluated points that the step from the last of the iterates (k, d) of a run uses, and the number of
+    those that it adds."""
     batches = method.batches(facts)
-    known, n_new = EvaluatedPoints(batches.surrogate, np.empty((0, facts.d))), 0
-    for theta in way:
-        trial = batches.next_batch(known, theta)
-        known, n_new = trial.known.latest(batches.window), len(trial.points)
-    return known, n_new
+    evaluated, n_new = EvaluatedPoints(batches.surrogate, np.empty((0, facts.d))), 0  # none yet
+    for theta in iterates:
+        trial = batches.next_batch(evaluated, theta)
+        evaluated, n_new = trial.evaluated.latest(batches.window), len(trial.points)  # old points and new ones
+    return evaluated, n_new
 
 
-def slice_along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int) -> PosteriorSlice:
-    """Compute the mean loss along a coordinate through the last of the iterates `way` (k, d), with the posterior in the
-    step from there.
+def slice_along(problem: TuningProblem, method: Gibo, iterates: np.ndarray, coordinate: int) -> PosteriorSlice:
+    """Compute the mean loss along a coordinate through the last of the iterates (k, d), with the posterior in the step
+    from there.
 
     It is a diagnostic: it takes trainings at N evaluated points and `POINTS` points of the curve, and reads the users'
     losses without observation noise.
     """
-    theta = way[-1]
-    known, n_new = known_after(method, problem.facts, way)
+    theta = iterates[-1]
+    evaluated, n_new = known_after(method, problem.facts, iterates)
     low, high = problem.facts.box
-    places = np.linspace(low[coordinate], high[coordinate], POINTS)
+    coordinates = np.linspace(low[coordinate], high[coordinate], POINTS)
     line = np.tile(theta, (POINTS, 1))
-    line[:, coordinate] = places
-    objective = problem.evaluate({"x": np.concatenate([line, known.points])}, expensive=False)["objective"]
+    line[:, coordinate] = coordinates
+    # The mean losses only, without metrics that take long.
+    objective = problem.evaluate({"x": np.concatenate([line, evaluated.points])}, expensive=False)["objective"]
     truth, losses = objective[:POINTS], objective[POINTS:]
-    mean, deviation = expected(known, losses, line)
+    mean, deviation = expected(evaluated, losses, line)
     newest = np.arange(len(losses)) >= len(losses) - n_new
     return PosteriorSlice(
-        places, truth, mean, deviation, known.points[:, coordinate], losses, newest, float(theta[coordinate])
+        coordinates, truth, mean, deviation, evaluated.points[:, coordinate], losses, newest, float(theta[coordinate])
     )
 
 
-def expected(known: EvaluatedPoints, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def expected(evaluated: EvaluatedPoints, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the posterior mean and standard deviation (k,) of a loss of variance 1 at points (k, d), from its values
     `losses` (N,) at the evaluated points.
 
@@ -75,11 +76,11 @@ def expected(known: EvaluatedPoints, losses: np.ndarray, points: np.ndarray) -> 
     adds to the variance (ordinary kriging).
     """
     # `solve_triangular` multiplies by L⁻¹, with the Cholesky factor L of the evaluated points' covariance.
-    cross = solve_triangular(known.factor, known.kernel.gram(known.points, points))
-    values = solve_triangular(known.factor, losses[:, None])[:, 0]
-    ones = solve_triangular(known.factor, np.ones((len(losses), 1)))[:, 0]
-    variance = known.kernel.diagonal(points) - (cross**2).sum(axis=0)
-    if known.surrogate.mean != "constant" or len(losses) < 2:
+    cross = solve_triangular(evaluated.factor, evaluated.kernel.gram(evaluated.points, points))
+    values = solve_triangular(evaluated.factor, losses[:, None])[:, 0]
+    ones = solve_triangular(evaluated.factor, np.ones((len(losses), 1)))[:, 0]
+    variance = evaluated.kernel.diagonal(points) - (cross**2).sum(axis=0)
+    if evaluated.surrogate.mean != "constant" or len(losses) < 2:
         return cross.T @ values, np.sqrt(np.maximum(variance, 0.0))
     square = float(ones @ ones)
     constant = float(ones @ values) / square  # the estimate, by generalised least squares

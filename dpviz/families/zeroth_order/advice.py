@@ -70,7 +70,7 @@ class Expectation:
             return None
         return float(between(epochs, EPOCHS, between(length, self.lengths, self.medians[name])))
 
-    def least(self, name: str, most: Callable[[int], float]) -> Lowest | None:
+    def lowest(self, name: str, most: Callable[[int], float]) -> Lowest | None:
         """Return the lowest median of the way `name`, with the T and K of its runs; None if all have too many steps.
 
         most : function from the length of epochs T to the largest number of steps K T that is allowed.
@@ -111,14 +111,15 @@ def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
     nearest = min(cells, key=lambda cell: abs(math.log(cell["size"] / facts.d)))
     measured = BlackBox.from_json(json.dumps(nearest["problem"]))
     is_near = all(_is_near(x, axis) for x, axis in zip(point, axes, strict=True))
-    is_near &= facts.n >= _MIN_ROWS * measured.facts().n
+    is_near &= facts.n >= _MIN_ROWS * measured.facts().n  # with fewer rows sampling errors decide, not the noise
     is_inside = is_near and _as_measured(problem, measured)
     return Expectation(medians, tuple(nearest["lengths"]), nearest["start"], is_inside)
 
 
 def between(x: float, xs: Sequence[float], values: np.ndarray) -> np.ndarray:
     """Interpolate along the first axis of `values` (k, …), which belong to the k ascending points xs; return (…) the
-    value at x. It is linear in the logarithms of both; beyond the points it is the value at the nearest one."""
+    value at x. It is linear in the logarithms of x and of the values; beyond the points it is the value at the
+    nearest one."""
     index = np.interp(math.log(x), np.log(xs), np.arange(len(xs)))
     low = min(int(index), max(len(xs) - 2, 0))  # at the last point the interval before it; 0 if there is one point
     high = min(low + 1, len(xs) - 1)
@@ -134,12 +135,12 @@ def _is_near(x: float, xs: Sequence[float]) -> bool:
 def key(problem: ProblemSpecification) -> str:
     """Return the problem's name in the table of measured runs: the last word of its kind, and the values of those
     settings that make it another function, joined by "_"."""
-    choices = (getattr(problem, name, "") for name in ("form", "answer"))
+    choices = (getattr(problem, name, "") for name in ("form", "answer"))  # fields of `PhaseRetrieval` and of `Votes`
     return "_".join(filter(None, (problem.kind.rpartition(".")[2], *choices)))
 
 
 # Settings in which a problem may differ from the measured one: `expectation` takes account of them by size, radius and
-# signal, or they have no effect on a run.
+# signal, or they have no effect on a run. The settings inside "data" are compared one by one in `_as_measured`.
 _VARIED = {"rows", "dimension", "seed", "radius", "gap", "data"}
 
 
@@ -207,22 +208,22 @@ class Option:
     """Way to estimate gradients, with what bound and measured runs say about it.
 
     mu : μ of the budget. best : the division into epochs with the smallest bound.
-    least : the lowest median of measured runs, with their T and K; None if the kind of problem was not measured, or
+    lowest : the lowest median of measured runs, with their T and K; None if the kind of problem was not measured, or
         with too many steps only.
-    there : the median of measured runs with T and K of `best`; None if such runs were not measured.
+    median_at_best : the median of measured runs with T and K of `best`; None if such runs were not measured.
     """
 
     way: GradientEstimator
     facts: ValueFacts
     mu: float
     best: Best
-    least: Lowest | None = None
-    there: float | None = None
+    lowest: Lowest | None = None
+    median_at_best: float | None = None
 
     @property
     def epochs(self) -> tuple[int, int]:
         """T and K that are recommended: those of the lowest runs, or of the smallest bound if no runs were measured."""
-        division = self.best if self.least is None else self.least
+        division = self.best if self.lowest is None else self.lowest
         return division.length, division.epochs
 
     @property
@@ -269,13 +270,13 @@ class Advice:
     def choice(self) -> Option:
         """The recommended option: that with the lowest median of runs, or with the smallest bound if the kind of
         problem was not measured."""
-        with_runs = [option for option in self.options if option.least is not None]
-        return min(with_runs, key=attrgetter("least"), default=self.smallest)
+        with_runs = [option for option in self.options if option.lowest is not None]
+        return min(with_runs, key=attrgetter("lowest"), default=self.smallest)
 
     @property
     def disagree(self) -> bool:
         """True if runs with the smallest bound end higher than those of `choice`, by more than their error."""
-        lowest, median_at_bound = self.choice.least, self.smallest.there
+        lowest, median_at_bound = self.choice.lowest, self.smallest.median_at_best
         return lowest is not None and median_at_bound is not None and median_at_bound > EQUAL * lowest.median
 
     @property
@@ -284,17 +285,17 @@ class Advice:
         if math.isinf(self.smallest.best.bound):
             return "There are too few rows for an epoch of two steps."
         bound_or_none = self._bound() if self.exact else NO_BOUND
-        guess = texts.GUESS * (self.exact and self.facts.guessed)
+        guess = texts.GUESS if self.exact and self.facts.guessed else ""  # a bound holds only if the guessed gap does
         return " ".join(filter(None, [self._runs(), bound_or_none, self._noise(), guess]))
 
     def _runs(self) -> str:
         """Return a sentence on how the measured runs of the recommended option ended, or that there were none."""
-        if self.expected is None or self.choice.least is None:
+        if self.expected is None or self.choice.lowest is None:
             start = "No function of the kind was measured"
             return f"{start}: this is what the bound says, and runs may end otherwise." if self.exact else f"{start}."
         where = "like this one" if self.expected.inside else "of the kind, but of another size or with other settings,"
         return (
-            f"Runs on generated data {where} ended lowest with it: at about {short(self.choice.least.median, 2)} "
+            f"Runs on generated data {where} ended lowest with it: at about {short(self.choice.lowest.median, 2)} "
             f"(median), from {short(self.expected.start, 2)} at the start."
         )
 
@@ -302,13 +303,13 @@ class Advice:
         """Return sentences on the smallest bound, and on how runs with its T and K ended."""
         smallest, best = self.smallest, self.smallest.best
         useless = " That is L or more, so no bound promises anything here." if best.bound >= self.lipschitz else ""
-        if self.choice.least is None:
+        if self.choice.lowest is None:
             return useless.strip()  # then the option with the smallest bound is the recommended one itself
         division = f"“{smallest.way.name}” with T = {best.length:,}, K = {best.epochs:,}"
         sentence = f"The smallest bound, {short_up(best.bound, 2)}, has {division}"
-        if smallest.there is None:
+        if smallest.median_at_best is None:
             return f"{sentence}, of which no runs were measured.{useless}"
-        sentence += f"; its runs ended at about {short(smallest.there, 2)}"
+        sentence += f"; its runs ended at about {short(smallest.median_at_best, 2)}"
         return f"{sentence}: **bound and runs disagree**.{useless}" if self.disagree else f"{sentence}.{useless}"
 
     def _noise(self) -> str:
@@ -355,11 +356,11 @@ def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected:
             best = theory.best_naive(setting, most=most)
         else:
             best = theory.best_reduced(setting, way.sums, most=most)
-        least = there = None
+        lowest = median_at_best = None
         if expected is not None and math.isfinite(best.bound):  # it is inf where there are too few rows
-            least = expected.least(way.name, _most_steps(facts, way, most))
-            there = expected.at(way.name, best.length, best.epochs)
-        options.append(Option(way, facts, mu, best, least, there))
+            lowest = expected.lowest(way.name, _most_steps(facts, way, most))
+            median_at_best = expected.at(way.name, best.length, best.epochs)
+        options.append(Option(way, facts, mu, best, lowest, median_at_best))
     options.sort(key=lambda option: option.best.bound)
     return Advice(tuple(options), facts.lipschitz, facts.exact, expected)
 
@@ -411,21 +412,21 @@ class Forecast:
 
     facts : of the problem. mu : μ of the experiment's budget. advice : for it. Both are None where the budget allows no
         Gaussian noise.
-    bounds : by label of the private methods that have one. without : labels of the private methods without.
+    bounds : by label of the private methods that have one. labels_without_bound : of the others.
     watched : by label of the private methods with epochs, (T,) the μ of the releases of the first 1, …, T steps of an
         epoch.
     reach : largest distance that a run with epochs may get from its start; 0 if no method has epochs.
-    far : distance from the start to the nearest minimum; None if that is unknown. No run with a shorter reach gets
-        there.
+    distance_to_minimum : from the start to the nearest minimum; None if that is unknown. No run with a shorter reach
+        gets there.
     """
 
     facts: ValueFacts
     mu: float | None
     bounds: Mapping[str, Bound]
-    without: tuple[str, ...]
+    labels_without_bound: tuple[str, ...]
     watched: Mapping[str, np.ndarray]
     reach: float
-    far: float | None
+    distance_to_minimum: float | None
     advice: Advice | None
 
 
@@ -437,9 +438,11 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     facts = ValueFacts.of(next(iter(plans.values())).facts)  # the same in all plans
     try:
         mu = planning.total_mu(experiment.row_budget, facts)
-        recommendation = advice(facts, experiment.row_budget, MOST_STEPS, expectation(experiment.problem, mu))
+        expected = expectation(experiment.problem, mu)
+        recommendation = advice(facts, experiment.row_budget, most=MOST_STEPS, expected=expected)
     except UserError:  # under pure ε there is no Gaussian noise
         recommendation, mu = None, None
+    # A reference is a method without privacy; an arm that cannot be planned is not in `plans`.
     private = [arm for arm in experiment.arms if not arm.reference and arm.label in plans]
     methods = {arm.label: arm.algorithm for arm in private if isinstance(arm.algorithm, Conversion)}
     bounds = {}
@@ -451,10 +454,10 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
         facts=facts,
         mu=mu,
         bounds=bounds,
-        without=tuple(arm.label for arm in private if arm.label not in bounds),
+        labels_without_bound=tuple(arm.label for arm in private if arm.label not in bounds),
         watched={} if mu is None else {label: watched(method, facts, mu) for label, method in methods.items()},
         reach=max_distance(plans),
-        far=distance(experiment.problem),
+        distance_to_minimum=distance(experiment.problem),
         advice=recommendation,
     )
 
@@ -476,21 +479,21 @@ def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
     layout = method.layout(facts)
     if not isinstance(method, VarianceReduced):
         return np.full(layout.length, mu)
-    changes, sums = method.changes(facts, layout)[: layout.length], method.epoch_sums(facts, layout)
+    changes, sums = method.changes(facts, layout)[: layout.length], method.epoch_sums(facts, layout)  # of one epoch
     squared_moves = np.cumsum((sums.encoder() * changes) ** 2, axis=0)  # (releases t, leaves i)
     largest_move = np.sqrt(squared_moves.max(axis=1))
-    return np.asarray(mu * largest_move / theory.charged(method.sums, sums, changes))
+    return np.asarray(mu * largest_move / theory.charged(method.sums, sums, changes))  # as σ is `charged` over μ
 
 
 def running_sums_method(experiment: Experiment) -> VarianceReduced:
     """Return a method with running sums, for figures about these: the experiment's first one, or if it has none, one
     with default running sums and otherwise the settings of the experiment's first method with epochs."""
     methods = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Conversion)]
-    reduced = next((method for method in methods if isinstance(method, VarianceReduced)), None)
-    if reduced is not None:
-        return reduced
-    shared = {name: getattr(methods[0], name) for name in Conversion.model_fields} if methods else {}
-    return VarianceReduced().adopting(shared)
+    first = next((method for method in methods if isinstance(method, VarianceReduced)), None)
+    if first is not None:
+        return first
+    shared_settings = {name: getattr(methods[0], name) for name in Conversion.model_fields} if methods else {}
+    return VarianceReduced().adopting(shared_settings)
 
 
 def has_sums(experiment: Experiment) -> bool:
@@ -505,7 +508,7 @@ def distance(problem: ProblemSpecification) -> float | None:
         minima = np.full(problem.dimension, problem.dimension**-0.5) * np.array([[1], [-1]])
     elif isinstance(problem, Votes):  # the point x* by which the votes are cast
         minima = np.array([WANTED])
-    elif isinstance(problem, BentValley):  # of |1 - x₁|/4 + |x₂ - 2|x₁| + 1|, with means over symmetric shifts: (1, 1)
+    elif isinstance(problem, BentValley):  # (1, 1): the minimum that its class states
         minima = np.ones((1, 2))
     else:
         return None

@@ -67,7 +67,7 @@ class Naive(Conversion):
     def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
         """Return two standard deviations of the noise per coordinate at μ = 1: of the gradient of a step, and of the
         mean of the T gradients of an epoch, whose noise is independent."""
-        noise_of_step = float(self.changes(facts, layout)[0])  # at μ = 1 it is the sensitivity
+        noise_of_step = float(self.changes(facts, layout)[0])  # at μ = 1 it is the sensitivity, the same in all steps
         return noise_of_step, noise_of_step / math.sqrt(layout.length)
 
     def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
@@ -84,14 +84,14 @@ class Naive(Conversion):
         (event,) = plan.events
         assert isinstance(event, Parallel)
         clip, _ = self._clips(problem.facts, layout)
-        leaves = mechanisms.leaves(sizes.tolist(), problem.facts.n)
+        leaves = mechanisms.leaves(sizes.tolist(), problem.facts.n)  # disjoint batches, one per step
         mechanisms.parallel(event, leaves)  # pays for one release on each leaf, the batch of a step
         directions = self._directions(layout, problem.facts, mechanisms)
 
         def estimate(t: int, replicates: np.ndarray, path: ConversionState) -> np.ndarray:
             leaf = leaves.next(replicates)
             query = problem.slope(path.point[replicates], leaf, directions(t, replicates), clip)
-            return leaf.gaussian(query)
+            return leaf.gaussian(query)  # with the noise of the event that has paid for it
 
         return estimate
 
@@ -270,9 +270,10 @@ class VarianceReduced(Conversion):
         the running sums of this epoch."""
         facts = problem.facts
         first_clip, later_clip = self._clips(facts, layout)
-        leaves = mechanisms.leaves(sizes.tolist(), facts.n)
+        (event,) = plan.events
+        leaves = mechanisms.leaves(sizes.tolist(), facts.n)  # disjoint batches, one per step
         changes = self.changes(facts, layout)
-        sums = mechanisms.prefix_sums(plan.events[0], self.factorisation(facts, layout), leaves, changes, (facts.d,))
+        sums = mechanisms.prefix_sums(event, self.factorisation(facts, layout), leaves, changes, shape=(facts.d,))
         directions = self._directions(layout, facts, mechanisms)
 
         def estimate(t: int, replicates: np.ndarray, path: ConversionState) -> np.ndarray:
@@ -288,7 +289,7 @@ class VarianceReduced(Conversion):
                 clips = np.full(len(replicates), clip)
                 if self.clipping == "lipschitz":  # L times the distance of the points, which is public
                     clips = np.minimum(clips, facts.lipschitz * np.linalg.norm(x - previous, axis=1))
-                query = problem.change(x, previous, leaf, step_directions, clips, self.symmetric)
-            return sums.add(query)
+                query = problem.change(x, previous, leaf, step_directions, clips, symmetric=self.symmetric)
+            return sums.add(query)  # the noisy sum of all queries of this epoch so far
 
         return estimate

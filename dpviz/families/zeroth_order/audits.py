@@ -19,7 +19,7 @@ from dpviz.privacy.budgets import GaussianDP
 from dpviz.problems.values.black_box import CappedRegression
 
 ROWS = 20
-IDENTITY = "d" * 32
+IDENTITY = "d" * 32  # in place of the checksum of an uploaded file
 DATA = UploadedTable(identity=IDENTITY, n=ROWS, bounds=((0.0, 1.0),), names=("a",))
 # With L = 0.3, less than the canary's slope of 1, its differences of values reach the clip.
 PROBLEM = CappedRegression(data=DATA, cap=2.0, radius=0.5, lipschitz=0.3)
@@ -27,13 +27,15 @@ PROBLEM = CappedRegression(data=DATA, cap=2.0, radius=0.5, lipschitz=0.3)
 
 def neighbours(other: Row = (1.0, -1.0)) -> Neighbours:
     """Return D and D' that differ in the first row: (1, 1), feature and target, on D, and `other` on D'."""
-    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), other)
+    rows = np.tile([0.0, 1.0], (ROWS, 1))
+    return Neighbours.of(PROBLEM, IDENTITY, rows, one=(1.0, 1.0), other=other)
 
 
 CANARY = "One row has the target 1 on D and -1 on D': its loss rises along every direction along which it fell."
 ORDINARY = "One row is 1 on D and 0 on D', as all others are: on D' its loss is the same in every direction."
 BUDGETS = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 TITLES = {"optimal_sums": f"{VarianceReduced.title}, optimal sums"}
+# In the first three, differences along some directions stay below the clip: another canary might prove more.
 WORST_CASES: tuple[Case, ...] = tuple(
     Case(
         name,

@@ -165,7 +165,7 @@ class DirectionalDescent(SinglePass):
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:
         if self.noise == "gaussian":
             return Gaussian(planning.total_mu(budget, facts))
-        # Of a single step on n of n rows: nothing is sampled.
+        # Of a single step on all n rows: nothing is sampled. `prior` are releases that the budget covers, too.
         (epsilon,) = calibration.calibrate_laplace(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
         return Laplace(float(epsilon))
 
@@ -178,6 +178,7 @@ class DirectionalDescent(SinglePass):
         clip = self.clip * facts.lipschitz
         if self.noise == "gaussian":
             return leaf.gaussian(problem.directional(x, u, leaf, clip, self.distance)) * u
+        # The query is one number, whose norms are all the same; `laplace` takes queries in ℓ1 only.
         return leaf.laplace(problem.directional(x, u, leaf, clip, self.distance, norm="l1")) * u
 
 
@@ -191,7 +192,7 @@ class FirstOrder(SinglePass):
     title: ClassVar[str] = "DP-SGD: with derivatives"
     hue: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
-    values: ClassVar[float] = 1.0
+    values: ClassVar[float] = 1.0  # a subgradient counts as one value
     descent_steps: int = _steps(640)
     relative_step_size: float = _step_size(0.05)
 

@@ -104,14 +104,15 @@ def bounds(setting: Setting, way: Way) -> tuple[np.ndarray, np.ndarray]:
 
     It is the smallest over a grid of T steps per epoch, up to 2²⁰, and K epochs, with moves of at most D = r/T, where r
     is the smoothing radius. Such a bound holds within a radius r + R_w ≤ 2r of the result (R_w: `theory.path_radius`).
-    The directions are those of `way`, not of the setting. Both arrays are read-only and cached; they take 5 ms.
+    The directions are those of `way`, not of the setting. Both arrays are read-only and cached; to compute them
+    takes 5 ms.
     """
     s = replace(setting, kind=way.kind, count=setting.d if way.full else 1)
     rows = np.geomspace(10 ** _RANGE[0], 10 ** _RANGE[1], _ROWS)
     # The axes of the grid: rows n, steps T, epochs K.
     T = np.array(LENGTHS, dtype=float)[None, :, None]
     max_epochs = rows / 2 if way.sums else rows  # with running sums an epoch has two rows at least, one for each half
-    K = np.rint(max_epochs[:, None, None] ** np.linspace(0, 1, _EPOCHS))
+    K = np.rint(max_epochs[:, None, None] ** np.linspace(0, 1, _EPOCHS))  # from 1 to the most, in equal ratios
     rows_per_epoch = np.floor(rows[:, None, None] / K)
     if way.sums:
         first, later, mean_square = leaf_norms(way.sums, LENGTHS)
@@ -134,5 +135,5 @@ def rows_needed(setting: Setting, way: Way, accuracy: float) -> float:
     rows, smallest = bounds(setting, way)
     if smallest[-1] > accuracy:
         return math.inf
-    log_bounds, log_rows = np.log(smallest[::-1]), np.log(rows[::-1])  # bounds fall with n; interpolation wants them up
+    log_bounds, log_rows = np.log(smallest[::-1]), np.log(rows[::-1])  # `interp` needs ascending bounds; they fall in n
     return float(np.exp(np.interp(math.log(accuracy), log_bounds, log_rows)))

@@ -269,10 +269,10 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             budget,
             iterations=layout.steps,
             charged_at=np.ones(1, dtype=int),  # all at step 1, as every row is in one step only
-            stops=self.one_epoch,
+            stops=self.one_epoch,  # each replicate after the epoch that it returns
             batch_size=layout.sizes,
             sizes_vary=layout.follows,
-            record_at=ends if len(ends) <= MOST_RECORDED else None,  # a plan may ask for so many, no more
+            record_at=ends if len(ends) <= MOST_RECORDED else None,  # more than `MOST_RECORDED` steps are refused
             resolved={
                 "epoch_length": layout.length,
                 "epochs": layout.epochs,
@@ -310,7 +310,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             mix = np.tile(mechanisms.shared.random(layout.steps), (len(generators), 1))
         else:
             mix = np.array([generator.random(layout.steps) for generator in generators])
-        sizes = layout.drawn_sizes(mix[0])
+        sizes = layout.drawn_sizes(mix[0])  # those of all replicates
         last = None
         if self.one_epoch:  # `common` generators draw the same for all methods that are compared
             epoch_returned = np.array([generator.integers(1, layout.epochs + 1) for generator in mechanisms.common])
@@ -318,10 +318,11 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         path = ConversionState(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
         yield path.snapshot(0)
         estimate = self._oracle(problem, plan, layout, sizes, mechanisms)
-        values = self.evaluations(layout)
+        evaluations = self.evaluations(layout)
         for t in range(1, layout.steps + 1):
             replicates = path.begin(t)
-            path.learn(t, replicates, estimate(t, replicates, path), int(sizes[t - 1]), float(values[t - 1]))
+            gradient = estimate(t, replicates, path)
+            path.learn(t, replicates, gradient, size=int(sizes[t - 1]), evaluations=float(evaluations[t - 1]))
             yield path.snapshot(t)
             if not path.active.any():
                 return
@@ -329,8 +330,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def _directions(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
         """Return a function from a step t and the numbers of the replicates that take part (R',) to the directions
         along which their step compares values. They do not depend on the data."""
-        # All sets of directions are taken from one fixed store, the bank. By step: the place in it, as a share of its
-        # length, at which the directions of the batch begin.
+        # All sets of directions are in one fixed store, the bank. Those of a step begin at this share of its length.
         starts = mechanisms.shared.random(layout.steps)
 
         def of_step(t: int, replicates: np.ndarray) -> Directions:

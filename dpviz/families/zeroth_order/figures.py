@@ -5,7 +5,8 @@ the running sums, readings of the budget. After it: how long the gradients were,
 
 In a figure a `Limit` is a labelled horizontal line, a `VerticalLine` a vertical one, a `Mark` a point with a hover
 text; a `Line` with `value=False` does not state its last value in its label; `labels=False` leaves all names to the
-legend. `bound="upper"` rounds the numbers of the y axis up.
+legend. `bound="upper"` rounds the numbers of the y axis up. Arrays of plotly's traces have small types, as pages load
+them.
 
 Notation: d parameters, L Lipschitz constant, r smoothing radius, K epochs of T steps, D the longest move, μ the budget.
 """
@@ -98,7 +99,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
             text = f"{way.name}: M = {short_up(count, 2)} at ε = {short(accuracy)}"
             marks.append(Mark(accuracy, count, text, arm_style.color))
     grid = np.geomspace(finest, setting.lipschitz, 40)
-    constants = setting.d, setting.lipschitz, setting.gap, 2 * setting.radius
+    constants = setting.d, setting.lipschitz, setting.gap, 2 * setting.radius  # the target is within 2r
     for name, rate, arm_style in RATES:
         rates = np.array([rate(*constants, stationarity, setting.mu) for stationarity in grid.tolist()])
         lines.append(Line(grid, rates, name, arm_style))
@@ -134,14 +135,14 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
     is_finite = 0 < mu < math.inf
     # From 1 % of L to L, as no gradient is longer; and so far that the marked ε is inside.
     grid = np.geomspace(min(0.01 * lipschitz, accuracy / 2), max(lipschitz, 2 * accuracy), 40)
-    thresholds = [theory.free_privacy(d, lipschitz, accuracy, kind) for kind in ("iid", "orthonormal")]
-    # The areas end above both lines, of which the first is the higher one, and above the mark.
-    top = max(3 * thresholds[0] * grid[-1] / accuracy, 2 * mu if is_finite else 0.0)
+    # The smallest free μ at ε = `accuracy`; it is in proportion to ε.
+    published, orthonormal = (theory.free_privacy(d, lipschitz, accuracy, kind) for kind in ("iid", "orthonormal"))
+    # The areas end above both lines, of which the first is the higher one, and above the mark; 3 and 2 are by eye.
+    top = max(3 * published * grid[-1] / accuracy, 2 * mu if is_finite else 0.0)
     lines, names = [], ("free as published", "free with orthonormal directions")
-    for threshold, name, arm_style in zip(thresholds, names, FREE, strict=True):
+    for threshold, name, arm_style in zip((published, orthonormal), names, FREE, strict=True):
         edge = threshold * grid / accuracy
         lines.append(Line(grid, edge, name, arm_style, low=edge, high=np.full(len(grid), top), value=False))
-    published, orthonormal = thresholds
     verdict = "privacy takes more rows" if mu < orthonormal else "free with orthonormal directions"
     text = f"you, μ = {short(mu)}: {verdict if mu < published else 'free'}"
     marks = [Mark(accuracy, mu, text, style.PALETTE["second"])] if is_finite else []
@@ -318,14 +319,14 @@ def noise_of_an_epoch(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle])
         if plan.private and "epoch_length" in plan.resolved:
             noise = _noise_scales(plan)[: int(plan.resolved["epoch_length"])]
             lines.append(Line(np.arange(1, len(noise) + 1), noise, label, styles[label], value=False))
-    drawn = line_drawing(
+    figure = line_drawing(
         lines,
         Axes("Step t of an epoch", "Noise of g_t, σ", log_y=True),
         if_empty="No method with epochs.",
         height=style.SMALL,
     )
     return chart(
-        drawn,
+        figure,
         "Noise along an epoch",
         "Noise on each coordinate in the steps of an epoch, one line per method",
         "Standard deviation of what is added to each coordinate of g_t. With a tree it follows the binary digits "
@@ -353,7 +354,7 @@ def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: M
         lines.append(Line(np.array([*noise]), np.array([*noise.values()]), arm.label, styles[arm.label], value=False))
         text = f"{arm.label}, d = {facts.d:,}: {short(noise[facts.d])}"
         marks.append(Mark(facts.d, noise[facts.d], text, styles[arm.label].color, symbol="circle"))
-    drawn = line_drawing(
+    figure = line_drawing(
         lines,
         Axes("Parameters d", "Noise of a step, σ", log_x=True, log_y=True),
         marks=marks,
@@ -367,7 +368,7 @@ def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: M
         "every row is in one step only."
     )
     alt = "Noise of a step against the number of parameters, one line per method; a dot at the present number"
-    return Chart(drawn, "Noise and dimension", alt, f"{caption} {SETTINGS_ONLY}")
+    return Chart(figure, "Noise and dimension", alt, f"{caption} {SETTINGS_ONLY}")
 
 
 def _noise_scales(plan: Plan) -> np.ndarray:
@@ -449,7 +450,7 @@ def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle
         if not arm_trace.private:
             continue
         steps, values = arm_trace.series("noisy_gradient_norm")
-        if not len(values):
+        if not len(values):  # a method without epochs
             continue
         has_gradient = np.isfinite(values).all(axis=1)  # the start has none
         if has_gradient.any():
@@ -575,12 +576,12 @@ SUMS: dict[theory.Sums, tuple[str, ArmStyle]] = {
 }
 NAIVE = ("Naive, same rows", ArmStyle(style.PALETTE["second"], "longdash"))
 _LONG = 32  # number of steps of an epoch from which on t is on a log axis
-_OWN = 4.0  # width of the line of the method's own sums, in pixels
+_OWN_WIDTH = 4.0  # width of the line of the method's own sums, in pixels
 
 
 def running_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: Budget, own: bool = True) -> Chart:
     """Draw the noise in the running sums of an epoch, for every kind of sums, or write the reason why the method has no
-    plan: with the facts of the problem and the budget. own : False if no method of the user has running sums."""
+    plan for a problem with these facts and this budget. own : False if no method of the user has running sums."""
     try:
         figure = _noise_of_sums(method, facts, budget, own)
     except UserError as error:
@@ -610,7 +611,9 @@ def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget
     for sums, (name, line_style) in SUMS.items():
         factors = method.epoch_sums(facts, layout, sums)
         deviations = theory.charged(sums, factors, changes) * factors.row_norms / mu
-        lines.append(Line(steps, deviations, name, line_style, width=_OWN if own and sums == method.sums else 1.5))
+        lines.append(
+            Line(steps, deviations, name, line_style, width=_OWN_WIDTH if own and sums == method.sums else 1.5)
+        )
     naive = method.afresh()
     naive_noise, _ = naive.epoch_noise(facts, naive.layout(facts))  # at μ = 1
     naive_name, naive_style = NAIVE

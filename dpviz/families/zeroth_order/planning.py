@@ -58,7 +58,7 @@ class Layout:
             read, so that batches that follow the moves have public sizes.
         """
         if not self.follows:
-            return self.sizes.astype(int)
+            return self.sizes.astype(int)  # whole numbers already, stored as floats
         # Largest distance from the point before, in units of D: the rest of the last move and the part of this one.
         distance = 1 + mix - np.roll(mix, 1)
         later = np.maximum(1, np.ceil(self.batch * distance)).astype(int)
@@ -153,7 +153,7 @@ def total_mu(budget: Budget, facts: ValueFacts) -> float:
 
     Raises UserError under pure ε, which Gaussian noise never gives.
     """
-    # Of a single step on n of n rows: nothing is sampled.
+    # Of a single step on all n rows: nothing is sampled. `prior` are releases that the budget covers, too.
     (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
     return math.sqrt(2 * rho)  # ρ = μ²/2
 

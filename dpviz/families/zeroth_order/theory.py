@@ -77,8 +77,8 @@ def slope_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float
     """Return B times the sensitivity of the estimate of a gradient on B rows, where differences f(x + ru) - f(x - ru)
     are clipped at the size `clip`.
 
-    A row contributes (1/m) Σ_j (d/2r) h_j u_j with |h_j| ≤ clip, whose length is at most (d/2r) clip ς, ς = `spread`;
-    replacing it can change that by twice as much.
+    A row contributes (1/m) Σ_j (d/2r) h_j u_j with |h_j| ≤ clip, whose length is at most (d/2r) clip ς with ς =
+    `max_mean_length`; replacing it can change that by twice as much.
     """
     return d / radius * clip * max_mean_length(kind, count)
 
@@ -225,8 +225,9 @@ class Setting:
         first, batch : rows of these steps, B₁ and B₂. move : D. All three are numbers or arrays.
         """
         first_clip = min(2 * self.radius * self.lipschitz, self.value_range)
-        later_clip = self.apart[0] * self.lipschitz * move
-        if not self.follows:
+        largest_distance, _ = self.apart
+        later_clip = largest_distance * self.lipschitz * move
+        if not self.follows:  # if batches follow, near points count as much per row, and the range limits only far ones
             later_clip = np.minimum(later_clip, self.value_range)
         directions = (self.kind, self.count, self.d)
         return (
@@ -342,15 +343,16 @@ def best_reduced(setting: Setting, sums: Sums, lengths: tuple[int, ...] = LENGTH
     """
     T, K = _grid(max(1, setting.n / 2), lengths, most)  # an epoch has two rows at least, one for each half
     sums_of_grid: Sums = "normalised" if sums == "optimal" else sums
-    norms = np.array([leaf_norms(sums_of_grid, length) for length in lengths]).T[:, :, None]
-    bound, first, batch = reduced_grid(setting, setting.n // K, K, T, (norms[0], norms[1], norms[2]))
+    norms = np.array([leaf_norms(sums_of_grid, length) for length in lengths]).T
+    first_norms, later_norms, mean_squares = norms[:, :, None]  # (t, 1) each, as T
+    bound, first, batch = reduced_grid(setting, setting.n // K, K, T, (first_norms, later_norms, mean_squares))
     best = _best(bound, T, K, first, batch)
     if sums != "optimal" or math.isinf(best.bound):
         return best
     move = setting.radius / best.length
     s1, s = setting.changes(best.first, best.batch, move)
     changes = np.append(s1, np.full(best.length - 1, s))
-    # Of each sum at μ = 1, in the unit of `reduced_bound`, the larger of the two sensitivities.
+    # Standard deviation of each sum at μ = 1 over the larger of the two sensitivities, the unit of `reduced_bound`.
     deviations = factorisation(sums, best.length, float(s1 / s)).rms_error(changes) / changes.max()
     variance = float((deviations**2).mean())
     bound_of_optimal_sums = reduced_bound(setting, best.length, best.epochs, best.first, best.batch, move, variance)
@@ -393,7 +395,7 @@ def reduced_grid(
     s, d, L = setting, setting.d, setting.lipschitz
     _, mean_squared_distance = setting.apart
     first_norm, later_norm, mean_square = norms
-    # As `planning.shared_out` shares rows out, where batches that follow the moves need some in reserve.
+    # Half of the rows are for the later steps; batches that follow the moves take up to T (batch + 1) - 1 together.
     batch = (epoch_rows // 2 + 1) // T - 1 if s.follows else epoch_rows // (2 * T)
     first = epoch_rows - (T * (batch + 1) - 1 if s.follows else (T - 1) * batch)
     move = s.radius / T

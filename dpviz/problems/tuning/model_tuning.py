@@ -79,7 +79,7 @@ class DirectTuning(TuningSpecification):
     def rows(self, tables: Mapping[str, np.ndarray]) -> UserRows:
         """Load the users' rows, with features scaled by their declared ranges, unless they come scaled."""
         data, users = load_with_users(self.data, tables)
-        features = np.array(data.features[:, self.chosen], order="C")
+        features = np.array(data.features[:, self.chosen], order="C")  # by rows; such a selection is stored by columns
         if not self.data.scaled:
             low, high = np.array(data.facts.bounds)[self.chosen].T
             features = self.spread * (features - (low + high) / 2) / ((high - low) / 2)
@@ -130,6 +130,7 @@ class Location(GradientProblem):
 
     def __init__(self, facts: TuningFacts, rows: UserRows, observation_seed: int) -> None:
         super().__init__(facts, observation_seed)
+        # `means` takes values at several points, in its first axis; these are the same at every point.
         self._means = rows.users.means(rows.features[None])[0]
         self._squares = rows.users.means((rows.features**2).sum(axis=1)[None])[0]
 
@@ -400,7 +401,7 @@ class ModelTuning(TuningSpecification):
         features, order = data.features[:, self.chosen], self.order
         training = rows_of(features, data.labels, users, order[:n_training])
         validation_users = order[n_training : n_training + n_validation]
-        validation = rows_of(features, data.labels, users, validation_users, ROWS_OF_A_USER)
+        validation = rows_of(features, data.labels, users, validation_users, max_rows=ROWS_OF_A_USER)
         # The users may have more rows than the model is to be trained on: then evenly spaced ones are used.
         available = len(training.targets)
         indices = np.linspace(0, available - 1, min(available, self.training_rows)).round().astype(int)
@@ -548,7 +549,7 @@ class ModelProblem(TuningProblem):
 
     def losses(self, points: np.ndarray) -> np.ndarray:
         """Compute the users' losses (P, n) at points (P, d), with further processes if trainings take long."""
-        if not self._trainers.wanted:
+        if not self._trainers.wanted:  # trainings are too quick for further processes
             return super().losses(points)
         return self._users.means(self._trainers.losses(points))
 

@@ -105,15 +105,15 @@ class ProcessLearner(Learner):
         """Train the process at a point (p,): return k(X, X) (m, m), k(V, X) (v, m), the Cholesky factor of K = k(X, X)
         + noise · I, and the weights α = K⁻¹ y (m,). Its predictions are k(V, X) α.
         """
-        inner, outer = self._kernels(point)
-        noisy = inner.copy()
-        noisy.flat[:: len(inner) + 1] += self.settings["noise"] + JITTER  # on the diagonal
+        k_xx, k_vx = self._kernels(point)
+        noisy = k_xx.copy()
+        noisy.flat[:: len(k_xx) + 1] += self.settings["noise"] + JITTER  # on the diagonal
         factor = cho_factor(noisy, lower=True, overwrite_a=True, check_finite=False)
-        return inner, outer, factor, cho_solve(factor, self._y, check_finite=False)
+        return k_xx, k_vx, factor, cho_solve(factor, self._y, check_finite=False)
 
     def _losses(self, point: np.ndarray) -> np.ndarray:
-        _, outer, _, weights = self._fitted(point)
-        return np.asarray((self._z - outer @ weights) ** 2)
+        _, k_vx, _, weights = self._fitted(point)
+        return np.asarray((self._z - k_vx @ weights) ** 2)
 
     def gradients(self, points: np.ndarray) -> np.ndarray:
         """Compute the gradients (P, v, p) of the losses of the validation rows with respect to the points (P, p).
@@ -124,12 +124,12 @@ class ProcessLearner(Learner):
         """
         gradients = np.empty((len(points), *self._v.shape))
         for gradient, point in zip(gradients, points, strict=True):
-            inner, outer, factor, weights = self._fitted(point)
+            k_xx, k_vx, factor, weights = self._fitted(point)
             x, v = self._x * np.exp(-point), self._v * np.exp(-point)
             vectors = np.column_stack([weights, x * weights[:, None], x**2 * weights[:, None]])
-            solved = cho_solve(factor, _derivative_products(x, inner @ vectors), check_finite=False)
-            derivatives = _derivative_products(v, outer @ vectors) - outer @ solved  # of predictions
-            residuals = self._z - outer @ weights
+            solutions = cho_solve(factor, _derivative_products(x, k_xx @ vectors), check_finite=False)  # K⁻¹ (∂K) α
+            derivatives = _derivative_products(v, k_vx @ vectors) - k_vx @ solutions  # of predictions
+            residuals = self._z - k_vx @ weights
             gradient[:] = -2 * residuals[:, None] * derivatives
         return gradients
 
@@ -153,10 +153,10 @@ class RidgeLearner(Learner):
     name: ClassVar[str] = "ridge"
 
     def _losses(self, point: np.ndarray) -> np.ndarray:
-        inner, outer = self._kernels(point[:-3], float(point[-1]))
-        inner.flat[:: len(inner) + 1] += math.exp(-float(point[-2]))  # 1/C on the diagonal
-        factor = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
-        return np.asarray((self._z - outer @ cho_solve(factor, self._y, check_finite=False)) ** 2)
+        k_xx, k_vx = self._kernels(point[:-3], log_width=float(point[-1]))
+        k_xx.flat[:: len(k_xx) + 1] += math.exp(-float(point[-2]))  # 1/C on the diagonal
+        factor = cho_factor(k_xx, lower=True, overwrite_a=True, check_finite=False)
+        return np.asarray((self._z - k_vx @ cho_solve(factor, self._y, check_finite=False)) ** 2)
 
 
 class VectorLearner(Learner):
@@ -167,12 +167,12 @@ class VectorLearner(Learner):
     def _losses(self, point: np.ndarray) -> np.ndarray:
         from sklearn.svm import SVR  # the import takes half a second, which other learners do not need
 
-        inner, outer = self._kernels(point[:-3], float(point[-1]))
+        k_xx, k_vx = self._kernels(point[:-3], log_width=float(point[-1]))
         epsilon, cost = np.exp(point[-3:-1])
         machine = SVR(kernel="precomputed", epsilon=float(epsilon), C=float(cost), max_iter=MOST_STEPS)
         with warnings.catch_warnings(action="ignore"):  # of a training that stops early: its losses show that
-            machine.fit(inner, self._y)
-        return np.asarray((self._z - _predicted(machine, outer)) ** 2)
+            machine.fit(k_xx, self._y)
+        return np.asarray((self._z - _predicted(machine, k_vx)) ** 2)
 
 
 class ClassifierLearner(Learner):
@@ -186,11 +186,11 @@ class ClassifierLearner(Learner):
 
         if (self._y == self._y[0]).all():  # with a single class there is nothing to train: it is predicted everywhere
             return np.maximum(0.0, 1 - self._z * self._y[0])
-        inner, outer = self._kernels(point[:-2], float(point[-1]))
+        k_xx, k_vx = self._kernels(point[:-2], log_width=float(point[-1]))
         machine = SVC(kernel="precomputed", C=math.exp(float(point[-2])), max_iter=MOST_STEPS)
         with warnings.catch_warnings(action="ignore"):
-            machine.fit(inner, self._y)
-        return np.asarray(np.maximum(0.0, 1 - self._z * _predicted(machine, outer)))
+            machine.fit(k_xx, self._y)
+        return np.asarray(np.maximum(0.0, 1 - self._z * _predicted(machine, k_vx)))
 
 
 def _predicted(machine: Any, kernel: np.ndarray) -> np.ndarray:
@@ -235,6 +235,7 @@ def further_processes() -> int:
     variable = os.environ.get(VARIABLE, "")
     if variable.isdecimal():
         return int(variable)
+    # Those that this process, 0, may use; all where the system does not tell.
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(MOST, processors - 1)
 
@@ -318,11 +319,14 @@ class Trainers:
                 if request.waiting:  # this process trains, too
                     index = request.waiting.popleft()
                     request.set_losses(index, self._learner.losses(points[index : index + 1])[0])
+                seconds = 0.0 if request.waiting else POLL_INTERVAL  # while there is work here it does not wait
                 for helper in list(self._helpers):  # a copy, as `_receive` removes one that has ended
-                    self._receive(helper, 0.0 if request.waiting else POLL_INTERVAL)
+                    self._receive(helper, seconds)
                 checkpoint()
         finally:  # `_receive` drops the losses of points that are no longer noted, as of a request that was stopped
-            self._sent = {number: origin for number, origin in self._sent.items() if origin[0] is not request}
+            self._sent = {
+                number: (other, index) for number, (other, index) in self._sent.items() if other is not request
+            }
         return request.losses
 
     def _start(self) -> None:
@@ -354,9 +358,9 @@ class Trainers:
                 header, arrays = unpack(message)
                 helper.busy.discard(header["number"])
                 self.elsewhere += header["seconds"]
-                origin = self._sent.pop(header["number"], None)
-                if origin is not None:  # else its request was stopped
-                    request, index = origin
+                request_and_index = self._sent.pop(header["number"], None)
+                if request_and_index is not None:  # else its request was stopped
+                    request, index = request_and_index
                     request.set_losses(index, arrays["losses"][0])
                 seconds = 0.0
         except ProcessEnded:

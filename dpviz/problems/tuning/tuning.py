@@ -57,7 +57,7 @@ class Users:
         counts = np.bincount(self.user_of_row, minlength=self.n)
         has_rows, first_rows = counts > 0, np.cumsum(counts) - counts
         means = np.zeros((len(values), self.n, *values.shape[2:]))
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # losses may be infinite or NaN
             sums = np.add.reduceat(values[:, order], first_rows[has_rows], axis=1)  # of each user's rows
             means[:, has_rows] = sums / counts[has_rows].reshape(-1, *[1] * (values.ndim - 2))  # along the users' axis
         return means
@@ -111,8 +111,8 @@ OBSERVATIONS = {
 }
 BLOCK = 400_000  # numbers of users' gradients that are processed together
 LOSSES = 4_000_000  # largest number of losses in memory where only their means are needed
-PARTS = 20  # many points are evaluated in as many parts, so that progress can be shown,
-TOGETHER = 8  # but at least so many points together
+PARTS = 20  # number of parts in which many points are evaluated, so that progress can be shown
+TOGETHER = 8  # points in a part at least, if memory allows: few points are in fewer parts
 
 
 @dataclass(frozen=True)
@@ -386,6 +386,7 @@ class Evaluations:
         facts = problem.facts
         self._problem, self.facts, self._window = problem, facts, window
         self.count = np.zeros(replicates, dtype=np.int64)
+        # All replicates begin with the same objects, which are replaced and never changed.
         self.points = [np.empty((0, facts.d))] * replicates
         self._losses = [np.empty((0, facts.n))] * replicates
         self.clipped_share = np.zeros(replicates)
@@ -432,7 +433,7 @@ class Evaluations:
         """
         totals = np.zeros((len(x), self.facts.d))
         for part in gradient_slices(len(x), self.facts):
-            for r, user_gradients in enumerate(self._problem._gradients(x[part]), part.start):
+            for r, user_gradients in enumerate(self._problem._gradients(x[part]), start=part.start):
                 totals[r], n_clipped = clipped_sum(user_gradients, clip)
                 self.clipped_share[r] = n_clipped / self.facts.n
         self.count += 1

@@ -259,7 +259,8 @@ class ReluNetwork(TableModel):
         return base.first_two_plane(("First weight of unit 1", "Second weight of unit 1")[: self.features])
 
     def function(self) -> Function:
-        start = self.start_scale * random_start(self.units * self.features, self.start_seed)[0]
+        (normals,) = random_start(self.units * self.features, self.start_seed)
+        start = self.start_scale * normals
         largest = 1.0 + float(np.linalg.norm(start))  # |y| ≤ 1, and the output, 0 at x = 0, has slope at most 1
         return Function(NetworkLoss(self.units), self.data.facts().n, start, largest)
 

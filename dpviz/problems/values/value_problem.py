@@ -27,7 +27,7 @@ Kind = Literal["iid", "orthonormal"]  # directions of a set: independent, or per
 MOST_SETS, BANK_BYTES = 1024, 32_000_000
 FEWEST_SETS = 16  # so that one rotation, whose cost grows with d³, serves at least as many rows
 MOST_SEEN = 32  # directions per row in diagnostics, at most
-AT_ONCE = 400_000  # numbers that are drawn at once for these
+AT_ONCE = 400_000  # numbers that are drawn at once for the directions in diagnostics
 _BANK_SEED = 3_141_592_653  # of the banks, which are public constants; the streams of a run are derived from hashes
 
 
@@ -186,7 +186,8 @@ def shortest(vectors: np.ndarray) -> np.ndarray:
         slopes = np.matmul(gram, weights[:, :, None])[:, :, 0]
         best, worst = slopes.argmin(axis=1), np.where(weights > 0, slopes, -np.inf).argmax(axis=1)
         gain = slopes[sets, worst] - slopes[sets, best]
-        # The squared distance of the two vectors: half of the squared norm bends so much as weight moves.
+        # The squared distance of the two vectors, which is the second derivative of half of the squared norm by the
+        # weight that moves.
         curvature = gram[sets, best, best] + gram[sets, worst, worst] - 2 * gram[sets, best, worst]
         best_step = np.divide(gain, curvature, out=np.zeros_like(gain), where=curvature > 0)
         step = np.minimum(weights[sets, worst], best_step)
@@ -359,7 +360,8 @@ class ValueProblem(Problem):
 
         h_ij is the difference that the `terms` define for row i and direction u_ij, clipped to ±clips (R',).
         """
-        replicates, d = terms[0][1].shape
+        (_, first_point, _), *_ = terms
+        replicates, d = first_point.shape
         terms = tuple((weight, bounded(x), sign) for weight, x, sign in terms)
         total = np.zeros((replicates, d))
         for part, sets, rotations in directions.parts(self._size(batch)):
@@ -414,6 +416,7 @@ class ValueProblem(Problem):
 
         Raises ValueError for another kind of batch, and for indices of another table.
         """
+        # With `taken`, which marks the indices that count, batches differ in size.
         if batch.indices is None or batch.taken is not None or batch.indices.max(initial=0) >= self.facts.n:
             raise ValueError("values are asked for on leaves of this table")
         return batch.indices.shape[1]
@@ -473,7 +476,7 @@ class ValueProblem(Problem):
             arguments, y = self._arguments(self._rows[None, rows], x), self._targets[None, rows]
             other_y = low + high - y  # the other of the two targets
             total += np.sign(self._values(arguments, other_y) - self._values(arguments, y)).sum(axis=(0, 1))
-        return (1 + total / self.facts.n) / 2
+        return (1 + total / self.facts.n) / 2  # from a mean of 1, -1 and, for equal losses, 0 to a share
 
     def _sample_diagnostics(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Estimate the expensive metrics (R,) at x (R, d) from a random sample of the rows.
@@ -564,10 +567,11 @@ class ValueProblem(Problem):
         group_gradients = np.array([self._mean_gradients(points, group) for group in groups])
         group_gradients = group_gradients.reshape(-1, replicates, POINTS, d)
         shares = np.array([len(group) / len(measuring_rows) for group in groups])
-        combination = mixed(np.tensordot(shares, group_gradients, 1), weights)
+        combination = mixed(np.tensordot(shares, group_gradients, axes=1), weights)
         bound = np.linalg.norm(combination, axis=1)
         group_combinations = np.einsum("rq,grqd->grd", weights, group_gradients)
-        # Their components along the combination of all, whose mean is the bound, up to sizes; the bound may be 0.
+        # Their components along the combination of all; their mean, weighted by the groups' sizes, is the bound, which
+        # may be 0.
         components = np.einsum("grd,rd->gr", group_combinations, combination) / np.maximum(bound, 1e-12)
         ddof = min(1, len(groups) - 1)  # a single group has no spread; its error is given as 0
         return bound, components.std(axis=0, ddof=ddof) / np.sqrt(len(groups))

@@ -19,7 +19,7 @@ from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
 
 # Controls for the constants of the loss that the bounds on steps assume: the fields of `Landscape`, in their order.
-_ASSUMED = Control("", "", "", 1.0, float, 0.01, 100.0, scale="log")
+_ASSUMED = Control(name="", label="", help="", default=1.0, type=float, low=0.01, high=100.0, scale="log")
 ASSUMED = (
     replace(_ASSUMED, name="smoothness", label="Smoothness", symbol="L", default=2.0, help="Largest curvature there."),
     replace(_ASSUMED, name="convexity", label="Convexity", symbol="m", default=0.2, help="Least curvature there."),
@@ -82,7 +82,7 @@ def _steps(panel: Panel, view: PlanView) -> None:
             values.append(panel.number(control, control.name))
     if any(input_error(control, value) for control, value in zip(ASSUMED, values, strict=True)):
         return
-    landscape = Landscape(*(float(value or 0.0) for value in values))
+    landscape = Landscape(*(float(value or 0.0) for value in values))  # `input_error` refuses None
     if landscape.convexity > landscape.smoothness:
         st.warning("The least curvature m is at most the largest, L.")
         return
@@ -142,6 +142,6 @@ def _others(panel: Panel, view: PlanView, delta: float) -> None:
         distance = method.placing.nearest * method.surrogate.length_scale  # of the nearest point that is evaluated
         factor = planning.value_release_factor(facts.loss_cap, method.clip, distance, facts.d)
         st.markdown(texts.values(factor, facts.d, distance))
-        trainings = planning.global_trainings(0.1, facts.d)  # until a tenth of the first error remains
+        trainings = planning.global_trainings(gap=0.1, d=facts.d)  # until a tenth of the first error remains
         st.markdown(texts.everywhere(trainings, facts.d))
         st.caption(f"M = {short(facts.loss_cap)}, B = {short(method.clip)}. {SETTINGS_ONLY}")

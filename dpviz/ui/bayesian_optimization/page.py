@@ -107,6 +107,7 @@ class TuningPage(FamilyPage):
             "Use this bias level",
             on_click=self._set_bias_level,
             args=(level,),
+            # It sets the level as displayed, so it has nothing to do where that is set.
             disabled=forecast.method.bias_level == float(short(level)) and not is_fixed,
             help="Sets the bias level, and leaves the number of evaluations per step to it.",
         )
@@ -136,7 +137,7 @@ class TuningPage(FamilyPage):
             texts.COMPOSITION,
             texts.constants(missing_rule(problem.dataset)),
             texts.SCREEN,
-            problem.from_data,
+            read=problem.from_data,
         )
 
     # ---------------------------------------------------------------------------------------------------- during a run
@@ -174,7 +175,8 @@ class TuningPage(FamilyPage):
                 for label, arm_trace in trace.lanes.items()
                 if arm_trace.private
             }
-            figure, note = draw(trace, LOSS, styles, spent, f"P{axis_name[1:]}")  # titles of axes begin with a capital
+            title = f"P{axis_name[1:]}"  # titles of axes begin with a capital
+            figure, note = draw(trace, LOSS, styles, spent, title)
         else:
             figure, note = draw(trace, LOSS, styles)
         privacy = results.privacy(metric, trace, run.experiment)
@@ -194,7 +196,7 @@ class TuningPage(FamilyPage):
         headline, result = hero.lowest_headline(run, trace), headline_result(trace)
         if headline is None or result is None or result.metric.name != LOSS:
             return headline
-        ends = {result.best: result.end, **dict(result.others)}
+        ends = {result.best: result.end, **dict(result.others)}  # the final loss of each method, by label
         trainings = {label: trace.lanes[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
         means = [f"{label} {short(float(counts.mean()))}" for label, counts in trainings.items() if len(counts)]
         sentences = [headline.sentence, f"Trainings of a run: {', '.join(means)}."]
@@ -202,7 +204,7 @@ class TuningPage(FamilyPage):
         for label in (presets.RANDOM, presets.GLOBAL):
             if gibo_end is not None and label in ends and ends[label] < ALIKE * gibo_end:
                 may_be_chance = result.chance(label, presets.GIBO)
-                sentences.append(texts.beaten(label, ends[label] < gibo_end, may_be_chance))
+                sentences.append(texts.beaten(label, better=ends[label] < gibo_end, chance=may_be_chance))
         return headline._replace(sentence=" ".join(sentences))
 
     def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
@@ -342,8 +344,8 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
         return
     st.subheader("Where did the settings go?", anchor=False)
     row = st.container(horizontal=True)
-    across = _setting(row, panel, facts, "path_0", 0, "Across")
-    up = _setting(row, panel, facts, "path_1", 1, "Up")
+    across = _setting(row, panel, facts, "path_0", default=0, title="Across")
+    up = _setting(row, panel, facts, "path_1", default=1, title="Up")
     is_private = [arm_trace.private for arm_trace in arm_traces.values()]
     privacy = explain.release_sentence(experiment, experiment.replicates, sum(is_private))
     if not all(is_private):
@@ -390,8 +392,11 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
     last = arm_trace.iterations[-1]
     st.subheader("What does the process see?", anchor=False)
     row = st.container(horizontal=True)
-    setting = _setting(row, panel, facts, "along", 0, "Along")
-    step = row.slider("Step t", 1, last, min(FIRST, last), key=panel.key(f"along_step_{last}")) if last > 1 else 1
+    setting = _setting(row, panel, facts, "along", default=0, title="Along")
+    step = 1
+    if last > 1:  # a slider needs two values at least
+        key = panel.key(f"along_step_{last}")
+        step = row.slider("Step t", min_value=1, max_value=last, value=min(FIRST, last), key=key)
     path = np.array(arm_trace.path["x"][:step], dtype=float)  # (step, d), the iterates up to this step
     curve = _curve(problem_key(run), arm.algorithm.to_json(), path, setting, run)
     name = facts.names[setting].capitalize()
@@ -430,7 +435,8 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
 def _describe_end(facts: TuningFacts, arm_trace: ArmTrace) -> str:
     """Describe the end of a method's first run: its trainings, and how many settings are at an edge of the box."""
     x, trainings = arm_trace.output["x"][0], arm_trace.values[TRAININGS.name][-1][0]  # (d,), and the last record
-    at_edge = int(np.count_nonzero((x <= facts.box[0]) | (x >= facts.box[1])))
+    low, high = facts.box
+    at_edge = int(np.count_nonzero((x <= low) | (x >= high)))
     wider = f"; {at_edge} of {facts.d} settings at an edge of the box: a wider one may do better" if at_edge else ""
     return f"after {short(float(trainings), 6)} trainings{wider}."
 

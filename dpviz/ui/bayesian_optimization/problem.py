@@ -34,14 +34,14 @@ def drawn_for(model: str) -> type[DatasetSpecification]:
 def _tuned(name: str, cls: type[TuningSpecification]) -> ProblemEntry:
     """Return the entry of a model in the menu: its settings in one expander, those of noisy evaluations in another."""
     groups = {"Model and users": setting_names(cls, NOISY), "Noisy evaluations": NOISY}
-    return ProblemEntry(cls, f"{name}_", NOISY, groups=groups)
+    return ProblemEntry(cls, prefix=f"{name}_", shared=NOISY, groups=groups)
 
 
 MENU = ProblemMenu(
     problems={name: _tuned(name, cls) for name, cls in MODELS.items()},
     menu=Menu("model", "What is tuned", {name: cls.title for name, cls in MODELS.items()}, "scales", texts.MODEL_HELP),
     sources={
-        name: {DRAWN: Source("Drawn for it", drawn_for(name), f"{name}_{DRAWN}_")}
+        name: {DRAWN: Source("Drawn for it", drawn_for(name), prefix=f"{name}_{DRAWN}_")}
         | generators(GENERATORS)
         | {UPLOAD: Source("Your own file", upload=table.uploaded_with_users)}
         for name in MODELS

@@ -16,7 +16,16 @@ from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
 
 ACCURACY = Control(
-    "accuracy", "Stationarity", texts.ACCURACY_HELP, 0.3, float, 0.01, 1.0, symbol="ε", unit="L", scale="log"
+    "accuracy",
+    "Stationarity",
+    texts.ACCURACY_HELP,
+    default=0.3,
+    type=float,
+    low=0.01,
+    high=1.0,
+    symbol="ε",
+    unit="L",
+    scale="log",
 )
 
 
@@ -40,23 +49,23 @@ def _reasons(view: PlanView) -> None:
     st.markdown(advice.why)
     rows: list[dict[str, object]] = []  # nan is drawn as an empty cell
     # Options by where measured runs end, lowest first; those that were not measured last.
-    for option in sorted(advice.options, key=lambda option: option.least[0] if option.least else math.inf):
+    for option in sorted(advice.options, key=lambda option: option.lowest.median if option.lowest else math.inf):
         length, epochs = option.epochs
-        is_finite = math.isfinite(option.best.bound)  # else the option has no bound, and no noise that it rests on
-        step_noise, epoch_noise = option.noise if is_finite else (math.nan, math.nan)
+        has_rows = math.isfinite(option.best.bound)  # inf where there are too few rows for an epoch of two steps
+        step_noise, epoch_noise = option.noise if has_rows else (math.nan, math.nan)
         rows.append(
             {
                 "Option": option.way.name,
-                "Runs end at": option.least[0] if option.least else math.nan,
+                "Runs end at": option.lowest.median if option.lowest else math.nan,
                 "T": length,
                 "K": epochs,
                 "Noise, step": step_noise,
                 "Noise, epoch": epoch_noise,
-                "Bound": option.bound if is_finite else math.inf,
+                "Bound": option.bound if has_rows else math.inf,
                 "Smallest bound": option.best.bound,
                 "its T": option.best.length,
                 "its K": option.best.epochs,
-                "Runs there": math.nan if option.there is None else option.there,
+                "Runs there": math.nan if option.median_at_best is None else option.median_at_best,
             }
         )
     show_table(rows, style=explain.format_numbers, alt="Of every option: what runs came to, its noise, and its bound")
@@ -110,14 +119,19 @@ def _tree(panel: Panel, view: PlanView, length: int) -> None:
     left, right = st.columns(2, gap="medium")
     row = left.slider(
         "Row, in the public order",
-        1,
-        facts.n,
-        min(facts.n, layout.first + 3 * layout.batch // 2),  # a row of the second batch after the first step's
+        min_value=1,
+        max_value=facts.n,
+        value=min(facts.n, layout.first + 3 * layout.batch // 2),  # a row of the second batch after the first step's
         key=panel.key(f"tree_row_{facts.n}_{length}"),
         help="Where the row stands in the random order in which rows are dealt out.",
     )
     step = right.slider(
-        "Step t", 1, length, length - 1, key=panel.key(f"tree_step_{length}"), help="Whose estimate is summed up."
+        "Step t",
+        min_value=1,
+        max_value=length,
+        value=length - 1,
+        key=panel.key(f"tree_step_{length}"),
+        help="Whose estimate is summed up.",
     )
     charts.show(figures.tree(layout, row, step), panel.key("chart_tree"))
 
@@ -126,7 +140,7 @@ def _mechanisms(length: int) -> None:
     """Draw a table with the variance of the noise in `length` running sums, for every known way to add them up."""
     rows = []
     for name, (title, _) in figures.SUMS.items():
-        variance = theory.factorisation(name, length).rms_error() ** 2  # (length,)
+        variance = theory.factorisation(name, length).rms_error() ** 2  # (length,), at sensitivity 1 and μ = 1
         rows.append({"Sums": title, "Mean variance": float(variance.mean()), "Largest": float(variance.max())})
     show_table(rows, style=explain.format_numbers, alt="Of every way to add up: mean and largest variance of the noise")
     st.caption(f"{texts.MECHANISMS} {SETTINGS_ONLY}")
@@ -139,7 +153,8 @@ def _rows(panel: Panel, view: PlanView) -> None:
     if forecast.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
-    with st.columns(2)[0]:
+    left, _ = st.columns(2)
+    with left:
         share = panel.number(ACCURACY, ACCURACY.name)
     if input_error(ACCURACY, share) or share is None:
         return
@@ -156,12 +171,12 @@ def _readings(panel: Panel, view: PlanView, delta: float) -> None:
     if forecast.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
-    mu = forecast.mu * view.experiment.problem.rows_per_person  # of all rows of whom it protects
+    mu = forecast.mu * view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
     left, right = st.columns(2, gap="medium")
     with left:
         charts.show(figures.readings(mu, delta), panel.key("chart_readings"))
     with right:
-        rows = [{"Reading": name, "ε": float(read(mu, delta))} for name, read in figures.READINGS.items()]
+        rows = [{"Reading": name, "ε": float(epsilon_of(mu, delta))} for name, epsilon_of in figures.READINGS.items()]
         st.subheader(f"At δ = {short(delta)}", anchor=False)
         show_table(rows, style=explain.format_numbers, alt="ε of the budget at δ, read in three ways")
         st.caption(texts.renyi(mu))

@@ -78,8 +78,8 @@ class ZerothOrderPage(FamilyPage):
         return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
-        """Yield charts of the noise: in an epoch, against the dimension, and in running sums; parts of the bound;
-        of the μ that an observer of the first steps has; and of the privacy spent."""
+        """Yield charts of the noise in an epoch, against the dimension, and in running sums; of the parts of the bound;
+        of the μ of what the first steps of an epoch release; and of the privacy spent."""
         yield figures.noise_of_an_epoch(view.plans, view.styles)
         yield figures.noise_by_dimension(view.experiment.arms, view.plans, view.styles)
         forecast: Forecast = view.theory
@@ -87,11 +87,10 @@ class ZerothOrderPage(FamilyPage):
         yield figures.running_sums(
             running_sums_method(experiment), forecast.facts, experiment.row_budget, own=has_sums(experiment)
         )
-        # `without` are the bounds that the same plans would have without privacy.
-        yield figures.bound_parts(forecast.bounds, forecast.facts, forecast.without)
+        yield figures.bound_parts(forecast.bounds, forecast.facts, without=forecast.labels_without_bound)
         k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
         watched = {label: k * mu for label, mu in forecast.watched.items()}
-        yield figures.watched(watched, view.styles, k * (forecast.mu or 0.0))
+        yield figures.watched(watched, view.styles, k * (forecast.mu or 0.0))  # with None `watched` is empty
         yield page_plan.privacy_spent(view)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
@@ -107,18 +106,16 @@ class ZerothOrderPage(FamilyPage):
     def draw_advice(self, view: PlanView) -> None:
         """Warn where steps are too few to reach the minimum; draw the advised method, with a button that applies it."""
         forecast: Forecast = view.theory
-        # `reach` is the largest distance that a run with epochs may get, 0 if there is none; `far` that of the minimum.
-        if forecast.far is not None and 0 < forecast.reach < forecast.far:
-            st.warning(
-                texts.NO_REACH.format(far=short(forecast.far), reach=short_up(forecast.reach)),
-                title="Too few steps to get there",
-            )
+        # `reach` is the largest distance that a run with epochs may get; 0 if no method has epochs.
+        far, reach = forecast.distance_to_minimum, forecast.reach
+        if far is not None and 0 < reach < far:
+            st.warning(texts.NO_REACH.format(far=short(far), reach=short_up(reach)), title="Too few steps to get there")
         if forecast.advice is None:
             return
         option = forecast.advice.choice
         length, epochs = option.epochs
         reason = "Advised at your size"  # by measured runs, or without a bound that holds
-        if option.least is None and forecast.facts.exact:  # no run was measured, and bounds hold
+        if option.lowest is None and forecast.facts.exact:  # no run was measured, and bounds hold
             reason = f"Smallest bound at your size{', if F* holds' * forecast.facts.guessed}"
         show_advice(
             f"**{reason}: “{option.way.name}”, T = {length:,}, K = {epochs:,}.** Why: “Advice” below.",
@@ -137,6 +134,7 @@ class ZerothOrderPage(FamilyPage):
             "methods": list(dict.fromkeys([presets.PUBLISHED, label])),  # one, if they are the same
             "directions": BY_NAME,
             "directions_per_row": None,
+            # Two ways have the published method's label, and differ in their sums only.
             "sums": way.sums if label == presets.PUBLISHED and way.sums else BY_NAME,
             "epoch_length": length,
             "iterations": length * epochs,
@@ -162,9 +160,9 @@ class ZerothOrderPage(FamilyPage):
             explain.protects(problem),
             texts.BATCHES,
             texts.COMPOSITION,
-            texts.constants(facts.exact, missing_rule(problem.dataset), facts.guessed),
+            texts.constants(facts.exact, missing=missing_rule(problem.dataset), guessed=facts.guessed),
             texts.SCREEN,
-            problem.from_data,
+            read=problem.from_data,
         )
 
     # ---------------------------------------------------------------------------------------------------- during a run
@@ -193,7 +191,8 @@ class ZerothOrderPage(FamilyPage):
         sentence = f"Down from {start}" if result.end < result.start else f"**No lower than where it started**, {start}"
         if result.floor is not None:
             sentence += f"; without privacy {short(result.floor)}"
-            sentence += ", a difference that may be chance" * result.chance(result.best, result.reference)
+            may_be_chance = result.chance(result.best, result.reference)
+            sentence += ", a difference that may be chance" * may_be_chance
         return headline._replace(sentence=f"{sentence}.")
 
     def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
@@ -228,6 +227,7 @@ class ZerothOrderPage(FamilyPage):
         names = list(model["column"])
         if "unit" in model:
             names = [f"{name} (unit {unit})" for name, unit in zip(names, model["unit"], strict=True)]
+        # x[0] is the model of a method's first run.
         model = model.assign(**{label: arm_trace.output["x"][0] for label, arm_trace in arm_traces.items()})
         sentences = {
             label: f"{run.plans[label].iterations:,} steps; largest coefficients: "
@@ -265,7 +265,8 @@ class ZerothOrderPage(FamilyPage):
                 clipped[label] = float(shares.mean()), float(masses.mean())
         if not clipped:
             return
-        label, (share, mass) = max(clipped.items(), key=lambda item: item[1])
+        label = max(clipped, key=clipped.__getitem__)  # by their shares of the differences, first of all
+        share, mass = clipped[label]
         explain.show_not_private(f"**Clipped**: {texts.clipped(share, mass, label)}")
         if mass > MUCH:
             st.warning(texts.MUCH_CLIPPED, title="Clipping changes the function")
@@ -314,32 +315,32 @@ def radius(run: Run) -> float:
 def _evaluate(text: str) -> Background:
     """Compute the objective of the simulated function with the JSON text `text` over the part of the plane in REACH.
 
-    It has ROWS rows in place of its own number, which takes less time and gives the same picture.
+    The function gets ROWS rows in place of its own number, which takes less time and gives the same picture.
     """
     problem = BlackBox.from_json(text)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
     return clouds.objective_background(problem.replaced(rows=ROWS).build(), x, y)
 
 
-def averaged(ground: Background, radius: float) -> Background:
+def averaged(objective: Background, radius: float) -> Background:
     """Compute the mean of the values on a grid over discs of this radius around each of its points.
 
     The mean is that over BALL points of the disc. Between the points of the grid values are interpolated linearly;
     beyond its edge they are continued by odd reflection, which keeps slopes.
     """
     # The radius in cells of the grid, along x and along y.
-    cells = radius / (ground.x[1] - ground.x[0]), radius / (ground.y[1] - ground.y[0])
-    padding = math.ceil(max(cells)) + 1
-    padded = np.pad(ground.values, padding, mode="reflect", reflect_type="odd")
+    x_cells, y_cells = radius / (objective.x[1] - objective.x[0]), radius / (objective.y[1] - objective.y[0])
+    padding = math.ceil(max(x_cells, y_cells)) + 1
+    padded = np.pad(objective.values, padding, mode="reflect", reflect_type="odd")
     # Points spread evenly over the unit disc, like the seeds of a sunflower: each is turned by the golden angle from
     # the one before, and the i-th lies in the middle of the i-th of BALL rings of equal area.
     angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))
     radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
-    total = np.zeros_like(ground.values)
+    total = np.zeros_like(objective.values)
     for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
-        moved_along_x = _shift(padded, padding, cells[0] * length * math.cos(angle))
-        total += _shift(moved_along_x.T, padding, cells[1] * length * math.sin(angle)).T
-    return Background(ground.x, ground.y, total / BALL)
+        moved_along_x = _shift(padded, padding, x_cells * length * math.cos(angle))
+        total += _shift(moved_along_x.T, padding, y_cells * length * math.sin(angle)).T
+    return Background(objective.x, objective.y, total / BALL)
 
 
 def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
@@ -375,6 +376,7 @@ def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
     chart = figures.stationarity(trace, metric, arm_styles(experiment.arms), privacy)
     if chart.figure.data:
         return [charts.show(chart, panel.key(f"chart_{figures.STATIONARITY[metric]}"))]
+    # Where values jump, the Goldstein stationarity is not defined.
     if metric == "stationarity_bound" and isinstance(problem, BlackBox) and not problem.loss().continuous:
         st.caption(texts.NO_STATIONARITY)
     return []

@@ -41,7 +41,8 @@ EXPANDER = "Function and constants"
 
 def _simulated(name: str, cls: type[black_box.BlackBox]) -> ProblemEntry:
     """Return the entry of a simulated function in the menu: its own settings first, the shared ones in the expander."""
-    return ProblemEntry(cls, f"{name}_", CONSTANTS, first=setting_names(cls, CONSTANTS), groups={EXPANDER: CONSTANTS})
+    first = setting_names(cls, CONSTANTS)  # without the shared ones
+    return ProblemEntry(cls, prefix=f"{name}_", shared=CONSTANTS, first=first, groups={EXPANDER: CONSTANTS})
 
 
 def _model(cls: type[black_box.TableModel]) -> ProblemEntry:
@@ -52,7 +53,7 @@ def _model(cls: type[black_box.TableModel]) -> ProblemEntry:
 MENU = ProblemMenu(
     problems={name: _simulated(name, cls) for name, cls in SIMULATED.items()}
     | {name: _model(cls) for name, cls in MODELS.items()},
-    menu=Menu("model", "Model", MODEL_TITLES, "capped", texts.MODEL_HELP),
+    menu=Menu("model", "Model", MODEL_TITLES, default="capped", help=texts.MODEL_HELP),
     sources={
         ANY: {name: Source(cls.title) for name, cls in SIMULATED.items()}
         | generators(GENERATORS)

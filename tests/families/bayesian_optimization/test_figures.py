@@ -56,7 +56,7 @@ def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:
     assert curve.mean == pytest.approx(curve.truth, abs=1e-3) and curve.deviation.max() < 0.1
     assert curve.here == 1.0 and len(curve.queries) <= 6
     rough = slice_along(SMALL.build(), Gibo(), way, 1)
-    near = np.abs(rough.places - 1.0) < 0.2
+    near = np.abs(rough.coordinates - 1.0) < 0.2
     assert rough.deviation[near].max() < 0.1 < rough.deviation.max() and rough.newest.any()
 
 

@@ -75,7 +75,7 @@ def test_bias_bounds_hold_for_functions_of_the_kernels_space() -> None:
         centres, weights = generator.normal(size=(6, 3)), generator.normal(size=6)
         norm = np.sqrt(weights @ kernel.gram(centres, centres) @ weights)
         exact = kernel.slopes(theta, centres).T @ weights
-        estimate = local.weights.T @ (kernel.gram(local.known.points, centres) @ weights)
+        estimate = local.weights.T @ (kernel.gram(local.evaluated.points, centres) @ weights)
         worst = max(worst, float(np.linalg.norm(exact - estimate)) / planning.bias_bound(norm, local.largest))
     assert 0.5 < worst <= 1
     assert planning.planned_uncertainty(0.02, 10, 10.0) == pytest.approx(np.sqrt(0.02))
@@ -191,7 +191,7 @@ def test_the_smallest_batch_that_explains_enough_is_taken() -> None:
     nothing = EvaluatedPoints(Surrogate(), np.empty((0, 10)))
     first = choose.next_batch(nothing, theta)
     assert len(first.points) == 11 and first.unexplained <= 0.02
-    known = first.known
+    known = first.evaluated
     assert len(choose.next_batch(known, theta).points) == 0
     moved = theta.copy()
     moved[:3] += 0.15
@@ -291,7 +291,7 @@ def test_a_constant_in_a_users_losses_changes_nothing() -> None:
     assert np.abs(local.weights.sum(axis=0)).max() < 1e-8
     assert (
         np.abs(
-            EvaluatedPoints(Surrogate(relative_noise=0.1), local.known.points).at(np.zeros(4)).weights.sum(axis=0)
+            EvaluatedPoints(Surrogate(relative_noise=0.1), local.evaluated.points).at(np.zeros(4)).weights.sum(axis=0)
         ).max()
         < 1e-12
     )
@@ -306,7 +306,7 @@ def test_a_factor_that_grew_is_the_one_computed_at_once() -> None:
     known, theta = EvaluatedPoints(surrogate, NONE), np.full(4, 0.3)
     for size in (5, 0, 1, 9):
         trial = known.at(theta).trial(generator.normal(size=(size, 4)))
-        known = trial.known
+        known = trial.evaluated
         whole = EvaluatedPoints(surrogate, known.points)
         assert known.factor == pytest.approx(whole.factor, abs=1e-8)
         assert trial.unexplained == pytest.approx(whole.at(theta).unexplained, abs=1e-8)
@@ -321,8 +321,8 @@ def test_quadratic_functions_are_known_after_as_many_evaluations_as_they_have_co
     surrogate = Surrogate(kernel="quadratic", relative_noise=1e-10)
     trial = EvaluatedPoints(surrogate, NONE).at(np.zeros(4)).trial(generator.normal(size=(40, 4)))
     assert len(trial.points) == 15 == 5 * 6 // 2
-    assert trial.known.factor.shape == (15, 15)
-    again = trial.known.at(np.ones(4)).trial(generator.normal(size=(3, 4)))
+    assert trial.evaluated.factor.shape == (15, 15)
+    again = trial.evaluated.at(np.ones(4)).trial(generator.normal(size=(3, 4)))
     assert len(again.points) == 0 and again.unexplained < 1e-6
     twice = EvaluatedPoints(Surrogate(relative_noise=1e-10), NONE).at(np.zeros(4)).trial(np.ones((3, 4)))
     assert len(twice.points) == 1

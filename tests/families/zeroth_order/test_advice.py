@@ -33,7 +33,7 @@ def advised(problem: BlackBox, mu: float = 0.3) -> Advice:
 def test_the_advice_is_what_ends_lowest_in_runs_and_not_what_has_the_smallest_bound() -> None:
     """At the page's first settings they disagree: the bound is for fresh estimates, runs are for running sums."""
     found = advised(PhaseRetrieval())
-    assert found.choice.least == min(one.least for one in found.options if one.least)
+    assert found.choice.lowest == min(one.lowest for one in found.options if one.lowest)
     assert found.choice.way.sums is not None and found.smallest.way.sums is None and found.disagree
     assert found.choice.bound > found.smallest.best.bound
 
