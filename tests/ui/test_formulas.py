@@ -114,7 +114,7 @@ def believed() -> tuple[Any, np.ndarray, np.ndarray]:
     surrogate = Surrogate(mean="zero", relative_noise=0.01)
     points = DRAWN.normal(size=(5, 2))
     local, kernel = EvaluatedPoints(surrogate, points).at(np.zeros(2)), surrogate.covariance
-    inverse = np.linalg.inv(kernel.gram(points, points) + np.diag(local.known.noise(points)))
+    inverse = np.linalg.inv(kernel.gram(points, points) + np.diag(local.evaluated.noise(points)))
     return local, inverse, kernel.slopes(np.zeros(2), points)
 
 

@@ -90,7 +90,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
     for way, arm_style in zip(WAYS, STYLES, strict=True):
         rows, bound = complexity.bounds(setting, way)
         is_drawn = (bound < setting.lipschitz) & (bound > finest)
-        is_drawn &= np.append(bound[:-1] > bound[1:], True)  # rows without effect on the bound are not needed
+        is_drawn &= np.append(True, bound[1:] < bound[:-1])  # rows without effect on the bound are not needed
         # The bound falls as rows grow, and a line's x, here the bound, must ascend.
         lines.append(Line(bound[is_drawn][::-1], rows[is_drawn][::-1], way.name, arm_style))
         count = complexity.rows_needed(setting, way, accuracy)
