@@ -172,7 +172,8 @@ class Batch(Sample):
     def indices(self) -> np.ndarray | None:
         """(R', m) indices of the batch's rows for each replicate; None for the whole table and for a block of it."""
         if self._indices is None and self.marked is not None:
-            self._indices = np.nonzero(self.marked)[1].reshape(len(self.marked), -1)
+            _, columns = np.nonzero(self.marked)
+            self._indices = columns.reshape(len(self.marked), -1)  # every replicate has m marks
             self._indices.setflags(write=False)
         return self._indices
 

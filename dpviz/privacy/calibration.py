@@ -292,7 +292,8 @@ def _largest_multiple(
 
     exact_excess = excess_function(budget.cost, weights)
     highest = math.log(max_cost / weights.max())
-    guess = _first_guess(noise, weights, batches[0] / batches[1], budget, target)
+    m, n, _ = batches
+    guess = _first_guess(noise, weights, m / n, budget, target)
     if budget.adds_up:
         return math.exp(_largest_feasible(exact_excess, guess, _WASTE, highest))
     # The numbers of levels and the |excess| that each stage allows are heuristics: only the last stage decides.

@@ -43,7 +43,7 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells
         profiles = _composed_profiles(tuple(events), max_cells)
         if profiles:
             bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
-        elif mu == math.inf:  # then the bounds so far are 0, as pure ε has a μ
+        elif mu == math.inf:  # then ε is infinite, too, as any ε implies a μ, and both bounds are 0
             bounds.append(zcdp_tradeoff(accountants.total(events, "rho"), alpha))  # 0 if ρ is infinite
     return np.max(bounds, axis=0)
 
@@ -110,7 +110,7 @@ def _composed_profiles(events: tuple[Event, ...], max_cells: int = pld.MOST_CELL
     try:
         if len(runs) == 1 and runs[0][1] == 1:
             return per_event.directions(runs[0][0])
-        composed = pld.compose(runs, 1e-6, max_cells)  # so δ is wrong by pld.TAIL · 1e-6 and a little more
+        composed = pld.compose(runs, delta=1e-6, max_cells=max_cells)  # error: pld.TAIL · 1e-6 and a little more
     except (pld.AccountingLimit, TypeError):  # `directions` raises TypeError for a bare ρ, which has no profile
         return ()
     if len(composed) == 1:

@@ -123,13 +123,14 @@ def choice_counts(
         mechanisms = source(Ledger(FixedEvents((event,) * repeats), runs), seed, f"choices {number}, {release}")
         if isinstance(event, StatedPureDP):
             values, chances = _heights(event)
-            query = Query(np.tile(values, (runs, 1)), 1.0, "linf")
+            query = Query(np.tile(values, (runs, 1)), sensitivity=1.0, norm="linf")
             # The remainder turns -1, no index, into the last outcome.
             indices = np.array([mechanisms.above_threshold(query, event) for _ in range(repeats)]) % len(chances)
         else:
             chances = np.exp(_LOGITS) / np.exp(_LOGITS).sum()
             (eta,) = {inner.eta for inner in inner_events(event) if isinstance(inner, ExpMech)}  # of one selection
-            query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")  # utilities u with η u = _LOGITS
+            utilities = np.tile(_LOGITS / eta, (runs, 1))  # η times a utility is its log weight
+            query = Query(utilities, sensitivity=1.0, norm="range")
             indices = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
         indices = indices.reshape(repeats, -1)  # (repeats, choices of all runs in one repeat)
         yield np.bincount(indices.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()
@@ -354,7 +355,7 @@ class ReleaseTests:
         runs = true.replicates
         self._chunks.append(self._runs)
         if len({*true.seeds}) < len(true.seeds) or self._seeds & {*true.seeds}:
-            self._impossible("streams", 0)
+            self._impossible("streams")
         self._seeds.update(true.seeds)
         draws = standard_draws(true.releases, runs)
         last_choices: dict[int, np.ndarray] = {}  # see `ChoiceOdds.add`
@@ -370,16 +371,16 @@ class ReleaseTests:
             self._batches(opened, true, on_same, tested_charges)
         for leaves in true.leaves_paid:
             if not np.diff(np.sort(leaves._indices, axis=1), axis=1).all():  # a row is in two leaves
-                self._impossible("batches", 0)
+                self._impossible("batches")
         self._changes(*pair)
         if not true.matched():
-            self._impossible("releases", 0)
+            self._impossible("releases")
         self._runs += runs
 
     def compare_spent(self, spent: float, limit: float) -> None:
         """Record a fault if the amount that a plan or a run spends exceeds its limit."""
         if spent > limit * (1 + SLACK):
-            self._impossible("budget", 0, spent / limit)
+            self._impossible("budget", size=spent / limit)
 
     def add_choices(self, counts: Sequence[int], chances: Sequence[float]) -> None:
         """Add counts of outcomes with known probabilities, as `choice_counts` yields them."""
@@ -402,14 +403,14 @@ class ReleaseTests:
         findings |= {kind: Finding(kind, *test) for kind, test in self._certain.items()}
         return tuple(findings.get(kind, Finding(kind, 1.0)) for kind in KINDS)
 
-    def _impossible(self, kind: Kind, release_number: int, size: float = math.nan) -> None:
+    def _impossible(self, kind: Kind, release_number: int = 0, size: float = math.nan) -> None:
         """Record a fault that is impossible by chance; of each kind, the one of the largest size is kept.
 
-        Of faults without a size (nan) it is the first.
+        Of faults without a size (nan) it is the first. release_number, size : as in `Finding`.
         """
         worst = self._certain.get(kind)
         if worst is None or worst.size < size:
-            self._certain[kind] = _Test(0.0, release_number, size)
+            self._certain[kind] = _Test(p=0.0, release_number=release_number, size=size)
 
     # ------------------------------------------------------------------------------------------------ noise
 
@@ -624,23 +625,23 @@ class ReleaseTests:
             zip(one.releases, other.releases, one_draws, other_draws, strict=False), 1
         ):
             if units is None or second_units is None or units.shape != second_units.shape:
-                moved = self._moved_choices(first, second)
+                relative_change = self._moved_choices(first, second)
             else:
                 difference = units - second_units
                 difference = np.where(_still(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf))
-                # A scale is the declared change divided by `paid`, so draws may differ by `paid` in the noise's norm.
+                # A scale is the declared change divided by `paid`, so draws may differ by `paid`: ε in L1, μ in L2.
                 if law_of(first) == "laplace":
-                    moved = np.abs(difference).sum(axis=1) / first.paid
+                    relative_change = np.abs(difference).sum(axis=1) / first.paid
                 else:
                     square = (difference**2).sum(axis=1) / first.paid**2
                     if isinstance(first, SumRelease):
                         total = squares.setdefault(id(first.series), np.zeros(one.replicates))
                         total[first.replicates] += square
                         square = total
-                    moved = np.sqrt(square)
-            largest = float(np.max(moved, initial=0.0))
+                    relative_change = np.sqrt(square)
+            largest = float(np.max(relative_change, initial=0.0))
             if largest > 1 + ROUNDING * 100:  # the draws, differences of two large numbers, have lost digits
-                self._impossible("sensitivity", release_number, largest)
+                self._impossible("sensitivity", release_number, size=largest)
 
     @staticmethod
     def _moved_choices(first: Release, second: Release) -> np.ndarray:
