@@ -111,6 +111,7 @@ def calibrate_laplace(
     if not budget.private:
         return np.full(len(shares), math.inf)
     target = budget.left(prior)
+    # The largest cost of a step that still hides the rows of its batch.
     max_cost = math.inf if m == n else float(closed_forms.amplify(max_inner("laplace", budget), m, n))
     if budget.pure:  # the costs ε_t add up
         if target * shares.max() > max_cost:
@@ -171,7 +172,7 @@ def calibrate_gaussian(
             "as an attack bound.",
             title="No amplification in this currency",
         )
-    max_cost = max_inner("gaussian", budget) ** 2 / 2
+    max_cost = max_inner("gaussian", budget) ** 2 / 2  # of a step that still hides the rows of its batch
     return shares * _largest_multiple(
         "gaussian", tuple(shares.tolist()), (m, n, sampling), budget, budget.left(prior), max_cost=max_cost
     )

@@ -105,7 +105,7 @@ def total(events: Sequence[Event], currency: Currency) -> float:
 
 def epsilon(events: Sequence[Event], delta: float, method: Method) -> float:
     """Return an ε for which all events together are (ε, delta)-DP by one method; infinite if it does not apply."""
-    return float(epsilon_curve(tuple(events), delta, method, (len(events),))[0]) if events else 0.0
+    return epsilon_curve(tuple(events), delta, method, (len(events),)).item() if events else 0.0
 
 
 @checked
@@ -190,9 +190,9 @@ def when_stopped(events: Sequence[Event], whole: Sequence[Event], delta: float, 
     >>> round(tightest(plan[:20], delta=1e-6).epsilon, 2)  # had one planned to stop there
     9.67
     """
-    planned = tightest(whole, delta, prior)
-    added = total(prior, "epsilon") + epsilon(events, delta, "basic")
-    return planned if planned.epsilon <= added else Reading(added, "basic", MappingProxyType({"basic": added}))
+    of_plan = tightest(whole, delta, prior)
+    basic = total(prior, "epsilon") + epsilon(events, delta, "basic")
+    return of_plan if of_plan.epsilon <= basic else Reading(basic, "basic", MappingProxyType({"basic": basic}))
 
 
 @lru_cache(128)
@@ -242,7 +242,7 @@ def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, check
 
 def pld_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return ε at δ of all events from their loss distributions; infinite if these do not apply. Not cached."""
-    return float(_pld_curve(tuple(events), delta, np.array([len(events)]))[0])
+    return _pld_curve(tuple(events), delta, counts=np.array([len(events)])).item()
 
 
 def rough_pld_epsilon(events: Sequence[Event], delta: float) -> float:

@@ -88,23 +88,23 @@ def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: floa
 
     spread = math.sqrt(max(float(times @ np.array([part.variance for part in parts])), 1e-300))
     best_tilt = _best_tilt(cumulant, guess, spread)
-    # A smaller tilt may need a smaller window: it suits a rare large loss, which a large tilt would make common. Three
-    # are tried, any of which is valid.
+    # A smaller tilt may need a smaller window: it suits a rare large loss, which a large tilt would make common. Of
+    # three, all valid, the smallest window is taken that keeps round-off within MOST_LIFTED; if none does, the first.
     windows = [_window(cumulant, best_tilt * share, guess, delta) for share in (1.0, 0.7, 0.5)]
-    affordable = [w for w in windows if w.log_moment - w.tilt * guess < math.log(delta) + MOST_LIFTED]
-    tilt, log_moment, low, high = min(affordable or windows[:1], key=lambda window: window.high - window.low)
+    precise = [w for w in windows if w.log_moment - w.tilt * guess < math.log(delta) + MOST_LIFTED]
+    tilt, log_moment, low, high = min(precise or windows[:1], key=lambda window: window.high - window.low)
     first = math.floor(low / h)
     size = next_fast_len(math.ceil(high / h) - first + 2, real=True)
     if size > LARGEST_WINDOW or size * len(parts) > MOST_WORK:
         raise AccountingLimit(f"{size} cells are too many")
-    log_size, angle = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
+    log_spectrum, angle = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)  # ln of the absolute value, and the phase
     for count, losses in zip(times, losses_of_parts, strict=True):
         spectrum = rfft(losses.tilted(tilt, size))
-        log_size += count * np.log(np.maximum(np.abs(spectrum), 1e-300))
+        log_spectrum += count * np.log(np.maximum(np.abs(spectrum), 1e-300))
         angle += count * np.angle(spectrum)
     lowest = sum(int(count) * losses.first for count, losses in zip(times, losses_of_parts, strict=True))
     # Cell 0 of the inverse transform is the sum of the lowest losses; it is moved to its place in the window.
-    masses = np.roll(irfft(np.exp(log_size + 1j * angle), size), (lowest - first) % size)
+    masses = np.roll(irfft(np.exp(log_spectrum + 1j * angle), size), (lowest - first) % size)
     total_losses = h * np.arange(first, first + size)
     # Far below the guess, masses may be weighed back to more than 1; no ε is computed from these.
     masses = np.maximum(masses, 0.0) * np.exp(np.minimum(log_moment - tilt * total_losses, 300.0))

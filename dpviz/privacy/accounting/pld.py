@@ -279,8 +279,8 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
     event, of fewer than FEW and of more are kept apart; of the last, those go together whose standard deviations are
     within a factor of 8.
     """
-    used = np.flatnonzero(counts[-1])
-    events, counts = [events[int(i)] for i in used], counts[:, used]
+    indices = np.flatnonzero(counts[-1])  # of the events that occur
+    events, counts = [events[int(i)] for i in indices], counts[:, indices]
     steps = counts.sum(axis=1)
     # The square of the typical loss is e^(2 log_strength); 600, against overflow.
     rough_variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))

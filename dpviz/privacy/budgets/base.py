@@ -67,7 +67,7 @@ class Budget(Displayed, Specification):
     @property
     def symbol(self) -> str:
         """Symbol of the budget's `limit`, and of what is `spent` of it: for instance "ρ", or "ε at δ = 10⁻⁶"."""
-        return self.controls()[0].symbol
+        return self.controls()[0].symbol  # of the first field, as `limit`
 
     # ---------------------------------------------------------------------------------------------- costs and amounts
 
@@ -123,7 +123,7 @@ class Budget(Displayed, Specification):
         The run may depend on their outcome. Raises UserError if nothing remains.
         """
         total, used = self.amount, self._paid(prior)
-        if not total - used > _NOTHING_LEFT * total:
+        if not total - used > _NOTHING_LEFT * total:  # also if the difference is not a number
             raise UserError(
                 "What was released before the run has used up the whole budget. Raise the budget, or go back to "
                 "constants that cost nothing.",

@@ -38,7 +38,7 @@ from dpviz.specification import Specification, choice, number
 _WHY: Mapping[Relation, Mapping[str, str]] = resources.data(__package__, "words.toml")["WHY"]
 
 # Change of several counts, in each norm, if a row leaves one of them and enters another.
-_MOVED: Mapping[Norm, float] = {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}
+_CHANGE_OF_COUNTS: Mapping[Norm, float] = {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}
 CONFIDENCE = 0.95
 _NORMAL = float(-ndtri((1 - CONFIDENCE) / 2))  # a normal error is within this many standard deviations, with 95 %
 MOST = 20  # largest number of statistics in a plan
@@ -178,7 +178,7 @@ class Statistic(Specification):
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
         """Return the smallest number of rows with which the relative error is at most `relative`, with the share of the
         budget that has this noise in a table of `rows` rows."""
-        return max(1, math.ceil(self.error(noise, scale, rows, relation) / relative))
+        return max(1, math.ceil(self.error(noise, scale, rows, relation) / relative))  # relative to n, see `reference`
 
     def mechanism(self, noise: Noise) -> Noise:
         """Return the mechanism that protects the statistic, in a plan that protects numbers by this noise."""
@@ -195,8 +195,8 @@ class Statistic(Specification):
         return max(0.0, math.ceil(bound - 0.5)) if self.whole else bound
 
     def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
-        """Return the largest scale of the noise with which `error` is at most this."""
-        bound = math.floor(error) + 0.5 if self.whole else error
+        """Return the largest scale of the noise with which the statistic's 95 % error is at most `error`."""
+        bound = math.floor(error) + 0.5 if self.whole else error  # for whole numbers, as in the method `error`
         return bound / error_bound(noise, 1.0)
 
     def sampling_error(self, rows: int) -> float:
@@ -362,7 +362,7 @@ class Count(GroupableStatistic):
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         if self.groups and relation == "replace-one":
-            return _MOVED[norm]
+            return _CHANGE_OF_COUNTS[norm]
         return 1.0
 
 
@@ -387,7 +387,7 @@ class Sum(GroupableStatistic, Ranged):
         if not self.groups:
             return self.width
         # A row moves its own group's sum within [a, b], or leaves one group's sum and enters another's.
-        return max(self.width, self.farthest * _MOVED[norm])
+        return max(self.width, self.farthest * _CHANGE_OF_COUNTS[norm])
 
     @property
     def asked(self) -> str:
@@ -543,7 +543,7 @@ class Histogram(Statistic):
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         if relation == "add/remove-one":
             return 1.0
-        return _MOVED[norm]
+        return _CHANGE_OF_COUNTS[norm]
 
 
 class Quantile(Ranged):

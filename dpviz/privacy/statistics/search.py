@@ -78,8 +78,8 @@ def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
     if mean < 2:
         raise UserError("A search has at least 2 trainings.", title="Nothing to search")
     if isinstance(budget, PureDP):
-        shares = {way: mean if shape is None else 2 + shape for way, shape in SHAPES.items()}
-        return {way: PureDP.of(budget.epsilon / share) for way, share in shares.items()}
+        divisors = {way: mean if shape is None else 2 + shape for way, shape in SHAPES.items()}
+        return {way: PureDP.of(budget.epsilon / divisor) for way, divisor in divisors.items()}
     if isinstance(budget, ApproximateDP):
         return {way: ZeroConcentratedDP.of(_largest_rho(budget, mean, shape)) for way, shape in SHAPES.items()}
     if budget.currency is None:  # costs do not add up as an ε, ρ or μ²
@@ -93,12 +93,12 @@ def noise_factors(budget: Budget, mean: float) -> dict[str, float]:
     Arguments and errors are those of `search_budgets`; ways without a price are left out. Noise is in proportion to
     1/ε, 1/√ρ or 1/μ.
     """
-    whole = budget
-    if isinstance(budget, ApproximateDP):  # the ρ of a single training, as shares are of ρ
-        whole = ZeroConcentratedDP.of(_largest_rho(budget, mean=1.0, shape=None))
+    single_cost = budget  # of one training alone
+    if isinstance(budget, ApproximateDP):  # `search_budgets` then returns ρ
+        single_cost = ZeroConcentratedDP.of(_largest_rho(budget, mean=1.0, shape=None))
     power = 1.0 if budget.pure else 0.5  # amounts are ε, ρ and μ²
     costs = search_budgets(budget, mean)
-    return {way: (whole.amount / cost.amount) ** power for way, cost in costs.items() if cost is not None}
+    return {way: (single_cost.amount / cost.amount) ** power for way, cost in costs.items() if cost is not None}
 
 
 def _no_price() -> UserError:

@@ -72,9 +72,8 @@ class OverlappingLeaves(Transcript):
 
     def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
         leaves = super().leaves(sizes, n, rows)
-        # The audited row leaves its place in the order to the order's first row, and takes two other places below.
-        indices = np.where(leaves._indices == self._row, leaves._indices[:, :1], leaves._indices)
-        indices[:, [0, sizes[0]]] = self._row  # the first place of either leaf
+        indices = leaves._indices.copy()  # `Transcript` has put the audited row in the first place of the first leaf
+        indices[:, sizes[0]] = self._row  # and in that of the second
         return Leaves(indices, sizes, leaves.replicates, self, self._ledger.relation)
 
 

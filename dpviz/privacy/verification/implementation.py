@@ -423,7 +423,7 @@ class ReleaseTests:
     def _count_zeros(self, release_number: int, release: Release, units: np.ndarray) -> None:
         """Count the draws of a release that are 0 up to rounding, and add to the number of them that is expected.
 
-        The density of a draw is at most 1/2, so it is within `grid` of 0 with a probability of at most `grid`. That is
+        The density of a draw is at most 1/2, so it is within `grid` of 0 with a probability of at most `grid`, which is
         a multiple of the spacing of floating-point numbers around the values, in scales of the noise.
         """
         scale = declared_scale(release)
@@ -469,7 +469,7 @@ class ReleaseTests:
             if not is_planned:
                 self._impossible("plan", release_number)
 
-    def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
+    def _draws_by_release(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
         """Yield the number, declared distribution and draws (N, k) of each release, in the N runs with its noise."""
         for (release_number, law, _), chunks in sorted(self._draws.items()):
             draws = np.concatenate([chunk for _, chunk in chunks])
@@ -492,7 +492,7 @@ class ReleaseTests:
 
         Σ|z| of N Laplace draws has a gamma distribution of shape N, and Σz²/2 of N normal ones that of shape N/2.
         """
-        for release_number, law, draws in self._slots():
+        for release_number, law, draws in self._draws_by_release():
             parts = [draws, *draws.T] if draws.shape[1] > 1 else [draws]  # number 0: all entries together
             for entry, part in enumerate(parts):
                 total = float(np.abs(part).sum() if law == "laplace" else (part**2).sum() / 2)
@@ -503,7 +503,7 @@ class ReleaseTests:
 
     def _shapes(self) -> Iterator[_Test]:
         """Test the largest distance between the empirical and the declared distribution function of the draws."""
-        for release_number, law, draws in self._slots():
+        for release_number, law, draws in self._draws_by_release():
             z = np.sort(draws, axis=None)
             tail = np.exp(-np.abs(z)) / 2
             declared = ndtr(z) if law == "standard_normal" else np.where(z < 0, tail, 1 - tail)
@@ -628,7 +628,9 @@ class ReleaseTests:
                 relative_change = self._moved_choices(first, second)
             else:
                 difference = units - second_units
-                difference = np.where(_still(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf))
+                difference = np.where(
+                    _is_unchanged(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf)
+                )
                 # A scale is the declared change divided by `paid`, so draws may differ by `paid`: ε in L1, μ in L2.
                 if law_of(first) == "laplace":
                     relative_change = np.abs(difference).sum(axis=1) / first.paid
@@ -670,7 +672,7 @@ def _of_all_runs(chunks: Sequence[tuple[int, np.ndarray]], runs: int, missing: f
     return values
 
 
-def _still(first: Release, second: Release, difference: np.ndarray) -> np.ndarray:
+def _is_unchanged(first: Release, second: Release, difference: np.ndarray) -> np.ndarray:
     """Return (R', 1) bool: True for replicates whose query no row can change, as declared, and whose values on the two
     data sets are indeed equal.
 
