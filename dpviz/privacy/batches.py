@@ -225,7 +225,7 @@ class Batch(Sample):
             name: array[positions] for name, array in row_arrays.items() if array is not None
         }
         numbers = self.replicates[positions]
-        part = Batch(
+        batch = Batch(
             event=None,
             replicates=numbers,
             source=self._source,
@@ -234,10 +234,10 @@ class Batch(Sample):
             size=self._size,
             **rows_of_part,
         )
-        if len(np.unique(part.replicates)) < len(part.replicates):
+        if len(np.unique(batch.replicates)) < len(batch.replicates):
             raise LedgerError("a replicate that is named twice would get two releases for one")
-        part._declared = declared
-        return part
+        batch._declared = declared
+        return batch
 
     def divisor(self, n: int) -> int:
         """Return the number by which a sum over the batch is divided for a mean, where the table has n rows.

@@ -55,15 +55,15 @@ def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) 
     replaced by a finer one between the neighbours of that point.
     """
     max_epsilon = 1.0  # δ hardly falls beyond; at most 512, where e^ε is still finite
-    while max_epsilon < 512 and any(profile(max_epsilon) > profile(2 * max_epsilon) + 1e-12 for profile in profiles):
+    while max_epsilon < 512 and any(delta(max_epsilon) > delta(2 * max_epsilon) + 1e-12 for delta in profiles):
         max_epsilon *= 2
     rows = np.arange(len(alpha))
     curves = []
-    for profile in profiles:
+    for delta in profiles:
         low, high = np.full(len(alpha), -max_epsilon), np.full(len(alpha), max_epsilon)
         for _ in range(5):
             epsilon = np.linspace(low, high, 65, axis=-1)  # (k, 65), a grid for each α
-            values = 1 - profile(epsilon) - np.exp(epsilon) * alpha[:, None]
+            values = 1 - delta(epsilon) - np.exp(epsilon) * alpha[:, None]
             best = values.argmax(axis=1)
             low, high = epsilon[rows, np.maximum(best - 1, 0)], epsilon[rows, np.minimum(best + 1, 64)]
         curves.append(values.max(axis=1))
@@ -91,7 +91,7 @@ def advantage(events: Sequence[Event]) -> float:
         return 0.0
     pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")
     bounds = [closed_forms.pure_delta(pure, 0.0), closed_forms.gdp_delta(mu, 0.0)]
-    bounds += [profile(0.0) for profile in _composed_profiles(tuple(events))]
+    bounds += [delta(0.0) for delta in _composed_profiles(tuple(events))]
     if mu == math.inf:
         bounds.append(np.asarray(zcdp_advantage(accountants.total(events, "rho"))))
     return float(np.min(bounds))

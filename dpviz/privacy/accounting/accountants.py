@@ -282,7 +282,7 @@ def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarra
 def _advanced_terms(releases: Sequence[tuple[Event, int]]) -> tuple[float, float]:
     """Return Σ ε_i² and Σ ε_i (e^{ε_i} - 1) of runs of releases, the two sums of `_advanced_curve`."""
     epsilons = [(per_event.pure(release), times) for release, times in releases]
-    if any(epsilon > 700 for epsilon, _ in epsilons):  # e^ε overflows, and other methods are better there
+    if any(e > 700 for e, _ in epsilons):  # e^ε overflows, and other methods are better there
         return math.inf, math.inf
     return sum(k * e * e for e, k in epsilons), sum(k * e * math.expm1(e) for e, k in epsilons)
 

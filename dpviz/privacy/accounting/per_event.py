@@ -73,8 +73,8 @@ def rho(event: Event) -> float:
     match event:
         case Laplace(eps):
             return float(closed_forms.exp_rest(-float(eps)))
-        case Gaussian(mu):
-            return float(mu) ** 2 / 2
+        case Gaussian():
+            return float(event.mu) ** 2 / 2
         case ExpMech(eta):
             return float(closed_forms.exponential_rho(eta)) if eta < math.inf else math.inf
         case StatedZCDP(stated):
@@ -285,8 +285,8 @@ def _profile_from_zero(event: Event) -> Profile:
         case Laplace(eps):
             epsilon_0 = float(eps)
             return lambda epsilon: -np.expm1(np.minimum((np.asarray(epsilon) - epsilon_0) / 2, 0.0))
-        case Gaussian(mu):
-            return partial(closed_forms.gdp_delta, float(mu))
+        case Gaussian():
+            return partial(closed_forms.gdp_delta, float(event.mu))
         case ExpMech(eta):
             return partial(closed_forms.exponential_delta, float(eta))
         case StatedPureDP(eps):

@@ -348,7 +348,7 @@ def savings(
     epsilons: dict[str, float] = {method: value for method, value in reading.by_method.items()}
     step, steps = events[0], len(events)
     unsampled = tuple(inner_events(step)) * means.iterations
-    if unsampled != events:
+    if unsampled != events:  # batches are random or disjoint
         epsilons["unsampled"] = accountants.tightest(unsampled, delta, precision=precision).epsilon
     if per_event.pure(step) == math.inf:
         epsilons["basic"] = steps * accountants.epsilon((step,), delta / steps, method="pld")

@@ -398,10 +398,10 @@ class ReleaseTests:
             "batches": self._batch_tests,
             "choices": self._choice_tests,
         }
-        findings = {kind: _strongest(kind, test()) for kind, test in tests.items()}
+        finding_of_kind = {kind: _strongest(kind, test()) for kind, test in tests.items()}
         # A fault that is impossible by chance says more than the tests of its kind.
-        findings |= {kind: Finding(kind, *test) for kind, test in self._certain.items()}
-        return tuple(findings.get(kind, Finding(kind, 1.0)) for kind in KINDS)
+        finding_of_kind |= {kind: Finding(kind, *test) for kind, test in self._certain.items()}
+        return tuple(finding_of_kind.get(kind, Finding(kind, p=1.0)) for kind in KINDS)
 
     def _impossible(self, kind: Kind, release_number: int = 0, size: float = math.nan) -> None:
         """Record a fault that is impossible by chance; of each kind, the one of the largest size is kept.
