@@ -72,7 +72,7 @@ def least_epsilon(rate: ArrayLike, false_rate: ArrayLike, delta: float = 0.0) ->
     with np.errstate(divide="ignore", invalid="ignore"):
         by_event = np.log(np.maximum(p - delta, 0.0) / q)
         by_complement = np.log(np.maximum(1 - q - delta, 0.0) / (1 - p))
-    return np.maximum(np.fmax(by_event, by_complement), 0.0)
+    return np.maximum(np.fmax(by_event, by_complement), 0.0)  # `fmax` passes over 0/0, from which nothing follows
 
 
 def least_mu(rate: ArrayLike, false_rate: ArrayLike) -> Floats:

@@ -172,7 +172,8 @@ class Batch(Sample):
     def indices(self) -> np.ndarray | None:
         """(R', m) indices of the batch's rows for each replicate; None for the whole table and for a block of it."""
         if self._indices is None and self.marked is not None:
-            self._indices = np.nonzero(self.marked)[1].reshape(len(self.marked), -1)
+            _, columns = np.nonzero(self.marked)
+            self._indices = columns.reshape(len(self.marked), -1)  # every replicate has m marks
             self._indices.setflags(write=False)
         return self._indices
 
@@ -224,7 +225,7 @@ class Batch(Sample):
             name: array[positions] for name, array in row_arrays.items() if array is not None
         }
         numbers = self.replicates[positions]
-        part = Batch(
+        batch = Batch(
             event=None,
             replicates=numbers,
             source=self._source,
@@ -233,10 +234,10 @@ class Batch(Sample):
             size=self._size,
             **rows_of_part,
         )
-        if len(np.unique(part.replicates)) < len(part.replicates):
+        if len(np.unique(batch.replicates)) < len(batch.replicates):
             raise LedgerError("a replicate that is named twice would get two releases for one")
-        part._declared = declared
-        return part
+        batch._declared = declared
+        return batch
 
     def divisor(self, n: int) -> int:
         """Return the number by which a sum over the batch is divided for a mean, where the table has n rows.

@@ -111,6 +111,7 @@ def calibrate_laplace(
     if not budget.private:
         return np.full(len(shares), math.inf)
     target = budget.left(prior)
+    # The largest cost of a step that still hides the rows of its batch.
     max_cost = math.inf if m == n else float(closed_forms.amplify(max_inner("laplace", budget), m, n))
     if budget.pure:  # the costs ε_t add up
         if target * shares.max() > max_cost:
@@ -171,7 +172,7 @@ def calibrate_gaussian(
             "as an attack bound.",
             title="No amplification in this currency",
         )
-    max_cost = max_inner("gaussian", budget) ** 2 / 2
+    max_cost = max_inner("gaussian", budget) ** 2 / 2  # of a step that still hides the rows of its batch
     return shares * _largest_multiple(
         "gaussian", tuple(shares.tolist()), (m, n, sampling), budget, budget.left(prior), max_cost=max_cost
     )
@@ -292,7 +293,8 @@ def _largest_multiple(
 
     exact_excess = excess_function(budget.cost, weights)
     highest = math.log(max_cost / weights.max())
-    guess = _first_guess(noise, weights, batches[0] / batches[1], budget, target)
+    m, n, _ = batches
+    guess = _first_guess(noise, weights, m / n, budget, target)
     if budget.adds_up:
         return math.exp(_largest_feasible(exact_excess, guess, _WASTE, highest))
     # The numbers of levels and the |excess| that each stage allows are heuristics: only the last stage decides.

@@ -21,7 +21,7 @@ class Deployment:
     """A published release, or a series of such releases, under differential privacy.
 
     model : "central" or "local". unit : what is protected, in the words of the source. group : one of three kinds of
-        units. epsilon, delta, rho : as published; pure ε if `delta` is 0; None where it is not stated.
+        units. epsilon, delta, rho : as published, either ε or ρ, the other is None; `delta` is 0 for pure ε and for ρ.
     """
 
     organisation: str
@@ -45,7 +45,7 @@ class Deployment:
         return f"ε = {short(self.epsilon, 6)}" + (f", δ = {short(self.delta)}" if self.delta else "")
 
     def epsilon_at(self, delta: float) -> float:
-        """Return ε at `delta`: a ρ is converted; of an (ε, δ) it is the published ε, at the published δ."""
+        """Return ε at `delta` if a ρ was published; else the published ε, which holds at the published δ only."""
         if self.rho is not None:
             return zcdp_epsilon(self.rho, delta)
         assert self.epsilon is not None

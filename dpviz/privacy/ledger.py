@@ -73,7 +73,7 @@ class Ledger:
         self._accounts: _FixedAccounts | _FilterAccounts
         if isinstance(terms, FixedEvents):
             self._accounts = _FixedAccounts(terms, replicates)
-            batch_relation = relation(terms.events)
+            batch_relation = relation(terms.events)  # None without batches
         else:
             self._accounts = _FilterAccounts(terms, replicates)
             batch_relation = relation(terms.allowed.values())
@@ -132,7 +132,7 @@ class _FixedAccounts:
         if self._next >= len(self._events):
             raise BudgetExceeded(f"the plan ends after {len(self._events)} releases; {event} is one more")
         expected = self._events[self._next]
-        if event is not expected and event != expected:
+        if event is not expected and event != expected:  # `is` first: to compare takes longer
             raise LedgerError(f"release {self._next + 1} of the plan is {expected}, not {event}")
         if times is not None:
             self._stop_skipping(np.asarray(times))

@@ -161,8 +161,9 @@ class LaplaceCounts:
 def _intervals(response: RandomisedResponse, n: int, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the fewest and the most people with an answer, (n + 1,) each, that each number of reports of it allows.
 
-    If t have it, the number of reports is y with a probability P(y | t), of the sum of two binomial numbers. Each t
-    allows the y with the largest P(y | t) / max P(y | ·), as many as add up to the confidence (Feldman, Cousins 1998).
+    If t people have it, the number of reports is y with a probability P(y | t), that of the sum of two binomial numbers
+    Bin(t, truth) and Bin(n - t, lie). Each t allows the y with the largest P(y | t) / max P(y | ·), as many as add up
+    to the confidence (Feldman, Cousins 1998).
     """
     rows = [np.convolve(_binomial(t, response.truth), _binomial(n - t, response.lie)) for t in range(n + 1)]
     chances = np.array(rows)  # P(y | t) at index [t, y]
@@ -220,7 +221,7 @@ def play(eps: float, others: int, rounds: int, seed: int) -> tuple[np.ndarray, n
     about another made-up class, and so has its own ε; about one class they would add up.
     """
     event = Laplace(eps)
-    mechanisms = Mechanisms(Ledger(FixedEvents((event,)), rounds), seed)
+    mechanisms = Mechanisms(Ledger(FixedEvents((event,)), replicates=rounds), seed)
     is_in = np.array([generator.random() < 0.5 for generator in mechanisms.public])
-    noisy = mechanisms.laplace(Query(others + is_in.astype(float), 1.0, "l1"), event)
+    noisy = mechanisms.laplace(Query(others + is_in.astype(float), sensitivity=1.0, norm="l1"), event)
     return is_in, np.rint(noisy).astype(int)

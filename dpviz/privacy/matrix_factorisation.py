@@ -86,8 +86,8 @@ class Factorisation(ABC):
         participations : number of queries that one row may affect. For more than one, the result is an upper bound, by
             the triangle inequality: the sum of that number of largest s_i ‖C_i‖.
         """
-        moves = np.sort(np.asarray(leaves, dtype=float) * self.column_norms, axis=-1)  # s_i ‖C_i‖, ascending
-        return moves[..., max(self.length - participations, 0) :].sum(axis=-1)
+        distances = np.sort(np.asarray(leaves, dtype=float) * self.column_norms, axis=-1)  # s_i ‖C_i‖, ascending
+        return distances[..., max(self.length - participations, 0) :].sum(axis=-1)
 
     def pattern_sensitivity(self, touched: Sequence[int]) -> float:
         """Return the L2 sensitivity of C y if one row affects the queries with indices `touched` (from 0) and no other.
@@ -119,6 +119,7 @@ class ToeplitzFactorisation(Factorisation):
     def __init__(self, name: str, kernel: Floats, inverse: Floats, weights: ArrayLike = 1.0) -> None:
         self._kernel, self._inverse = kernel, inverse
         self._weights = np.broadcast_to(np.asarray(weights, dtype=float), kernel.shape)
+        # Column i of K has the first T - i entries of its first column, i = 0, …
         super().__init__(name, np.sqrt(np.cumsum(kernel**2)[::-1]) / self._weights)
 
     @cached_property
@@ -393,7 +394,8 @@ def honaker_tree(length: int) -> Factorisation:
             # Two halves make a block: its own noisy sum, of variance 1, is averaged with the sum of both estimates,
             # each weighted by the inverse of its variance.
             halves_variance = 2 * 2**level / (2 ** (level + 1) - 1)
-            estimate = (estimate + stack.pop()[1]) / (1 + halves_variance)
+            _, left_estimate = stack.pop()
+            estimate = (estimate + left_estimate) / (1 + halves_variance)
             estimate[block_count] = halves_variance / (1 + halves_variance)
             block_count, level = block_count + 1, level + 1
         stack.append((level, estimate))

@@ -101,7 +101,8 @@ class MatrixProducts:
         unit = np.zeros_like(outside)  # remains zero for replicates that need no new direction
         unit[is_new] = outside[is_new] / lengths[is_new, None]
         # A short rest has few exact digits, so it is made orthogonal to the earlier directions a second time.
-        unit[is_new] = self._split(unit)[1][is_new]
+        _, unit_outside = self._split(unit)
+        unit[is_new] = unit_outside[is_new]
         unit[is_new] /= np.linalg.norm(unit[is_new], axis=1, keepdims=True)
 
         exact, symmetric_part = self._exact(unit), self._symmetric_part(unit)
@@ -122,7 +123,7 @@ class MatrixProducts:
         released = np.zeros_like(exact)
         released[is_new] = self._source._passed(product)
 
-        # In the second run of an audit the released product is that of the first, so E q follows from it.
+        # From `released`, not `noisy`: in the second run of an audit it is the product that the first run released.
         noise = np.where(is_new[:, None], released - exact, 0.0)
         self._rank += is_new
         self._basis = np.concatenate([self._basis, unit[:, None]], axis=1)

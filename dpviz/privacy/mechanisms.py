@@ -136,7 +136,7 @@ class Mechanisms:
         self.common = self._streams(seed, Purpose.COMMON, compared)
         self._all_replicates = np.arange(ledger.replicates)
         self._all_replicates.setflags(write=False)
-        self.shared = streams(seed, Purpose.SHARED, 1, release)[0]
+        (self.shared,) = streams(seed, Purpose.SHARED, replicates=1, release=release)
 
     @property
     def replicates(self) -> int:
@@ -244,7 +244,7 @@ class Mechanisms:
         relation = self._ledger.relation
         sums = PrefixSums(event, factorisation, leaves, sensitivities, shape, source=self, relation=relation)
         self._ledger.charge(event, charge_counts(leaves.replicates, self.replicates))
-        leaves._open([None] * len(leaves))
+        leaves._open([None] * len(leaves))  # on the leaves themselves nothing may be released
         return sums
 
     def laplace(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
@@ -390,7 +390,7 @@ class Mechanisms:
         if not isinstance(event, events.StatedPureDP):
             raise LedgerError(f"the sparse vector technique needs a StatedPureDP event, not {event}")
         opened = Batch(event, self._numbers(rows), self, self._ledger.relation)
-        opened.check(query, events.StatedPureDP, "linf")
+        opened.check(query, events.StatedPureDP, "linf")  # before anything is charged
         self._ledger.charge(event, charge_counts(rows, self.replicates))
         return opened.above_threshold(query)
 

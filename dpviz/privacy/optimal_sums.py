@@ -95,9 +95,9 @@ def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float |
     length = len(leaves)
     log_v = np.zeros(length)
     for _ in range(100):
-        singular, vectors, q = _decomposed(objective, leaves, log_v)
-        constraints = (vectors**2 @ singular) / q**2  # s_i² X_ii
-        mean = singular.sum() / (q @ q)  # of these, with weights v
+        sigmas, vectors, q = _decomposed(objective, leaves, log_v)
+        constraints = (vectors**2 @ sigmas) / q**2  # s_i² X_ii, as D X D = (MᵀM)^(1/2)
+        mean = sigmas.sum() / (q @ q)  # of these, with weights v = q²
         # For "max", the largest variance divided by its weighted mean is the same ratio, so each may be half the gap.
         if constraints.max() <= (1 + (_GAP if gap is None else gap) / 2) * mean:
             return log_v
@@ -109,30 +109,31 @@ def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float |
 
 def _encoder(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> Floats:
     """Return C for the multipliers `log_v`, scaled so that s_i ‖C_i‖ = 1 for all i; arguments as in `_multipliers`."""
-    singular, vectors, _ = _decomposed(objective, leaves, log_v)
-    gram = (vectors * singular) @ vectors.T  # (MᵀM)^(1/2) = D X D
+    sigmas, vectors, _ = _decomposed(objective, leaves, log_v)
+    gram = (vectors * sigmas) @ vectors.T  # (MᵀM)^(1/2) = D X D
     # A usual Cholesky factor L has L Lᵀ = gram; in reversed order it is the lower-triangular F with FᵀF = gram.
     factor = cholesky(gram[::-1, ::-1], lower=True).T[::-1, ::-1]
-    norms = np.sqrt(vectors**2 @ singular)  # s_i q_i √X_ii, the norms of the columns of the factor
+    norms = np.sqrt(vectors**2 @ sigmas)  # s_i q_i √X_ii, the norms of the columns of the factor
     return factor / (norms * leaves)
 
 
 def _decomposed(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the singular values (T,) and right singular vectors (T, T) of the matrix M of `_multipliers`, and q."""
+    """Return the singular values σ (T,) and right singular vectors (T, T) of the matrix M of `_multipliers`, and q."""
     q = np.exp(log_v / 2)
     p = q[::-1] if objective == "max" else np.ones(len(q))
-    singular, vectors = _right_singular(p, leaves * q)
-    return singular, vectors, q
+    sigmas, vectors = _right_singular(p, leaves * q)
+    return sigmas, vectors, q
 
 
 def _right_singular(p: Floats, d: Floats) -> tuple[Floats, Floats]:
     """Return the singular values (T,) and right singular vectors (T, T) of M = diag(p) A diag(d), in O(T²).
 
-    A⁻¹ is bidiagonal, so (MᵀM)⁻¹ is tridiagonal. It has the same eigenvectors as MᵀM.
+    A⁻¹ has 1 on the diagonal and -1 below it, so (MᵀM)⁻¹ is tridiagonal. It has the same eigenvectors as MᵀM, and the
+    eigenvalues σ⁻².
     """
-    weights = p**-2
-    diagonal = weights + np.append(0.0, weights[:-1])
-    eigenvalues, vectors = eigh_tridiagonal(diagonal / d**2, -weights[:-1] / (d[:-1] * d[1:]))
+    inverse_squares = p**-2
+    diagonal = inverse_squares + np.append(0.0, inverse_squares[:-1])
+    eigenvalues, vectors = eigh_tridiagonal(diagonal / d**2, -inverse_squares[:-1] / (d[:-1] * d[1:]))
     return eigenvalues**-0.5, vectors
 
 
@@ -145,8 +146,8 @@ def _extrapolated(points: list[Floats], residuals: list[Floats]) -> Floats:
     if len(points) == 1:
         return step
     d_points, d_residuals = np.diff(points, axis=0).T, np.diff(residuals, axis=0).T
-    # The combination of recent changes of f that best explains the newest f is taken back, and its changes of x.
-    coefficients = np.linalg.lstsq(d_residuals, residuals[-1], rcond=None)[0]
+    # The combination of recent changes of f that is nearest to the newest f is subtracted, with its changes of x.
+    coefficients, *_ = np.linalg.lstsq(d_residuals, residuals[-1], rcond=None)
     return step - (d_points + 2 * d_residuals) @ coefficients
 
 
@@ -183,8 +184,8 @@ def _on_file() -> Floats:
 
 def _interpolated(length: int, first: float) -> Floats:
     """Return ln v, (T,), by cubic interpolation of the file in ln T, then in ln `first`, then in the coordinate."""
-    at_length = _cubic(np.log2(_LENGTHS), _on_file(), np.log2([length]))[0]  # of axes _FIRSTS and `_nodes`
-    at_first = _cubic(_FIRSTS, at_length, np.log2([first]))[0]
+    (at_length,) = _cubic(np.log2(_LENGTHS), _on_file(), np.log2([length]))  # of axes _FIRSTS and `_nodes`
+    (at_first,) = _cubic(_FIRSTS, at_length, np.log2([first]))
     return _cubic(_nodes(), at_first, _coordinates(np.arange(1.0, length + 1), length))
 
 

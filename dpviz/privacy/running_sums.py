@@ -135,7 +135,7 @@ class PrefixSums:
         self._factorisation, self._leaves, self._source, self._relation = factorisation, leaves, source, relation
         self._position_of = {int(r): i for i, r in enumerate(leaves.replicates)}
         self._total = np.zeros((replicates, *shape))  # the exact sums so far
-        self._noise = factorisation.stream(self._drawn) if event.mu < np.inf else None
+        self._noise = factorisation.stream(self._drawn) if event.mu < np.inf else None  # at σ = 1, one array per sum
         self._added = 0  # number of queries so far
         self._lock = Lock()  # two threads must not both release a query on one leaf
 

@@ -43,7 +43,7 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells
         profiles = _composed_profiles(tuple(events), max_cells)
         if profiles:
             bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
-        elif mu == math.inf:  # then the bounds so far are 0, as pure ε has a μ
+        elif mu == math.inf:  # then ε is infinite, too, as any ε implies a μ, and both bounds are 0
             bounds.append(zcdp_tradeoff(accountants.total(events, "rho"), alpha))  # 0 if ρ is infinite
     return np.max(bounds, axis=0)
 
@@ -55,15 +55,15 @@ def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) 
     replaced by a finer one between the neighbours of that point.
     """
     max_epsilon = 1.0  # δ hardly falls beyond; at most 512, where e^ε is still finite
-    while max_epsilon < 512 and any(profile(max_epsilon) > profile(2 * max_epsilon) + 1e-12 for profile in profiles):
+    while max_epsilon < 512 and any(delta(max_epsilon) > delta(2 * max_epsilon) + 1e-12 for delta in profiles):
         max_epsilon *= 2
     rows = np.arange(len(alpha))
     curves = []
-    for profile in profiles:
+    for delta in profiles:
         low, high = np.full(len(alpha), -max_epsilon), np.full(len(alpha), max_epsilon)
         for _ in range(5):
             epsilon = np.linspace(low, high, 65, axis=-1)  # (k, 65), a grid for each α
-            values = 1 - profile(epsilon) - np.exp(epsilon) * alpha[:, None]
+            values = 1 - delta(epsilon) - np.exp(epsilon) * alpha[:, None]
             best = values.argmax(axis=1)
             low, high = epsilon[rows, np.maximum(best - 1, 0)], epsilon[rows, np.minimum(best + 1, 64)]
         curves.append(values.max(axis=1))
@@ -91,7 +91,7 @@ def advantage(events: Sequence[Event]) -> float:
         return 0.0
     pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")
     bounds = [closed_forms.pure_delta(pure, 0.0), closed_forms.gdp_delta(mu, 0.0)]
-    bounds += [profile(0.0) for profile in _composed_profiles(tuple(events))]
+    bounds += [delta(0.0) for delta in _composed_profiles(tuple(events))]
     if mu == math.inf:
         bounds.append(np.asarray(zcdp_advantage(accountants.total(events, "rho"))))
     return float(np.min(bounds))
@@ -110,7 +110,7 @@ def _composed_profiles(events: tuple[Event, ...], max_cells: int = pld.MOST_CELL
     try:
         if len(runs) == 1 and runs[0][1] == 1:
             return per_event.directions(runs[0][0])
-        composed = pld.compose(runs, 1e-6, max_cells)  # so δ is wrong by pld.TAIL · 1e-6 and a little more
+        composed = pld.compose(runs, delta=1e-6, max_cells=max_cells)  # error: pld.TAIL · 1e-6 and a little more
     except (pld.AccountingLimit, TypeError):  # `directions` raises TypeError for a bare ρ, which has no profile
         return ()
     if len(composed) == 1:

@@ -85,7 +85,7 @@ def spent(events: Sequence[Event], currency: Currency) -> Floats:
     """
     unit = UNITS[currency]
     _require_one_relation(objects(events))
-    return unit.added(np.array(of_each(events, unit.cost)))
+    return unit.added(np.array(of_each(events, unit.cost)))  # `of_each` computes the cost once per object
 
 
 def _require_one_relation(events: Collection[Event]) -> None:
@@ -105,7 +105,7 @@ def total(events: Sequence[Event], currency: Currency) -> float:
 
 def epsilon(events: Sequence[Event], delta: float, method: Method) -> float:
     """Return an ε for which all events together are (ε, delta)-DP by one method; infinite if it does not apply."""
-    return float(epsilon_curve(tuple(events), delta, method, (len(events),))[0]) if events else 0.0
+    return epsilon_curve(tuple(events), delta, method, (len(events),)).item() if events else 0.0
 
 
 @checked
@@ -190,9 +190,9 @@ def when_stopped(events: Sequence[Event], whole: Sequence[Event], delta: float, 
     >>> round(tightest(plan[:20], delta=1e-6).epsilon, 2)  # had one planned to stop there
     9.67
     """
-    planned = tightest(whole, delta, prior)
-    added = total(prior, "epsilon") + epsilon(events, delta, "basic")
-    return planned if planned.epsilon <= added else Reading(added, "basic", MappingProxyType({"basic": added}))
+    of_plan = tightest(whole, delta, prior)
+    basic = total(prior, "epsilon") + epsilon(events, delta, "basic")
+    return of_plan if of_plan.epsilon <= basic else Reading(basic, "basic", MappingProxyType({"basic": basic}))
 
 
 @lru_cache(128)
@@ -211,7 +211,8 @@ def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> floa
     if len(distinct) > MOST_FINE:
         return None  # nearly equal events would be rounded to equal ones, at a larger error than that of the grid
     try:
-        return fine.epsilon(pld.counted(runs_of(events, MOST_FINE)[0]), delta, guess)
+        runs, _ = runs_of(events, MOST_FINE)
+        return fine.epsilon(pld.counted(runs), delta, guess)
     except pld.AccountingLimit:
         return None
 
@@ -241,7 +242,7 @@ def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, check
 
 def pld_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return ε at δ of all events from their loss distributions; infinite if these do not apply. Not cached."""
-    return float(_pld_curve(tuple(events), delta, np.array([len(events)]))[0])
+    return _pld_curve(tuple(events), delta, counts=np.array([len(events)])).item()
 
 
 def rough_pld_epsilon(events: Sequence[Event], delta: float) -> float:
@@ -250,7 +251,8 @@ def rough_pld_epsilon(events: Sequence[Event], delta: float) -> float:
     The grid has at most `pld.ROUGH_CELLS` per event, so it is coarser and faster than that of `pld_epsilon`.
     """
     try:
-        directions = pld.compose(runs_of(tuple(events))[0], delta, pld.ROUGH_CELLS)
+        runs, _ = runs_of(tuple(events))
+        directions = pld.compose(runs, delta, max_cells=pld.ROUGH_CELLS)
         return max(direction.epsilon(delta) for direction in directions)
     except pld.AccountingLimit:
         return math.inf
@@ -279,16 +281,16 @@ def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarra
 
 def _advanced_terms(releases: Sequence[tuple[Event, int]]) -> tuple[float, float]:
     """Return Σ ε_i² and Σ ε_i (e^{ε_i} - 1) of runs of releases, the two sums of `_advanced_curve`."""
-    pure = [(per_event.pure(release), times) for release, times in releases]
-    if any(epsilon > 700 for epsilon, _ in pure):  # e^ε overflows, and other methods are better there
+    epsilons = [(per_event.pure(release), times) for release, times in releases]
+    if any(e > 700 for e, _ in epsilons):  # e^ε overflows, and other methods are better there
         return math.inf, math.inf
-    return sum(k * e * e for e, k in pure), sum(k * e * math.expm1(e) for e, k in pure)
+    return sum(k * e * e for e, k in epsilons), sum(k * e * math.expm1(e) for e, k in epsilons)
 
 
 def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
     """Return the smallest ε that holds for any releases with the same pure ε as the events (Kairouz, Oh, Viswanath
     2015); infinite at checkpoints after releases that differ."""
-    runs, ends = runs_of(events, MOST_ADDED)
+    runs, ends = runs_of(events, MOST_ADDED)  # ends[t] releases are in the first t events
     release, equal_releases = runs[0]  # the releases before the first that differs
     step_epsilon = per_event.pure(release)
 
@@ -315,7 +317,7 @@ def _converted_curve(
 
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
     """Return the ε that follows from the sum of the events' Rényi divergences, at the best order of each checkpoint."""
-    runs, ends = runs_of(events, MOST_ADDED)
+    runs, ends = runs_of(events, MOST_ADDED)  # ends[t] releases are in the first t events
     n_integrals = sum(map(_is_integrated, {event for event, _ in runs}))  # of the divergences
     if n_integrals:  # these take long, so fewer different events are allowed
         runs, ends = runs_of(events, MOST_EXACT)
@@ -324,7 +326,7 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
     divergences = _divergences(list(index_of_event))
     orders = closed_forms.ORDERS
     if len(index_of_event) > MOST_EXACT or n_integrals:
-        # Fewer orders, for speed: about every seventh. If they are refined, little is lost.
+        # Fewer orders, for speed: about every seventh. Where `refine` is true below, little is lost.
         orders = orders[np.linspace(0, len(orders) - 1, 58).astype(int)]
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths

@@ -274,9 +274,9 @@ def pure_to_rho(epsilon: float) -> float:
 
 def pure_to_mu(epsilon: float) -> float:
     """Return the smallest μ that all ε-DP algorithms have: -2 Φ⁻¹(1/(1 + e^ε))."""
-    if epsilon < 1:  # ½ - 1/(1 + e^ε) would cancel
+    if epsilon < 1:  # ½ - 1/(1 + e^ε) would cancel; it is tanh(ε/2)/2, and Φ⁻¹((1 - x)/2) = -√2 erf⁻¹(x)
         return math.sqrt(8) * float(erfinv(math.tanh(epsilon / 2)))
-    return float(-2 * ndtri_exp(-np.logaddexp(0.0, epsilon)))
+    return float(-2 * ndtri_exp(-np.logaddexp(0.0, epsilon)))  # `ndtri_exp` is Φ⁻¹(e^x)
 
 
 def pure_delta(epsilon_0: float, epsilon: ArrayLike) -> Floats:

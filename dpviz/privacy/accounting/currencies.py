@@ -99,7 +99,7 @@ def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
 def stated_pure(currency: Currency, amount: float) -> kinds.StatedPureDP:
     """Return the release of which only its ε is known, such as the sparse vector technique, whose price in a currency
     is `amount`, up to rounding errors."""
-    if currency == "epsilon" or amount == math.inf:
+    if currency == "epsilon" or amount == math.inf:  # the price is the ε, or both are infinite
         return kinds.StatedPureDP(amount)
     return _priced(kinds.StatedPureDP, currency, amount, _PRICE_OF_SMALL[currency]["laplace"])
 

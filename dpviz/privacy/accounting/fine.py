@@ -63,12 +63,12 @@ def _descended(events: Sequence[Event], times: np.ndarray, delta: float, guess: 
     A composition is accurate only near the loss `guess`. So if its ε is much smaller, it becomes the next guess.
     """
     directions = pld.discretised(
-        events, times, TAIL * delta / int(times.sum()), 1 / fineness, max_total_cells=MOST_CELLS
+        events, times, tail=TAIL * delta / int(times.sum()), coarser=1 / fineness, max_total_cells=MOST_CELLS
     )
     for _ in range(30):
         compositions = [_composed(parts, times, delta, guess) for parts in directions]
-        # Nothing is known below the lowest loss of the window.
-        smallest = max(max(direction.epsilon(delta), direction.h * direction.lo) for direction in compositions)
+        # Nothing is known below the lowest loss of the window, h · lo.
+        smallest = max(max(composed.epsilon(delta), composed.h * composed.lo) for composed in compositions)
         if smallest > 0.97 * guess or smallest <= 0:  # so near the guess, the composition is accurate
             return max(smallest, 0.0)
         guess = smallest
@@ -88,30 +88,31 @@ def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: floa
 
     spread = math.sqrt(max(float(times @ np.array([part.variance for part in parts])), 1e-300))
     best_tilt = _best_tilt(cumulant, guess, spread)
-    # A smaller tilt may need a smaller window: it suits a rare large loss, which a large tilt would make common. Three
-    # are tried, any of which is valid.
+    # A smaller tilt may need a smaller window: it suits a rare large loss, which a large tilt would make common. Of
+    # three, all valid, the smallest window is taken that keeps round-off within MOST_LIFTED; if none does, the first.
     windows = [_window(cumulant, best_tilt * share, guess, delta) for share in (1.0, 0.7, 0.5)]
-    affordable = [w for w in windows if w.log_moment - w.tilt * guess < math.log(delta) + MOST_LIFTED]
-    tilt, log_moment, low, high = min(affordable or windows[:1], key=lambda window: window.high - window.low)
+    precise = [w for w in windows if w.log_moment - w.tilt * guess < math.log(delta) + MOST_LIFTED]
+    tilt, log_moment, low, high = min(precise or windows[:1], key=lambda window: window.high - window.low)
     first = math.floor(low / h)
     size = next_fast_len(math.ceil(high / h) - first + 2, real=True)
     if size > LARGEST_WINDOW or size * len(parts) > MOST_WORK:
         raise AccountingLimit(f"{size} cells are too many")
-    log_size, angle = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
+    log_spectrum, angle = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)  # ln of the absolute value, and the phase
     for count, losses in zip(times, losses_of_parts, strict=True):
         spectrum = rfft(losses.tilted(tilt, size))
-        log_size += count * np.log(np.maximum(np.abs(spectrum), 1e-300))
+        log_spectrum += count * np.log(np.maximum(np.abs(spectrum), 1e-300))
         angle += count * np.angle(spectrum)
     lowest = sum(int(count) * losses.first for count, losses in zip(times, losses_of_parts, strict=True))
     # Cell 0 of the inverse transform is the sum of the lowest losses; it is moved to its place in the window.
-    masses = np.roll(irfft(np.exp(log_size + 1j * angle), size), (lowest - first) % size)
+    masses = np.roll(irfft(np.exp(log_spectrum + 1j * angle), size), (lowest - first) % size)
     total_losses = h * np.arange(first, first + size)
     # Far below the guess, masses may be weighed back to more than 1; no ε is computed from these.
     masses = np.maximum(masses, 0.0) * np.exp(np.minimum(log_moment - tilt * total_losses, 300.0))
+    # The probability that any of the losses is +∞, for which each part has `inf`.
     failure = -math.expm1(math.fsum(count * math.log1p(-part.inf) for count, part in zip(times, parts, strict=True)))
     # The round-off of the FFT, which grows with the number of factors, weighed back at the guess.
     rounding = 1e-15 * int(times.sum()) * math.exp(log_moment - tilt * guess)
-    return PLD(h, first, masses, failure + TAIL * delta + rounding)
+    return PLD(h, lo=first, p=masses, inf=failure + TAIL * delta + rounding)
 
 
 class _Window(NamedTuple):
@@ -133,8 +134,9 @@ def _window(cumulant: Callable[[float], float], tilt: float, guess: float, delta
     # A tilted mass above the guess is weighed back by at most e^(log_moment - θ guess). So a tilted mass of e^log_mass
     # may be wrapped around without adding more than TAIL · δ.
     log_mass = min(math.log(TAIL * delta) + tilt * guess - log_moment, math.log(TAIL))
+    # For every x > 0, the tilted mass above u is at most e^(cumulant(θ + θx) - log_moment - θx u), and that below u at
+    # most e^(cumulant(θ - θx) - log_moment + θx u). They are set to e^log_mass; of five x the tightest u is used.
     high = min((cumulant(tilt * (1 + x)) - log_moment - log_mass) / (tilt * x) for x in (0.05, 0.15, 0.3, 0.6, 1.5))
-    # Every x gives a valid bound; the tightest of five is used.
     low = max((log_moment + log_mass - cumulant(tilt * (1 - x))) / (tilt * x) for x in (0.05, 0.15, 0.3, 0.6, 1.0))
     return _Window(tilt, log_moment, min(low, guess * 0.9), max(high, guess))  # with the guess, and a little below it
 

@@ -52,7 +52,7 @@ def pure(event: Event) -> float:
         case ExpMech(eta):
             return float(eta)
         case Sub(m=m, n=n, inner=inner):
-            # As `closed_forms.amplify`, without the cost of arrays: plans call this thousands of times.
+            # As `closed_forms.amplify`, linear above 700 against overflow, but without arrays, for speed.
             inner_epsilon = pure(inner)
             return math.log1p(math.expm1(min(inner_epsilon, 700.0)) * (m / n)) + max(inner_epsilon - 700.0, 0.0)
         case Seq(events):
@@ -73,8 +73,8 @@ def rho(event: Event) -> float:
     match event:
         case Laplace(eps):
             return float(closed_forms.exp_rest(-float(eps)))
-        case Gaussian(mu):
-            return float(mu) ** 2 / 2
+        case Gaussian():
+            return float(event.mu) ** 2 / 2
         case ExpMech(eta):
             return float(closed_forms.exponential_rho(eta)) if eta < math.inf else math.inf
         case StatedZCDP(stated):
@@ -98,7 +98,7 @@ def mu(event: Event) -> float:
         case Gaussian(stated):
             return float(stated)
         case Laplace(eps):
-            epsilon = float(eps)
+            epsilon = float(eps)  # μ is -2 Φ⁻¹(e^(-ε/2)/2), and Φ⁻¹((1 - x)/2) = -√2 erf⁻¹(x)
             if epsilon < 1:  # ½ - ½ e^(-ε/2) would cancel
                 return math.sqrt(8) * float(erfinv(-math.expm1(-epsilon / 2)))
             return float(-2 * ndtri_exp(-epsilon / 2 - math.log(2)))
@@ -138,8 +138,8 @@ def rdp(event: Event, orders: Floats) -> Floats:
             bound = np.full_like(orders, math.inf) if epsilon == math.inf else closed_forms.pure_rdp(epsilon, orders)
             inner = dominating(event.inner) if isinstance(event, Sub) else None
             if isinstance(event, Sub) and isinstance(inner, Gaussian):
-                sampled = subsampled_rdp.gaussian(event.kind, event.m / event.n, np.array([inner.mu]), orders)[0]
-                return np.minimum(bound, sampled)
+                (amplified,) = subsampled_rdp.gaussian(event.kind, event.m / event.n, np.array([inner.mu]), orders)
+                return np.minimum(bound, amplified)
             return bound
         case _:
             assert_never(event)
@@ -283,23 +283,23 @@ def _profile_from_zero(event: Event) -> Profile:
     """
     match event:
         case Laplace(eps):
-            scale = float(eps)
-            return lambda epsilon: -np.expm1(np.minimum((np.asarray(epsilon) - scale) / 2, 0.0))
-        case Gaussian(mu):
-            return partial(closed_forms.gdp_delta, float(mu))
+            epsilon_0 = float(eps)
+            return lambda epsilon: -np.expm1(np.minimum((np.asarray(epsilon) - epsilon_0) / 2, 0.0))
+        case Gaussian():
+            return partial(closed_forms.gdp_delta, float(event.mu))
         case ExpMech(eta):
             return partial(closed_forms.exponential_delta, float(eta))
         case StatedPureDP(eps):
             return partial(closed_forms.pure_delta, float(eps))
         case StatedApproximateDP(eps, delta):
-            size, failure = float(eps), float(delta)
-            return lambda epsilon: failure + (1 - failure) * closed_forms.pure_delta(size, epsilon)
+            epsilon_0, failure = float(eps), float(delta)
+            return lambda epsilon: failure + (1 - failure) * closed_forms.pure_delta(epsilon_0, epsilon)
         case Parallel(events):
             blocks = [_profile_from_zero(block) for block in events]
             return lambda epsilon: np.max([block(epsilon) for block in blocks], axis=0)
         case Sub(m=m, n=n, inner=inner):
-            q, inside = m / n, _profile_from_zero(inner)
-            return lambda epsilon: q * inside(closed_forms.amplified_inverse(epsilon, m, n))
+            q, profile_of_inner = m / n, _profile_from_zero(inner)
+            return lambda epsilon: q * profile_of_inner(closed_forms.amplified_inverse(epsilon, m, n))
         case StatedZCDP() | Seq() | Repeat():
             raise TypeError(f"{described(event)} has no privacy profile")
         case _:

@@ -279,8 +279,8 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
     event, of fewer than FEW and of more are kept apart; of the last, those go together whose standard deviations are
     within a factor of 8.
     """
-    used = np.flatnonzero(counts[-1])
-    events, counts = [events[int(i)] for i in used], counts[:, used]
+    indices = np.flatnonzero(counts[-1])  # of the events that occur
+    events, counts = [events[int(i)] for i in indices], counts[:, indices]
     steps = counts.sum(axis=1)
     # The square of the typical loss is e^(2 log_strength); 600, against overflow.
     rough_variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))
@@ -321,7 +321,7 @@ def _compositions(
         raise AccountingLimit(f"delta = {delta} is outside the range that {steps} events allow")
     tail, coarser = TAIL * delta, 1.0
     while coarser <= COARSEST:
-        plds = discretised(events, last_counts, tail / steps, coarser, max_cells=max_cells)  # by direction
+        plds = discretised(events, last_counts, tail=tail / steps, coarser=coarser, max_cells=max_cells)  # by direction
         # From row to row small parts occur in different numbers, so that only those of a single row can be one part.
         is_single = len(counts) == 1
         composition = _with_few_parts(plds, last_counts, tail) if is_single else _Composition(plds, counts, tail)
@@ -485,7 +485,7 @@ def discretised(
     if len(events) == 1 and not any(isinstance(block, Gaussian) for block in blocks_of(events[0])):
         # Let the largest loss of a bounded event be a grid point: otherwise it would be rounded up at every step. Not
         # if it is smaller than a cell, as it may be in one of two directions: the other one would need many more cells.
-        high = highest[0][0]
+        high, *_ = highest[0]
         h = high / math.ceil(high / h) if high >= h else h
     return on_grids([h] * len(events))
 

@@ -83,8 +83,8 @@ def _search(a: Floats, d: Floats, alpha: Floats) -> Floats:
     of Newton's method from any point ends at or below the root, so the β it arrives at is a valid lower bound. The
     largest of these bounds over many orders is the point of the next steps, and the search may stop at any time.
     """
-    # The first bounds: up to these β, one term of the inequality alone, in one direction or the other, exceeds its
-    # right side.
+    # The first bounds follow from one term alone that may not exceed the right side: (1 - β)^a α^(1-a), and
+    # (1 - α)^a β^(1-a) with the data sets exchanged.
     by_first_term = -np.expm1(np.minimum((1 - 1 / a) * (d + np.log(alpha)[:, None]), 0.0))
     by_second_term = np.exp(np.maximum(a / (a - 1) * np.log1p(-alpha)[:, None] - d, -700.0))
     # No β is above 1 - α: guessing reaches that.
@@ -114,9 +114,9 @@ def _newton_step(a: Floats, d: Floats, alpha: Floats, beta: Floats) -> Floats:
     log_sum = np.logaddexp(a * log_true, a * log_false + (a - 1) * np.log(alpha / (1 - alpha)))
     weight = np.exp(a * log_true - log_sum)
     slope = (1 - weight) / beta - weight / (1 - beta)  # of the logarithm of the left side
-    missing = np.expm1(np.minimum((1 - 1 / a) * (d + np.log(alpha)) - log_sum / a, 700.0))
+    excess = np.expm1(np.minimum((1 - 1 / a) * (d + np.log(alpha)) - log_sum / a, 700.0))  # right / left side - 1
     # Where the left side does not fall, this order says nothing.
-    return beta + np.where(slope < 0, missing / np.minimum(slope, -1e-300), 0.0)
+    return beta + np.where(slope < 0, excess / np.minimum(slope, -1e-300), 0.0)
 
 
 def _newton_step_exchanged(a: Floats, d: Floats, alpha: Floats, beta: Floats) -> Floats:
@@ -129,5 +129,5 @@ def _newton_step_exchanged(a: Floats, d: Floats, alpha: Floats, beta: Floats) ->
     log_sum = np.logaddexp(first_term, a * np.log1p(-alpha) - (a - 1) * log_false)
     weight = np.exp(first_term - log_sum)
     slope = weight * beta / (1 - beta) - (1 - weight)  # of the logarithm, divided by a - 1
-    gain = np.where(slope < 0, (d - log_sum / (a - 1)) / np.minimum(slope, -1e-300), 0.0)
-    return beta * np.exp(np.minimum(gain, 700.0))
+    step = np.where(slope < 0, (d - log_sum / (a - 1)) / np.minimum(slope, -1e-300), 0.0)  # of ln β
+    return beta * np.exp(np.minimum(step, 700.0))

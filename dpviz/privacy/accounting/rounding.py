@@ -99,7 +99,7 @@ def log_strength(event: Event) -> float:
         return max(
             log_strength(replace(event, inner=block) if isinstance(event, Sub) else block) for block in inner.events
         )
-    if isinstance(inner, StatedZCDP):  # sampling does not amplify a ρ
+    if isinstance(inner, StatedZCDP):  # as Gaussian noise of μ = √(2ρ); sampling does not amplify a ρ
         return math.log(2 * value) / 2
     if not isinstance(event, Sub):
         return math.log(value)
@@ -107,15 +107,15 @@ def log_strength(event: Event) -> float:
         # The amplified ε; above 700 it is continued linearly, because events of different size must not count as equal.
         beyond = max(value - 700.0, 0.0)
         return math.log(math.log1p(event.m / event.n * math.expm1(min(value, 700.0))) + beyond)
-    if value > 1e8:  # sampling makes no difference, and μ² may overflow
+    if value > 1e8:  # ln(μ²/2), as below without q, which makes no difference; μ² may overflow
         return 2 * math.log(value) - math.log(2)
     # Sampling shrinks √χ² = √(e^{μ²} - 1) of the noise by q = m/n, as it shrinks e^ε - 1 above. So the result is
-    # ln ln(1 + q √(e^{μ²} - 1)), whose second logarithm is near `size` if that is large.
+    # ln ln(1 + e^size), where e^size = q √(e^{μ²} - 1).
     log_chi_square = value**2 + math.log(-math.expm1(-(value**2)))  # of e^{μ²} - 1
     size = math.log(event.m / event.n) + log_chi_square / 2
-    if size <= -30:
+    if size <= -30:  # ln(1 + e^size) is e^size up to rounding
         return size
-    return math.log(math.log1p(math.exp(size))) if size < 30 else math.log(size)
+    return math.log(math.log1p(math.exp(size))) if size < 30 else math.log(size)  # ln(1 + e^size) is then `size`
 
 
 def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[tuple[Event, int]]:

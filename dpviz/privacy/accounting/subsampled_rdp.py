@@ -62,6 +62,7 @@ def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats
     integrable = integrable[np.argsort(alpha[integrable])]
     for start in range(0, len(integrable), _BLOCK):
         block = integrable[start : start + _BLOCK]
+        # Raised by the relative errors that `gaussian` states.
         log_excess = _log_excess(kind, q, mu, alpha[block]) + 1e-12 + 1e-14 / (alpha[block] - 1)
         scaled[block] = np.logaddexp(0.0, log_excess)
     divergence = np.minimum(scaled / (alpha - 1), unsampled)  # sampling never makes it larger
@@ -72,8 +73,8 @@ def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats
 def _minkowski_bound(kind: str, q: float, mu: float, orders: Floats) -> Floats:
     """Return an upper bound on (α-1) D_α at each order α, without an integral.
 
-    By Minkowski's inequality (E r^α)^(1/α) ≤ 1 - q + q e^((α-1) μ²/2). Without replacement, r^(1-α) ≤ 1 ≤ E r^α adds a
-    factor of at most 2.
+    By Minkowski's inequality (E r^α)^(1/α) ≤ 1 - q + q e^((α-1) μ²/2). Without replacement the integrand is r^α - 1 - r
+    + r^(1-α) ≤ r^α, as r > 1, so e^((α-1) D_α) ≤ 1 + E r^α ≤ 2 E r^α.
     """
     exponent = (orders - 1) * mu**2 / 2
     # Above 30, where e^exponent is far larger than 1, the bound 1 + q e^exponent is used, which does not overflow.
@@ -102,7 +103,7 @@ def _log_excess(kind: str, q: float, mu: float, orders: Floats) -> Floats:
 
 def _log_wor(y: Floats, orders: Floats) -> Floats:
     """Return ln((r^(α-1) - 1)(r - r^(1-α))) for r = e^y > 1, the integrand for batches without replacement."""
-    size = (orders - 1) * y
+    size = (orders - 1) * y  # r^(α-1) = e^size and r are taken out; (1 - r^(1-α)) (1 - r^-α) remains
     return np.asarray(size + y + np.log(np.expm1(-size) * np.expm1(-orders * y)))
 
 

@@ -110,7 +110,7 @@ class PureDP(AdditiveBudget):
         return float(closed_forms.pure_delta(self.epsilon, 0.0))
 
     def doubt(self) -> float:
-        return 2 / (1 + math.exp(self.epsilon))
+        return 2 / (1 + math.exp(self.epsilon))  # the advantage is tanh(ε/2)
 
     def to_epsilon(self) -> float:
         return self.epsilon
@@ -127,7 +127,7 @@ class PureDP(AdditiveBudget):
 
     @checked
     def to_renyi(self, order: Order) -> float:
-        return float(closed_forms.pure_rdp(self.epsilon, np.array([order]))[0])
+        return closed_forms.pure_rdp(self.epsilon, np.array([order])).item()
 
     def tells(self, delta: float, order: float) -> frozenset[str]:
         return frozenset({"epsilon"})
@@ -171,7 +171,7 @@ class ZeroConcentratedDP(AdditiveBudget):
         return rdp_tradeoffs.zcdp_advantage(self.rho)
 
     def doubt(self) -> float:
-        # 1 - tanh(ε/2) with ρ = ε tanh(ε/2); if ρ is large it is nearly ε, and the result nearly 2 e^-ε.
+        # 1 - tanh(ε/2) with ρ = ε tanh(ε/2); if ρ is large, ε is nearly ρ, and the result nearly 2 e^-ρ.
         return 2 * math.exp(-self.rho) if self.rho > 10 else 1 - self.advantage()
 
     @checked
@@ -209,7 +209,7 @@ class GaussianDP(AdditiveBudget):
         return self.mu**2 / math.pi  # Laplace noise of ε has a μ² of at most π ε²/2
 
     def gaussian_rho(self, amount: float) -> float:
-        return amount / 2
+        return amount / 2  # the amount is μ²
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
         mu_each = np.array([closed_forms.exponential_mu(value) for value in ranges.tolist()])
@@ -225,7 +225,7 @@ class GaussianDP(AdditiveBudget):
         return float(closed_forms.gdp_delta(self.mu, 0.0))
 
     def doubt(self) -> float:
-        return 2 * float(ndtr(-self.mu / 2))
+        return 2 * float(ndtr(-self.mu / 2))  # the advantage is Φ(μ/2) - Φ(-μ/2)
 
     @checked
     def to_epsilon_at(self, delta: Delta) -> float:
@@ -274,13 +274,13 @@ class RenyiDP(Budget):
         """Return the sum of the events' divergences; they add up even if the events are chosen adaptively."""
         orders = np.array([self.order])
         times = Counter(map(id, events))  # by object, as a plan of equal steps repeats one
-        return math.fsum(times[id(event)] * float(per_event.rdp(event, orders)[0]) for event in objects(events))
+        return math.fsum(times[id(event)] * per_event.rdp(event, orders).item() for event in objects(events))
 
     def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
         return ZeroConcentratedDP.of(self.epsilon / self.order)  # ρ-zCDP has a divergence of at most α ρ
 
     def gaussian_rho(self, amount: float) -> float:
-        return amount / self.order
+        return amount / self.order  # the divergence of Gaussian noise is α ρ
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
         return float(counts @ closed_forms.exponential_rdp(ranges, np.full(len(ranges), self.order)))

@@ -59,15 +59,15 @@ class Budget(Displayed, Specification):
     def describe(self) -> str:
         """Return the guarantee in symbols, for instance "ε = 1, δ = 10⁻⁶"."""
         equations = []
-        for control in self.controls():
-            rounded = short_down if control.name in self.larger_is_more else short_up  # never to more privacy
-            equations.append(f"{control.symbol} = {rounded(getattr(self, control.name), 4)}")
+        for control in self.controls():  # one for each field
+            shorten = short_down if control.name in self.larger_is_more else short_up  # never to more privacy
+            equations.append(f"{control.symbol} = {shorten(getattr(self, control.name), 4)}")
         return ", ".join(equations)
 
     @property
     def symbol(self) -> str:
         """Symbol of the budget's `limit`, and of what is `spent` of it: for instance "ρ", or "ε at δ = 10⁻⁶"."""
-        return self.controls()[0].symbol
+        return self.controls()[0].symbol  # of the first field, as `limit`
 
     # ---------------------------------------------------------------------------------------------- costs and amounts
 
@@ -123,7 +123,7 @@ class Budget(Displayed, Specification):
         The run may depend on their outcome. Raises UserError if nothing remains.
         """
         total, used = self.amount, self._paid(prior)
-        if not total - used > _NOTHING_LEFT * total:
+        if not total - used > _NOTHING_LEFT * total:  # also if the difference is not a number
             raise UserError(
                 "What was released before the run has used up the whole budget. Raise the budget, or go back to "
                 "constants that cost nothing.",
@@ -233,12 +233,14 @@ class Budget(Displayed, Specification):
     def consequences(self, relation: Relation = "replace-one", rows_per_person: int = 1) -> tuple[str, ...]:
         """Return sentences for the screen on the best attacker's chances, computed from `tradeoff`, with **bold**
         numbers. rows_per_person : the largest number of rows of one person, who is protected with all of them."""
-        detected = 1 - float(self.tradeoff([FALSE_ALARMS])[0])
+        (missed,) = self.tradeoff([FALSE_ALARMS])
+        detected = 1 - float(missed)
         row, rows = ("a replaced row", "row") if rows_per_person == 1 else ("a person's replaced rows", "rows")
         question = "which of two rows was used" if rows_per_person == 1 else "which rows of a person were used"
         if relation != "replace-one":
             row = "the row" if rows_per_person == 1 else "a person's rows"
             question = f"whether {row} {'was' if rows_per_person == 1 else 'were'} in the data"
+        # Right with probability (1 + TPR - FPR)/2; of a suspicion of ½, Bayes' rule makes TPR/(TPR + FPR).
         return (
             f"An attacker who knows everybody else's {rows} and must decide {question} is right in **at most "
             f"{short_up(50 * (1 + self.advantage()))} of 100** fair coin-toss cases. 50 is pure guessing.",

@@ -70,8 +70,9 @@ class ApproximateDP(Budget):
         of loss distributions or, if these do not apply, of Rényi divergences."""
         if all(isinstance(event, Gaussian) for event in events):
             return accountants.epsilon(events, self.delta, "gdp")
-        bounds = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, self.delta)]
-        if bounds[1] == math.inf:
+        by_losses = accountants.pld_epsilon(events, self.delta)
+        bounds = [accountants.total(events, "epsilon"), by_losses]
+        if by_losses == math.inf:
             bounds.append(accountants.epsilon(events, self.delta, "rdp"))
         if {type(event) for event in events} <= {Gaussian, Parallel}:
             bounds.append(accountants.epsilon(events, self.delta, "gdp"))  # exact for Gaussian noise on disjoint sets
@@ -79,8 +80,8 @@ class ApproximateDP(Budget):
 
     def rough_cost(self, events: tuple[Event, ...]) -> float:
         """Return the smaller ε of basic composition and of loss distributions on a coarser grid."""
-        composed = accountants.rough_pld_epsilon(events, self.delta)
-        return min(composed, accountants.total(events, "epsilon")) if composed < math.inf else self.cost(events)
+        by_losses = accountants.rough_pld_epsilon(events, self.delta)
+        return min(by_losses, accountants.total(events, "epsilon")) if by_losses < math.inf else self.cost(events)
 
     def spent(self, events: Sequence[Event], prior: Sequence[Event] = ()) -> float:
         return accountants.tightest(events, self.delta, prior).epsilon
@@ -101,7 +102,7 @@ class ApproximateDP(Budget):
         if rows_per_person == 1:
             return self
         epsilon = self.epsilon / rows_per_person
-        ratio = math.expm1(-epsilon) / math.expm1(-self.epsilon)  # of the two (1 - e^-x), which do not overflow
+        ratio = math.expm1(-epsilon) / math.expm1(-self.epsilon)  # e^x - 1 is e^x (1 - e^-x)
         delta = self.delta * math.exp(epsilon - self.epsilon) * ratio
         if delta < _SMALLEST_DELTA:
             raise UserError(
@@ -173,7 +174,7 @@ class ApproximateDP(Budget):
         return self.delta + (1 - self.delta) * float(closed_forms.pure_delta(self.epsilon, 0.0))
 
     def doubt(self) -> float:
-        return (1 - self.delta) * 2 / (1 + math.exp(self.epsilon))
+        return (1 - self.delta) * 2 / (1 + math.exp(self.epsilon))  # 2/(1 + e^ε) for pure ε
 
     @checked
     def to_epsilon_at(self, delta: Delta) -> float | None:

@@ -119,7 +119,7 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
     shares: Sequence[Share] = ()
     if sharing and budget.currency is None:  # (ε, δ): costs do not add up
         shares = _split_composed(budget, stated, sharing, rule)
-    elif sharing and budget.currency is not None:
+    elif sharing and budget.currency is not None:  # a currency is known here; the type checker needs to see it
         total, remaining = budget.amount, _remaining(budget.amount, budget.currency, stated)
         shares = _split_added(sharing, budget.currency, rule, remaining, total)
     remaining_shares = iter(shares)  # in the order of `sharing`
@@ -231,7 +231,7 @@ def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> 
     else:  # the set of the largest weight decides on the amount, and all sets get it
         on_sets = max(size_of_set.values(), default=0.0)
     total = on_all_rows + on_sets
-    # An analysis on a set gets its part of what each set may spend, on_sets / total.
+    # An analysis on a set gets its part of what each set may spend, the share on_sets / total.
     return [
         size / total if not analysis.rows else size / size_of_set[analysis.rows] * on_sets / total
         for analysis, size in zip(analyses, sizes, strict=True)

@@ -38,9 +38,9 @@ from dpviz.specification import Specification, choice, number
 _WHY: Mapping[Relation, Mapping[str, str]] = resources.data(__package__, "words.toml")["WHY"]
 
 # Change of several counts, in each norm, if a row leaves one of them and enters another.
-_MOVED: Mapping[Norm, float] = {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}
+_CHANGE_OF_COUNTS: Mapping[Norm, float] = {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}
 CONFIDENCE = 0.95
-_NORMAL = float(-ndtri((1 - CONFIDENCE) / 2))  # a normal number is within so many standard deviations
+_NORMAL = float(-ndtri((1 - CONFIDENCE) / 2))  # a normal error is within this many standard deviations, with 95 %
 MOST = 20  # largest number of statistics in a plan
 NARROWEST = 1e-100  # smallest width of a column's range with which all computed numbers are finite
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
@@ -178,7 +178,7 @@ class Statistic(Specification):
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
         """Return the smallest number of rows with which the relative error is at most `relative`, with the share of the
         budget that has this noise in a table of `rows` rows."""
-        return max(1, math.ceil(self.error(noise, scale, rows, relation) / relative))
+        return max(1, math.ceil(self.error(noise, scale, rows, relation) / relative))  # relative to n, see `reference`
 
     def mechanism(self, noise: Noise) -> Noise:
         """Return the mechanism that protects the statistic, in a plan that protects numbers by this noise."""
@@ -195,8 +195,8 @@ class Statistic(Specification):
         return max(0.0, math.ceil(bound - 0.5)) if self.whole else bound
 
     def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
-        """Return the largest scale of the noise with which `error` is at most this."""
-        bound = math.floor(error) + 0.5 if self.whole else error
+        """Return the largest scale of the noise with which the statistic's 95 % error is at most `error`."""
+        bound = math.floor(error) + 0.5 if self.whole else error  # for whole numbers, as in the method `error`
         return bound / error_bound(noise, 1.0)
 
     def sampling_error(self, rows: int) -> float:
@@ -312,7 +312,7 @@ class GroupableStatistic(Statistic):
         return f", for each of {len(self.groups):,} groups of “{self.by}”, {self.source}: {_listed(self.groups)}"
 
     def _why(self, relation: Relation) -> str:
-        return _WHY[relation][f"{self.title}{'Groups' * bool(self.groups)}"]
+        return _WHY[relation][f"{self.title}{'Groups' * bool(self.groups)}"]  # for instance "Count", "CountGroups"
 
 
 class Count(GroupableStatistic):
@@ -362,7 +362,7 @@ class Count(GroupableStatistic):
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         if self.groups and relation == "replace-one":
-            return _MOVED[norm]
+            return _CHANGE_OF_COUNTS[norm]
         return 1.0
 
 
@@ -387,7 +387,7 @@ class Sum(GroupableStatistic, Ranged):
         if not self.groups:
             return self.width
         # A row moves its own group's sum within [a, b], or leaves one group's sum and enters another's.
-        return max(self.width, self.farthest * _MOVED[norm])
+        return max(self.width, self.farthest * _CHANGE_OF_COUNTS[norm])
 
     @property
     def asked(self) -> str:
@@ -430,7 +430,7 @@ class Mean(GroupableStatistic, Ranged):
         return "b − a"
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
-        if relation == "add/remove-one":  # two numbers move by at most h, half of the width
+        if relation == "add/remove-one":  # two numbers move by at most h each, half of the width
             return self.width / {"l1": 1.0, "l2": math.sqrt(2), "linf": 2.0, "range": 1.0}[norm]
         if self.groups:  # the numbers of two groups by at most h each, or the sum of one group by at most 2h
             return self.width * (2.0 if norm in ("l1", "range") else 1.0)
@@ -543,7 +543,7 @@ class Histogram(Statistic):
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         if relation == "add/remove-one":
             return 1.0
-        return _MOVED[norm]
+        return _CHANGE_OF_COUNTS[norm]
 
 
 class Quantile(Ranged):
@@ -739,7 +739,7 @@ class Analyses(TableSize):
 @lru_cache(64)
 def _planned(plan: Analyses, budget: Budget) -> tuple[PlannedStatistic, ...]:
     """Return `plan.planned(budget)`: with the noise that the plan demands, or with the one that is smaller overall."""
-    return min((_shared(plan, budget, noise) for noise in _noises(plan, budget)), key=_spread)
+    return min((_shared(plan, budget, noise) for noise in _noises(plan, budget)), key=_log_noise)
 
 
 def _noises(plan: Analyses, budget: Budget) -> Sequence[Noise]:
@@ -766,7 +766,7 @@ def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[PlannedStatis
     )
 
 
-def _spread(planned: tuple[PlannedStatistic, ...]) -> float:
+def _log_noise(planned: tuple[PlannedStatistic, ...]) -> float:
     """Return Σ log of the noises' standard deviations, to compare plans: the difference of two does not depend on
     units."""
     deviations = (p.statistic.standard_deviation(p.noise, p.scale) for p in planned)
@@ -795,12 +795,13 @@ def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget) -> 
 
 def cost_of_errors(plan: Analyses, errors: Sequence[float], budget: Budget) -> float:
     """Return what releases with just these errors cost together, as the number that the budget states."""
-    return _cheapest(plan, tuple(errors), _default_size(budget))[0]
+    cost, _ = _cheapest(plan, tuple(errors), _default_size(budget))
+    return cost
 
 
 def _default_size(budget: Budget) -> Budget:
     """Return the budget in its default size, so that what does not depend on its size is cached once."""
-    control = budget.controls()[0]
+    control, *_ = budget.controls()  # of the field that says how much privacy there is
     return budget.replaced(**{control.name: control.default})
 
 
@@ -816,24 +817,24 @@ def _cheapest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> tupl
         # Under (ε, δ), where costs do not add up, shares are of ρ.
         costs = [budget.cost((event,)) if budget.adds_up else per_event.rho(event) for event in events]
         weights = [max(cost / max(costs), 1e-6) for cost in costs]  # 1e-6: the smallest weight of a `Statistic`
-        weighted = (s.replaced(weight=weight) for s, weight in zip(plan.statistics, weights, strict=True))
+        statistics = tuple(s.replaced(weight=weight) for s, weight in zip(plan.statistics, weights, strict=True))
         spent = budget.stated(budget.cost(events))
-        options.append((spent, plan.replaced(noise=noise, statistics=tuple(weighted))))
-    return min(options, key=lambda option: option[0])
+        options.append((spent, plan.replaced(noise=noise, statistics=statistics)))
+    return min(options, key=lambda option: option[0])  # by what is spent
 
 
 @lru_cache(64)
 def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smallest:
     """Return `smallest_budget`, which does not depend on the size of `budget`."""
-    control = budget.controls()[0]  # the number that says how much privacy there is
-    spent, shared = _cheapest(plan, errors, budget)
+    control, *_ = budget.controls()  # of the field that says how much privacy there is
+    spent, weighted_plan = _cheapest(plan, errors, budget)
     assert control.low is not None and control.high is not None
     size = max(rounded_up(spent), control.low)
     while size <= control.high:
-        enough = budget.replaced(**{control.name: size})
-        planned = shared.planned(enough)
+        candidate = budget.replaced(**{control.name: size})
+        planned = weighted_plan.planned(candidate)
         if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
-            return Smallest(enough, shared)
+            return Smallest(candidate, weighted_plan)
         size = rounded_up(1.002 * size)  # a weight may have been raised to 1e-6, or the split may be one of ε
     raise UserError(
         f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(control.high)}. Accept "
@@ -874,7 +875,8 @@ def released(
     """
     numbers = [_numbers(p, column) for p, column in zip(planned, columns, strict=True)]
     _check_people(planned, people, len(numbers[0]))
-    ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), 1, planned[0].relation)
+    relation = planned[0].relation  # that of the plan, so the same for all
+    ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), replicates=1, otherwise=relation)
     mechanisms = Mechanisms(ledger, seed_or_random(seed))
     return [_answer(p, column, mechanisms) for p, column in zip(planned, numbers, strict=True)]
 
@@ -911,10 +913,10 @@ def _answer(planned: PlannedStatistic, column: np.ndarray, mechanisms: Mechanism
     exact = computed(statistic, column, planned.relation)[None]  # of one replicate, and so is `noisy` below
     query = Query(exact, planned.sensitivity, NORMS[planned.noise], relation=planned.relation)
     if isinstance(statistic, Quantile):
-        index = int(mechanisms.exponential(query, event)[0, 0])
+        index = mechanisms.exponential(query, event).item()  # one replicate, one selection
         return float(np.linspace(statistic.lowest, statistic.highest, statistic.candidates)[index])
     release = mechanisms.laplace if planned.noise == "laplace" else mechanisms.gaussian
-    noisy = release(query, event)[0]
+    (noisy,) = release(query, event)
     if isinstance(statistic, Ranged) and statistic.is_ratio(planned.relation):
         total, count = noisy.reshape(2, statistic.values)  # as `computed` orders them
         # A noisy count that is not positive says nothing: then the mean is the middle of the range.

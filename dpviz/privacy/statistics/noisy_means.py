@@ -158,8 +158,8 @@ class NoisyMeans(TableSize):
         Raises UserError if the noise cannot meet the budget.
         """
         if self.sampling == "blocks":  # a pass costs as much as one release on all rows
-            equal_passes = np.ones(self._passes(self.iterations))
-            inner = calibration.calibrated_events(self.noise, budget, weights=equal_passes, m=self.rows, n=self.rows)[0]
+            weights = np.ones(self._passes(self.iterations))  # all passes are equal
+            inner, *_ = calibration.calibrated_events(self.noise, budget, weights, m=self.rows, n=self.rows)
             return self._charged(inner, self.iterations)
         sampling: calibration.Sampling = "poisson" if self.sampling == "poisson" else "wor"
         steps = np.ones(self.iterations)
@@ -175,13 +175,14 @@ class NoisyMeans(TableSize):
     @checked
     def noise_scale(self, budget: Budget) -> float:
         """Return the scale of the noise in each coordinate, b (Laplace) or σ (Gaussian), if T steps share a budget."""
-        return noise_scale(self.events(budget)[0], self.sensitivity)
+        event, *_ = self.events(budget)  # all are equal
+        return noise_scale(event, self.sensitivity)
 
     @checked
     def affordable_steps(self, budget: Budget, scale: Positive) -> int:
         """Return the largest number of steps with noise of this scale that the budget covers, at most STEPS_LIMIT."""
         inner = self._inner(scale)
-        target = budget.left(()) * (1 + 1e-9)  # rounding must not cost a step
+        target = budget.left(prior=()) * (1 + 1e-9)  # rounding must not cost a step
 
         def price(steps: int) -> float:
             """Return the cost of this number of steps as a share of the budget."""
@@ -213,7 +214,7 @@ class NoisyMeans(TableSize):
         rows = math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))  # rounding must not cost a row
         while self.sampling != "all" and self.rows_per_person <= rows <= 1e9:
             larger = self.replaced(rows=rows)
-            if larger.batch_size * self.rows == self.batch_size * rows:
+            if larger.batch_size * self.rows == self.batch_size * rows:  # m/n is the same
                 break
             excess = larger.noise_scale(budget) / scale
             if excess <= 1 + 1e-4:  # calibration is not exact in further digits
@@ -250,7 +251,7 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
     guess : the number of steps that is tried first.
     """
     low, high, steps, attempt = 0, STEPS_LIMIT + 1, guess, 0
-    previous: tuple[float, float] | None = None  # the point before, on logarithmic scales
+    last_point: tuple[float, float] | None = None  # (log_steps, log_price) of the attempt before
     while high - low > 1:  # price(low) ≤ 1 < price(high), as if STEPS_LIMIT + 1 were too many
         value = price(steps)
         log_steps = math.log(steps)
@@ -260,10 +261,10 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
         else:
             high = steps
         slope = 1.0  # as if the price were in proportion to the steps, until there are two points
-        if previous is not None and previous[0] != log_steps:
-            slope = (log_price - previous[1]) / (log_steps - previous[0])
+        if last_point is not None and last_point[0] != log_steps:
+            slope = (log_price - last_point[1]) / (log_steps - last_point[0])
         log_target = log_steps - log_price / min(max(slope, 0.1), 3.0)  # a noisy slope must not lead too far
-        previous, attempt = (log_steps, log_price), attempt + 1
+        last_point, attempt = (log_steps, log_price), attempt + 1
         is_interpolated = attempt % 4 and not math.isnan(log_target)
         # 50: far beyond STEPS_LIMIT, and without overflow.
         steps = round(math.exp(min(log_target, 50.0))) if is_interpolated else (low + high) // 2
@@ -344,18 +345,18 @@ def savings(
     """
     events = means.events_of_noise(scale)
     reading = accountants.tightest(events, delta, precision=precision)
-    proven: dict[str, float] = {method: value for method, value in reading.by_method.items()}
+    epsilons: dict[str, float] = {method: value for method, value in reading.by_method.items()}
     step, steps = events[0], len(events)
     unsampled = tuple(inner_events(step)) * means.iterations
-    if unsampled != events:
-        proven["unsampled"] = accountants.tightest(unsampled, delta, precision=precision).epsilon
+    if unsampled != events:  # batches are random or disjoint
+        epsilons["unsampled"] = accountants.tightest(unsampled, delta, precision=precision).epsilon
     if per_event.pure(step) == math.inf:
-        proven["basic"] = steps * accountants.epsilon((step,), delta / steps, "pld")
+        epsilons["basic"] = steps * accountants.epsilon((step,), delta / steps, method="pld")
         step_delta = delta / (2 * steps)
-        step_epsilon = accountants.epsilon((step,), step_delta, "pld")
-        proven["advanced"], proven["optimal"] = math.inf, math.inf
+        step_epsilon = accountants.epsilon((step,), step_delta, method="pld")
+        epsilons["advanced"], epsilons["optimal"] = math.inf, math.inf
         if step_epsilon < 700:  # e^ε of a larger one overflows
-            proven["advanced"] = closed_forms.advanced(step_epsilon, steps, delta / 2, step_delta)[0]
+            epsilons["advanced"], _ = closed_forms.advanced(step_epsilon, steps, slack=delta / 2, delta=step_delta)
         if step_epsilon < math.inf:
-            proven["optimal"] = closed_forms.optimal(step_epsilon, steps, delta, step_delta)
-    return {name: proven[name] for name in SAVINGS if proven.get(name, math.inf) < math.inf}
+            epsilons["optimal"] = closed_forms.optimal(step_epsilon, steps, delta, step_delta)
+    return {name: epsilons[name] for name in SAVINGS if epsilons.get(name, math.inf) < math.inf}

@@ -43,11 +43,11 @@ def stopping_rate(mean: Positive, shape: float) -> float:
     if shape == 1:
         return 1 / mean
 
-    def excess(log_rate: float) -> float:
-        """Return the expectation (1/γ - 1)/ln(1/γ) of the logarithmic law, less `mean`, at γ = e^log_rate."""
-        return math.expm1(-log_rate) / -log_rate - mean
+    def excess(log_gamma: float) -> float:
+        """Return the expectation (1/γ - 1)/ln(1/γ) of the logarithmic law, less `mean`, at γ = e^log_gamma."""
+        return math.expm1(-log_gamma) / -log_gamma - mean
 
-    return math.exp(brentq(excess, -700.0, -1e-9, xtol=1e-12))
+    return math.exp(brentq(excess, -700.0, -1e-9, xtol=1e-12))  # γ from e^-700, near underflow, to almost 1
 
 
 @checked
@@ -57,13 +57,13 @@ def searched_epsilon(rho: Positive, mean: Positive, shape: float, delta: float) 
     mean : expectation of K. shape : η of its distribution. At order λ the Rényi divergence is at most
     λρ + (1 + η)((λ₂ - 1)ρ + ln(1/γ)/λ₂) + ln(mean)/(λ - 1), for every λ₂ ≥ 1, here the best one.
     """
-    log_rate = math.log(1 / stopping_rate(mean, shape))
-    second = max(1.0, math.sqrt(log_rate / rho))  # the best λ₂
-    fixed = (1 + shape) * ((second - 1) * rho + log_rate / second)
-    divergences = _ORDERS * rho + fixed + math.log(mean) / (_ORDERS - 1)
+    log_inverse_gamma = math.log(1 / stopping_rate(mean, shape))
+    lambda_2 = max(1.0, math.sqrt(log_inverse_gamma / rho))  # the best: the derivative of its terms by λ₂ is 0 there
+    second_term = (1 + shape) * ((lambda_2 - 1) * rho + log_inverse_gamma / lambda_2)
+    divergences = _ORDERS * rho + second_term + math.log(mean) / (_ORDERS - 1)
     # The ε that each order proves, as in `closed_forms.rdp_epsilon`.
-    proven = divergences + np.log1p(-1 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
-    return max(0.0, float(proven.min()))
+    epsilons = divergences + np.log1p(-1 / _ORDERS) - (math.log(delta) + np.log(_ORDERS)) / (_ORDERS - 1)
+    return max(0.0, float(epsilons.min()))
 
 
 @checked
@@ -78,11 +78,11 @@ def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
     if mean < 2:
         raise UserError("A search has at least 2 trainings.", title="Nothing to search")
     if isinstance(budget, PureDP):
-        shares = {way: mean if shape is None else 2 + shape for way, shape in SHAPES.items()}
-        return {way: PureDP.of(budget.epsilon / share) for way, share in shares.items()}
+        divisors = {way: mean if shape is None else 2 + shape for way, shape in SHAPES.items()}
+        return {way: PureDP.of(budget.epsilon / divisor) for way, divisor in divisors.items()}
     if isinstance(budget, ApproximateDP):
         return {way: ZeroConcentratedDP.of(_largest_rho(budget, mean, shape)) for way, shape in SHAPES.items()}
-    if budget.currency is None:
+    if budget.currency is None:  # costs do not add up as an ε, ρ or μ²
         raise _no_price()
     return {way: type(budget).of(budget.amount / mean) if shape is None else None for way, shape in SHAPES.items()}
 
@@ -93,12 +93,12 @@ def noise_factors(budget: Budget, mean: float) -> dict[str, float]:
     Arguments and errors are those of `search_budgets`; ways without a price are left out. Noise is in proportion to
     1/ε, 1/√ρ or 1/μ.
     """
-    whole = budget
-    if isinstance(budget, ApproximateDP):  # the ρ of a single training, as shares are of ρ
-        whole = ZeroConcentratedDP.of(_largest_rho(budget, 1.0, shape=None))
+    single_cost = budget  # of one training alone
+    if isinstance(budget, ApproximateDP):  # `search_budgets` then returns ρ
+        single_cost = ZeroConcentratedDP.of(_largest_rho(budget, mean=1.0, shape=None))
     power = 1.0 if budget.pure else 0.5  # amounts are ε, ρ and μ²
     costs = search_budgets(budget, mean)
-    return {way: (whole.amount / cost.amount) ** power for way, cost in costs.items() if cost is not None}
+    return {way: (single_cost.amount / cost.amount) ** power for way, cost in costs.items() if cost is not None}
 
 
 def _no_price() -> UserError:
@@ -114,14 +114,15 @@ def shortfall(
     is below the best one.
 
     The score is the share of `held_out` rows that a training gets right; they are set aside without looking at them, no
-    training sees them, and a person with rows among them has all rows there. So the choice costs the others nothing: it
-    gets `budget` of its own. Raises UserError as `search_budgets` does, and without a held-out row.
+    training sees them, and a person with rows among them has all rows there. So no person is in both, and the choice
+    may cost the whole `budget`, as the trainings may. Raises UserError as `search_budgets` does, and without a held-out
+    row.
     """
     if budget.currency is None and not isinstance(budget, ApproximateDP):
         raise _no_price()
     if trainings < 2 or held_out < 1:
         raise UserError("Choose among at least 2 trainings, on at least 1 held-out row.", title="Nothing to search")
-    event = budget.release("selection")
+    event = budget.release("selection")  # the selection that costs the whole budget
     assert isinstance(event, ExpMech)
     # A replaced row may raise some shares by 1/n and lower others; one that is added or removed moves the numbers of
     # right rows, by which a training is then chosen, in one direction.
@@ -142,4 +143,4 @@ def _largest_rho(budget: ApproximateDP, mean: float, shape: float | None) -> flo
 
     if excess(-60.0) > 0:
         raise UserError("No order proves so small an ε, at this δ, of a search.", title="No price of so small an ε")
-    return math.exp(brentq(excess, -60.0, 10.0, xtol=1e-9) - 1e-9)  # less the tolerance, so as not to exceed the budget
+    return math.exp(brentq(excess, -60.0, 10.0, xtol=1e-9) - 1e-9)  # the tolerance is subtracted

@@ -1,8 +1,8 @@
 """Mechanisms that are broken on purpose, to show that audits find the fault. They must not be used for anything else.
 
-Each class documents its fault, and overrides the method that makes it: `_drawn` returns (R', *shape) independent draws
-of scale 1 for the replicates `rows`; `batch`, `leaves` and `prefix_sums` open what releases are made on, and are honest
-in a second run of an audit (`_of` is the first one), which draws nothing.
+Each class documents its fault, and overrides the method that has it: `_drawn` returns (R', *shape) independent draws of
+scale 1 for the replicates `rows`; `batch`, `leaves` and `prefix_sums` open the rows that releases are made on. `_of` is
+None in a first run; in a second run of an audit, which draws nothing, it is that first run, and `batch` has no fault.
 """
 
 from collections.abc import Sequence
@@ -72,9 +72,8 @@ class OverlappingLeaves(Transcript):
 
     def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
         leaves = super().leaves(sizes, n, rows)
-        # Where the order has the row, the first row is put, whose place the row takes below.
-        indices = np.where(leaves._indices == self._row, leaves._indices[:, :1], leaves._indices)
-        indices[:, [0, sizes[0]]] = self._row  # the first place of the first and of the second leaf
+        indices = leaves._indices.copy()  # `Transcript` has put the audited row in the first place of the first leaf
+        indices[:, sizes[0]] = self._row  # and in that of the second
         return Leaves(indices, sizes, leaves.replicates, self, self._ledger.relation)
 
 
@@ -98,7 +97,7 @@ class OneBatch(Transcript):
 
     def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
         opened = super().batch(event, rows, table)
-        if not isinstance(event, Sub) or self._of is not None:  # all rows, or the second run of a pair: it draws none
+        if not isinstance(event, Sub) or self._of is not None:  # all rows, or a second run, which draws no batch
             return opened
         self._first = self._first or opened  # all replicates were in it, so their numbers are indices into it
         indices, marked = self._first._indices, self._first.marked
@@ -126,5 +125,5 @@ class LevelMissing(Transcript):
 
     def prefix_sums(self, event: Event, factorisation: Factorisation, *rest: Any, **more: Any) -> PrefixSums:
         tree = BinaryTree(factorisation.length)
-        tree.column_norms = frozen(np.sqrt(np.maximum(tree.column_norms**2 - 1, 1.0)))  # squares count the blocks
+        tree.column_norms = frozen(np.sqrt(np.maximum(tree.column_norms**2 - 1, 1.0)))  # their squares count blocks
         return super().prefix_sums(event, tree, *rest, **more)

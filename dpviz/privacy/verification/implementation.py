@@ -123,13 +123,14 @@ def choice_counts(
         mechanisms = source(Ledger(FixedEvents((event,) * repeats), runs), seed, f"choices {number}, {release}")
         if isinstance(event, StatedPureDP):
             values, chances = _heights(event)
-            query = Query(np.tile(values, (runs, 1)), 1.0, "linf")
+            query = Query(np.tile(values, (runs, 1)), sensitivity=1.0, norm="linf")
             # The remainder turns -1, no index, into the last outcome.
             indices = np.array([mechanisms.above_threshold(query, event) for _ in range(repeats)]) % len(chances)
         else:
             chances = np.exp(_LOGITS) / np.exp(_LOGITS).sum()
             (eta,) = {inner.eta for inner in inner_events(event) if isinstance(inner, ExpMech)}  # of one selection
-            query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")  # utilities u with η u = _LOGITS
+            utilities = np.tile(_LOGITS / eta, (runs, 1))  # η times a utility is its log weight
+            query = Query(utilities, sensitivity=1.0, norm="range")
             indices = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
         indices = indices.reshape(repeats, -1)  # (repeats, choices of all runs in one repeat)
         yield np.bincount(indices.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()
@@ -354,7 +355,7 @@ class ReleaseTests:
         runs = true.replicates
         self._chunks.append(self._runs)
         if len({*true.seeds}) < len(true.seeds) or self._seeds & {*true.seeds}:
-            self._impossible("streams", 0)
+            self._impossible("streams")
         self._seeds.update(true.seeds)
         draws = standard_draws(true.releases, runs)
         last_choices: dict[int, np.ndarray] = {}  # see `ChoiceOdds.add`
@@ -370,16 +371,16 @@ class ReleaseTests:
             self._batches(opened, true, on_same, tested_charges)
         for leaves in true.leaves_paid:
             if not np.diff(np.sort(leaves._indices, axis=1), axis=1).all():  # a row is in two leaves
-                self._impossible("batches", 0)
+                self._impossible("batches")
         self._changes(*pair)
         if not true.matched():
-            self._impossible("releases", 0)
+            self._impossible("releases")
         self._runs += runs
 
     def compare_spent(self, spent: float, limit: float) -> None:
         """Record a fault if the amount that a plan or a run spends exceeds its limit."""
         if spent > limit * (1 + SLACK):
-            self._impossible("budget", 0, spent / limit)
+            self._impossible("budget", size=spent / limit)
 
     def add_choices(self, counts: Sequence[int], chances: Sequence[float]) -> None:
         """Add counts of outcomes with known probabilities, as `choice_counts` yields them."""
@@ -397,19 +398,19 @@ class ReleaseTests:
             "batches": self._batch_tests,
             "choices": self._choice_tests,
         }
-        findings = {kind: _strongest(kind, test()) for kind, test in tests.items()}
+        finding_of_kind = {kind: _strongest(kind, test()) for kind, test in tests.items()}
         # A fault that is impossible by chance says more than the tests of its kind.
-        findings |= {kind: Finding(kind, *test) for kind, test in self._certain.items()}
-        return tuple(findings.get(kind, Finding(kind, 1.0)) for kind in KINDS)
+        finding_of_kind |= {kind: Finding(kind, *test) for kind, test in self._certain.items()}
+        return tuple(finding_of_kind.get(kind, Finding(kind, p=1.0)) for kind in KINDS)
 
-    def _impossible(self, kind: Kind, release_number: int, size: float = math.nan) -> None:
+    def _impossible(self, kind: Kind, release_number: int = 0, size: float = math.nan) -> None:
         """Record a fault that is impossible by chance; of each kind, the one of the largest size is kept.
 
-        Of faults without a size (nan) it is the first.
+        Of faults without a size (nan) it is the first. release_number, size : as in `Finding`.
         """
         worst = self._certain.get(kind)
         if worst is None or worst.size < size:
-            self._certain[kind] = _Test(0.0, release_number, size)
+            self._certain[kind] = _Test(p=0.0, release_number=release_number, size=size)
 
     # ------------------------------------------------------------------------------------------------ noise
 
@@ -422,7 +423,7 @@ class ReleaseTests:
     def _count_zeros(self, release_number: int, release: Release, units: np.ndarray) -> None:
         """Count the draws of a release that are 0 up to rounding, and add to the number of them that is expected.
 
-        The density of a draw is at most 1/2, so it is within `grid` of 0 with a probability of at most `grid`. That is
+        The density of a draw is at most 1/2, so it is within `grid` of 0 with a probability of at most `grid`, which is
         a multiple of the spacing of floating-point numbers around the values, in scales of the noise.
         """
         scale = declared_scale(release)
@@ -468,7 +469,7 @@ class ReleaseTests:
             if not is_planned:
                 self._impossible("plan", release_number)
 
-    def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
+    def _draws_by_release(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
         """Yield the number, declared distribution and draws (N, k) of each release, in the N runs with its noise."""
         for (release_number, law, _), chunks in sorted(self._draws.items()):
             draws = np.concatenate([chunk for _, chunk in chunks])
@@ -491,7 +492,7 @@ class ReleaseTests:
 
         Σ|z| of N Laplace draws has a gamma distribution of shape N, and Σz²/2 of N normal ones that of shape N/2.
         """
-        for release_number, law, draws in self._slots():
+        for release_number, law, draws in self._draws_by_release():
             parts = [draws, *draws.T] if draws.shape[1] > 1 else [draws]  # number 0: all entries together
             for entry, part in enumerate(parts):
                 total = float(np.abs(part).sum() if law == "laplace" else (part**2).sum() / 2)
@@ -502,7 +503,7 @@ class ReleaseTests:
 
     def _shapes(self) -> Iterator[_Test]:
         """Test the largest distance between the empirical and the declared distribution function of the draws."""
-        for release_number, law, draws in self._slots():
+        for release_number, law, draws in self._draws_by_release():
             z = np.sort(draws, axis=None)
             tail = np.exp(-np.abs(z)) / 2
             declared = ndtr(z) if law == "standard_normal" else np.where(z < 0, tail, 1 - tail)
@@ -624,23 +625,25 @@ class ReleaseTests:
             zip(one.releases, other.releases, one_draws, other_draws, strict=False), 1
         ):
             if units is None or second_units is None or units.shape != second_units.shape:
-                moved = self._moved_choices(first, second)
+                relative_change = self._moved_choices(first, second)
             else:
                 difference = units - second_units
-                difference = np.where(_still(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf))
-                # A scale is the declared change divided by `paid`, so draws may differ by `paid` in the noise's norm.
+                difference = np.where(
+                    _is_unchanged(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf)
+                )
+                # A scale is the declared change divided by `paid`, so draws may differ by `paid`: ε in L1, μ in L2.
                 if law_of(first) == "laplace":
-                    moved = np.abs(difference).sum(axis=1) / first.paid
+                    relative_change = np.abs(difference).sum(axis=1) / first.paid
                 else:
                     square = (difference**2).sum(axis=1) / first.paid**2
                     if isinstance(first, SumRelease):
                         total = squares.setdefault(id(first.series), np.zeros(one.replicates))
                         total[first.replicates] += square
                         square = total
-                    moved = np.sqrt(square)
-            largest = float(np.max(moved, initial=0.0))
+                    relative_change = np.sqrt(square)
+            largest = float(np.max(relative_change, initial=0.0))
             if largest > 1 + ROUNDING * 100:  # the draws, differences of two large numbers, have lost digits
-                self._impossible("sensitivity", release_number, largest)
+                self._impossible("sensitivity", release_number, size=largest)
 
     @staticmethod
     def _moved_choices(first: Release, second: Release) -> np.ndarray:
@@ -669,7 +672,7 @@ def _of_all_runs(chunks: Sequence[tuple[int, np.ndarray]], runs: int, missing: f
     return values
 
 
-def _still(first: Release, second: Release, difference: np.ndarray) -> np.ndarray:
+def _is_unchanged(first: Release, second: Release, difference: np.ndarray) -> np.ndarray:
     """Return (R', 1) bool: True for replicates whose query no row can change, as declared, and whose values on the two
     data sets are indeed equal.
 

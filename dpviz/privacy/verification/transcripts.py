@@ -105,7 +105,8 @@ def _along_and_across(release: ProductRelease, noise: np.ndarray) -> np.ndarray:
     # Vectors that span the space: earlier directions, the product's, and the axes. QR makes them orthonormal in this
     # order, (R', d, d), so the columns after the first earlier + 1 are orthogonal to those directions.
     spanning = np.concatenate([release.basis, release.unit[:, None], np.broadcast_to(np.eye(d), (rows, d, d))], axis=1)
-    across = np.linalg.qr(spanning.transpose(0, 2, 1))[0][:, :, earlier + 1 :]
+    orthonormal, _ = np.linalg.qr(spanning.transpose(0, 2, 1))
+    across = orthonormal[:, :, earlier + 1 :]
     along = (noise * release.unit).sum(axis=1, keepdims=True)
     return np.concatenate([along, np.sqrt(2) * np.einsum("rdk,rd->rk", across, noise)], axis=1)
 
@@ -254,7 +255,7 @@ class Transcript(Mechanisms):
         needs one sum for each leaf that was used.
         """
         # By event, the smallest, the largest and the actual number of releases of each replicate, (R,). A running sum
-        # is counted twice: its series under the event, and each sum under the class Summed.
+        # is counted twice: its series under the event, and each sum under the class SumRelease.
         lower, upper, actual = (
             defaultdict[object, Any](lambda: np.zeros(self.replicates, dtype=int)) for _ in range(3)
         )
@@ -296,7 +297,8 @@ class Transcript(Mechanisms):
         log_density = self._whitened_density(release) if isinstance(release, SumRelease) else release.log_density()
         is_on_batch = isinstance(release.batch, Batch) and not release.batch.whole
         is_batch_secret = is_on_batch and self._chance is not None
-        total = self.sampled[-1][1] if is_batch_secret else self.fixed  # (R,) of the batch opened last, or of all else
+        # The sum (R,) to which the density is added: that of the batch opened last, or of all else.
+        _, total = self.sampled[-1] if is_batch_secret else (1.0, self.fixed)
         np.add.at(total, release.replicates, log_density)
         # The event booked last opened the batch. All replicates of the release have paid for it: the first one tells.
         booked = self._ledger.booked(int(release.replicates[0])) if is_on_batch and len(release.replicates) else ()
@@ -307,7 +309,7 @@ class Transcript(Mechanisms):
     def _output_of(self, index: int, requested: Release) -> np.ndarray:
         """Return the output at `index` of this transcript, for the release that a second run makes at this index.
 
-        Raises Departure if that release is of another kind, shape or other replicates.
+        Raises ReplayMismatch if that release is of another kind or shape, or for other replicates.
         """
         release = self._releases[index] if index < len(self._releases) else None
         is_same = type(release) is type(requested) and np.array_equal(release.replicates, requested.replicates)
@@ -343,7 +345,8 @@ def log_likelihood(present: Transcript, absent: Transcript | None = None) -> Flo
     The batches are secret, so the releases on one have the density of a mixture of both cases.
     """
     total = present.fixed.copy()
-    for index, (chance, logs) in enumerate(present.sampled):
+    for index, (chance, logs_with_row) in enumerate(present.sampled):
         assert absent is not None
-        total += np.logaddexp(np.log(chance) + logs, np.log1p(-chance) + absent.sampled[index][1])
+        _, logs_without_row = absent.sampled[index]
+        total += np.logaddexp(np.log(chance) + logs_with_row, np.log1p(-chance) + logs_without_row)
     return total
