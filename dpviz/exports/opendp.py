@@ -104,7 +104,8 @@ class Release:
     def settings(self) -> str:
         """Source of the settings of the statistic in the program, by the names that its template reads.
 
-        "alone" is true where its cost is not one of those that a privacy filter for several statistics adds up.
+        "alone" is true where its cost is not one of those that a privacy filter for several statistics adds up: for a
+        selection, and for what `_has_own_filter` describes.
         """
         statistic, noise = self.planned.statistic, self.planned.noise
         values: dict[str, Any] = {

@@ -136,7 +136,7 @@ class Mechanisms:
         self.common = self._streams(seed, Purpose.COMMON, compared)
         self._all_replicates = np.arange(ledger.replicates)
         self._all_replicates.setflags(write=False)
-        (self.shared,) = streams(seed, Purpose.SHARED, replicates=1, release=release)
+        (self.shared,) = streams(seed, Purpose.SHARED, 1, release)
 
     @property
     def replicates(self) -> int:

@@ -208,8 +208,8 @@ class SpoiledMechanisms:
         if name == "parallel":
             return lambda event, leaves: found(event, leaves._of)
         if name == "prefix_sums":
-            return lambda event, how, leaves, *rest: SpoiledMechanisms(
-                found(event, how, leaves._of, *rest), self._mistake
+            return lambda event, how, leaves, *rest, **more: SpoiledMechanisms(
+                found(event, how, leaves._of, *rest, **more), self._mistake
             )
         if name == "add":
             return lambda query: self._released(found, name, query._replace(batch=query.batch._of), (), {})
@@ -334,7 +334,9 @@ def on_all_rows(true: Any) -> Any:
 
 def as_if_all(true: Any) -> Any:
     """The published mistake: a mean over m rows with the noise of one over n."""
-    return lambda self, *rest: true(self, *rest)._replace(sensitivity=self.facts.gradient_sensitivity / self.facts.n)
+    return lambda self, *rest, **named: true(self, *rest, **named)._replace(
+        sensitivity=self.facts.gradient_sensitivity / self.facts.n
+    )
 
 
 def first_row_again(_: Any) -> Any:
@@ -357,8 +359,8 @@ def raw_estimate(moves: bool) -> Patch:
         return lambda self, *rest: seen.append(true(self, *rest)) or seen[-1]  # type: ignore[func-returns-value]
 
     def learning(true: Any) -> Any:
-        def wrong(self: ConversionState, t: int, rows: np.ndarray, gradient: np.ndarray, *more: Any) -> None:
-            true(self, t, rows, seen[-1].value if moves else gradient, *more)
+        def wrong(self: ConversionState, t: int, rows: np.ndarray, gradient: np.ndarray, **more: Any) -> None:
+            true(self, t, rows, seen[-1].value if moves else gradient, **more)
             if not moves:
                 self.norm[rows] = np.linalg.norm(seen[-1].value, axis=1)
 

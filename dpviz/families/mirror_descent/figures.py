@@ -43,7 +43,7 @@ def noise_of_rounds(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -
         "after Gumbel noise, whose standard deviation is drawn: on the mean of the gradients so far, or of best "
         "responses on the present one. Thin: of y, where it differs."
     )
-    if any("refreshed" in plan.schedule for plan in plans.values()):
+    if any("refreshed" in plan.schedule for plan in plans.values()):  # plans of the method Anytime
         caption += " Anytime draws from weights of earlier rounds, too, whose noise is larger."
     return plan_figures.noise_schedule(plans, styles, caption, noise=noise, title=title)
 

@@ -194,7 +194,8 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     @property
     @abstractmethod
     def _first_share(self) -> float | None:
-        """Share of an epoch's rows that its first step gets; None if all steps get the same number."""
+        """Share of an epoch's rows that its first step gets, which estimates the gradient where others may estimate its
+        change; None if all steps get the same number."""
 
     @property
     def _follows(self) -> bool:

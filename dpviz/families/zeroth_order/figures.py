@@ -610,7 +610,8 @@ def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget
     lines = []
     for sums, (name, line_style) in SUMS.items():
         factors = method.epoch_sums(facts, layout, sums)
-        deviations = theory.charged(sums, factors, changes) * factors.row_norms / mu
+        sensitivity = theory.charged(sums, factors, changes)
+        deviations = sensitivity * factors.row_norms / mu
         lines.append(
             Line(steps, deviations, name, line_style, width=_OWN_WIDTH if own and sums == method.sums else 1.5)
         )

@@ -239,7 +239,8 @@ class Setting:
     def apart(self) -> tuple[float, float]:
         """Distance of the points of two successive steps, in units of D: the largest one, and the mean of its square.
 
-        If batches follow the moves, both are divided by the size of the batch in units of B₂.
+        If batches follow the moves, both are divided by the size of the batch in units of B₂, which is that distance,
+        too.
         """
         return _APART_FOLLOWED if self.follows else _APART
 

@@ -93,7 +93,7 @@ def _search(a: Floats, d: Floats, alpha: Floats) -> Floats:
     best = np.zeros((2, len(alpha), 1), dtype=int)  # index of the best order so far, for each direction and each α
     for stride, count in _PASSES:
         for direction, newton_step in enumerate((_newton_step, _newton_step_exchanged)):
-            if count is None:
+            if count is None:  # orders over the whole range; later, `count` orders around the best so far
                 tried = np.broadcast_to(np.arange(0, len(a), stride), (len(alpha), -(-len(a) // stride)))
             else:
                 tried = np.clip(best[direction] + stride * (np.arange(count) - count // 2), 0, len(a) - 1)

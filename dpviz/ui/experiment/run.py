@@ -68,7 +68,7 @@ class StartableExperiment:
 
     @property
     def times(self) -> float:
-        """The ratio of its work to the work of its first repeats."""
+        """The ratio of its work to the work of its first repeats, from whose time that of all follows; see `first`."""
         return self.experiment.replicates / freshness.FIRST
 
     @cached_property

@@ -168,7 +168,8 @@ def _visible(run: Run, result: SweepResult, diagnostics: bool) -> SweepResult:
 def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResult], None]) -> None:
     """Draw the progress of a sweep again and again, and its results as long as it is under way.
 
-    When it has ended, the whole page is drawn again, and then draws the results itself.
+    When it has ended, the whole page is drawn again, and then draws the results itself. active : true if the sweep was
+    under way when the page was drawn.
     """
 
     def rerun_at_end() -> None:
