@@ -189,7 +189,8 @@ def audit(
         raise UserError(f"There is no audit of {name}. `dpviz.families.audits()` has those that there are.")
     claimed = cases[0].budgets[0] if budget is None else budget
     in_this_currency = [case for case in cases if type(claimed) in map(type, case.budgets)]
-    worst, *_ = in_this_currency or cases  # the worst known case of a method comes first
+    # The worst known case of a method comes first. Where none has this currency, `Audit` refuses the budget.
+    worst, *_ = in_this_currency or cases
     return Audit(worst, claimed, runs=runs, seed=seed).run()
 
 

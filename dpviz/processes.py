@@ -50,11 +50,11 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[by
         is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
         contiguous = np.asarray(array, order="F" if is_fortran else "C")
         descriptions.append([name, array.dtype.str, list(array.shape), is_fortran])
-        flat = contiguous.ravel(order="K").view(np.uint8) if contiguous.size else np.empty(0, np.uint8)
-        padding = bytes(-flat.nbytes % _ALIGNED)
+        flat = contiguous.ravel(order="K").view(np.uint8)
+        padding = bytes(-flat.nbytes % _ALIGNED)  # zeros up to the next multiple
         pieces += [flat.data, padding]
     text = json.dumps({"header": dict(header), "arrays": descriptions}).encode()
-    text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNED)
+    text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNED)  # so that the first array is aligned, too
     return [_LENGTH.pack(len(text)), text, *pieces]
 
 

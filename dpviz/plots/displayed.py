@@ -137,14 +137,15 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
 @chart.register
 def _(subject: SweepResult, diagnostics: bool) -> Chart:
     result = subject.visible(diagnostics=diagnostics or subject.public)  # of public data all may be seen
-    if result.metric is None or not any(curve.ends for curve in result.curves.values()):
+    metric = result.metric  # None if nothing may be seen
+    if metric is None or not any(curve.ends for curve in result.curves.values()):
         raise UserError(NOTHING, title="Nothing to draw")
     where = f" At {short(result.second[0])} of the second setting." if result.second else ""
     if result.second:
         result = result.at(result.second[0])
     title, symbol, log = result.axis
     statuses = [curve.status for curve in result.curves.values() if curve.ends]
-    label = subject.metric.label if subject.metric is not None else ""
+    label = metric.label
     status_text = _status_text(statuses, subject.public, subject.price)
     caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {status_text}"
     drawing = sweep_figures.metric_by_setting(result, title, label, symbol=symbol, log_x=log)

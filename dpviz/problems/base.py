@@ -212,8 +212,8 @@ class ProblemSpecification(Specification, ABC):
     def released(self) -> tuple[Event, ...]:
         """Events by which some of the facts were released before the run (`Facts.released`).
 
-        A cost in the data set is that of a person's k rows together; a plan, whose budget is that of one row, counts a
-        k-th of it.
+        Ranges of the data set are bought with Laplace noise. Their cost is that of a person's k rows together; a plan,
+        whose budget is that of one row, counts a k-th of it.
         """
         costs_of_data = self.dataset.costs if isinstance(self.dataset, RowsSpecification) else ()
         return (*(Laplace(cost / self.rows_per_person) for cost in costs_of_data), *self.released_by_itself)

@@ -215,8 +215,8 @@ class Both(Algorithm[SmoothProblem, SmoothFacts]):
         return Plan.fixed(facts, budget, (events.Laplace(epsilon / 3), events.Laplace(2 * epsilon / 3)))
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
-        """Release one gradient at the start for each of the two methods, and yield the points after their first
-        steps."""
+        """Release the gradient at the start twice, once for each method, and yield the points after their first steps,
+        which differ in their noise only."""
         start = problem.facts.starting_point(mechanisms.replicates)
         yield Snapshot(0, {"x": start})
         for t, event in enumerate(plan.events, 1):

@@ -61,10 +61,11 @@ def tau_paper_anytime(batch: int, epsilon: float, delta: float, lipschitz: float
 
 
 def tau_paper_bias_reduced(stop: ArrayLike, batch: int, epsilon: float, delta: float, lipschitz: float) -> Floats:
-    """Return the largest step size with the bias-reduced oracle by the paper (Proposition E.1).
+    """Return the largest step size with the bias-reduced oracle by the paper, B ε/(20 L0 √(8 · 6U ln(1/δ)))
+    (Proposition E.1).
 
-    stop : U, the stop level. There are at most 6U draws of both players, each of them 20 L0 τ/B-DP, under a filter for
-    pure ε. Valid for ε <= 8 ln(1/δ).
+    stop : U, which bounds the random stop. There are at most 6U draws of both players, each of them 20 L0 τ/B-DP, under
+    a filter that stops where the squares of their ε add up to ε²/(8 ln(1/δ)). Valid for ε <= 8 ln(1/δ).
     """
     draws = 6 * np.asarray(stop, float)
     return np.asarray(batch * epsilon / (20 * lipschitz * np.sqrt(8 * draws * math.log(1 / delta))))

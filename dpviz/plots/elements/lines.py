@@ -392,7 +392,8 @@ def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
 
 
 def _coincide(one: Line, other: Line) -> bool:
-    """Return whether two lines with legend entries have one look, equal points (several) and bands, up to rounding."""
+    """Return whether two lines with legend entries have one width and kind, and equal points (several) and bands, up to
+    rounding; their colours and dashes differ."""
     if not (one.legend and other.legend) or (one.style.reference, one.width) != (other.style.reference, other.width):
         return False
     if not 1 < len(one.x) == len(other.x) or (one.low is None) != (other.low is None):

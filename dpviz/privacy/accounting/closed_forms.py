@@ -315,10 +315,10 @@ def pure_rdp(epsilon: ArrayLike, orders: Floats) -> Floats:
     """Return the largest Rényi divergence of any ε-DP algorithm, that of randomised response, at each order α > 1.
 
     The arguments broadcast. With a = α - 1 it is ln(cosh(aε) + tanh(ε/2) sinh(aε)) / a, written so that nothing
-    cancels.
+    cancels: cosh(x) = 1 + 2 sinh²(x/2).
     """
     epsilon, a = np.asarray(epsilon, dtype=float), orders - 1
-    size = np.minimum(a * epsilon, 700.0)
+    size = np.minimum(a * epsilon, 700.0)  # beyond, sinh would overflow
     small = np.log1p(2 * np.sinh(size / 2) ** 2 + np.tanh(epsilon / 2) * np.sinh(size))
     large = a * epsilon + np.log(np.tanh(epsilon / 2) / 2 + 0.5)  # without e^(-aε), which is below rounding
     return _rounded_up(np.where(size < 700, small, large) / a, epsilon)

@@ -174,8 +174,8 @@ class Budget(Displayed, Specification):
         """A value of Σ ε²/2 of Laplace releases, or of Σ η²/8 of selections, with which they never exceed the budget.
 
         None if there is no such value. A Laplace release (a selection) has a ρ of at most ε²/2 (η²/8), and a μ² of at
-        most π times as much, because the slopes at 0 of its μ, -2 Φ⁻¹(e^(-ε/2)/2) and -2 Φ⁻¹(1/(1 + e^(η/2))), are
-        √(π/2) and √(π/8).
+        most π times as much, because its μ, -2 Φ⁻¹(e^(-ε/2)/2) or -2 Φ⁻¹(1/(1 + e^(η/2))), is concave with the slope
+        √(π/2) or √(π/8) at 0.
         """
         return None
 

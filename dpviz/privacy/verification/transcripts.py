@@ -152,7 +152,7 @@ class Transcript(Mechanisms):
     ) -> None:
         super().__init__(ledger, seed, release=release)
         self._of, self._row, self._taken = of, row, taken
-        # The first states of the streams of two replicates, for every purpose except the public choices that different
+        # The first states of the streams of two replicates, for every purpose but that of `common`, which different
         # releases share; a test compares them.
         streams = (self._noise, self._batches, self.public, [self.shared]) if of is None else ()
         self.seeds = [repr(generator.bit_generator.state) for stream in streams for generator in stream[:2]]

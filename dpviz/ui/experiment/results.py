@@ -173,8 +173,8 @@ def _curve(
     axis_texts = {"steps": "steps", "spent": "privacy spent"}
     along = axis_texts.get(axis, title.lower())
     alt = f"{metric.label} against {along}, one line per method"
-    private = provenance(trace.statuses(metric).values())
-    chart = Chart(figure, metric.label, alt, caption, private, to_download=partial(draw, bands="all"))
+    read_from = provenance(trace.statuses(metric).values())
+    chart = Chart(figure, metric.label, alt, caption, provenance=read_from, to_download=partial(draw, bands="all"))
     run.charts[key] = chart
     return chart
 
