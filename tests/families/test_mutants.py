@@ -380,9 +380,11 @@ def both(*patches: Patch) -> Patch:
 def alike(true: Any) -> Any:
     """Batches that should follow the moves do not, and changes are clipped by the distance alone."""
 
-    def wrong(self: ValueProblem, x: np.ndarray, before: np.ndarray, batch: Batch, directions: Any, *more: Any) -> Any:
+    def wrong(
+        self: ValueProblem, x: np.ndarray, before: np.ndarray, batch: Batch, directions: Any, _: Any, **more: Any
+    ) -> Any:
         clips = self.facts.lipschitz * np.linalg.norm(x - before, axis=1)
-        return true(self, x, before, batch, directions, clips, *more[1:])
+        return true(self, x, before, batch, directions, clips, **more)
 
     return wrong
 

@@ -200,7 +200,7 @@ FAULTS: dict[str, Fault] = {
     "always the first rows, Gaussian": Fault(batches, "without_replacement", first_rows, "second_order.small"),
     "the rows of one replicate": Fault(batches, "without_replacement", rows_of_one_replicate, SMALL),
     "a row twice": Fault(batches, "without_replacement", a_row_twice, SMALL),
-    "marks of the first replicate": Fault(batches, "marked", rows_of_one_replicate, "accelerated.batches"),
+    "marks of the first replicate": Fault(batches, "draw_marks", rows_of_one_replicate, "accelerated.batches"),
     "a row in two leaves": Fault(batches, "permuted", a_row_twice, "zeroth_order.naive"),
     "leaves that share a row": Fault(Mechanisms, "leaves", leaves_share_a_row, OPTIMAL),
     "leaves that nobody pays for": Fault(Ledger, "charge", leaves_for_free, "zeroth_order.naive", 50),
