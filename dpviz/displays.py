@@ -50,7 +50,7 @@ def show_progress_bar(title: str, is_shown: bool) -> Iterator[Callable[[float], 
     if not is_shown:
         yield lambda _: None
         return
-    later.require("tqdm")
+    later.require_package("tqdm")
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
     has_begun = False

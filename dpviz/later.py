@@ -27,14 +27,14 @@ else:
             self._name = name
 
         def __getattr__(self, name: str) -> Any:
-            require(self._name.partition(".")[0])
+            require_package(self._name.partition(".")[0])
             if name in ("compute", "parquet"):  # modules inside pyarrow, which its own import leaves out
                 return import_module(f"{self._name}.{name}")
             return getattr(import_module(self._name), name)
 
     pd, pyarrow, types = map(_Later, ("pandas", "pyarrow", "pyarrow.types"))
 
-__all__ = ["backend", "import_tables", "lazy_functions", "painter", "pd", "pyarrow", "require", "types"]
+__all__ = ["backend", "import_tables", "lazy_functions", "painter", "pd", "pyarrow", "require_package", "types"]
 
 # Returns the module with `figure(subject, diagnostics)` and `html(subject)`. `dpviz/__init__.py` sets it, so that this
 # module does not depend on figures.
@@ -63,7 +63,7 @@ def _function(module: str, name: str) -> Callable[..., Any]:
 _EXTRAS = {"distributed": "cluster", "tqdm": "notebook"}  # by package; the others that are not always there: "app"
 
 
-def require(package: str) -> None:
+def require_package(package: str) -> None:
     """Raise UserError, which names the extra of pyproject.toml that installs it, if a package is missing."""
     if find_spec(package) is None:
         extra = _EXTRAS.get(package, "app")

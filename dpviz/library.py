@@ -17,7 +17,7 @@ from dpviz.execution.auditing import Auditing
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.later import require
+from dpviz.later import require_package
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.calibration import calibrate_gaussian, calibrate_laplace
@@ -222,7 +222,7 @@ def open(source: str | Path) -> Settings:
     """
     text = str(source).strip()
     if text.startswith(("http://", "https://")):
-        require("streamlit")
+        require_package("streamlit")
         experiment: Experiment = import_module("dpviz.ui.addresses").experiment(text)
         return experiment
     if not text.startswith("{"):

@@ -24,7 +24,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import UPPER
 from dpviz.exports.spreadsheets import as_csv
-from dpviz.later import pd, require
+from dpviz.later import pd, require_package
 from dpviz.numbers import rounded_up
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.specification import Specification, registered
@@ -235,7 +235,7 @@ def _writable(context: click.Context, option: click.Parameter, path: Path | None
     if path is not None and path.suffix.lower() not in ENDINGS:
         raise click.BadParameter(f"'{path}' must end in {' or '.join(ENDINGS)}.")
     if path is not None and path.suffix.lower() == ".parquet":
-        require("pyarrow")
+        require_package("pyarrow")
     return writable_path(context, option, path)
 
 

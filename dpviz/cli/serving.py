@@ -11,7 +11,7 @@ import psutil
 
 from dpviz import resources
 from dpviz.errors import UserError
-from dpviz.later import require
+from dpviz.later import require_package
 
 # A program that opens an address in a browser once the port answers. Streamlit does not where an app has middleware.
 OPENER = """
@@ -42,7 +42,7 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool, is_c
 
     Its settings are those of .streamlit/config.toml; variables named STREAMLIT_… override them.
     """
-    require("streamlit")
+    require_package("streamlit")
     environment = dict(os.environ)
     if workers is not None:
         environment["DPVIZ_WORKERS"] = str(workers)

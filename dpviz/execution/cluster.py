@@ -26,7 +26,7 @@ from dpviz.execution.increments import outcome_from_bytes, outcome_to_bytes
 from dpviz.execution.store import versions
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.task import OURS, Cell, Keep, OnProgress, Outcome, StopSignal, execute
-from dpviz.later import require
+from dpviz.later import require_package
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -170,7 +170,7 @@ class _Session:
 
     async def _connected(self) -> "Client":
         """Return a client connected to the scheduler. Raises UserError without Dask, or if no scheduler answers."""
-        require("distributed")
+        require_package("distributed")
         from distributed import Client
 
         client = Client(self._address, asynchronous=True, timeout=PATIENCE, set_as_default=False)

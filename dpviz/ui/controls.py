@@ -650,7 +650,7 @@ class PageBody(ABC):
 
 
 @contextmanager
-def show_errors(container: DeltaGenerator | None = None, go_on: bool = True) -> Iterator[None]:
+def draw_errors(container: DeltaGenerator | None = None, go_on: bool = True) -> Iterator[None]:
     """Draw a UserError that is raised in the block as a message; then go on after the block.
 
     Its text may quote names of a link or a file, so `escape_sentence` escapes all that Markdown would read. A

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dpviz.errors import UserError
 from dpviz.privacy.statistics.analyses import Count, Histogram, Mean, Quantile, Statistic
 from dpviz.ui.budget_planner import declared
-from dpviz.ui.budget_planner.editing import safe_cell
+from dpviz.ui.budget_planner.editing import clean_cell
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ from dpviz.ui.budget_planner.editing import safe_cell
 def test_a_line_is_read_as_it_is_written_and_so_after_it_was_in_a_link(
     cls: type[Statistic], line: str, fields: dict[str, Any]
 ) -> None:
-    for text in (line, safe_cell(line)):
+    for text in (line, clean_cell(line)):
         parts = declared.parse_line(cls, text)
         assert parts | fields == parts and cls(**{"highest": 2.0} if cls is Mean else {}, **parts)
 
@@ -76,14 +76,14 @@ HOSTILE = ["12", "3e5", "a by b", "is one of", ";", "a:b", "=x", "'y'", '"z"', "
 TEXTS = st.lists(st.none() | st.text(max_size=70) | st.sampled_from(HOSTILE))
 
 
-@given(name=st.text(min_size=1, max_size=60).map(safe_cell).filter(bool), texts=TEXTS, groups=TEXTS)
+@given(name=st.text(min_size=1, max_size=60).map(clean_cell).filter(bool), texts=TEXTS, groups=TEXTS)
 def test_a_proposal_is_read_as_the_texts_of_the_file_whatever_they_are(
     name: str, texts: list[str | None], groups: list[str | None]
 ) -> None:
     values, others = pd.Series(["in", "out", *texts], dtype=object), pd.Series(["yes", "no", *groups], dtype=object)
     cells = {text.strip() for text in values.dropna()}
     for cls, field in ((Histogram, "keys"), (Count, "operands")):
-        parts = declared.parse_line(cls, safe_cell(declared.proposal(cls, name, values)))
+        parts = declared.parse_line(cls, clean_cell(declared.proposal(cls, name, values)))
         assert parts["from_data"] and parts["column"] == name and set(parts[field]) <= cells and len(parts[field]) >= 2
         assert cls(**parts).source == "read from the data"
     parts = declared.parse_line(Mean, declared.proposal(Mean, name, values, ("g", others)))
@@ -92,7 +92,7 @@ def test_a_proposal_is_read_as_the_texts_of_the_file_whatever_they_are(
 
 def test_where_no_value_is_proposed_none_was_read() -> None:
     for cls in (Count, Mean):
-        assert declared.parse_line(cls, safe_cell(declared.proposal(cls, "c", pd.Series(["x" * 61])))) == {
+        assert declared.parse_line(cls, clean_cell(declared.proposal(cls, "c", pd.Series(["x" * 61])))) == {
             "column": "c"
         }
 

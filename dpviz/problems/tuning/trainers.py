@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dpviz.checkpoints import checkpoint
-from dpviz.later import require
+from dpviz.later import require_package
 from dpviz.one_thread import one_thread
 from dpviz.processes import Child, ParentConnection, ProcessEnded, pack, unpack
 
@@ -51,7 +51,7 @@ class Learner(ABC):
 
     def __init__(self, arrays: Mapping[str, np.ndarray], **settings: Any) -> None:
         if self.name in SECONDS_PER_PAIR:  # a support vector machine of scikit-learn
-            require("sklearn")
+            require_package("sklearn")
         self.arrays, self.settings = arrays, settings
         self._x, self._y, self._v, self._z = (arrays[name] for name in "xyvz")
 

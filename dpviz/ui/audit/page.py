@@ -21,7 +21,7 @@ from dpviz.privacy.verification.broken import Quieter
 from dpviz.ui import audit, components, downloads, explain, glossary, links, visitors
 from dpviz.ui import families as pages
 from dpviz.ui.audit import results, texts
-from dpviz.ui.controls import PageBody, Panel, Settings, show_errors
+from dpviz.ui.controls import PageBody, Panel, Settings, draw_errors
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.run import Run, runner
@@ -218,7 +218,7 @@ class _Screen(PageBody):
         class_bar = st.container()
         self.draw_leads()
         self.auditing = None
-        with show_errors():
+        with draw_errors():
             panel.check()
             self.auditing = self.choices.build()
         ready = None if self.auditing is None else StartableAudit(self.auditing)

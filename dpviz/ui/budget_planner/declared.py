@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpviz.errors import UserError
 from dpviz.privacy.statistics.analyses import Count, GroupableStatistic, Histogram, Statistic
-from dpviz.ui.budget_planner.editing import safe_cell
+from dpviz.ui.budget_planner.editing import clean_cell
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -35,7 +35,7 @@ def parse_line(cls: type[Statistic], text: str) -> dict[str, Any]:
         return parse_line(cls, without_mark(text)) | {"from_data": True}
     if not text:
         return {}
-    if safe_cell(text) != re.sub(r"\s", " ", text):  # it leaves out beginnings of formulas and invisible signs
+    if clean_cell(text) != re.sub(r"\s", " ", text):  # it leaves out beginnings of formulas and invisible signs
         raise UserError(
             "Put a part of “Declared” that begins with =, +, - or @ in quotes; signs that cannot be seen have no place "
             "in it.",
@@ -167,7 +167,7 @@ def _keys(texts: pd.Series) -> list[str]:
     """
     counts = texts.dropna().astype(str).str.strip().value_counts()
     all_keys = [quoted(key) for key in counts.index if 0 < len(key) <= 60]  # the length of a key in a plan
-    keys = [key for key in all_keys if safe_cell(key) == key][:_MAX_KEYS]
+    keys = [key for key in all_keys if clean_cell(key) == key][:_MAX_KEYS]
     ends = np.cumsum([len(key) + 2 for key in keys])  # of each key in the list, with what separates them
     return sorted(keys[: int((ends <= MAX_LINE // 3).sum())])  # the rest is for names
 

@@ -54,7 +54,7 @@ class EditedTable:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Put rows below the present ones, or in place of `start`; for callbacks."""
-        added = [tuple(safe_cell(cell) for cell in row) for row in rows]
+        added = [tuple(clean_cell(cell) for cell in row) for row in rows]
         old = st.session_state.get(self._last, [])
         self.replace([*old, *added] if old != [*self.start] else added)
 
@@ -189,7 +189,7 @@ class EditedTable:
                 rows = json.loads(text)
                 has_shape = isinstance(rows, list) and len(rows) <= MAX_ROWS
                 if has_shape and all(len(row) == len(self.columns) for row in rows):
-                    return self._frame([[safe_cell(cell) for cell in row] for row in rows])
+                    return self._frame([[clean_cell(cell) for cell in row] for row in rows])
             except (ValueError, TypeError, OverflowError, RecursionError):
                 pass  # no JSON, a row that is no list, a number that is too large, or lists in lists without end
             st.warning("The table in this link cannot be read. The default one is shown.")
@@ -206,7 +206,7 @@ class EditedTable:
         return frame
 
 
-def safe_cell(cell: Any) -> Any:
+def clean_cell(cell: Any) -> Any:
     """Return a cell from a link or a file: a text in one line that is safe to show and to save; a number unchanged.
 
     Characters that turn the text around them are left out, as with them 21 would read as 12. Formulas of spreadsheets

@@ -13,7 +13,7 @@ from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
 from dpviz.ui import downloads, explain, glossary, links
 from dpviz.ui.budget_planner import accuracy, analyses, declared, tabs, texts, view
 from dpviz.ui.budget_planner.view import Releases
-from dpviz.ui.controls import PageBody, Panel, Settings, show_errors
+from dpviz.ui.controls import PageBody, Panel, Settings, draw_errors
 from dpviz.ui.experiment import controls, guarantee
 from dpviz.ui.experiment.plan import Shown
 
@@ -93,7 +93,7 @@ class _Planner(PageBody):
             picture = self.panel.choice("attacker", "What an attacker can do", ATTACKER, "people", texts.ATTACKER_HELP)
         head, below, self.figures = st.container(), st.container(), []
         budget = means = planned = None
-        with show_errors(head):
+        with draw_errors(head):
             self.panel.check()
             budget, means = self.budget.build(), self.means.build()
         foot = head
@@ -154,8 +154,8 @@ class _Planner(PageBody):
 
             def show_section() -> None:
                 nonlocal planned
-                planned = otherwise  # until `draw` returns; `show_errors` draws an error that it raises
-                with show_errors():
+                planned = otherwise  # until `draw` returns; `draw_errors` draws an error that it raises
+                with draw_errors():
                     figures, planned = draw()
                     self.figures += figures
                     subject = planned or of_means

@@ -14,7 +14,7 @@ from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.specification import Control, Specification
-from dpviz.ui.controls import Panel, Settings, show_errors
+from dpviz.ui.controls import Panel, Settings, draw_errors
 from dpviz.ui.experiment import texts
 
 CURRENCIES: dict[str, type[Budget]] = {
@@ -180,7 +180,7 @@ def _draw_nested(panel: Panel, cls: type[Specification], name: str) -> Settings[
     controls = [control.name for control in cls.controls()]
     nested = Settings(cls, panel.specification(cls, controls, prefix=f"{name}_"))
     if len(panel.mistakes) == mistake_count:  # else the number that is out of range has a message of its own
-        with show_errors():
+        with draw_errors():
             nested.build()
     return nested
 

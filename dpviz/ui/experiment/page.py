@@ -29,7 +29,7 @@ from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui import charts, components, downloads, explain, glossary, links, screen
-from dpviz.ui.controls import PageBody, Panel, Settings, show_errors
+from dpviz.ui.controls import PageBody, Panel, Settings, draw_errors
 from dpviz.ui.experiment import (
     cloud,
     controls,
@@ -419,7 +419,7 @@ class _Screen(PageBody):
         # After a mistake, any moved slider draws the sidebar again: it may mend what ended the sidebar.
         self.draw_leads(all_read=sidebar.error is not None)
         self.experiment, self.every, self.packed = None, None, ""
-        with st.container(), show_errors():
+        with st.container(), draw_errors():
             self.experiment = self.every = sidebar.experiment(panel)
             self.settings = plan.settings_id(self.experiment)
             self._pack_stops()

@@ -19,7 +19,7 @@ from dpviz.datasets.synthetic import LatentGame
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.specification import Specification
-from dpviz.ui.controls import Panel, Settings, show_errors
+from dpviz.ui.controls import Panel, Settings, draw_errors
 from dpviz.ui.experiment.controls import fields_of
 from dpviz.ui.uploads import file
 
@@ -265,7 +265,7 @@ class ProblemMenu:
             elif selection.uploaded:
                 return None
             # With expanders an error is drawn in the last one, and raised again for the page, which draws it, too.
-            with show_errors(go_on=False) if self.expanders else nullcontext():
+            with draw_errors(go_on=False) if self.expanders else nullcontext():
                 draft = Draft(panel, cls, values, selection.tables, budget, seed)
                 all_values = dict(self.complete(draft))
                 Settings(cls, all_values).build()  # only for the error of values that do not go together

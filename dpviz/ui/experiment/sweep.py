@@ -17,7 +17,7 @@ from dpviz.plots.sweep_figures import slope_text
 from dpviz.sweeps.sweep import Point, Sweep
 from dpviz.sweeps.sweep_result import LeftOut, SweepResult, better_law, by_reason
 from dpviz.ui import visitors
-from dpviz.ui.controls import show_errors
+from dpviz.ui.controls import draw_errors
 from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.run import POLL, Run, draw_repeatedly, runner
 from dpviz.ui.markdown import show_table
@@ -64,7 +64,7 @@ def show_sweep(
     active = run is not None and run.job.active
     points: tuple[Point, ...] = ()
     cluster_executor: Executor | None = None
-    with show_errors():
+    with draw_errors():
         cluster_executor = _choose_cluster(page, sweep)
         points = planned(sweep.to_json()) if sweep is not None else ()
     _bar(page, title, sweep, points, tables, active, cluster_executor)

@@ -17,7 +17,7 @@ from dpviz.specification import Control
 from dpviz.sweeps.sweep import Axis, Setting, Sweep, data_seed, setting_at, settings
 from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts, downloads, explain, screen
-from dpviz.ui.controls import Panel, Settings, show_errors
+from dpviz.ui.controls import Panel, Settings, draw_errors
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment import texts
 from dpviz.ui.markdown import escape_sentence
@@ -40,10 +40,10 @@ def show(panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, 
     """
     st.markdown(texts.SWEEP)
     sweep: Sweep | None = None
-    with show_errors():
+    with draw_errors():
         sweep = _sweep(panel, experiment, diagnostics)
     if not experiment.problem.public and sweep is not None:
-        with show_errors():
+        with draw_errors():
             st.info(texts.SWEEP_UPLOADED.format(price=sweep_panel.price(sweep.to_json())), icon=":material/lock:")
     key = panel.key(PREFIX)
     sweep_panel.show_sweep(key, f"{title}, sweep", sweep, partial(_draw, panel, key), tables, diagnostics)

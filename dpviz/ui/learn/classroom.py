@@ -44,7 +44,7 @@ from dpviz.privacy import local
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
 from dpviz.privacy.mechanisms import seed_or_random
 from dpviz.ui import charts, explain, glossary, presenting, visitors
-from dpviz.ui.controls import show_errors
+from dpviz.ui.controls import draw_errors
 from dpviz.ui.experiment.run import draw_repeatedly
 from dpviz.ui.markdown import escape_name
 from dpviz.ui.server import phones
@@ -78,7 +78,7 @@ def go_to(name: str) -> None:
 def show(name: str) -> None:
     """Draw the page of the class with this name. NEW opens a class, unless there is one, and begins a presentation."""
     if name == NEW:
-        with show_errors():
+        with draw_errors():
             if room() is None:
                 visitors.current().notes[KEY] = ROOMS.open().key
             st.session_state[presenting.NAME] = True

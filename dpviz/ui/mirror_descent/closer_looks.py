@@ -32,7 +32,7 @@ from dpviz.specification import Control
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts, explain, number_table
-from dpviz.ui.controls import Panel, input_error, show_errors
+from dpviz.ui.controls import Panel, draw_errors, input_error
 from dpviz.ui.experiment import guarantee, sweep_tab
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment.plan import PlanView
@@ -370,7 +370,7 @@ def _paper_step(panel: Panel, view: PlanView) -> None:
         st.info("The paper states its composition for (ε, δ) and two players who need data.")
         return
     paper = sampling(view).replaced(accounting="paper", batching="single", parameters="own", relative_step=1.0)
-    with show_errors():
+    with draw_errors():
         plan = paper.plan(facts, budget)
         caption = (
             f"Single pass, T = {plan.iterations:,}, the paper's step τ = {short(plan.resolved['step_size_x'])} at δ = "

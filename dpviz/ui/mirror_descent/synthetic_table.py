@@ -27,7 +27,7 @@ from dpviz.problems.games.marginals import (
 )
 from dpviz.specification import Control
 from dpviz.ui import explain
-from dpviz.ui.controls import Panel, input_error, show_errors
+from dpviz.ui.controls import Panel, draw_errors, input_error
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import show_table
 from dpviz.ui.uploads.file import NOTICE
@@ -95,7 +95,7 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
         return
     offers = []
     for arm in arms:
-        with show_errors():
+        with draw_errors():
             offers.append(_build_offer(run, trace, arm, other, int(rows or domain.n), without_other))
     if not offers:
         return

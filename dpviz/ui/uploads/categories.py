@@ -20,7 +20,7 @@ from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import quote_name
 from dpviz.datasets.uploads.parsing import OTHER, Bins, Declared, class_label
 from dpviz.errors import UserError
-from dpviz.ui.controls import show_errors
+from dpviz.ui.controls import draw_errors
 from dpviz.ui.markdown import column_configs, editor_height
 from dpviz.ui.uploads import file, texts
 from dpviz.ui.uploads.file import File
@@ -133,7 +133,7 @@ def _parse(upload: File, names: Sequence[str]) -> dict[str, Declared]:
     """
     declared: dict[str, Declared] = {}
     for name in names:
-        with show_errors():  # a mistake in one column must hide none in another
+        with draw_errors():  # a mistake in one column must hide none in another
             declared[name] = parse_categories(name, upload.lists[name])
     return declared
 

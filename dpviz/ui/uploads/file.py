@@ -26,7 +26,7 @@ from dpviz.execution.reader import Reader
 from dpviz.exports.spreadsheets import safe_cell
 from dpviz.specification import Specification
 from dpviz.ui import explain, visitors
-from dpviz.ui.controls import WHOLE, show_errors
+from dpviz.ui.controls import WHOLE, draw_errors
 from dpviz.ui.markdown import escape_name, escape_sentence
 from dpviz.ui.uploads import how, texts
 
@@ -286,7 +286,7 @@ def _result(file: Kind, make: Callable[[Kind], Prepared[U]]) -> tuple[U, Mapping
     make : as in `uploaded`.
     """
     file.lacks.clear()
-    with show_errors():
+    with draw_errors():
         try:
             prepared = make(file)
         except UserError as error:
@@ -294,7 +294,7 @@ def _result(file: Kind, make: Callable[[Kind], Prepared[U]]) -> tuple[U, Mapping
             raise
         specification = prepared.specification.replaced(from_data=tuple(file.from_data))
         return specification, {specification.identity: prepared.table}
-    return None  # `show_errors` has drawn the error
+    return None  # `draw_errors` has drawn the error
 
 
 def missing_parts() -> Sequence[str]:

@@ -10,7 +10,7 @@ from dpviz.families.zeroth_order.advice import Forecast, bound_constants, has_su
 from dpviz.numbers import short
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
-from dpviz.ui.controls import Panel, input_error, show_errors
+from dpviz.ui.controls import Panel, draw_errors, input_error
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
@@ -81,7 +81,7 @@ def _sums(panel: Panel, view: PlanView) -> None:
     They are those of the page's first variance-reduced method, or of the defaults.
     """
     method, forecast = running_sums_method(view.experiment), view.theory
-    with show_errors():  # `layout` raises UserError for epochs that do not fit the rows
+    with draw_errors():  # `layout` raises UserError for epochs that do not fit the rows
         layout = method.layout(forecast.facts)
         st.markdown(texts.TREE)
         _tree(panel, view, layout.length)
