@@ -27,6 +27,7 @@ from tests.browser.serving import ROOT, Server, serve
 SECONDS = 25.0  # that sliders are moved for
 FEW_SECONDS = 60.0  # by so few: below, p95 would be the worst of all moves
 MOVES, MOST = 40, 5.0  # of a slider, to see what one costs; and how many times what Streamlit takes itself
+ROUNDS = 3  # of both in turn, as one round cannot tell 4.5 times from 5.3
 PAUSE = 3.0, 5.0  # seconds between two moves of a visitor
 LONG = {"iterations": "2000", "uniform_rows": "100000", "follow": "false"}
 SMALL = {"iterations": "20", "replicates": "2", "uniform_rows": "1000"}
@@ -168,24 +169,30 @@ def test_what_a_move_without_a_run_costs(report, server: Server) -> None:
     """On every family's page, beside what Streamlit takes for as many controls alone: at most five times that."""
     symbols = {"pure": "ε", "approximate": "ε", "concentrated": "ρ", "gaussian": "μ"}
 
-    async def all_pages() -> dict[str, tuple[float, float, float]]:
-        found = {}
-        for family in FAMILIES:
-            page = family.page()
-            slider = f"Privacy budget {symbols[page.currency]}"
-            found[family.name] = await cost(
-                server.url, server.process.pid, family.name, slider, **{f"{page.prefix}_follow": "false"}
-            )
+    async def all_pages() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        pages, floors = {}, {}
         with serve(app=ROOT / "tests" / "benchmarks" / "floor.py") as floor:
-            found["floor"] = await cost(floor.url, floor.process.pid, "", "Slider 0")
-        return found
+            for family in FAMILIES:
+                page = family.page()
+                slider, query = f"Privacy budget {symbols[page.currency]}", {f"{page.prefix}_follow": "false"}
+                pairs = [
+                    (
+                        await cost(server.url, server.process.pid, family.name, slider, **query),
+                        await cost(floor.url, floor.process.pid, "", "Slider 0"),
+                    )
+                    for _ in range(ROUNDS)
+                ]
+                pages[family.name], floors[family.name] = np.mean(pairs, axis=0)
+        return pages, floors
 
-    found = report.benchmark.pedantic(lambda: asyncio.run(all_pages()), rounds=1)
-    floor, _, _ = found.pop("floor")
-    report(**{f"{name}_ms": 1000 * seconds for name, (seconds, _, _) in found.items()}, floor_ms=1000 * floor)
-    report(**{f"{name}_messages": messages for name, (_, messages, _) in found.items()})
-    report(**{f"{name}_kB": size / 1000 for name, (_, _, size) in found.items()})
-    assert all(seconds <= MOST * floor for seconds, _, _ in found.values())
+    pages, floors = report.benchmark.pedantic(lambda: asyncio.run(all_pages()), rounds=1)
+    times = {name: pages[name][0] / floors[name][0] for name in pages}
+    report(**{f"{name}_ms": 1000 * seconds for name, (seconds, _, _) in pages.items()})
+    report(**{f"{name}_floor_ms": 1000 * seconds for name, (seconds, _, _) in floors.items()})
+    report(**{f"{name}_messages": messages for name, (_, messages, _) in pages.items()})
+    report(**{f"{name}_kB": size / 1000 for name, (_, _, size) in pages.items()})
+    report(**{f"{name}_times_floor": many for name, many in times.items()})
+    assert max(times.values()) <= MOST
 
 
 async def used(server: Server, runs: int, switches: int, sessions: int, seed: int) -> None:
