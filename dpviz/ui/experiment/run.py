@@ -474,14 +474,14 @@ def show_outdated_notice(page: str) -> None:
 
 def stop_other_sweeps(family: str) -> None:
     """Stop the sweeps along the budget of all families but `family`, as they are not on the screen; "" stops all."""
-    for name, run in st.session_state.items():
-        if str(name).endswith(ALONG) and name != family + ALONG and isinstance(run, Run):
+    for name, run in visitors.current().runs.items():
+        if name.endswith(ALONG) and name != family + ALONG and isinstance(run, Run):
             run.job.stop()
 
 
 def sidebar_status() -> None:
     """Draw the progress of the runs of all pages that are under way, in the sidebar."""
-    runs = [value for name, value in st.session_state.items() if str(name).endswith(_SUFFIX)]
+    runs = [run for name, run in visitors.current().runs.items() if name.endswith(_SUFFIX)]
     active = [run for run in runs if isinstance(run, Run) and run.job.active]
     container = st.sidebar.container()  # always there: if it came and went, every control below it would be redrawn
     if not active:
