@@ -137,11 +137,13 @@ class Panel:
         if control.count:  # several numbers, as a text with commas
             text_in_address = st.query_params.get(key, address_text(control.default))
             value = _read_numbers(st.session_state.get(key, text_in_address))
-            value = control.default if input_error(control, value) else value
+            if input_error(control, value):
+                value = control.default
         elif key not in st.session_state and key in st.query_params:
             with suppress(ValueError):
                 number = float(st.query_params[key])
-                value = number if math.isfinite(number) else value  # of infinity and nan Streamlit takes the default
+                if math.isfinite(number):  # in place of infinity and nan, Streamlit takes the default
+                    value = number
         into[control.name] = _whole(value) if control.type is int else value
         self.leads.append(Lead(position, control, prefix + control.name, into, empty))
 
@@ -532,7 +534,8 @@ class Panel:
         """Tell the visitor which parts of the address could not be used, if any; call it after all controls."""
         if self.unread:
             *first, last = self.unread
-            sentence = f"Part of this link could not be read. Check {', '.join(first)}{' and ' * bool(first)}{last}."
+            labels = f"{', '.join(first)} and {last}" if first else last
+            sentence = f"Part of this link could not be read. Check {labels}."
             st.toast(sentence, icon=UNREAD, duration="long")
 
     def _bound(

@@ -303,7 +303,7 @@ class _Screen(PageBody):
         if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
         panel.hidden_heading("What the attack has found")  # a heading for screen readers
-        with st.container(key=panel.key(f"found{'_pale' * is_outdated}")):  # by its key it is drawn pale
+        with st.container(key=panel.key("found_pale" if is_outdated else "found")):  # by its key it is drawn pale
             text_column, chart_column = st.columns([6, 7], gap="medium")
         with text_column:
             results.cards(auditing, progress, panel.key("cards"))
@@ -412,7 +412,8 @@ def _single_run(panel: Panel) -> None:
     text = texts.ONE_HOLDS.format(
         bound=short_down(outcome.bound), guesses=outcome.guesses, most=short_down(outcome.most)
     )
-    text += f" {texts.ONE_CANNOT}" if outcome.claim >= outcome.most else ""
+    if outcome.claim >= outcome.most:
+        text += f" {texts.ONE_CANNOT}"
     st.info(text, title="No violation found in one run", icon=":material/search:")
 
 

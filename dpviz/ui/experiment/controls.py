@@ -208,8 +208,10 @@ def choose_settings(
         leading = dict(zip(leading_names, leads, strict=False))  # those without a column are drawn in the group
         for name, column in leading.items():
             owners = [label for label in methods if name in type(catalogue.methods[label]).model_fields]
-            whose = f" Of {', '.join(owners)}." * (len(owners) < len(methods))
-            control = replace(controls[name], help=f"{controls[name].help.strip()}{whose}")
+            help = controls[name].help.strip()
+            if len(owners) < len(methods):
+                help += f" Of {', '.join(owners)}."
+            control = replace(controls[name], help=help)
             empty = BY_LABEL if name in catalogue.by_name else "by theory"  # says what determines a number left empty
             panel.add_lead(column, control, values, empty=empty)
         names = [name for name in names if name not in leading]

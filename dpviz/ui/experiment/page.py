@@ -506,9 +506,9 @@ class _Screen(PageBody):
             if self.uploaded:
                 results.diagnostics_switch(panel)
         with self.tools:
-            about_file = ""
-            if self.uploaded:
-                about_file = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}"
+            about_file = texts.OWN_FILE if self.uploaded else ""
+            if self.uploaded and ready is not None:
+                about_file += f" Run: {ready.releases}."
             active = run_panel.bar(panel, page.texts.TITLE, ready, switch=plan_column, file_text=about_file)
         with picture_column:
             further_faces = page.more_faces(view)

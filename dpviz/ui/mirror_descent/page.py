@@ -293,7 +293,8 @@ def _whose_steps(view: PlanView) -> str:
         if getattr(arm.algorithm, "iterations", None) == plan.iterations:
             with_set_steps.append(arm.label)
         else:
-            others.append(f"{arm.label} {'at most ' * plan.stops}{plan.iterations:,}")
+            steps = f"at most {plan.iterations:,}" if plan.stops else f"{plan.iterations:,}"
+            others.append(f"{arm.label} {steps}")
     return " ".join(
         f"{title}: {', '.join(labels)}."
         for title, labels in (("Steps T", with_set_steps), ("Other steps", others))
@@ -305,8 +306,8 @@ def _mixing_against_noise(view: PlanView) -> str:
     """Return how many strategies a player can mix by each method, and the noise on the mean of its gradients; "" unless
     more strategies come with more noise.
 
-    The sentence says that less budget raises the noise alone. So only methods count whose number of rounds is that of
-    any budget, or does not change the noise of the mean.
+    The sentence says that less budget raises the noise and leaves the numbers of strategies. So methods whose number of
+    rounds depends on the budget count only if it does not change the noise of the mean.
     """
     facts = facts_of(view)
     if min(facts.d_x, facts.d_y) < 2:
