@@ -155,7 +155,7 @@ class Panel:
                 if lead.control.count:
                     value: Any = self.numbers(lead.control, lead.name)
                 else:
-                    value = self.number(lead.control, lead.name, empty=lead.empty, filled=is_filled, leads=True)
+                    value = self.number(lead.control, lead.name, empty=lead.empty, filled=is_filled, is_leading=True)
             lead.into[lead.control.name] = value
 
     def led(self) -> list[Any]:
@@ -211,7 +211,7 @@ class Panel:
         empty: str = "by theory",
         slider: bool = True,
         filled: bool = False,
-        leads: bool = False,
+        is_leading: bool = False,
         on_change: Callable[[], None] | None = None,
     ) -> float | int | None:
         """Draw a number with slider and input; return it, None for an optional one that is empty.
@@ -219,7 +219,7 @@ class Panel:
         There is no slider for an optional number, unless it is `filled`, nor for a range so wide that one is of no use.
 
         empty : text in an empty input, which says what an optional number then means. slider : false to draw only the
-        input. filled : true if an optional number has an entry now. leads : true if the picture follows the slider
+        input. filled : true if an optional number has an entry now. is_leading : true if the picture follows the slider
         while it is dragged. disabled, on_change : of an input without slider.
         """
         points = grid(control) if slider and (filled or not control.optional) else ()
@@ -230,7 +230,7 @@ class Panel:
             with st.container(horizontal=True, gap="small", vertical_alignment="bottom", wrap=False):
                 value = self._input(control, name, beside_slider=True, placeholder=empty)
                 if value is not None or not control.optional:
-                    draw_slider = self._leading_slider if leads else self._slider
+                    draw_slider = self._leading_slider if is_leading else self._slider
                     draw_slider(control, name, points, value)
         self._show_mistake(control, value)
         return value
@@ -322,7 +322,7 @@ class Panel:
             options=points,
             value=first if first in points else point,  # the grid may be another one
             key=key,
-            format_func=lambda point: texts.get(point) or short(point, 17),
+            format_func=lambda stop: texts.get(stop) or short(stop, 17),
             help=control.help,
             on_change=_copy,
             args=(key, self.key(name)),

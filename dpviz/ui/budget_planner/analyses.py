@@ -359,7 +359,8 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
             "Columns", [*columns_by_name], key=panel.key("columns"), max_selections=MAX_ROWS, help=texts.NUMBER_HELP
         )
         kind = right.selectbox("Asked of each", [*KINDS], index=[*KINDS].index("Mean"), key=panel.key("columns_kind"))
-        lines = [_line(kind, name) for name in names]
+        ending = ":" if kind == Histogram.title else ""  # the bins of a histogram follow it
+        lines = [f"{declared.quoted(name)}{ending}" for name in names]
         if is_proposing:
             values = {name: file.frame[column] for name, column in columns_by_name.items()}
             by: str | None = None
@@ -399,12 +400,6 @@ def _add(panel: Panel, table: EditedTable, analyses: Sequence[tuple[str, str, st
     """
     table.add([(*analysis, None, None, None, None, 1.0, None, None, None) for analysis in analyses])
     panel.set_values({"columns": []} if rows is None else {"rows": rows, "columns": []})
-
-
-def _line(kind: str, name: str) -> str:
-    """Return the line that declares a column of a file for a kind of analysis."""
-    column = declared.quoted(name)
-    return f"{column}:" if kind == Histogram.title else column  # the bins of a histogram follow the colon
 
 
 def _show_sources_of_keys(table: EditedTable, plan: Analyses) -> None:

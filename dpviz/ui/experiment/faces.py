@@ -188,7 +188,7 @@ def _chart(
             final_values = trace.last(arm.label, sweep.metric) if arm.label in trace.lanes else np.empty(0)  # (R,)
             if len(final_values) and np.isfinite(final_values).all():
                 curve = drawn_result.curves[arm.label]
-                # In place of the sweep's own point at this budget, if it has one; `places` is the next free number.
+                # In place of the sweep's own point at this budget, if any; its points have numbers below `places`.
                 curve.ends = tuple(end for end in curve.ends if end.place.value != present_size)
                 curve.status = trace.lanes[arm.label].status_of(metric)
                 curve.add(PointRuns(PointKey(sweep.places, present_size), final_values, diverged=0))
@@ -269,7 +269,7 @@ def _bound(
         return None, ""
     budgets = np.array(sweep.values)
     closest = -1 if present_size is None else int(np.abs(np.log(budgets / present_size)).argmin())
-    label = min(bounds, key=lambda label: np.nan_to_num(bounds[label][closest], nan=np.inf))
+    label = min(bounds, key=lambda name: np.nan_to_num(bounds[name][closest], nan=np.inf))  # nan: no plan there
     return (label, budgets, bounds[label]), remark
 
 

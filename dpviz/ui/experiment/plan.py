@@ -248,6 +248,8 @@ def show_advice(advice: str, key: str, button: str, **options: Any) -> None:
 def tabs(small: Sequence[Chart], other_charts: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
     """Return functions that draw the charts of a plan in two tabs, by the title of the tab.
 
+    Only one of them may be called, that of the open tab, as both take charts from `other_charts`.
+
     small : the charts that are also drawn small next to the picture. other_charts : the others; "Plan" has the first
     two of them, and "More charts" those of `small`, in full size, then the rest. key : prefix of the charts' keys.
     """

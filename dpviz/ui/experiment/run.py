@@ -489,12 +489,8 @@ def sidebar_status() -> None:
 
     def poll() -> float | None:
         for run in active:
-            state = (
-                progress.active_text(run.job, run.progress_text)
-                if run.job.active
-                else progress.ended_text(run.job, run.progress_text)
-            )
-            st.caption(f":material/directions_run: {run.title}: {state}")
+            describe = progress.active_text if run.job.active else progress.ended_text
+            st.caption(f":material/directions_run: {run.title}: {describe(run.job, run.progress_text)}")
         if not any(run.job.active for run in active):
             return None
         return max(STATUS, min(run.poll_interval() for run in active))

@@ -113,7 +113,10 @@ class SecondOrderPage(FamilyPage):
         for label, (*_, last) in theory.items():
             # Only where noise falls with 1/n, so with all rows in each step, and where a run tests for a flat point.
             if last.all_rows and not last.blind:
-                waiting[label] = _waiting(last)
+                rows, steps = advice.waiting_by_rows(last)
+                present = last.rows, last.stopping.waiting_time
+                longest = last.stopping.iterations / 2  # with which a run may be expected to stop
+                waiting[label] = figures.Waiting(rows, steps, here=present, patience=longest)
         yield figures.waiting_times(waiting, view.styles)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
@@ -336,14 +339,6 @@ def _row(forecast: Forecast) -> dict[str, object]:
 
 def _rounded_up(rows: float | None) -> float | None:
     return None if rows is None else rounded_up(rows)
-
-
-def _waiting(forecast: Forecast) -> figures.Waiting:
-    """Return the curve of the waiting time at a flat point against the number of rows, with the present point on it."""
-    rows, steps = advice.waiting_by_rows(forecast)
-    at_these_rows = (forecast.rows, forecast.stopping.waiting_time)
-    longest = forecast.stopping.iterations / 2  # with which a run may be expected to stop
-    return figures.Waiting(rows, steps, here=at_these_rows, patience=longest)
 
 
 def _remark(facts: NonconvexFacts, symbol: str) -> str:

@@ -84,7 +84,7 @@ def choose(
     bounds = declare_ranges(upload, numeric, with_target=positive is None)
     lists = categories.declare(upload, text_columns) if text_columns else {}
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
-    constant = constant and positive is not None and choose_constant(upload)
+    has_constant = constant and positive is not None and choose_constant(upload)
     target_range = bounds.pop(target, UNDECLARED) if positive is None else None  # declared with those of the features
     prepared: datasets.Prepared[Any] = upload.prepare_once(
         datasets.prepare if user is None else datasets.prepare_users,
@@ -96,7 +96,7 @@ def choose(
         drop_missing=drop,
         categories=lists,
         target_range=target_range,
-        constant=constant,
+        constant=has_constant,
     )
     source = f" from {len(features) + len(text_columns)} columns" if text_columns else ""
     file.show_ready(
