@@ -392,7 +392,8 @@ class Panel:
         bar : true to draw them side by side over the whole width; then none may be chosen, which returns "".
         above : true to draw them side by side above their subject, without the label of the choice.
         """
-        text, values = {"": "", **options}.__getitem__, list(options)  # "": none is chosen, in a bar
+        text = {"": "", **options}.__getitem__  # the label of a value; "" if none is chosen, in a bar
+        values = list(options)
         shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
 
         def draw(bind: Bind) -> str:
@@ -550,8 +551,8 @@ class Panel:
     ) -> T:
         """Draw a control that the address restores; return its value, and note it in `query` if it is not the default.
 
-        draw : draws the control and returns its value, given whether it is bound to the address; a control that an
-        empty value there does not harm is bound in any case. text : returns the form of a value in the address.
+        draw : draws the control and returns its value, given whether it is bound to the address; a control that may be
+        empty there can always be bound. text : returns the form of a value in the address.
         may_be_empty : true if the control can have no value.
         """
         value = draw(self._begin(name, title, default, text, may_be_empty))

@@ -261,7 +261,8 @@ def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, f
 
     present, absent : scores of the runs on D and on D'. A reverse attack says D' where its test is met, so D elsewhere.
     """
-    hit_rate, false_hit_rate = (count / len(present) for count in attack.counts(present, absent))
+    runs = len(present)  # as many as on D'
+    hit_rate, false_hit_rate = (count / runs for count in attack.counts(present, absent))
     return (1 - hit_rate, 1 - false_hit_rate) if attack.reverse else (false_hit_rate, hit_rate)
 
 

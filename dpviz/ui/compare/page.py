@@ -370,7 +370,7 @@ def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
     methods, runs = comparison.publishable(sides)
     if not methods:
         return
-    # The settings of a single run, beside runs without privacy at most, follow from no other release that is listed.
+    # If only one run has private methods, its settings follow from no other release that is listed.
     private_methods = [count for count, _ in (comparison.publishable([side]) for side in sides)]
     is_single = sum(count > 0 for count in private_methods) < 2
     is_fixed = is_single or panel.switch("fixed", texts.FIXED, default=False, help=texts.FIXED_HELP)

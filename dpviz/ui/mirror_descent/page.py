@@ -143,15 +143,15 @@ class GamesPage(FamilyPage):
         It is the range η of a draw for methods that draw vertices, else the noise; without either, the number of steps.
         A card has a name, a value, the line below, and a help text.
         """
-        for quantity, ending, values_by_name in (
-            ("bounded range η", " of one draw", planning.ranges(plan)),
-            ("noise per coordinate", "", plan.noise),
+        for quantity, subject, values_by_name in (
+            ("bounded range η", "Bounded range η of one draw", planning.ranges(plan)),
+            ("noise per coordinate", "Noise per coordinate", plan.noise),
         ):
             for name, values in values_by_name.items():
                 positive = values[values > 0]
                 if positive.size:
                     owner = f" of the player {name}" if name in "xy" else f" on the {name}"
-                    help = f"{quantity.capitalize()}{ending}{owner}, first → last round that costs anything."
+                    help = f"{subject}{owner}, first → last round that costs anything."
                     size = guarantee.first_to_last(positive)
                     return (f"Per round, {quantity}", size, f"{label}, T = {plan.iterations:,}", help)
         return ("Steps", f"{plan.iterations:,}", label, "Rounds of the game.")
@@ -323,7 +323,7 @@ def _mixing_against_noise(view: PlanView) -> str:
             players = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
             count = max(min(d, draws * plan.iterations) for d, draws in players)
         elif isinstance(method, TwoDraws):
-            count = 1
+            count = 1  # a single vertex
         elif isinstance(method, NoisyGradients) and method.batching == "full":
             count = max(facts.d_x, facts.d_y)  # it draws nothing: all strategies have a weight
             noise = {name: values / math.sqrt(plan.iterations) for name, values in plan.noise.items()}  # on the mean
