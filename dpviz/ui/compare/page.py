@@ -165,7 +165,7 @@ def _open(pinned_run: _PinnedRun) -> None:
     """Go to the page of a pin, with the settings of the pin; draw a notice if the page has no controls for them."""
     page, experiment = pinned_run.page, pinned_run.pinned.pin.experiment
     try:
-        page.settings(experiment)
+        page.settings(experiment)  # only for its error
     except ValueError:
         st.info(texts.NO_CONTROLS)
         return

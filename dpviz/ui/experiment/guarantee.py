@@ -264,8 +264,7 @@ def currencies(by_label: Mapping[str, Readings]) -> str:
         if math.isfinite(reading.value):
             sentences.append(f"{title} ≤ {short_up(reading.value)} ({reading.who}).")
         else:
-            some = "" if reading.same else f" ({reading.who})"
-            sentences.append(f"{title}: none{some}.")
+            sentences.append(f"{title}: none." if reading.same else f"{title}: none ({reading.who}).")
     return " ".join(sentences)
 
 
