@@ -154,7 +154,7 @@ def noise_card(label: str, plan: Plan) -> Card:
     A method may add noise to several quantities, such as gradients and function values; the first that has any counts.
     """
     below = f"{label}, {plan.iterations:,} step{'s' * (plan.iterations > 1)}"
-    title = "Noise at most" if plan.noise_varies else "Noise"  # true if `plan.noise` are upper bounds
+    title = "Noise at most" if plan.noise_varies else "Noise"  # `noise_varies`: the scales are upper bounds
     for name, scale in plan.noise.items():
         added = scale[scale > 0]
         if added.size:

@@ -232,7 +232,7 @@ class ProblemMenu:
             if name and not self.expanders:  # else `build` draws these in the last of its expanders
                 values |= self.more(panel, entry.cls, values)
         uploaded = source.upload is not None
-        return Selection(source_name, name, entry.cls, values, data, upload, uploaded, tables, has_leading)
+        return Selection(source_name, name, entry.cls, values, data, upload, uploaded, tables, has_leading=has_leading)
 
     def build(
         self, panel: Panel, selection: Selection, budget: Settings[Budget], seed: int | None
