@@ -65,7 +65,9 @@ def show_bare(
 
     handles : points of the chart by which the user draws a schedule. Other arguments as in `show_captioned`.
     """
-    alt = f"{'Of earlier settings: ' * pale}{chart.alt}. {chart.words}"
+    alt = f"{chart.alt}. {chart.words}"
+    if pale:
+        alt = f"Of earlier settings: {alt}"
     components.plot(browser_data(chart), key, alt, pale=pale, group=group, leads=leads, handles=handles)
 
 
@@ -197,8 +199,9 @@ def _csv(chart: Chart) -> bytes:
     """
     # `to_download` builds a figure with more exact numbers, for charts that have one.
     figure = chart.to_download() if chart.to_download is not None else chart.figure
-    notes = [note.text.replace("<br>", " ") for note in figure.layout.annotations if note.name == "not private"]
-    marks = notes or [chart.provenance] * (chart.provenance not in ("settings", "private"))
+    marks = [note.text.replace("<br>", " ") for note in figure.layout.annotations if note.name == "not private"]
+    if not marks and chart.provenance not in ("settings", "private"):
+        marks = [chart.provenance]
     return as_csv(numbers(figure), map(html.unescape, marks)).encode()
 
 

@@ -137,11 +137,13 @@ class Panel:
         if control.count:  # several numbers, as a text with commas
             text_in_address = st.query_params.get(key, address_text(control.default))
             value = _read_numbers(st.session_state.get(key, text_in_address))
-            value = control.default if input_error(control, value) else value
+            if input_error(control, value):
+                value = control.default
         elif key not in st.session_state and key in st.query_params:
             with suppress(ValueError):
                 number = float(st.query_params[key])
-                value = number if math.isfinite(number) else value  # of infinity and nan Streamlit takes the default
+                if math.isfinite(number):  # in place of infinity and nan, Streamlit takes the default
+                    value = number
         into[control.name] = _whole(value) if control.type is int else value
         self.leads.append(Lead(position, control, prefix + control.name, into, empty))
 
@@ -153,7 +155,7 @@ class Panel:
                 if lead.control.count:
                     value: Any = self.numbers(lead.control, lead.name)
                 else:
-                    value = self.number(lead.control, lead.name, empty=lead.empty, filled=is_filled, leads=True)
+                    value = self.number(lead.control, lead.name, empty=lead.empty, filled=is_filled, is_leading=True)
             lead.into[lead.control.name] = value
 
     def led(self) -> list[Any]:
@@ -209,7 +211,7 @@ class Panel:
         empty: str = "by theory",
         slider: bool = True,
         filled: bool = False,
-        leads: bool = False,
+        is_leading: bool = False,
         on_change: Callable[[], None] | None = None,
     ) -> float | int | None:
         """Draw a number with slider and input; return it, None for an optional one that is empty.
@@ -217,7 +219,7 @@ class Panel:
         There is no slider for an optional number, unless it is `filled`, nor for a range so wide that one is of no use.
 
         empty : text in an empty input, which says what an optional number then means. slider : false to draw only the
-        input. filled : true if an optional number has an entry now. leads : true if the picture follows the slider
+        input. filled : true if an optional number has an entry now. is_leading : true if the picture follows the slider
         while it is dragged. disabled, on_change : of an input without slider.
         """
         points = grid(control) if slider and (filled or not control.optional) else ()
@@ -228,7 +230,7 @@ class Panel:
             with st.container(horizontal=True, gap="small", vertical_alignment="bottom", wrap=False):
                 value = self._input(control, name, beside_slider=True, placeholder=empty)
                 if value is not None or not control.optional:
-                    draw_slider = self._leading_slider if leads else self._slider
+                    draw_slider = self._leading_slider if is_leading else self._slider
                     draw_slider(control, name, points, value)
         self._show_mistake(control, value)
         return value
@@ -320,7 +322,7 @@ class Panel:
             options=points,
             value=first if first in points else point,  # the grid may be another one
             key=key,
-            format_func=lambda point: texts.get(point) or short(point, 17),
+            format_func=lambda stop: texts.get(stop) or short(stop, 17),
             help=control.help,
             on_change=_copy,
             args=(key, self.key(name)),
@@ -390,7 +392,8 @@ class Panel:
         bar : true to draw them side by side over the whole width; then none may be chosen, which returns "".
         above : true to draw them side by side above their subject, without the label of the choice.
         """
-        text, values = {"": "", **options}.__getitem__, list(options)  # "": none is chosen, in a bar
+        text = {"": "", **options}.__getitem__  # the label of a value; "" if none is chosen, in a bar
+        values = list(options)
         shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
 
         def draw(bind: Bind) -> str:
@@ -532,7 +535,8 @@ class Panel:
         """Tell the visitor which parts of the address could not be used, if any; call it after all controls."""
         if self.unread:
             *first, last = self.unread
-            sentence = f"Part of this link could not be read. Check {', '.join(first)}{' and ' * bool(first)}{last}."
+            labels = f"{', '.join(first)} and {last}" if first else last
+            sentence = f"Part of this link could not be read. Check {labels}."
             st.toast(sentence, icon=UNREAD, duration="long")
 
     def _bound(
@@ -547,8 +551,8 @@ class Panel:
     ) -> T:
         """Draw a control that the address restores; return its value, and note it in `query` if it is not the default.
 
-        draw : draws the control and returns its value, given whether it is bound to the address; a control that an
-        empty value there does not harm is bound in any case. text : returns the form of a value in the address.
+        draw : draws the control and returns its value, given whether it is bound to the address; a control that may be
+        empty there can always be bound. text : returns the form of a value in the address.
         may_be_empty : true if the control can have no value.
         """
         value = draw(self._begin(name, title, default, text, may_be_empty))

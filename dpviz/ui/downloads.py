@@ -134,7 +134,9 @@ def figures(panel: Panel, charts: Callable[[], Sequence[Chart]], facts_read: Col
 
     charts : returns the charts that the page shows. facts_read : names of the settings that were read from the data.
     """
-    settings = address(panel) + f"\n\nNot private: read from the data: {'; '.join(facts_read)}." * bool(facts_read)
+    settings = address(panel)
+    if facts_read:
+        settings += f"\n\nNot private: read from the data: {'; '.join(facts_read)}."
     _button(
         "Figures (HTML)",
         lambda: to_html(charts(), settings, title="dpviz"),

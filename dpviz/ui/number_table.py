@@ -34,9 +34,9 @@ def table(
 
     part : prefix of the keys. names : of the rows. heading : above the numbers. limits : (lowest, highest) of each
     number. help : of the table.
-    take : is called in a callback with the numbers and the row in which one was typed. It sets the control and returns
-    the numbers that the control then has, which may differ from the typed ones. Set from code, the control is drawn
-    with them, although the browser may still report its older value.
+    take : is called in a callback with the numbers and the row in which one was typed. It sets the control from code,
+    which holds also against an older value that the browser may still report, and returns the numbers that the control
+    then has, which may differ from the typed ones.
     """
     state_key = f"{part}_state"  # of the numbers that the inputs show, and the number of times they were replaced
     last_numbers, edition = st.session_state.get(state_key, (numbers, 0))

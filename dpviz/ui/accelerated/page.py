@@ -368,11 +368,12 @@ def _explain_prediction(problem: LinearModel) -> str:
         low, high = facts.target
         middle, half = short((low + high) / 2, 6), short((high - low) / 2, 6)
         predicted = f"The prediction for a row is {middle} + {half} × the sum of coefficient × value"
-    return (
-        f"{predicted}, each value scaled from its range to {interval}"
-        f"{', a category being 1 in its rows and 0 elsewhere' * bool(facts.blocks)}"
-        f"{f', the constant being {constant}' * (problem.intercept == 'yes')}."
-    )
+    scaling = f"each value scaled from its range to {interval}"
+    if facts.blocks:
+        scaling += ", a category being 1 in its rows and 0 elsewhere"
+    if problem.intercept == "yes":
+        scaling += f", the constant being {constant}"
+    return f"{predicted}, {scaling}."
 
 
 def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:

@@ -138,7 +138,9 @@ def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], valu
 
 MENU = problem_menu.ProblemMenu(
     problems={
-        name: problem_menu.ProblemEntry(cls, groups={EXPANDER: ("threshold",) * (cls is HuberRegression) + MODEL})
+        name: problem_menu.ProblemEntry(
+            cls, groups={EXPANDER: ("threshold", *MODEL) if cls is HuberRegression else MODEL}
+        )
         for name, cls in LOSSES.items()
     }
     | {QUADRATIC: problem_menu.ProblemEntry(Quadratic, f"{QUADRATIC}_", first=problem_menu.setting_names(Quadratic))},

@@ -70,15 +70,15 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     trace = story.walk(epsilon)
     end_heights = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
     # Positions (k, R, 2) and median heights (k,) at the k steps of the private arm that were recorded.
-    steps, private = trace.cloud(story.PRIVATE)
+    steps, positions = trace.cloud(story.PRIVATE)
     reference = clouds.values_at_steps(*trace.cloud(story.REFERENCE), steps)
     height_steps, heights = trace.series(story.PRIVATE, "objective_gap")
     _low, medians, _high = quantiles(heights).T
-    median = [short(height) for height in clouds.values_at_steps(height_steps, medians, steps)]
+    median_texts = [short(height) for height in clouds.values_at_steps(height_steps, medians, steps)]
     color, last = style.PALETTE["private"], int(steps[-1])
     # Without noise all replicates are the same, so one point is enough for the reference.
     walk = Trajectories(
-        story.PRIVATE, color, private, last, plainly=reference[:, :1], without=story.REFERENCE, median=median
+        story.PRIVATE, color, positions, last, plainly=reference[:, :1], without=story.REFERENCE, median=median_texts
     )
     coordinates, ground_heights = story.ground()
     ground = Background(coordinates, coordinates, ground_heights)

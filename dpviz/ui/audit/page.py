@@ -73,7 +73,7 @@ def controls(panel: Panel) -> Choices:
         first_cases: dict[str, Case] = {}  # the first case of each method, by the method's title
         for case in cases[family]:
             first_cases.setdefault(case.title, case)
-        methods = {case.name: title for title, case in first_cases.items()}
+        methods = {case.name: title for title, case in first_cases.items()}  # by the name of the first case
         method = panel.choice(f"method_{family}", "Method", methods, next(iter(methods)), texts.METHOD_HELP)
         title = methods[method]
         budgets, runs, prefix = first_cases[title].budgets, first_cases[title].runs, f"{family}_{method}"
@@ -225,7 +225,7 @@ class _Screen(PageBody):
         run_panel.note_settings(page, ready)  # before `picture_state`, which compares it with the run
         verdict, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
-            active = run_panel.bar(panel, texts.TITLE, ready, switch=foot.container(width="content"))  # a run goes on
+            active = run_panel.bar(panel, texts.TITLE, ready, switch=foot.container(width="content"))
         with verdict:
             _, is_outdated = run_panel.picture_state(page)
             # A verdict on the present settings, where it is shown, describes the case itself.
@@ -303,7 +303,7 @@ class _Screen(PageBody):
         if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
         panel.hidden_heading("What the attack has found")  # a heading for screen readers
-        with st.container(key=panel.key(f"found{'_pale' * is_outdated}")):  # by its key it is drawn pale
+        with st.container(key=panel.key("found_pale" if is_outdated else "found")):  # by its key it is drawn pale
             text_column, chart_column = st.columns([6, 7], gap="medium")
         with text_column:
             results.cards(auditing, progress, panel.key("cards"))
@@ -344,7 +344,7 @@ class _Screen(PageBody):
             results.guesses(run.auditing, run.progress)
             charts = results.all_charts(run.auditing, run.progress, threshold)
             del charts["roc"]  # the chart of the rates, which is next to the verdict
-            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):  # 1 before the first look
+            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):  # one before a look
                 with column:
                     results.show(self.panel, name, chart)
             if run.job.active:
@@ -412,7 +412,8 @@ def _single_run(panel: Panel) -> None:
     text = texts.ONE_HOLDS.format(
         bound=short_down(outcome.bound), guesses=outcome.guesses, most=short_down(outcome.most)
     )
-    text += f" {texts.ONE_CANNOT}" if outcome.claim >= outcome.most else ""
+    if outcome.claim >= outcome.most:
+        text += f" {texts.ONE_CANNOT}"
     st.info(text, title="No violation found in one run", icon=":material/search:")
 
 

@@ -62,7 +62,8 @@ def _show_outcome(auditing: Auditing, outcome: Verdict, is_finished: bool) -> No
     mistake = auditing.mistake  # one that was made on purpose
     if outcome.violation:  # of the claim, by the attack; `faulty` says that the tests of the implementation fail
         why = "" if mistake is None else f" **Because:** {mistake.why}"
-        why += f"\n\n{outcome.implementation.sentence()}" if outcome.implementation and outcome.faulty else ""
+        if outcome.implementation and outcome.faulty:
+            why += f"\n\n{outcome.implementation.sentence()}"
         refuted = texts.REFUTED.format(proven=proven, claimed=claimed, level=level, runs=outcome.flagged_at)
         st.error(refuted + why, title="VIOLATION", icon=":material/gpp_bad:")
         return
@@ -260,7 +261,8 @@ def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, f
 
     present, absent : scores of the runs on D and on D'. A reverse attack says D' where its test is met, so D elsewhere.
     """
-    hit_rate, false_hit_rate = (count / len(present) for count in attack.counts(present, absent))
+    runs = len(present)  # as many as on D'
+    hit_rate, false_hit_rate = (count / runs for count in attack.counts(present, absent))
     return (1 - hit_rate, 1 - false_hit_rate) if attack.reverse else (false_hit_rate, hit_rate)
 
 
@@ -431,7 +433,9 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
     if outcome is None:
         return
     mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound  # bounds at the last look
-    relation = "as much as" if mine == best else "more than" if mine > best else "less than"
+    relation = "more than" if mine > best else "less than"
+    if mine == best:
+        relation = "as much as"
     _, _, is_blind = _seen(panel)
     proves, fixed = "proves", "Both were fixed before these runs were seen."
     if not is_blind:

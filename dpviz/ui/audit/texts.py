@@ -11,4 +11,6 @@ TESTS: dict[Kind, str] = TEXTS["TESTS"]
 
 def chance(p: float) -> str:
     """Return a p-value as text, for a table."""
-    return "impossible" if p == 0 else "1" if p >= 1 else short_up(p, 2)
+    if p == 0:
+        return "impossible"
+    return "1" if p >= 1 else short_up(p, 2)

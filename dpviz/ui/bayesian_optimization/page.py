@@ -169,13 +169,13 @@ class TuningPage(FamilyPage):
         styles = arm_styles(run.experiment.arms)
         if by_spent:
             currency: Currency = run.experiment.budget.currency or "rho"  # None for (ε, δ), whose costs do not add up
-            axis_name = f"privacy spent, {UNITS[currency].label}"
+            unit = UNITS[currency].label
+            axis_name, title = f"privacy spent, {unit}", f"Privacy spent, {unit}"
             spent = {
                 label: spent_curve(trace, label, run.plans[label], currency)
                 for label, arm_trace in trace.lanes.items()
                 if arm_trace.private
             }
-            title = f"P{axis_name[1:]}"  # titles of axes begin with a capital
             figure, note = draw(trace, LOSS, styles, spent, title)
         else:
             figure, note = draw(trace, LOSS, styles)
@@ -264,10 +264,12 @@ def protected(problem: TuningSpecification) -> str:
     are public."""
     unit, data = problem.unit, problem.dataset
     has_several_rows = isinstance(data, DatasetSpecification) and isinstance(data.facts(), UserFacts)
-    public = ", who they are and how many rows each has are public" if has_several_rows else " is public"
+    public = "The number of users n is public."
+    if has_several_rows:
+        public = "The number of users n, who they are and how many rows each has are public."
     return (
         f"{unit[0].upper()}{unit[1:]}: that is how neighbouring data sets differ. All rows of a user count as one, by "
-        f"their mean. The number of users n{public}."
+        f"their mean. {public}"
     )
 
 

@@ -89,7 +89,8 @@ def answer(
             return draw(panel, _build(cls, means, values), means.rows, budget, wanted, noise)
         except UserError as error:
             st.markdown(noise)
-            st.caption(f"{escape_sentence(error.title)}{': ' * bool(error.title)}{escape_sentence(str(error))}")
+            title = f"{escape_sentence(error.title)}: " if error.title else ""
+            st.caption(f"{title}{escape_sentence(str(error))}")
             return []
 
 

@@ -200,20 +200,22 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
         if p.statistic.accepted_error is not None and p.error > error * (1 + 1e-6)  # by more than rounding
     ]
     budget_text, error_text = budget.describe(), f"an error of {percent} % (95 % confidence)"
-    verdict = f"**Yes**: at {budget_text}, {plan.rows:,} rows are enough for "
-    verdict += f"{error_text if len(by_share) == len(planned) else 'these errors (95 % confidence)'}."
     if too_few:
         verdict = f"**No**: at {budget_text}, {error_text} needs more rows: {', '.join(too_few)}."
     elif too_far:
         verdict = f"**No**: at {budget_text}, {'; '.join(too_far)} (95 % confidence)."
     elif len(counts) == len(planned):
         verdict = f"At {budget_text}, whether it is depends on the counts."
+    else:
+        errors_text = error_text if len(by_share) == len(planned) else "these errors (95 % confidence)"
+        verdict = f"**Yes**: at {budget_text}, {plan.rows:,} rows are enough for {errors_text}."
     if counts:
         verdict += f" Counts need: {', '.join(counts)}."
     with suppress(UserError):
         smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
-        of_all_rows = " (counts: in % of all rows)" * any(p.statistic.unit == "rows" for p in by_share)
-        verdict += f" The least for it{of_all_rows} is {_size(smallest)}, in the best shares."
+        has_counts = any(p.statistic.unit == "rows" for p in by_share)
+        reference = " (counts: in % of all rows)" if has_counts else ""
+        verdict += f" The least for it{reference} is {_size(smallest)}, in the best shares."
     st.markdown(verdict)
     if question == "error":
         errors = planner_view.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
@@ -278,10 +280,12 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
     # The amount of the budget with which noise is half of what a random sample can be off by.
     half_errors = [statistic.sampling_error(plan.rows) / 2 for statistic in plan.statistics]
     enough = max(rounded_up(cost_of_errors(plan, half_errors, budget)), control.low)  # no smaller one can be set
-    more = (
-        f" From {control.symbol} = {short(enough)} on more hardly pays: noise is then less than half of what a random "
-        "sample of so many rows can be off by."
-    ) * (enough <= control.high)
+    more = ""
+    if enough <= control.high:
+        more = (
+            f" From {control.symbol} = {short(enough)} on more hardly pays: noise is then less than half of what a "
+            "random sample of so many rows can be off by."
+        )
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(
             f"The errors that you accept need **{_size(smallest)}**, in the best shares.{more}", width="stretch"
@@ -297,7 +301,8 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
 def _size(smallest: Smallest) -> str:
     """Return the smallest budget as text; where it is the lower end of its range, a smaller one may be enough."""
     control, limit = smallest.budget.controls()[0], smallest.budget.limit  # the first is that of the amount
-    return f"{'at most ' * (limit == control.low)}{control.symbol} = {short(limit)}"
+    size = f"{control.symbol} = {short(limit)}"
+    return f"at most {size}" if limit == control.low else size
 
 
 def _take(panel: Panel, table: EditedTable, name: str, smallest: Smallest) -> None:
@@ -354,7 +359,8 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
             "Columns", [*columns_by_name], key=panel.key("columns"), max_selections=MAX_ROWS, help=texts.NUMBER_HELP
         )
         kind = right.selectbox("Asked of each", [*KINDS], index=[*KINDS].index("Mean"), key=panel.key("columns_kind"))
-        lines = [_line(kind, name) for name in names]
+        ending = ":" if kind == Histogram.title else ""  # the bins of a histogram follow it
+        lines = [f"{declared.quoted(name)}{ending}" for name in names]
         if is_proposing:
             values = {name: file.frame[column] for name, column in columns_by_name.items()}
             by: str | None = None
@@ -394,11 +400,6 @@ def _add(panel: Panel, table: EditedTable, analyses: Sequence[tuple[str, str, st
     """
     table.add([(*analysis, None, None, None, None, 1.0, None, None, None) for analysis in analyses])
     panel.set_values({"columns": []} if rows is None else {"rows": rows, "columns": []})
-
-
-def _line(kind: str, name: str) -> str:
-    """Return the line that declares a column of a file for a kind of analysis."""
-    return declared.quoted(name) + ":" * (kind == Histogram.title)
 
 
 def _show_sources_of_keys(table: EditedTable, plan: Analyses) -> None:

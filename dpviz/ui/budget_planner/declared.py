@@ -177,6 +177,7 @@ def _cut_points(values: pd.Series) -> list[str]:
     numbers = np.clip(values[np.isfinite(values)], -1e300, 1e300)  # so that differences are finite, too
     low, high = np.quantile(numbers, (0.01, 0.99)) if len(numbers) else (0.0, 1.0)
     power = 10.0 ** math.floor(math.log10((high - low) / 10 or 1.0))  # 1.0 if all numbers are equal
+    # The smallest of these steps with which ten are enough.
     step = next(multiple * power for multiple in (1, 2, 5, 10) if multiple * power * 10 >= high - low)
     first = math.floor(low / step)
     last = max(math.ceil(high / step), first + 2)  # a histogram needs three cut points at least

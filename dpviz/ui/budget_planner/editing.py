@@ -155,7 +155,7 @@ class EditedTable:
         """Draw the editor; return its rows."""
         # Added rows need a new editor: an editor keeps its edits as changes to the rows that it began with.
         edition = st.session_state.get(f"{self.key}_edition", 0)
-        base, editor = f"{self.key}_base", f"{self.key}_table" + f"_{edition}" * bool(edition)
+        base, editor = f"{self.key}_base", f"{self.key}_table_{edition}" if edition else f"{self.key}_table"
         if editor not in st.session_state:  # an editor that was closed has lost its edits: begin with the last rows
             last = st.session_state.get(self._last)
             st.session_state[base] = self._from_address() if last is None else self._frame(last)

@@ -170,12 +170,12 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
         raise UserError(f"{name}: {error}", title=error.title) from error
 
 
-_HELP = "Scale of the noise in every mean, for the what-ifs. Empty: half of what the budget gives."
-TARGET = Control("target", "Noise you can live with", _HELP, None, float, 1e-12, 1e6, scale="log", optional=True)
-_HELP = "Of which the best one is published; on average, where the number is random."
-TRAININGS = Control("trainings", "Trainings", _HELP, 40, int, 2, 1_000_000, scale="log")
-_HELP = "Rows that no training sees, set aside without looking at them; what it gets right of them is its score."
-HELD_OUT = Control("held_out", "Held-out rows", _HELP, 1000, int, 1, 1_000_000, scale="log")
+_TARGET_HELP = "Scale of the noise in every mean, for the what-ifs. Empty: half of what the budget gives."
+TARGET = Control("target", "Noise you can live with", _TARGET_HELP, None, float, 1e-12, 1e6, scale="log", optional=True)
+_TRAININGS_HELP = "Of which the best one is published; on average, where the number is random."
+TRAININGS = Control("trainings", "Trainings", _TRAININGS_HELP, 40, int, 2, 1_000_000, scale="log")
+_ROWS_HELP = "Rows that no training sees, set aside without looking at them; what it gets right of them is its score."
+HELD_OUT = Control("held_out", "Held-out rows", _ROWS_HELP, 1000, int, 1, 1_000_000, scale="log")
 CHECKPOINTS = 10  # points of a curve over the steps, without T itself and the end of the budget
 LONGEST = 10_000  # largest number of steps in a chart, unless more are set
 LONGEST_BAR = 300.0  # times the shortest bar; next to a longer one the shortest would be invisible
@@ -379,10 +379,14 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
         raise UserError("Add a row with people who have at least one row each.", title="No people are declared")
     k = means.rows_per_person
     dropped, losing = noisy_means.dropped_shares(people_by_rows, k)
-    outcome = "All rows are kept." if not dropped else f"**{short(100 * dropped)} % of the rows** are dropped, of "
-    outcome += f"{short(100 * losing)} % of the people." if dropped else ""
-    at_least = "at least " * (means.touched_rows > means.batch_size)  # a batch is then more likely to hold one of them
-    noise = f"The noise is {at_least}{k:,} times that of one row." if k > 1 else "The noise is the smallest."
+    outcome = "All rows are kept."
+    if dropped:
+        outcome = f"**{short(100 * dropped)} % of the rows** are dropped, of {short(100 * losing)} % of the people."
+    noise = f"The noise is {k:,} times that of one row."
+    if k == 1:
+        noise = "The noise is the smallest."
+    elif means.touched_rows > means.batch_size:  # a batch is then more likely to hold one of them
+        noise = f"The noise is at least {k:,} times that of one row."
     st.markdown(f"With at most **{k:,}** row{'s' * (k > 1)} of a person: {outcome} {noise}")
     numbers = np.unique(np.geomspace(1, max(*people_by_rows, k, 2), 60).round())
     pairs = [noisy_means.dropped_shares(people_by_rows, round(number)) for number in numbers]

@@ -121,6 +121,7 @@ def show_deployments(budget: Budget, delta: float) -> Shown:
         text = f"{d.organisation}, {d.product} ({d.year}): {d.stated}, for {d.unit}"
         groups.setdefault(f"{d.group}, {d.model}", []).append((d.epsilon_at(delta), text))
     yours = budget.to_epsilon_at(delta)
+    yours_text = "" if yours is None else f" Yours: {short_up(yours)}."
     figures = chart(
         "others",
         planner_figures.positions(groups, here=yours, title="ε"),
@@ -128,7 +129,7 @@ def show_deployments(budget: Budget, delta: float) -> Shown:
         "ε of published releases, by what they protect and by whom the noise is added, with yours",
         f"Not a ranking: what is protected differs, and so does what is released. A published ρ is read at "
         f"δ = {short_up(delta)}; other ε are as published. What is ε for a row added or removed is up to 2 ε for one "
-        f"replaced.{f' Yours: {short_up(yours)}.' if yours is not None else ''}",
+        f"replaced.{yours_text}",
     )
     with st.expander("Sources and notes", icon=":material/list:"):
         table = pd.DataFrame(

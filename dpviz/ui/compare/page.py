@@ -165,7 +165,7 @@ def _open(pinned_run: _PinnedRun) -> None:
     """Go to the page of a pin, with the settings of the pin; draw a notice if the page has no controls for them."""
     page, experiment = pinned_run.page, pinned_run.pinned.pin.experiment
     try:
-        page.settings(experiment)
+        page.settings(experiment)  # only for its error
     except ValueError:
         st.info(texts.NO_CONTROLS)
         return
@@ -275,16 +275,18 @@ def _show_chart(
     conditions = {side.name: side.experiment.condition for side in sides if side.experiment.condition}
     rests_on = "; ".join(f"{name}{condition}" for name, condition in conditions.items())  # "Pin 1 if nobody learns …"
     status = weakest_privacy(side.experiment.privacy for side in sides)
-    privacy = f"{explain.only_if(status)}: {escape_name(rests_on)}." if rests_on else texts.PRIVATE
-    _, run_count = comparison.publishable(sides)
-    if run_count > 1:
-        privacy = f"{privacy} {texts.COMPOSE}"
-    if statuses <= {"not private"}:
+    privacy = ""  # without curves
+    if statuses == {"not private"}:
         public = all(side.experiment.problem.public for side in sides)
         reads = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
-        privacy = f"**Not private**: {reads}." if statuses else ""
-    elif "not private" in statuses:
-        privacy = f"{privacy} {texts.SOME_READ}"
+        privacy = f"**Not private**: {reads}."
+    elif statuses:
+        privacy = f"{explain.only_if(status)}: {escape_name(rests_on)}." if rests_on else texts.PRIVATE
+        _, run_count = comparison.publishable(sides)
+        if run_count > 1:
+            privacy += f" {texts.COMPOSE}"
+        if "not private" in statuses:
+            privacy += f" {texts.SOME_READ}"
     chart = Chart(
         figure,
         title,
@@ -368,14 +370,15 @@ def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
     methods, runs = comparison.publishable(sides)
     if not methods:
         return
-    # The settings of a single run, beside runs without privacy at most, follow from no other release that is listed.
+    # If only one run has private methods, its settings follow from no other release that is listed.
     private_methods = [count for count, _ in (comparison.publishable([side]) for side in sides)]
     is_single = sum(count > 0 for count in private_methods) < 2
     is_fixed = is_single or panel.switch("fixed", texts.FIXED, default=False, help=texts.FIXED_HELP)
     one_repeat, all_repeats = _costs(tuple(side.experiment.to_json() for side in sides), delta, is_fixed, sides)
     each = f" of each of {methods} methods" if methods > 1 else ""
     costs = [f"one run{each}: {one_repeat.describe()}"]
-    costs += [f"all {runs:,} runs: {all_repeats.describe()}"] if runs > methods else []
+    if runs > methods:
+        costs.append(f"all {runs:,} runs: {all_repeats.describe()}")
     units = dict.fromkeys(side.experiment.problem.unit for side in sides)
     published = escape_sentence("; publishing ".join(costs))
     several = texts.COUNTED_FIXED if is_fixed else texts.COUNTED_ONE_BY_ONE

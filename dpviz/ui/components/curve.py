@@ -16,12 +16,12 @@ def _component() -> Any:
     return part("curve", '<div class="curve"></div>')
 
 
-def draw(key: str, sheet: Sheet, values: Sequence[float], label: str, moved: Callable[[], None]) -> None:
-    """Draw the sheet. At first its handles are at the heights `values`, which are shares of its height from 0 to 1.
+def draw(key: str, sheet: Sheet, heights: Sequence[float], label: str, moved: Callable[[], None]) -> None:
+    """Draw the sheet. At first its handles are at `heights`, which are shares of its height from 0 to 1.
 
     Later they are where the visitor moved them, as the browser may know of moves that have not reached the server.
 
-    label : text alternative. moved : is called when a handle has moved; `values(key, …)` then returns the heights.
+    label : text alternative. moved : is called when a handle has moved; `values(key, …)` then returns the new heights.
     """
     data = {
         "height": sheet.height,
@@ -33,7 +33,7 @@ def draw(key: str, sheet: Sheet, values: Sequence[float], label: str, moved: Cal
         "start": sheet.start,  # first point of the visitor's curve; None: it begins at the first handle
         "handles": list(sheet.handles),
         "labels": [f"{sheet.x.title} {text}" for text in sheet.handle_texts],
-        "values": list(values),
+        "values": list(heights),
         "label": label,
     }
     _component()(key=key, data=data, on_values_change=moved, height=sheet.height)

@@ -201,18 +201,18 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     metric : the quantity in the captions of the panels, None if they have none.
     """
     experiment = run.experiment
-    raw = []
+    raw_parts = []
     if any(walk.plainly is not None for walk in animation.walks):  # repeats of a method without privacy
-        raw.append("the grey rings")
+        raw_parts.append("the grey rings")
     if animation.raw:  # the objective behind the dots follows from the data
-        raw.append("the shades")
+        raw_parts.append("the shades")
     if metric is not None:
         in_panels = trace.only([walk.label for walk in animation.walks])
         if "not private" in in_panels.statuses(metric).values():
-            raw.append(f"the {animation.metric}")
+            raw_parts.append(f"the {animation.metric}")
     released = explain.release_sentence(experiment, experiment.replicates, len(animation.walks))
-    if not raw:
+    if not raw_parts:
         return released
-    *first_parts, last_part = raw
+    *first_parts, last_part = raw_parts
     parts = f"{', '.join(first_parts)} and {last_part}" if first_parts else last_part
     return f"{released} **Not private**, since they read the raw data, which are public here: {parts}."

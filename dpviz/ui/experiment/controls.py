@@ -191,13 +191,14 @@ def choose_settings(
     groups: Sequence[Group],
     methods: Sequence[str],
     applicable_names: Callable[[Sequence[str]], Sequence[str]],
-    leads: Sequence[int],
+    free_columns: Sequence[int],
 ) -> dict[str, Any]:
     """Draw the settings group by group, as far as one of `methods` has them; return their values by name.
 
     applicable_names : returns those of some names that mean something for the page's problem and budget.
-    leads : numbers of the free columns above the picture, for the leading settings of a group; a page has one group
-    with any. These are drawn after this function has returned, and then write into the returned dictionary.
+    free_columns : numbers of the columns above the picture that are free for the leading settings of a group; a page
+    has one group with any. These are drawn after this function has returned, and then write into the returned
+    dictionary.
     """
     values: dict[str, Any] = {}
     controls = catalogue.controls()
@@ -205,11 +206,13 @@ def choose_settings(
         unconditional = [name for name in group.names if name not in group.only]
         names = applicable(catalogue, applicable_names(unconditional), methods)
         leading_names = [name for name in group.leads if name in names]
-        leading = dict(zip(leading_names, leads, strict=False))  # those without a column are drawn in the group
+        leading = dict(zip(leading_names, free_columns, strict=False))  # those without a column are drawn in the group
         for name, column in leading.items():
             owners = [label for label in methods if name in type(catalogue.methods[label]).model_fields]
-            whose = f" Of {', '.join(owners)}." * (len(owners) < len(methods))
-            control = replace(controls[name], help=f"{controls[name].help.strip()}{whose}")
+            help = controls[name].help.strip()
+            if len(owners) < len(methods):
+                help += f" Of {', '.join(owners)}."
+            control = replace(controls[name], help=help)
             empty = BY_LABEL if name in catalogue.by_name else "by theory"  # says what determines a number left empty
             panel.add_lead(column, control, values, empty=empty)
         names = [name for name in names if name not in leading]
@@ -236,13 +239,13 @@ def budget(
     default: str = "pure",
     at_first: Mapping[str, float] = USUAL,
     currencies: Mapping[str, type[Budget]] = CURRENCIES,
-    leads: bool = False,
+    is_leading: bool = False,
 ) -> Settings[Budget]:
     """Draw the choice of a privacy budget, its currency and its size; return its class with the values.
 
     default : name of the currency that is chosen at first, a key of `currencies`. at_first : first values of "epsilon"
-    or "delta", where they differ from the defaults of the budget's class. leads : true to draw the budget's size in
-    the first column above the picture; its value then arrives later in the returned settings.
+    or "delta", where they differ from the defaults of the budget's class. is_leading : true to draw the budget's size
+    in the first column above the picture; its value then arrives later in the returned settings.
     """
     currency = panel.choice(
         "currency",
@@ -255,7 +258,7 @@ def budget(
     controls = [replace(control, default=at_first.get(control.name, control.default)) for control in cls.controls()]
     values: dict[str, Any] = {}
     for position, control in enumerate(controls):
-        if leads and position == 0:
+        if is_leading and position == 0:  # a budget's class declares its size first
             panel.add_lead(0, control, values)
         else:
             values[control.name] = panel.control(control, control.name)

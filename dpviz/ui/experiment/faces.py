@@ -73,7 +73,8 @@ def choose(panel: Panel, view: PlanView | None, uploaded: bool, mapped: bool, mo
     elif view is not None:
         faces = {FIRST: MAP, STEPS: STEPS} if mapped else {FIRST: STEPS}
         has_plane = view.experiment.problem.plane is not None
-        faces |= {title: title for title in (BUDGET, *[CLOUD] * has_plane, *more)}
+        faces |= {title: title for title in ([BUDGET, CLOUD] if has_plane else [BUDGET])}
+        faces |= {title: title for title in more}
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # no choice, as before the first plan
         return STEPS
@@ -94,10 +95,12 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
     # The run at the present budget, if it has ended and has the present settings.
     last_ended = run_panel.finished_run(panel.page)
     present_run = last_ended if last_ended is not None and freshness.matches_job(ready, last_ended.job) else None
-    sweep_run: Run | None = st.session_state.get(key)
-    if sweep_run is not None and sweep_run.job.task != wanted:
+    sweep_run: Run | None = st.session_state.get(key)  # the last one
+    is_wanted = False  # whether it has the wanted sweep, under way or ended; one that was stopped begins again
+    if sweep_run is not None and sweep_run.job.task == wanted:
+        is_wanted = sweep_run.job.state != "stopped"
+    elif sweep_run is not None:
         sweep_run.job.stop()
-    is_wanted = sweep_run is not None and sweep_run.job.task == wanted and sweep_run.job.state != "stopped"
     has_newest_ended = present_run is not None and present_run is run_panel.newest_run(panel.page)
     may_start = has_newest_ended and ready is not None and not ready.too_much  # the memory of a run suffices
     if wanted is not None and may_start and not is_wanted:
@@ -185,7 +188,7 @@ def _chart(
             final_values = trace.last(arm.label, sweep.metric) if arm.label in trace.lanes else np.empty(0)  # (R,)
             if len(final_values) and np.isfinite(final_values).all():
                 curve = drawn_result.curves[arm.label]
-                # In place of the sweep's own point at this budget, if it has one; `places` is the next free number.
+                # In place of the sweep's own point at this budget, if any; its points have numbers below `places`.
                 curve.ends = tuple(end for end in curve.ends if end.place.value != present_size)
                 curve.status = trace.lanes[arm.label].status_of(metric)
                 curve.add(PointRuns(PointKey(sweep.places, present_size), final_values, diverged=0))
@@ -213,9 +216,11 @@ def _chart(
     )
     status, privacy = sweep_tab.status(sweep, drawn_result)
     repeats = sweep.experiment.replicates
-    run_count = f"Median of {repeats} run{'s' * (repeats != 1)} at each budget{', 10-90 % band' * (repeats > 1)}"
+    run_count = f"Median of {repeats} runs at each budget, 10-90 % band"
+    if repeats == 1:
+        run_count = "Median of 1 run at each budget"
     if present_run is not None:
-        run_count += f"; at yours, of {present_run.experiment.replicates}"  # the present budget
+        run_count += f"; at yours, of {present_run.experiment.replicates}"
     sentences = [_progress(job, result), f"{metric.label} in the end, by budget.", f"{run_count}.", remark]
     for reason, methods in by_reason(result.left_out, sweep.places).items():
         sentences.append(f"Left out: {methods}: {reason}")
@@ -264,7 +269,7 @@ def _bound(
         return None, ""
     budgets = np.array(sweep.values)
     closest = -1 if present_size is None else int(np.abs(np.log(budgets / present_size)).argmin())
-    label = min(bounds, key=lambda label: np.nan_to_num(bounds[label][closest], nan=np.inf))
+    label = min(bounds, key=lambda name: np.nan_to_num(bounds[name][closest], nan=np.inf))  # nan: no plan there
     return (label, budgets, bounds[label]), remark
 
 

@@ -99,10 +99,12 @@ def worst(by_label: Mapping[str, Readings], name: str) -> Worst:
     values = {label: float(getattr(item, name)) for label, item in by_label.items()}
     largest = max(values.values())
     labels = [label for label, value in values.items() if _equal(value, largest)]
-    if len(labels) == len(values) > 1:
+    if len(labels) == 1:
+        methods = labels[0]
+    elif len(labels) == len(values):
         methods = "every method"
     else:
-        methods = labels[0] + (f" and {len(labels) - 1} more" if len(labels) > 1 else "")
+        methods = f"{labels[0]} and {len(labels) - 1} more"
     return Worst(largest, methods, min(values.values()))
 
 
@@ -151,13 +153,14 @@ def noise_card(label: str, plan: Plan) -> Card:
 
     A method may add noise to several quantities, such as gradients and function values; the first that has any counts.
     """
-    steps = f"{label}, {plan.iterations:,} step{'s' * (plan.iterations > 1)}"
+    below = f"{label}, {plan.iterations:,} step{'s' * (plan.iterations > 1)}"
+    title = "Noise at most" if plan.noise_varies else "Noise"  # `noise_varies`: the scales are upper bounds
     for name, scale in plan.noise.items():
         added = scale[scale > 0]
         if added.size:
             help = f"Scale of the noise that is added to each coordinate of the {name}."
-            return f"Noise{' at most' * plan.noise_varies}, first → last step", first_to_last(added), steps, help
-    return "Noise", "none", steps, "This method adds no noise: what is random is which answers it selects."
+            return f"{title}, first → last step", first_to_last(added), below, help
+    return "Noise", "none", below, "This method adds no noise: what is random is which answers it selects."
 
 
 def first_to_last(values: np.ndarray) -> str:
@@ -261,8 +264,7 @@ def currencies(by_label: Mapping[str, Readings]) -> str:
         if math.isfinite(reading.value):
             sentences.append(f"{title} ≤ {short_up(reading.value)} ({reading.who}).")
         else:
-            some = "" if reading.same else f" ({reading.who})"
-            sentences.append(f"{title}: none{some}.")
+            sentences.append(f"{title}: none." if reading.same else f"{title}: none ({reading.who}).")
     return " ".join(sentences)
 
 

@@ -122,7 +122,7 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
     face = None if frame.other is None else frame.other()
     # `pale` is about the run, and so about number and sentence; a face in place of its curves may be older or newer.
     is_picture_old = pale if face is None else face.pale
-    key = panel.key(f"on_picture{'_pale' * is_picture_old}")
+    key = panel.key("on_picture_pale" if is_picture_old else "on_picture")
     with st.container(key=key, horizontal=True, vertical_alignment="center"):
         if is_picture_old:
             waits = f" {newest.waiting}" if newest is not None and state == "queued" else ""
@@ -212,7 +212,8 @@ def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_n
     if is_on_file and diagnostics and not active and run.has_data:  # then its accuracy tells more
         headline = _computed_once(panel.key("accuracy"), run, lambda: accuracy(run)) or headline
     if headline is not None:
-        number_column.metric(f"{'Old settings: ' * pale}{headline.label}", headline.value, help=headline.help)
+        label = f"Old settings: {headline.label}" if pale else headline.label
+        number_column.metric(label, headline.value, help=headline.help)
     if active:
         return
     counts = run_panel.partial_repeats(panel.page, run)
@@ -269,8 +270,8 @@ def _change_sentence(panel: Panel, run: Run, headline: Headline) -> str:
     st.session_state[panel.key("ended")] = new, old
     changes = differences(old.experiment, new.experiment)
     if old.number != new.number and changes:
-        (old_label, old_value), (new_label, _) = old.number, new.number
-        return f"Before: {f'{old_label} ' * (old_label != new_label)}{old_value}."
+        old_label, old_value = old.number
+        return f"Before: {old_value}." if old_label == headline.label else f"Before: {old_label} {old_value}."
     if len(changes) != 1 or old.values.keys() != values.keys():
         return ""
     moved = []
@@ -279,9 +280,9 @@ def _change_sentence(panel: Panel, run: Run, headline: Headline) -> str:
         common = min(len(new_values), len(old_values))  # one of the runs may have had the first repeats alone
         if not np.array_equal(new_values[:common], old_values[:common]):
             moved.append(label)
-    if len(moved) == len(values):
-        return ""
-    return f"{changes[0].label} moved {'only ' * bool(moved)}{', '.join(moved) or 'none of the methods'}."
+    if not moved:
+        return f"{changes[0].label} moved none of the methods."
+    return "" if len(moved) == len(values) else f"{changes[0].label} moved only {', '.join(moved)}."
 
 
 def curves(
@@ -339,9 +340,12 @@ def accuracy(run: Run) -> Headline | None:
     answer = f"{'always' if positive_share >= 0.5 else 'never'} answering {escape_name(data.positive)}"
     gain = private[best] - guess
     standard_error = math.sqrt(guess * (1 - guess) / len(labels))  # of the share `guess`, in a sample of as many rows
-    better = f"{short(100 * gain)} points better"
-    if gain <= standard_error:
-        better = "No better" if gain <= 0 else "Hardly better"
+    if gain <= 0:
+        better = "No better"
+    elif gain <= standard_error:
+        better = "Hardly better"
+    else:
+        better = f"{short(100 * gain)} points better"
     comparison = f"**{better} than {answer}**, {_percent(guess)}."
     references = [share for label, share in shares.items() if label not in private]
     if references:
@@ -395,13 +399,12 @@ def sentence(result: HeadlineResult) -> str:
 
 def _against_start(result: HeadlineResult) -> str:
     """Return a sentence that compares the lowest final value with the value at the start."""
-    can_be_lower = result.start > 0 or not result.metric.gap  # the smallest gap is 0, up to rounding
-    if result.end >= result.start and can_be_lower:
+    if result.metric.gap and result.start <= 0:  # it started at the smallest gap, 0 up to rounding: no end is lower
+        return ""
+    if result.end >= result.start:
         return "**No lower than where it started**."
     if not result.metric.gap:
         return f"Down from {short(result.start)}, where it started."
-    if result.start <= 0:  # rounding: it started at the smallest gap, of which there is no share
-        return ""
     share = max(result.share, 0.0)  # end / start; rounding may leave a negative gap
     return f"**{short(100 * share)} %** of where it started."
 

@@ -323,7 +323,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             st.subheader(page.data_heading, anchor=False)
             sidebar.source = source = page.problems.choose(panel, uploads, lead=LEADS - 1)  # the last column
             st.subheader("Privacy", anchor=False)
-            budget = controls.budget(panel, default=page.currency, at_first=page.at_first, leads=True)
+            budget = controls.budget(panel, default=page.currency, at_first=page.at_first, is_leading=True)
             sidebar.delta = guarantee.delta(panel, budget)
             st.subheader("Methods", anchor=False)
             offer = page.offer(source.kind)
@@ -336,11 +336,13 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
                 page.groups,
                 methods=labels or offer.methods,  # while none is chosen, the settings of all
                 applicable_names=lambda names: page.applicable(names, source.kind, budget.cls),
-                leads=range(1, LEADS - source.leads),  # column 0 is the budget's; a control of the data takes the last
+                # Column 0 is the budget's; a control of the data takes the last.
+                free_columns=range(1, LEADS - 1 if source.has_leading else LEADS),
             )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, public=not source.uploaded, at_first=page.at_first)
-            # A release of a fact of a file takes no seed: the fact stays in use when a fixed seed is made random again.
+            # A fact of a file is released without a seed: it stays in use when a fixed seed is made random again, and
+            # the noise of a fixed seed can be known.
             problem = page.problems.build(panel, source, budget, None if source.uploaded else numbers["seed"])
             if problem is not None:  # else a visitor's file is not ready
                 sidebar.build = partial(_build, page, problem, Chosen(labels, references, settings), budget, numbers)
@@ -506,9 +508,9 @@ class _Screen(PageBody):
             if self.uploaded:
                 results.diagnostics_switch(panel)
         with self.tools:
-            about_file = ""
-            if self.uploaded:
-                about_file = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}"
+            about_file = texts.OWN_FILE if self.uploaded else ""
+            if self.uploaded and ready is not None:
+                about_file += f" Run: {ready.releases}."
             active = run_panel.bar(panel, page.texts.TITLE, ready, switch=plan_column, file_text=about_file)
         with picture_column:
             further_faces = page.more_faces(view)

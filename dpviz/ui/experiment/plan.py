@@ -210,7 +210,8 @@ def cached_charts(plan_view: PlanView, plan_charts: Iterator[Chart]) -> Iterator
         yield chart
         count += 1
     for chart in islice(plan_charts, count, None):  # an iterator has to make the first charts again to reach the others
-        yield plan_view.charts.setdefault(count, chart) or chart  # another visitor may have made it meanwhile
+        # Another visitor may have made it meanwhile. None never comes here: it follows the last chart.
+        yield plan_view.charts.setdefault(count, chart) or chart
         count += 1
     plan_view.charts[count] = None
 
@@ -246,6 +247,8 @@ def show_advice(advice: str, key: str, button: str, **options: Any) -> None:
 
 def tabs(small: Sequence[Chart], other_charts: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
     """Return functions that draw the charts of a plan in two tabs, by the title of the tab.
+
+    Only one of them may be called, that of the open tab, as both take charts from `other_charts`.
 
     small : the charts that are also drawn small next to the picture. other_charts : the others; "Plan" has the first
     two of them, and "More charts" those of `small`, in full size, then the rest. key : prefix of the charts' keys.

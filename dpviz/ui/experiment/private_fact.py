@@ -115,9 +115,10 @@ class PrivateFact:
         spends : cost of a release. compute : returns the released value; raises UserError.
         """
         self.panel.reads_leads = True  # the caption follows the budget, a leading control
-        paid = " + ".join(short(cost) for cost in self.paid)
-        cost = f"Spent {self.symbol} = {paid}" if paid else f"Spends {self.symbol} = {short(spends)}"
-        st.caption(f"{cost} before the run; the plan gets the rest.")
+        spent = f"Spends {self.symbol} = {short(spends)}"
+        if self.paid:
+            spent = f"Spent {self.symbol} = {' + '.join(map(short, self.paid))}"
+        st.caption(f"{spent} before the run; the plan gets the rest.")
         st.button(
             f"Release {self.what}",
             key=self.panel.key("release"),

@@ -120,8 +120,8 @@ class Selection:
     source : name of the source. name, kind : name and class of the problem; "" and the base class if it is chosen
     later. values : values of the problem's settings that were drawn with the data. data : a generator with its
     settings, None for other sources. uploaded : true if the data are the visitor's own file. upload : the data set of
-    that file, None until it is ready. tables : the arrays of that file. leads : true if a control of the data is above
-    the picture, in the place of the number of steps.
+    that file, None until it is ready. tables : the arrays of that file. has_leading : true if a control of the data is
+    above the picture, in the place of the number of steps.
     """
 
     source: str = ""
@@ -132,7 +132,7 @@ class Selection:
     upload: Specification | None = None
     uploaded: bool = False
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
-    leads: bool = False
+    has_leading: bool = False
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class ProblemMenu:
             if name and not self.expanders:  # else `build` draws these in the last of its expanders
                 values |= self.more(panel, entry.cls, values)
         uploaded = source.upload is not None
-        return Selection(source_name, name, entry.cls, values, data, upload, uploaded, tables, leads=has_leading)
+        return Selection(source_name, name, entry.cls, values, data, upload, uploaded, tables, has_leading=has_leading)
 
     def build(
         self, panel: Panel, selection: Selection, budget: Settings[Budget], seed: int | None

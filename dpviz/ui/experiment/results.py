@@ -260,8 +260,11 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")
     if unfinished:
         st.caption(texts.UNFINISHED.format(methods=", ".join(map(escape_name, unfinished))))
-    notes = [f"**Not private**, because read off the raw data: {', '.join(raw_headings)}."] * bool(raw_headings)
-    notes += [explain.REFERENCES] * any(not arm_trace.private for arm_trace in trace.lanes.values())
+    notes = []
+    if raw_headings:
+        notes.append(f"**Not private**, because read off the raw data: {', '.join(raw_headings)}.")
+    if any(not arm_trace.private for arm_trace in trace.lanes.values()):
+        notes.append(explain.REFERENCES)
     if notes:  # without any, no caption: that values are medians stands under the charts, too
         repeats = run.experiment.replicates
         st.caption(" ".join(["Of one run." if repeats == 1 else f"Medians of {repeats} runs.", *notes]))

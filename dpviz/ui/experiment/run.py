@@ -196,7 +196,7 @@ class Run:
         if self.job.state == "done" and self.job.trace is not None:
             trace = self.job.trace.visible(diagnostics=self.is_restorable)
             steps = sum(arm_trace.iterations[-1] for arm_trace in trace.lanes.values() if arm_trace.iterations)
-            return f"{steps:,} {'private ' * (not self.is_restorable)}steps"
+            return f"{steps:,} steps" if self.is_restorable else f"{steps:,} private steps"
         total = sum(plan.iterations for plan in self.plans.values())
         return f"{round(self.job.progress * total):,} of {total:,} steps"
 
@@ -437,10 +437,10 @@ def show_memory_error(ready: StartableExperiment) -> None:
         return
     max_bytes, experiment = runner().max_bytes, ready.experiment
     one, two = (experiment.replaced(replicates=count).estimated_bytes(ready.plans) for count in (1, 2))
-    max_repeats = 0
+    advice = "Choose"
     if one <= max_bytes and two > one:  # the estimate is linear in the repeats: one + (repeats - 1)(two - one)
         max_repeats = int((max_bytes - one) / (two - one)) + 1
-    advice = f"Choose at most {max_repeats} repeat{'s' if max_repeats > 1 else ''}, or" if max_repeats else "Choose"
+        advice = f"Choose at most {max_repeats} repeat{'s' * (max_repeats > 1)}, or"
     st.error(
         f"A run may use {max_bytes / 1e9:.0f} GB. {advice} fewer methods or smaller data.",
         title=f"This run would need about {ready.bytes / 1e9:.0f} GB of memory",
@@ -489,12 +489,8 @@ def sidebar_status() -> None:
 
     def poll() -> float | None:
         for run in active:
-            state = (
-                progress.active_text(run.job, run.progress_text)
-                if run.job.active
-                else progress.ended_text(run.job, run.progress_text)
-            )
-            st.caption(f":material/directions_run: {run.title}: {state}")
+            describe = progress.active_text if run.job.active else progress.ended_text
+            st.caption(f":material/directions_run: {run.title}: {describe(run.job, run.progress_text)}")
         if not any(run.job.active for run in active):
             return None
         return max(STATUS, min(run.poll_interval() for run in active))

@@ -187,7 +187,7 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
         elif job.active:
             st.progress(job.progress, text=progress.active_text(job, run.progress_text))
         else:
-            end = {"done": "Done", "stopped": "Stopped"}.get(job.state, progress.AT_LIMIT)
+            end = {"done": "Done", "stopped": "Stopped"}.get(job.state, progress.AT_LIMIT)  # else it is "timeout"
             restored = 0 if result is None else result.restored  # points that were in the store before
             cached = f"; {restored} of them were known" if restored else ""
             depends = f". {progress.DEPENDS}" if job.state == "timeout" and not job.experiment.public else ""

@@ -241,8 +241,11 @@ def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
     adds_up = f"all of it: {result.price}" if result.price else "several adds up"
     text = f"Each run is private at the budget of its point for {problem.unit}; publishing {adds_up}."
     condition = escape_sentence(str(sweep.condition))
-    text += f" **All of this holds {condition}.**" if condition else ""
-    return provenance(statuses), f"{text} {explain.REFERENCES}" if "not private" in statuses else text
+    if condition:
+        text += f" **All of this holds {condition}.**"
+    if "not private" in statuses:
+        text += f" {explain.REFERENCES}"
+    return provenance(statuses), text
 
 
 def _guess(result: SweepResult) -> str:

@@ -372,9 +372,10 @@ def _paper_step(panel: Panel, view: PlanView) -> None:
     paper = sampling(view).replaced(accounting="paper", batching="single", parameters="own", relative_step=1.0)
     with draw_errors():
         plan = paper.plan(facts, budget)
+        of_row = " of one row" if view.experiment.problem.rows_per_person > 1 else ""
         caption = (
             f"Single pass, T = {plan.iterations:,}, the paper's step τ = {short(plan.resolved['step_size_x'])} at δ = "
-            f"{short(budget.delta)}{' of one row' * (view.experiment.problem.rows_per_person > 1)}."
+            f"{short(budget.delta)}{of_row}."
         )
         charts.show(figures.accounting_gain(bounds.paper_costs(plan), caption), panel.key("chart_gain"))
 

@@ -73,7 +73,7 @@ def _meaning(problem: GroupLoss | LossMatrix) -> str:
     """Explain how to read the columns of the table of released models."""
     if isinstance(problem, LossMatrix):
         return f"Columns: how often each strategy is played. {texts.GROUP_WEIGHTS}"
-    constant = f", the {CONSTANT} being 1" * (CONSTANT in problem.data.facts().names)
+    constant = f", the {CONSTANT} being 1" if CONSTANT in problem.data.facts().names else ""
     return (
         "Columns: a row is predicted positive where the sum of coefficient × value is above 0, each value scaled from "
         f"its range to [-1, 1]{constant}. {texts.GROUP_WEIGHTS}"
@@ -126,9 +126,10 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
         if sentence:
             st.warning(f"{sentence} **Not private**: it reads the rows.", title="Beside always guessing the majority")
     privacy = explain.diagnostic_sentence(run.experiment.replicates, run.experiment.problem.public)
+    model = "released model" if arm_traces[label].private else "model"
     caption = (
         "Mean loss of each group's rows, and the same times found share / share in the game, which is what it plays "
-        f"for; at the {'released ' * arm_traces[label].private}model of {label}. "
+        f"for; at the {model} of {label}. "
         f"{explain.spread_sentence(run.experiment.replicates)} {privacy}"
     )
     fair_losses, average_losses = fairest.means[0, :-1], average.means[0, :-1]  # (G,) each, of a single model
@@ -180,7 +181,8 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
     rates = {name: outcome.rates for name, outcome in measured.items() if outcome.rates is not None}
     if rates:  # all models predict classes, or none does
         guess = game.majority()
-        rates |= {} if guess is None else {GUESS: guess}
+        if guess is not None:
+            rates[GUESS] = guess
         values_by_title |= {
             "Error rate": {name: rate.error for name, rate in rates.items()},
             "Selection rate": {name: rate.selection for name, rate in rates.items()},

@@ -143,15 +143,15 @@ class GamesPage(FamilyPage):
         It is the range η of a draw for methods that draw vertices, else the noise; without either, the number of steps.
         A card has a name, a value, the line below, and a help text.
         """
-        for quantity, ending, values_by_name in (
-            ("bounded range η", " of one draw", planning.ranges(plan)),
-            ("noise per coordinate", "", plan.noise),
+        for quantity, subject, values_by_name in (
+            ("bounded range η", "Bounded range η of one draw", planning.ranges(plan)),
+            ("noise per coordinate", "Noise per coordinate", plan.noise),
         ):
             for name, values in values_by_name.items():
                 positive = values[values > 0]
                 if positive.size:
                     owner = f" of the player {name}" if name in "xy" else f" on the {name}"
-                    help = f"{quantity.capitalize()}{ending}{owner}, first → last round that costs anything."
+                    help = f"{subject}{owner}, first → last round that costs anything."
                     size = guarantee.first_to_last(positive)
                     return (f"Per round, {quantity}", size, f"{label}, T = {plan.iterations:,}", help)
         return ("Steps", f"{plan.iterations:,}", label, "Rounds of the game.")
@@ -293,7 +293,8 @@ def _whose_steps(view: PlanView) -> str:
         if getattr(arm.algorithm, "iterations", None) == plan.iterations:
             with_set_steps.append(arm.label)
         else:
-            others.append(f"{arm.label} {'at most ' * plan.stops}{plan.iterations:,}")
+            steps = f"at most {plan.iterations:,}" if plan.stops else f"{plan.iterations:,}"
+            others.append(f"{arm.label} {steps}")
     return " ".join(
         f"{title}: {', '.join(labels)}."
         for title, labels in (("Steps T", with_set_steps), ("Other steps", others))
@@ -305,8 +306,8 @@ def _mixing_against_noise(view: PlanView) -> str:
     """Return how many strategies a player can mix by each method, and the noise on the mean of its gradients; "" unless
     more strategies come with more noise.
 
-    The sentence says that less budget raises the noise alone. So only methods count whose number of rounds is that of
-    any budget, or does not change the noise of the mean.
+    The sentence says that less budget raises the noise and leaves the numbers of strategies. So methods whose number of
+    rounds depends on the budget count only if it does not change the noise of the mean.
     """
     facts = facts_of(view)
     if min(facts.d_x, facts.d_y) < 2:
@@ -322,7 +323,7 @@ def _mixing_against_noise(view: PlanView) -> str:
             players = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
             count = max(min(d, draws * plan.iterations) for d, draws in players)
         elif isinstance(method, TwoDraws):
-            count = 1
+            count = 1  # a single vertex
         elif isinstance(method, NoisyGradients) and method.batching == "full":
             count = max(facts.d_x, facts.d_y)  # it draws nothing: all strategies have a weight
             noise = {name: values / math.sqrt(plan.iterations) for name, values in plan.noise.items()}  # on the mean

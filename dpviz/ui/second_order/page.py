@@ -91,11 +91,11 @@ class SecondOrderPage(FamilyPage):
         first_plan, *_ = view.plans.values()
         facts = first_plan.facts
         assert isinstance(facts, NonconvexFacts)
+        released = " (released)" if view.experiment.problem.released_by_itself else ""
         return (
             f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}{_remark(facts, 'G')}, "
             f"M = {short(facts.hessian_lipschitz)}{_remark(facts, 'M')}, f can fall by at most Γ = "
-            f"{short_up(facts.gap)}{' (released)' * bool(view.experiment.problem.released_by_itself)}"
-            f"{_remark(facts, 'Γ')}."
+            f"{short_up(facts.gap)}{released}{_remark(facts, 'Γ')}."
         )
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
@@ -113,7 +113,10 @@ class SecondOrderPage(FamilyPage):
         for label, (*_, last) in theory.items():
             # Only where noise falls with 1/n, so with all rows in each step, and where a run tests for a flat point.
             if last.all_rows and not last.blind:
-                waiting[label] = _waiting(last)
+                rows, steps = advice.waiting_by_rows(last)
+                present = last.rows, last.stopping.waiting_time
+                longest = last.stopping.iterations / 2  # with which a run may be expected to stop
+                waiting[label] = figures.Waiting(rows, steps, here=present, patience=longest)
         yield figures.waiting_times(waiting, view.styles)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
@@ -197,13 +200,14 @@ class SecondOrderPage(FamilyPage):
         sentences = [] if within_targets is None else [texts.targets(*within_targets)]
         sentences.append(texts.when(first_endings) if first_endings.finished else _why_none(run, first_label))
         sentences += [f"{label}: {texts.ended(endings_by_label[label])}" for label in others[:OTHERS]]
-        reads_data = any(endings.solved is not None for endings in endings_by_label.values())
+        help = "By themselves, by what they released."
+        if any(endings.solved is not None for endings in endings_by_label.values()):
+            targets = "Whether exact gradient and curvature meet the targets α and ε_H"
+            help += f" {targets} reads the raw data: **not private**."
         return hero.Headline(
             f"Runs stopped: {first_label}",
             value=f"{first_endings.finished} of {first_endings.runs}",
-            help="By themselves, by what they released."
-            + " Whether exact gradient and curvature meet the targets α and ε_H reads the raw data: **not private**."
-            * reads_data,
+            help=help,
             sentence=" ".join(sentences),
         )
 
@@ -337,14 +341,6 @@ def _rounded_up(rows: float | None) -> float | None:
     return None if rows is None else rounded_up(rows)
 
 
-def _waiting(forecast: Forecast) -> figures.Waiting:
-    """Return the curve of the waiting time at a flat point against the number of rows, with the present point on it."""
-    rows, steps = advice.waiting_by_rows(forecast)
-    at_these_rows = (forecast.rows, forecast.stopping.waiting_time)
-    longest = forecast.stopping.iterations / 2  # with which a run may be expected to stop
-    return figures.Waiting(rows, steps, here=at_these_rows, patience=longest)
-
-
 def _remark(facts: NonconvexFacts, symbol: str) -> str:
     """Return a remark for behind a constant that is assumed; "" for one that follows from the loss, or was released."""
     return " (assumed)" if any(constant.symbol == symbol for constant in facts.assumed) else ""
@@ -471,7 +467,7 @@ def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Sh
         caption = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
     else:
         start, ceiling = plan.spent("rho")[[0, -1]].tolist()  # ρ that is spent before the first step, and after all
-        purposes, title = PURPOSES, "Privacy spent, ρ" + " of one row" * (plan.person is not None)
+        purposes, title = PURPOSES, "Privacy spent, ρ" if plan.person is None else "Privacy spent, ρ of one row"
         caption = "Mean over the runs; the guarantee is the ceiling, whatever was used."
     caption = f"{caption} {privacy}"
     chart = figures.spent_by_purpose(trace, label, purposes, ceiling, before=start, title=title, words=caption)

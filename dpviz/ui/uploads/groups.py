@@ -45,12 +45,12 @@ def _choose_target(upload: GroupedFile) -> Prepared[GroupedUpload]:
     people = file.choose_people(upload, (target.column, group))
     features = table.choose_features(upload, {target.column, group, people.person})
     bounds = table.declare_ranges(upload, features)
-    declared = shares.declare(upload, group, people)
+    group_shares = shares.declare(upload, group, people)
     drop = table.choose_dropping(upload, [target.column], features)
     constant = table.choose_constant(upload)
     return _prepare(
         upload,
-        declared,
+        group_shares,
         people,
         target=target.column,
         positive=target.positive,
@@ -72,11 +72,11 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
     help = "Each holds, row by row, the loss of one strategy."
     losses = table.choose_features(upload, {group, people.person}, "Loss columns", help)
     bounds = dict.fromkeys(losses, _loss_range(upload, losses))
-    declared = shares.declare(upload, group, people)
+    group_shares = shares.declare(upload, group, people)
     drop = table.choose_dropping(upload, [], losses)
     return _prepare(
         upload,
-        declared,
+        group_shares,
         people,
         target=None,
         positive=None,
@@ -87,12 +87,14 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
     )
 
 
-def _prepare(upload: GroupedFile, shares: Shares, people: file.People, **declared: Any) -> Prepared[GroupedUpload]:
+def _prepare(
+    upload: GroupedFile, group_shares: Shares, people: file.People, **declared: Any
+) -> Prepared[GroupedUpload]:
     """Return the prepared table, and draw lines that describe it.
 
-    shares, people, declared : the declarations, which are arguments of `prepare_groups`.
+    group_shares, people, declared : the declarations, which are arguments of `prepare_groups`.
     """
-    prepared = upload.prepare_once(prepare_groups, **shares._asdict(), **people._asdict(), **declared)
+    prepared = upload.prepare_once(prepare_groups, **group_shares._asdict(), **people._asdict(), **declared)
     facts = prepared.specification.facts()
     columns = f"{len(declared['features'])} {'features' if declared['target'] else 'strategies'}"
     file.show_ready(upload, facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")

@@ -81,10 +81,10 @@ def choose(
     _offer_texts(upload, {*used, *features})
     text_columns = _choose_categories(upload, {*used, *features})
     numeric = [target, *features] if positive is None else features  # a target without classes is a number
-    bounds = declare_ranges(upload, numeric, target=positive is None)
+    bounds = declare_ranges(upload, numeric, with_target=positive is None)
     lists = categories.declare(upload, text_columns) if text_columns else {}
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
-    constant = constant and positive is not None and choose_constant(upload)
+    has_constant = constant and positive is not None and choose_constant(upload)
     target_range = bounds.pop(target, UNDECLARED) if positive is None else None  # declared with those of the features
     prepared: datasets.Prepared[Any] = upload.prepare_once(
         datasets.prepare if user is None else datasets.prepare_users,
@@ -96,7 +96,7 @@ def choose(
         drop_missing=drop,
         categories=lists,
         target_range=target_range,
-        constant=constant,
+        constant=has_constant,
     )
     source = f" from {len(features) + len(text_columns)} columns" if text_columns else ""
     file.show_ready(
@@ -111,13 +111,13 @@ def choose_constant(upload: File) -> bool:
     return st.toggle(**upload.widget_options("constant"))
 
 
-def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]) -> bool:
+def choose_dropping(upload: File, labels: Sequence[str], features: Sequence[str]) -> bool:
     """Draw the switch that drops rows with missing values; return its value, False if there are no such rows.
 
-    A row has a missing value if its cell is empty in a column of `filled`, or is no number in a column of `features`.
+    A row has a missing value if its cell is empty in a column of `labels`, or is no number in a column of `features`.
     """
-    quantity = ("missing", *filled, None, *features)  # None ends the names of `filled`
-    missing = upload.count(quantity, lambda: _count_incomplete(upload.frame, filled, features))
+    quantity = ("missing", *labels, None, *features)  # None ends the names of `labels`
+    missing = upload.count(quantity, lambda: _count_incomplete(upload.frame, labels, features))
     if not missing:
         return False
     rows = "row" if missing == 1 else f"{missing:,} rows"
@@ -127,10 +127,10 @@ def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]
     return drop
 
 
-def _count_incomplete(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[str]) -> int:
+def _count_incomplete(frame: pd.DataFrame, labels: Sequence[str], features: Sequence[str]) -> int:
     """Return the number of rows with missing values, as `choose_dropping` defines them."""
     incomplete = np.zeros(len(frame), dtype=bool)
-    for name in filled:
+    for name in labels:
         incomplete |= is_empty(frame[name])
     for name in features:
         incomplete |= ~np.isfinite(column_numbers(frame[name]))
@@ -235,12 +235,12 @@ def _choose_categories(upload: File, used: Collection[str | None]) -> list[str]:
     return st.multiselect(options=names, **upload.widget_options("lists"))
 
 
-def declare_ranges(upload: File, features: Sequence[str], target: bool = False) -> dict[str, tuple[float, float]]:
+def declare_ranges(upload: File, features: Sequence[str], with_target: bool = False) -> dict[str, tuple[float, float]]:
     """Draw a table in which the visitor types the range of each of `features`; return (lowest, highest) by column.
 
-    An end that is not typed is NaN. target : true if the first of `features` is the target.
+    An end that is not typed is NaN. with_target : true if the first of `features` is the target.
     """
-    subject = "the target and each feature" if target else "each feature"
+    subject = "the target and each feature" if with_target else "each feature"
     st.markdown(f"**Declared range of {subject}.** Values outside are clipped to it, so that the guarantee holds.")
 
     def start() -> pd.DataFrame:
@@ -255,7 +255,7 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
         "ranges",
         rows=tuple(features),
         start=start,
-        column_config=column_configs(texts.TABLES["ranges"], feature={"label": "Column"} if target else {}),
+        column_config=column_configs(texts.TABLES["ranges"], feature={"label": "Column"} if with_target else {}),
         height=editor_height(len(features)),
         alt="Lowest and highest value that you declare for each feature",
     )

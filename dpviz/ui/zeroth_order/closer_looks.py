@@ -162,7 +162,7 @@ def _rows(panel: Panel, view: PlanView) -> None:
     rows_needed, _ = figures.rows_needed(bound_constants(facts, forecast.mu), accuracy)  # the numbers are in the chart
     free_privacy = figures.free_privacy(facts.d, facts.lipschitz, accuracy, forecast.mu)
     charts.show_side_by_side((rows_needed, panel.key("chart_rows_0")), (free_privacy, panel.key("chart_rows_1")))
-    st.caption(f"{texts.ROWS}{f' {texts.GUESS}' * facts.guessed}")
+    st.caption(f"{texts.ROWS} {texts.GUESS}" if facts.guessed else texts.ROWS)
 
 
 def _readings(panel: Panel, view: PlanView, delta: float) -> None:

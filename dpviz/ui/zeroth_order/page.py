@@ -116,7 +116,9 @@ class ZerothOrderPage(FamilyPage):
         length, epochs = option.epochs
         reason = "Advised at your size"  # by measured runs, or without a bound that holds
         if option.lowest is None and forecast.facts.exact:  # no run was measured, and bounds hold
-            reason = f"Smallest bound at your size{', if F* holds' * forecast.facts.guessed}"
+            reason = "Smallest bound at your size"
+            if forecast.facts.guessed:
+                reason += ", if F* holds"
         show_advice(
             f"**{reason}: “{option.way.name}”, T = {length:,}, K = {epochs:,}.** Why: “Advice” below.",
             f"{self.prefix}_advised",
@@ -191,8 +193,8 @@ class ZerothOrderPage(FamilyPage):
         sentence = f"Down from {start}" if result.end < result.start else f"**No lower than where it started**, {start}"
         if result.floor is not None:
             sentence += f"; without privacy {short(result.floor)}"
-            may_be_chance = result.chance(result.best, result.reference)
-            sentence += ", a difference that may be chance" * may_be_chance
+            if result.chance(result.best, result.reference):
+                sentence += ", a difference that may be chance"
         return headline._replace(sentence=f"{sentence}.")
 
     def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
@@ -406,12 +408,14 @@ def meaning(problem: TableModel) -> str:
     """Explain how to predict with the coefficients of a model, given how the problem scales inputs and target."""
     facts = problem.data.facts()
     divisor = math.sqrt(problem.features) if problem.divisor is None else problem.divisor
-    inputs = (
-        "A row's inputs are its values, each scaled from its range to [-1, 1]"
-        f"{', a category being 1 in its rows and -1 elsewhere' * bool(facts.blocks)}"
-        f"{', and the constant 1' * problem.intercept}, all divided by {short(divisor, 6)}"
-        f"{', and shortened to length 1 if they are longer' * (divisor < math.sqrt(problem.features))}."
-    )
+    inputs = "A row's inputs are its values, each scaled from its range to [-1, 1]"
+    if facts.blocks:
+        inputs += ", a category being 1 in its rows and -1 elsewhere"
+    if problem.intercept:
+        inputs += ", and the constant 1"
+    inputs += f", all divided by {short(divisor, 6)}"
+    if divisor < math.sqrt(problem.features):  # the largest length of a row of so many numbers in [-1, 1]
+        inputs += ", and shortened to length 1 if they are longer"
     symmetric = problem.targets == "symmetric"
     output = "the sum of coefficient × input"
     if isinstance(problem, ReluNetwork):
@@ -422,10 +426,10 @@ def meaning(problem: TableModel) -> str:
             f"the sum over {added} less that over the others, divided by √{problem.units}, each giving {unit_output}"
         )
     if facts.target is None:
-        return f"{inputs} Predict the positive class where the output is above {0 if symmetric else '½'}: {output}."
+        return f"{inputs}. Predict the positive class where the output is above {0 if symmetric else '½'}: {output}."
     low, high = facts.target
     offset, factor = ((low + high) / 2, (high - low) / 2) if symmetric else (low, high - low)
-    return f"{inputs} The prediction is {short(offset, 6)} + {short(factor, 6)} × the output: {output}."
+    return f"{inputs}. The prediction is {short(offset, 6)} + {short(factor, 6)} × the output: {output}."
 
 
 PAGE = ZerothOrderPage()
