@@ -226,7 +226,7 @@ strong {{ font-size: 40pt; letter-spacing: .2em }}</style>
 def _points(curve: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
     """Return a curve with at most MAX_POINTS of its points, and the last one, as phones draw it."""
     stride = math.ceil(len(curve) / MAX_POINTS)
-    thinned = [*curve[::stride], curve[-1]]
+    thinned = [*curve[:-1:stride], curve[-1]]
     return tuple((round(across, 4), round(up, 4)) for across, up in thinned)
 
 
