@@ -366,7 +366,7 @@ def _first_guess(noise: Noise, shares: Floats, fraction: float, budget: Budget, 
     # Σ (s · shares[t])²/2 = ρ for small ε; for large ones s, the sum of the ε, is ρ, or the ε of a budget that has one.
     if_small = math.log(2 * rho / float(shares @ shares)) / 2
     if_large = math.log(rho if budget.total_epsilon is None else target)
-    return max(if_small, if_large)
+    return max(if_small, if_large)  # ρ is below both ε²/2 and ε, so s is at least as large as either
 
 
 def _largest_feasible(

@@ -76,12 +76,12 @@ def _leaves(length: int, first: float) -> Floats:
 # --------------------------------------------------------------------------------------------------------- optimisation
 
 
-def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float | None = None) -> Floats:
+def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float = _GAP) -> Floats:
     """Return ln v, (T,), the logarithms of the multipliers of the best factorisation.
 
     objective : whether the mean or the maximum of the prefixes' variances is minimised.
     leaves : s, (T,), the leaf sensitivities; all equal for "max".
-    gap : relative distance of the variance to the smallest one; None for _GAP.
+    gap : relative distance of the variance to the smallest one.
 
     The variance is minimised over X = CᵀC under s_i² X_ii ≤ 1. Let v_i = q_i² be the multipliers of these constraints
     and p_t² the weights of the prefixes. For the mean p = 1; at the optimum for the maximum p is q in reversed order,
@@ -99,7 +99,7 @@ def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float |
         constraints = (vectors**2 @ sigmas) / q**2  # s_i² X_ii, as D X D = (MᵀM)^(1/2)
         mean = sigmas.sum() / (q @ q)  # of these, with weights v = q²
         # For "max", the largest variance divided by its weighted mean is the same ratio, so each may be half the gap.
-        if constraints.max() <= (1 + (_GAP if gap is None else gap) / 2) * mean:
+        if constraints.max() <= (1 + gap / 2) * mean:
             return log_v
         # The last six points, and the step of the iteration at each.
         points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(constraints / mean)]

@@ -228,7 +228,9 @@ class ProblemSpecification(Specification, ABC):
         """Unit of protection, in words: the difference between two data sets that must not be distinguishable."""
         if self.person is None:
             return "one row replaced"
-        return "one person" + f" with up to {self.rows_per_person:,} rows" * (self.rows_per_person > 1) + " replaced"
+        if self.rows_per_person == 1:
+            return "one person replaced"
+        return f"one person with up to {self.rows_per_person:,} rows replaced"
 
     @property
     def person(self) -> str | None:

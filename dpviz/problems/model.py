@@ -73,8 +73,11 @@ class Model:
 
     def __repr__(self) -> str:
         count, largest = len(self.coef_), np.argsort(-np.abs(self.coef_), kind="stable")[:3]
-        terms = ", ".join(f"{self.names[j]} {self.coef_[j]:+.3g}" for j in largest) + ", …" * (count > len(largest))
-        return f"<Model of {count} coefficient{'s' * (count > 1)}: {terms}; {self.guarantee}>"
+        terms = [f"{self.names[j]} {self.coef_[j]:+.3g}" for j in largest]
+        if count > len(largest):
+            terms.append("…")
+        coefficients = "1 coefficient" if count == 1 else f"{count} coefficients"
+        return f"<Model of {coefficients}: {', '.join(terms)}; {self.guarantee}>"
 
     @property
     def classes_(self) -> np.ndarray | None:

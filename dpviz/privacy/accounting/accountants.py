@@ -318,7 +318,7 @@ def _converted_curve(
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
     """Return the ε that follows from the sum of the events' Rényi divergences, at the best order of each checkpoint."""
     runs, ends = runs_of(events, MOST_ADDED)  # ends[t] releases are in the first t events
-    n_integrals = sum(map(_is_integrated, {event for event, _ in runs}))  # of the divergences
+    n_integrals = sum(map(_is_integrated, {event for event, _ in runs}))  # events whose divergences are integrals
     if n_integrals:  # these take long, so fewer different events are allowed
         runs, ends = runs_of(events, MOST_EXACT)
     index_of_event: dict[Event, int] = {}

@@ -288,10 +288,11 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
     end = len(counts)
     while end:  # the rows from `end` on are done; those from `start` on are next
         last_steps = steps[end - 1]
-        # Rows of one event, of 2 to FEW - 1, or of FEW and more.
-        start = int(np.searchsorted(steps, FEW if last_steps >= FEW else min(2, last_steps)))
         if last_steps >= FEW:
+            start = int(np.searchsorted(steps, FEW))
             start = max(start, int(np.searchsorted(rough_variance[:end], rough_variance[end - 1] / 8**2)))
+        else:
+            start = int(np.searchsorted(steps, min(2, last_steps)))  # rows of 2 to FEW - 1 events, or rows of one
         occurring = np.flatnonzero(counts[end - 1])
         if last_steps == 1:  # all these rows have the same event, as no count decreases
             epsilons[start:end] = _closed_epsilon(events[occurring[0]], delta)
@@ -466,7 +467,7 @@ def discretised(
     direction_count = max(map(len, profiles))
 
     def on_grids(steps: Sequence[float]) -> list[tuple[PLD, ...]]:
-        """Return the PLD of each event on a grid of its step, by direction; the same, if the pair is symmetric."""
+        """Return the PLD of each event on a grid of its step, by direction; that of a symmetric pair is in both."""
         distributions = map(from_profiles, profiles, highest, steps)
         repeated = (plds * (direction_count // len(plds)) for plds in distributions)
         return list(zip(*repeated, strict=True))

@@ -66,10 +66,9 @@ class ChoiceOdds:
         logits = np.broadcast_to(logits, (*release.output.shape, options))
         is_choice = (release.output >= 0) & is_drawn[:, None]
         choices, weights = release.output[is_choice], logits[is_choice]  # (N,) and (N, options), N selections in all
-        earlier = last.get(options, np.full(runs, -1))
+        earlier = last.setdefault(options, np.full(runs, -1))
         earlier_choices = np.broadcast_to(earlier[release.replicates][:, None], is_choice.shape)[is_choice]  # (N,)
-        last[options] = earlier.copy()
-        last[options][release.replicates] = release.output[:, 0]  # of several selections, the first
+        earlier[release.replicates] = release.output[:, 0]  # for the next release; of several selections, the first
         # Marks of the options whose weight a wrong distribution changes: (options,), or (N, options).
         indices = np.arange(options)
         is_tilted = {f"index {index}": indices == index for index in range(min(options, _INDICES))}
@@ -534,6 +533,7 @@ class ReleaseTests:
         columns = self._columns()
         if not columns:
             return
+        # The first runs of each chunk, as it has random streams of its own, and streams that are alike begin alike.
         runs_of_chunk = max(1, _COMPARED // (len(columns) * len(self._chunks)))
         runs = np.concatenate([np.arange(start, min(start + runs_of_chunk, self._runs)) for start in self._chunks])
         # `unique`: if chunks are shorter than `runs_of_chunk`, their ranges overlap.
@@ -627,7 +627,7 @@ class ReleaseTests:
             if units is None or second_units is None or units.shape != second_units.shape:
                 relative_change = self._moved_choices(first, second)
             else:
-                difference = units - second_units
+                difference = units - second_units  # nan where the declared sensitivity is 0: any change is too much
                 difference = np.where(
                     _is_unchanged(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf)
                 )

@@ -182,7 +182,9 @@ class TableModel(BlackBox):
     )
 
     def _plane(self) -> Plane | None:
-        names = (*self.data.facts().names, *["the intercept"] * self.intercept)
+        names = list(self.data.facts().names)
+        if self.intercept:
+            names.append("the intercept")
         return base.first_two_plane([f"Weight of {name}" for name in names[:2]])
 
     @property
