@@ -71,19 +71,19 @@ class Claim:
         others keep their proportions to it. If all noise is Gaussian, it is the μ of all releases together. Otherwise,
         and wherever events are chosen during the run or batches are random, it is the budget.
         """
-        is_fixed = not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events))
-        releases = [release for event in plan.events for release in inner_events(event)] if is_fixed else []
-        ranges = tuple(release.eta for release in releases if isinstance(release, ExpMech))
-        if ranges and len(ranges) == len(releases):
-            largest = max(ranges)
-            if len(ranges) == 1:
-                return cls("η", largest, audit.least_eta, partial(closed_forms.exponential_tradeoff, largest))
-            if largest < np.inf:  # of infinite ranges there is no largest loss to scan: the claim is the budget
-                least = partial(_least_range, ranges)
-                return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
         budget = plan.budget
-        if releases and all(isinstance(release, Gaussian) for release in releases):
-            budget = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)  # `of` takes the amount that adds up, μ²
+        if not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events)):
+            releases = [release for event in plan.events for release in inner_events(event)]
+            ranges = tuple(release.eta for release in releases if isinstance(release, ExpMech))
+            if ranges and len(ranges) == len(releases):
+                largest = max(ranges)
+                if len(ranges) == 1:
+                    return cls("η", largest, audit.least_eta, partial(closed_forms.exponential_tradeoff, largest))
+                if largest < np.inf:  # of infinite ranges there is no largest loss to scan: the claim is the budget
+                    least = partial(_least_range, ranges)
+                    return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
+            if releases and all(isinstance(release, Gaussian) for release in releases):
+                budget = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)  # `of` takes the amount that adds up, μ²
         return cls(budget.symbol, budget.limit, budget.least, budget.tradeoff)
 
 

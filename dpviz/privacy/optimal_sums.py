@@ -42,7 +42,7 @@ def optimal_max(length: int) -> Factorisation:
     smallest variance. All leaves have the same sensitivity. Raises UserError for T > 1 024.
     """
     leaves = np.ones(checked_length(length, LONGEST_DENSE))
-    return DenseFactorisation("Optimal (maximum)", _encoder("max", leaves, _multipliers("max", leaves)))
+    return DenseFactorisation("Optimal (maximum)", _encoder("max", leaves, _multipliers("max", leaves, _GAP)))
 
 
 def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
@@ -61,7 +61,7 @@ def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
 def _optimal_mean(length: int, first: float) -> Factorisation:
     """Return `optimal_mean` for arguments within the limits; cached for these."""
     leaves = _leaves(length, first)
-    log_v = _multipliers("mean", leaves) if length < _LENGTHS[0] else _interpolated(length, first)
+    log_v = _multipliers("mean", leaves, _GAP) if length < _LENGTHS[0] else _interpolated(length, first)
     return DenseFactorisation("Optimal (mean)", _encoder("mean", leaves, log_v))
 
 
@@ -76,7 +76,7 @@ def _leaves(length: int, first: float) -> Floats:
 # --------------------------------------------------------------------------------------------------------- optimisation
 
 
-def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float = _GAP) -> Floats:
+def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float) -> Floats:
     """Return ln v, (T,), the logarithms of the multipliers of the best factorisation.
 
     objective : whether the mean or the maximum of the prefixes' variances is minimised.

@@ -88,10 +88,10 @@ class Condition:
     def __str__(self) -> str:
         clauses = []
         if self.seeded:
-            clauses.append(" if nobody learns the seed")
+            clauses.append("if nobody learns the seed")
         if self.read:
-            clauses.append(f" if these were known beforehand: {'; '.join(self.read)}")
-        return " and".join(clauses)
+            clauses.append(f"if these were known beforehand: {'; '.join(self.read)}")
+        return f" {' and '.join(clauses)}" if clauses else ""
 
 
 @dataclass(frozen=True)

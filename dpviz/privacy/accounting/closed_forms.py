@@ -217,11 +217,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 
 def rdp_epsilon(
-    divergence: Callable[[Floats], Floats],
-    delta: ArrayLike,
-    at_orders: Floats | None = None,
-    orders: Floats = ORDERS,
-    refine: bool = True,
+    divergence: Callable[[Floats], Floats], delta: ArrayLike, orders: Floats = ORDERS, refine: bool = True
 ) -> Floats:
     """Return an ε for which releases with these Rényi divergences are (ε, δ)-DP, for each δ: a number or (m,).
 
@@ -230,7 +226,6 @@ def rdp_epsilon(
 
     divergence : function that maps orders (m, k), one row for each δ, or (1, k) for all δ, to divergences (m, k).
     delta : a number or (m,).
-    at_orders : the divergences at `orders`, if they are known already.
     orders : (k,) ascending orders that are tried first.
     refine : whether orders between the neighbours of the best one are tried then.
     """
@@ -242,7 +237,7 @@ def rdp_epsilon(
         fall, gain = np.log1p(-1 / alpha), (log_delta + np.log(alpha)) / (alpha - 1)
         return np.asarray(divergences + fall - gain + _ROUNDING * (divergences - fall + np.abs(gain)))
 
-    values = bound(orders, divergence(orders[None]) if at_orders is None else at_orders)
+    values = bound(orders, divergence(orders[None]))
     smallest = values.min(axis=1)
     if refine and np.isfinite(smallest).any():
         # Every order gives a valid ε, and the best ones differ little, so a short search is enough: at nine points of

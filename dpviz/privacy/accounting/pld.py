@@ -412,7 +412,7 @@ def _spectra(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np
     logs, angles = np.empty((2, len(parts), size // 2 + 1))  # of each part's spectrum: ln of the size, and the phase
     first_row_logs = np.zeros(size // 2 + 1)
     relevant = size // 2 + 1  # number of frequencies that are not negligible so far
-    order = np.argsort(-spread)  # parts with the widest losses have the narrowest spectra, and so come first
+    order = np.argsort(-spread)  # the widest losses first: their narrow spectra leave few frequencies to the others
     for start in range(0, len(parts), AT_ONCE):
         group = order[start : start + AT_ONCE]
         for i, frequencies in zip(group, rfft([_wrapped(parts[i].p, size) for i in group]), strict=True):

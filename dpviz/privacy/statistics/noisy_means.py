@@ -266,7 +266,7 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
         else:
             high = steps
         slope = 1.0  # as if the price were in proportion to the steps, until there are two points
-        if last_point is not None and last_point[0] != log_steps:
+        if last_point is not None:
             slope = (log_price - last_point[1]) / (log_steps - last_point[0])
         log_target = log_steps - log_price / min(max(slope, 0.1), 3.0)  # a noisy slope must not lead too far
         last_point, attempt = (log_steps, log_price), attempt + 1
@@ -346,7 +346,8 @@ def savings(
     advanced, optimal) use only the pure ε of each step. Gaussian noise has none; there they use an (ε, δ_t) of each
     step, where T δ_t is all of δ for the basic theorem and half of it for the others.
 
-    scale : of the noise, as in `NoisyMeans.noise_scale`. precision : as in `accountants.tightest`.
+    scale : of the noise, b (Laplace) or σ (Gaussian). precision : "fine" uses a finer grid of losses, which may take
+        seconds.
     """
     events = means.events_of_noise(scale)
     reading = accountants.tightest(events, delta, precision=precision)

@@ -163,8 +163,8 @@ class Transcript(Mechanisms):
         self.fixed = np.zeros(self.replicates)  # sum of the log densities of the releases on public sets of rows, (R,)
         # For each random batch: the probability that the row is in it, and the sum of its releases' log densities.
         self.sampled: list[tuple[float, Floats]] = []
-        self.opened: list[BatchRelease] = []
-        self.leaves_paid: list[Leaves] = []
+        self.opened: list[BatchRelease] = []  # the releases on random batches
+        self.leaves_paid: list[Leaves] = []  # those whose releases were paid for
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         """Return draws as `Mechanisms` does; zeros in a second run, whose outputs are those of the first."""
@@ -296,7 +296,7 @@ class Transcript(Mechanisms):
         log_density = self._whitened_density(release) if isinstance(release, SumRelease) else release.log_density()
         is_on_batch = isinstance(release.batch, Batch) and not release.batch.whole
         total = self.fixed  # the sum (R,) to which the density is added: this one, or that of the batch opened last
-        if is_on_batch and self.sampled:
+        if is_on_batch and self.sampled:  # leaves are batches, too: as they are public, either sum will do
             _, total = self.sampled[-1]
         np.add.at(total, release.replicates, log_density)
         # The event booked last opened the batch. All replicates of the release have paid for it: the first one tells.

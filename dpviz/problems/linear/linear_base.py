@@ -406,7 +406,7 @@ class LinearModel(base.ProblemSpecification):
             np.clip(block, 0.0, 1.0, out=block)  # rounding must not leave the declared box
             if is_centred:
                 block[:, :numeric] -= 0.5
-            caps[part] = (self.clip or math.inf) / norms(features[part], self.clip_norm)
+            caps[part] = (self.clip or math.inf) / norms(features[part], self.clip_norm)  # C/‖u‖
             if is_clipped:
                 features[part] *= np.minimum(caps[part], 1.0)[:, None]
         if is_clipped:  # gradients then need no caps; a cap below 1 was the factor that shortened a row
