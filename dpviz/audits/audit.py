@@ -381,8 +381,9 @@ class Audit:
 
         A world is one of the data sets, 0 for D and 1 for D'.
         """
-        seed, by_world = seed_or_random(self.seed), [np.empty(0), np.empty(0)]  # the scores of both worlds
-        attack, looks, done, watch = None, list[Look](), 0, watching(self.case, self.plan, self.budget)
+        seed, watch = seed_or_random(self.seed), watching(self.case, self.plan, self.budget)
+        by_world = [np.empty(0), np.empty(0)]  # the scores of both worlds so far
+        attack, looks, done = None, list[Look](), 0  # done: number of runs so far
         looks_at = self.ends()
         # A block ends after BLOCK runs, and wherever the attack is chosen or a bound is announced.
         for end in sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *looks_at, self.runs}):
@@ -422,7 +423,7 @@ class Audit:
 
     def _tuned(self, present: Floats, absent: Floats) -> Attack:
         """Return the attack that would prove the largest bound on these runs, given by their scores on D and on D'."""
-        level = 1 - (1 - self.confidence) / self.looks
+        level = 1 - (1 - self.confidence) / self.looks  # that of each look
         # Thresholds are distinct scores; of more than _THRESHOLDS, those at evenly spaced ranks.
         distinct = np.unique(np.concatenate([present, absent]))
         thresholds = distinct[np.unique(np.linspace(0, len(distinct) - 1, _THRESHOLDS).round().astype(int))]

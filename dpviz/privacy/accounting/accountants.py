@@ -291,13 +291,13 @@ def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray
     """Return the smallest ε that holds for any releases with the same pure ε as the events (Kairouz, Oh, Viswanath
     2015); infinite at checkpoints after releases that differ."""
     runs, ends = runs_of(events, MOST_ADDED)  # ends[t] releases are in the first t events
-    release, equal_releases = runs[0]  # the releases before the first that differs
+    release, n_equal = runs[0]  # the first release, and the number of equal ones before one that differs
     step_epsilon = per_event.pure(release)
 
     def epsilon_at(count: int, delta: float) -> float:
         if count == 0:
             return 0.0
-        if count > equal_releases or step_epsilon > 700:  # e^ε would overflow
+        if count > n_equal or step_epsilon > 700:  # e^ε would overflow
             return math.inf
         return closed_forms.optimal(step_epsilon, count, delta)
 

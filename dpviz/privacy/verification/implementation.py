@@ -148,9 +148,10 @@ def _choosing(events: Iterable[Event]) -> list[Event]:
     choosing: set[Event] = set()
     for event in events:
         singles = set(inner_events(event))
-        if any(isinstance(single, ExpMech) and single.eta < np.inf for single in singles):
+        selections = {single for single in singles if isinstance(single, ExpMech)}
+        if any(selection.eta < np.inf for selection in selections):
             is_composite = len(singles) > 1 or draws_batch(event) or has_blocks(event)
-            choosing |= {single for single in singles if isinstance(single, ExpMech)} if is_composite else {event}
+            choosing |= selections if is_composite else {event}
         choosing |= {single for single in singles if isinstance(single, StatedPureDP) and single.eps < np.inf}
     return sorted(choosing, key=repr)[:_MOST]
 

@@ -426,8 +426,8 @@ class LinearModel(base.ProblemSpecification):
                 continue  # to the end of the file, where `parts` refuses one with further rows
             if not n_filled:
                 features, caps, labels = np.empty((facts.n, self._dimension)), np.empty(facts.n), np.empty(facts.n)
-            target = slice(n_filled, n_filled + count)
-            features[target], caps[target], labels[target] = block.features, block.caps, data.labels
+            part = slice(n_filled, n_filled + count)
+            features[part], caps[part], labels[part] = block.features, block.caps, data.labels
             n_filled, shortened = n_filled + count, shortened + block.shortened * count / facts.n
         return ScaledRows(features, caps, shortened), labels
 
