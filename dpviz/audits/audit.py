@@ -71,19 +71,19 @@ class Claim:
         others keep their proportions to it. If all noise is Gaussian, it is the μ of all releases together. Otherwise,
         and wherever events are chosen during the run or batches are random, it is the budget.
         """
-        is_fixed = not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events))
-        releases = [release for event in plan.events for release in inner_events(event)] if is_fixed else []
-        ranges = tuple(release.eta for release in releases if isinstance(release, ExpMech))
-        if ranges and len(ranges) == len(releases):
-            largest = max(ranges)
-            if len(ranges) == 1:
-                return cls("η", largest, audit.least_eta, partial(closed_forms.exponential_tradeoff, largest))
-            if largest < np.inf:  # of infinite ranges there is no largest loss to scan: the claim is the budget
-                least = partial(_least_range, ranges)
-                return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
         budget = plan.budget
-        if releases and all(isinstance(release, Gaussian) for release in releases):
-            budget = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)  # `of` takes the amount that adds up, μ²
+        if not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events)):
+            releases = [release for event in plan.events for release in inner_events(event)]
+            ranges = tuple(release.eta for release in releases if isinstance(release, ExpMech))
+            if ranges and len(ranges) == len(releases):
+                largest = max(ranges)
+                if len(ranges) == 1:
+                    return cls("η", largest, audit.least_eta, partial(closed_forms.exponential_tradeoff, largest))
+                if largest < np.inf:  # of infinite ranges there is no largest loss to scan: the claim is the budget
+                    least = partial(_least_range, ranges)
+                    return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
+            if releases and all(isinstance(release, Gaussian) for release in releases):
+                budget = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)  # `of` takes the amount that adds up, μ²
         return cls(budget.symbol, budget.limit, budget.least, budget.tradeoff)
 
 
@@ -381,8 +381,9 @@ class Audit:
 
         A world is one of the data sets, 0 for D and 1 for D'.
         """
-        seed, by_world = seed_or_random(self.seed), [np.empty(0), np.empty(0)]  # the scores of both worlds
-        attack, looks, done, watch = None, list[Look](), 0, watching(self.case, self.plan, self.budget)
+        seed, watch = seed_or_random(self.seed), watching(self.case, self.plan, self.budget)
+        by_world = [np.empty(0), np.empty(0)]  # the scores of both worlds so far
+        attack, looks, done = None, list[Look](), 0  # done: number of runs so far
         looks_at = self.ends()
         # A block ends after BLOCK runs, and wherever the attack is chosen or a bound is announced.
         for end in sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *looks_at, self.runs}):
@@ -422,7 +423,7 @@ class Audit:
 
     def _tuned(self, present: Floats, absent: Floats) -> Attack:
         """Return the attack that would prove the largest bound on these runs, given by their scores on D and on D'."""
-        level = 1 - (1 - self.confidence) / self.looks
+        level = 1 - (1 - self.confidence) / self.looks  # that of each look
         # Thresholds are distinct scores; of more than _THRESHOLDS, those at evenly spaced ranks.
         distinct = np.unique(np.concatenate([present, absent]))
         thresholds = distinct[np.unique(np.linspace(0, len(distinct) - 1, _THRESHOLDS).round().astype(int))]

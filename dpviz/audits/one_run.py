@@ -95,11 +95,11 @@ class OneRun:
         plan = self.algorithm.plan(problems[0].facts, budget)  # the facts of all three are equal
         actual = self.source(Ledger(plan.terms, replicates=1), seed, release="one run")
         replays = [self.source(Ledger(plan.terms, 1), seed, release="one run", of=actual) for _ in range(2)]
-        for problem, source in zip(problems, (actual, *replays), strict=True):
-            for _ in self.algorithm.run(problem, plan, source):
+        for problem, transcript in zip(problems, (actual, *replays), strict=True):
+            for _ in self.algorithm.run(problem, plan, transcript):
                 pass
         heads, tails = (
-            sum(release.log_densities()[0] for release in source.releases if isinstance(release, NoisyRelease))
-            for source in replays
+            sum(release.log_densities()[0] for release in replay.releases if isinstance(release, NoisyRelease))
+            for replay in replays
         )
         return np.asarray(heads - tails)

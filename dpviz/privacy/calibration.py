@@ -209,11 +209,11 @@ def calibrated_events(
     If no closed form gives the noise, a long schedule is first rounded to few different weights (`levelled`): to LEVELS
     if the cost of an event is expensive to compute, to MANY_LEVELS if closed forms are added up.
     """
-    closed_form = budget.pure or not budget.private or (noise == "gaussian" and m == n)
+    has_closed_form = budget.pure or not budget.private or (noise == "gaussian" and m == n)
     # With more different events than MOST_EXACT, accountants would round them.
-    if not closed_form and len(set(weights.tolist())) > accountants.MOST_EXACT:
-        expensive = not budget.adds_up or noise == "gaussian"
-        weights = levelled(weights, LEVELS if expensive else MANY_LEVELS)
+    if not has_closed_form and len(set(weights.tolist())) > accountants.MOST_EXACT:
+        is_expensive = not budget.adds_up or noise == "gaussian"
+        weights = levelled(weights, LEVELS if is_expensive else MANY_LEVELS)
     if noise == "laplace":
         return laplace_events(calibrate_laplace(budget, weights, m, n, prior, sampling=sampling), m, n, sampling)
     return gaussian_events(calibrate_gaussian(budget, weights, m, n, prior, sampling=sampling), m, n, sampling)
@@ -276,14 +276,14 @@ def _largest_multiple(
     build = laplace_events if noise == "laplace" else gaussian_events
     weights = np.array(shares)
 
-    def excess_function(cost: Callable[[tuple[Event, ...]], float], weights: Floats) -> Callable[[float], float]:
-        """Return the function of ln s that computes ln(cost / target) of steps with costs s · weights."""
-        distinct, counts = np.unique(weights, return_counts=True)
+    def excess_function(cost: Callable[[tuple[Event, ...]], float], step_shares: Floats) -> Callable[[float], float]:
+        """Return the function of ln s that computes ln(cost / target) of steps with costs s · step_shares[t]."""
+        distinct, counts = np.unique(step_shares, return_counts=True)
 
         def excess(log_multiple: float) -> float:
-            steps = build(distinct * math.exp(log_multiple), *batches)
+            releases = build(distinct * math.exp(log_multiple), *batches)
             # Equal steps are put together, as the cost of all does not depend on their order.
-            events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(steps, counts.tolist(), strict=True))
+            events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(releases, counts.tolist(), strict=True))
             spent = cost(events)
             if spent == math.inf:
                 return 100.0  # far too much; the root finder needs finite numbers
@@ -366,7 +366,7 @@ def _first_guess(noise: Noise, shares: Floats, fraction: float, budget: Budget, 
     # Σ (s · shares[t])²/2 = ρ for small ε; for large ones s, the sum of the ε, is ρ, or the ε of a budget that has one.
     if_small = math.log(2 * rho / float(shares @ shares)) / 2
     if_large = math.log(rho if budget.total_epsilon is None else target)
-    return max(if_small, if_large)
+    return max(if_small, if_large)  # ρ is below both ε²/2 and ε, so s is at least as large as either
 
 
 def _largest_feasible(
@@ -410,18 +410,18 @@ def _largest_feasible(
         step = min(2 * step, abs(nearer + waste / 2) / secant if secant > 0 else math.inf)
     # The secant goes through these values. If the same end moves twice in a row, the value at the other end is halved
     # (the Illinois rule), so that the next point lies nearer to that other end and it moves, too.
-    left, right = low_value, high_value
+    secant_low, secant_high = low_value, high_value
     last_moved = 0  # -1: the lower end, 1: the upper end
     while low_value < -waste and high - low > waste:
-        middle = low + (high - low) * (left + waste / 2) / (left - right)
+        middle = low + (high - low) * (secant_low + waste / 2) / (secant_low - secant_high)
         value = excess(middle)
         if value <= 0:
-            low, low_value, left = middle, value, value
-            right = right / 2 if last_moved < 0 else right
+            low, low_value, secant_low = middle, value, value
+            secant_high = secant_high / 2 if last_moved < 0 else secant_high
             last_moved = -1
         else:
-            high, right = middle, value
-            left = left / 2 if last_moved > 0 else left
+            high, secant_high = middle, value
+            secant_low = secant_low / 2 if last_moved > 0 else secant_low
             last_moved = 1
     return low
 

@@ -164,8 +164,8 @@ class Sub:
     inner: "Event"
 
     def __post_init__(self) -> None:
-        integers = isinstance(self.m, int) and isinstance(self.n, int)
-        if self.kind not in ("wor", "poisson") or not integers or not 1 <= self.m < self.n:
+        are_whole = isinstance(self.m, int) and isinstance(self.n, int)
+        if self.kind not in ("wor", "poisson") or not are_whole or not 1 <= self.m < self.n:
             raise ValueError(
                 f"Sub needs kind 'wor' or 'poisson' and whole 1 <= m < n, got {self.kind!r}, m={self.m}, n={self.n}"
             )

@@ -126,7 +126,6 @@ class _FixedAccounts:
         self._events = terms.events
         self._next = 0  # index of the event that must be charged next
         self._stopped_at = np.full(replicates, -1)  # index of the first event that a replicate skipped; -1: none yet
-        self._all_take_part = True  # no replicate has stopped
 
     def charge(self, event: Event, times: np.ndarray | None) -> None:
         if self._next >= len(self._events):
@@ -136,7 +135,7 @@ class _FixedAccounts:
             raise LedgerError(f"release {self._next + 1} of the plan is {expected}, not {event}")
         if times is not None:
             self._stop_skipping(np.asarray(times))
-        elif not self._all_take_part:
+        elif (self._stopped_at >= 0).any():
             raise LedgerError("a replicate that left the plan cannot come back; say which replicates are charged")
         self._next += 1
 
@@ -154,7 +153,6 @@ class _FixedAccounts:
         if ((self._stopped_at >= 0) & (times > 0)).any():
             raise LedgerError("a replicate that left the plan cannot come back")
         self._stopped_at[(self._stopped_at < 0) & (times == 0)] = self._next
-        self._all_take_part = not (self._stopped_at >= 0).any()
 
     def _paid_events(self) -> np.ndarray:
         """Return (R,) the number of events, from the first of the plan, that each replicate has paid for."""

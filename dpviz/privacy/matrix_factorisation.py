@@ -165,7 +165,7 @@ class ToeplitzFactorisation(Factorisation):
         """
         for t in range(self.length):
             sample = draw()
-            if t == 0:
+            if t == 0:  # the first draw tells the size
                 draws = np.empty((self.length, sample.size))
                 filtered = np.zeros((self.length, sample.size))  # the convolution, as far as it is known
                 total = np.zeros(sample.shape)
@@ -255,7 +255,7 @@ class DenseFactorisation(Factorisation):
     def stream(self, draw: Draw) -> Iterator[Floats]:
         for t in range(self.length):
             sample = draw()
-            if t == 0:
+            if t == 0:  # the first draw tells the size
                 draws = np.empty((self.length, sample.size))
             draws[t] = sample.reshape(-1)
             yield (self._decoder[t, : t + 1] @ draws[: t + 1]).reshape(sample.shape)

@@ -178,7 +178,7 @@ class Mechanisms:
         All of `event` is charged now. Block i then allows the releases of event i, like a batch. A row is in one block
         at most, so the blocks compose in parallel.
 
-        n : rows of the table; the remainder of n/k is in no block.
+        n : rows of the table; the remainder of n/k is in no block. rows : numbers of the replicates; None for all.
         """
         self._require_blocks(event)
         size = n // len(event.events)
@@ -201,8 +201,8 @@ class Mechanisms:
         Raises LedgerError if there are too few rows, and under add/remove-one, where a row that is added or removed
         would move the others to different leaves.
         """
-        possible = all(isinstance(size, int | np.integer) and size >= 1 for size in sizes)
-        if not len(sizes) or not possible or sum(sizes) > n:
+        are_whole = all(isinstance(size, int | np.integer) and size >= 1 for size in sizes)
+        if not len(sizes) or not are_whole or sum(sizes) > n:
             raise LedgerError(f"leaves need whole sizes, at least 1 and together at most {n}, not {sizes}")
         self._require_fixed_places()
         charge_counts(rows, self.replicates)  # raises LedgerError if a replicate is named twice

@@ -42,7 +42,7 @@ def optimal_max(length: int) -> Factorisation:
     smallest variance. All leaves have the same sensitivity. Raises UserError for T > 1 024.
     """
     leaves = np.ones(checked_length(length, LONGEST_DENSE))
-    return DenseFactorisation("Optimal (maximum)", _encoder("max", leaves, _multipliers("max", leaves)))
+    return DenseFactorisation("Optimal (maximum)", _encoder("max", leaves, _multipliers("max", leaves, _GAP)))
 
 
 def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
@@ -61,7 +61,7 @@ def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
 def _optimal_mean(length: int, first: float) -> Factorisation:
     """Return `optimal_mean` for arguments within the limits; cached for these."""
     leaves = _leaves(length, first)
-    log_v = _multipliers("mean", leaves) if length < _LENGTHS[0] else _interpolated(length, first)
+    log_v = _multipliers("mean", leaves, _GAP) if length < _LENGTHS[0] else _interpolated(length, first)
     return DenseFactorisation("Optimal (mean)", _encoder("mean", leaves, log_v))
 
 
@@ -76,12 +76,12 @@ def _leaves(length: int, first: float) -> Floats:
 # --------------------------------------------------------------------------------------------------------- optimisation
 
 
-def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float | None = None) -> Floats:
+def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float) -> Floats:
     """Return ln v, (T,), the logarithms of the multipliers of the best factorisation.
 
     objective : whether the mean or the maximum of the prefixes' variances is minimised.
     leaves : s, (T,), the leaf sensitivities; all equal for "max".
-    gap : relative distance of the variance to the smallest one; None for _GAP.
+    gap : relative distance of the variance to the smallest one.
 
     The variance is minimised over X = CᵀC under s_i² X_ii ≤ 1. Let v_i = q_i² be the multipliers of these constraints
     and p_t² the weights of the prefixes. For the mean p = 1; at the optimum for the maximum p is q in reversed order,
@@ -99,7 +99,7 @@ def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float |
         constraints = (vectors**2 @ sigmas) / q**2  # s_i² X_ii, as D X D = (MᵀM)^(1/2)
         mean = sigmas.sum() / (q @ q)  # of these, with weights v = q²
         # For "max", the largest variance divided by its weighted mean is the same ratio, so each may be half the gap.
-        if constraints.max() <= (1 + (_GAP if gap is None else gap) / 2) * mean:
+        if constraints.max() <= (1 + gap / 2) * mean:
             return log_v
         # The last six points, and the step of the iteration at each.
         points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(constraints / mean)]

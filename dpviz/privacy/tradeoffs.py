@@ -92,7 +92,7 @@ def advantage(events: Sequence[Event]) -> float:
     pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")
     bounds = [closed_forms.pure_delta(pure, 0.0), closed_forms.gdp_delta(mu, 0.0)]
     bounds += [delta(0.0) for delta in _composed_profiles(tuple(events))]
-    if mu == math.inf:
+    if mu == math.inf:  # a ρ of which nothing else is known has no other bound
         bounds.append(np.asarray(zcdp_advantage(accountants.total(events, "rho"))))
     return float(np.min(bounds))
 

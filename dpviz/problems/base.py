@@ -88,10 +88,10 @@ class Condition:
     def __str__(self) -> str:
         clauses = []
         if self.seeded:
-            clauses.append(" if nobody learns the seed")
+            clauses.append("if nobody learns the seed")
         if self.read:
-            clauses.append(f" if these were known beforehand: {'; '.join(self.read)}")
-        return " and".join(clauses)
+            clauses.append(f"if these were known beforehand: {'; '.join(self.read)}")
+        return f" {' and '.join(clauses)}" if clauses else ""
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,9 @@ class ProblemSpecification(Specification, ABC):
         """Unit of protection, in words: the difference between two data sets that must not be distinguishable."""
         if self.person is None:
             return "one row replaced"
-        return "one person" + f" with up to {self.rows_per_person:,} rows" * (self.rows_per_person > 1) + " replaced"
+        if self.rows_per_person == 1:
+            return "one person replaced"
+        return f"one person with up to {self.rows_per_person:,} rows replaced"
 
     @property
     def person(self) -> str | None:

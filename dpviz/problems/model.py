@@ -73,8 +73,11 @@ class Model:
 
     def __repr__(self) -> str:
         count, largest = len(self.coef_), np.argsort(-np.abs(self.coef_), kind="stable")[:3]
-        terms = ", ".join(f"{self.names[j]} {self.coef_[j]:+.3g}" for j in largest) + ", …" * (count > len(largest))
-        return f"<Model of {count} coefficient{'s' * (count > 1)}: {terms}; {self.guarantee}>"
+        terms = [f"{self.names[j]} {self.coef_[j]:+.3g}" for j in largest]
+        if count > len(largest):
+            terms.append("…")
+        coefficients = "1 coefficient" if count == 1 else f"{count} coefficients"
+        return f"<Model of {coefficients}: {', '.join(terms)}; {self.guarantee}>"
 
     @property
     def classes_(self) -> np.ndarray | None:
@@ -162,15 +165,14 @@ class Model:
                 title="There is nothing to score" if not len(predicted) else "Rows and y do not fit",
             )
         labels = pd.Series(truth)
-        if getattr(self.data, "missing", "fill") == "drop" and is_empty(labels).any():
+        # Data without the setting `missing` leave no row out.
+        if getattr(self.data, "missing", None) == "drop" and is_empty(labels).any():
             raise UserError("Leave these rows out, as the run did.", title="Some rows of y have no target")
         if not self._predicts_numbers:
             if not isinstance(self.data, UploadedTable | GroupedUpload):  # labels ±1, or True and False
                 is_positive = column_numbers(labels) > 0
-            elif (
-                labels.dtype == bool and class_label(self.data.positive) != "False"
-            ):  # "False" may be the positive class
-                is_positive = labels.to_numpy()  # as of `predict`: True for the positive class
+            elif labels.dtype == bool and class_label(self.data.positive) != "False":
+                is_positive = labels.to_numpy()  # as `predict` returns; but a class "False" may be the positive one
             else:
                 is_positive = encode_target(labels, self.data.positive) > 0
                 if not is_positive.any():

@@ -39,7 +39,7 @@ def test_the_worst_group_is_the_one_with_the_highest_mean_whatever_its_size() ->
     assert game.group_losses(start)[0] == pytest.approx([0.32 * 0.9 / 0.45, 0.5 * 0.1 / 0.45, 0.0])
     assert np.argmax(game.group_losses(start)) == 0 and np.nanargmax(game.mean_losses(start)[0, :3]) == 1
     assert game.evaluate({"x": start, "y": np.full((1, 3), 1 / 3)})["worst_group_loss"] == pytest.approx(0.5)
-    assert game.counts.tolist() == [90, 10, 0] and game.found == pytest.approx([0.9, 0.1, 0.0])
+    assert game.counts.tolist() == [90, 10, 0] and game.actual_shares == pytest.approx([0.9, 0.1, 0.0])
 
 
 def test_right_shares_make_the_game_play_for_the_means() -> None:

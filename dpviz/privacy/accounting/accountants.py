@@ -291,13 +291,13 @@ def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray
     """Return the smallest ε that holds for any releases with the same pure ε as the events (Kairouz, Oh, Viswanath
     2015); infinite at checkpoints after releases that differ."""
     runs, ends = runs_of(events, MOST_ADDED)  # ends[t] releases are in the first t events
-    release, equal_releases = runs[0]  # the releases before the first that differs
+    release, n_equal = runs[0]  # the first release, and the number of equal ones before one that differs
     step_epsilon = per_event.pure(release)
 
     def epsilon_at(count: int, delta: float) -> float:
         if count == 0:
             return 0.0
-        if count > equal_releases or step_epsilon > 700:  # e^ε would overflow
+        if count > n_equal or step_epsilon > 700:  # e^ε would overflow
             return math.inf
         return closed_forms.optimal(step_epsilon, count, delta)
 
@@ -318,7 +318,7 @@ def _converted_curve(
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
     """Return the ε that follows from the sum of the events' Rényi divergences, at the best order of each checkpoint."""
     runs, ends = runs_of(events, MOST_ADDED)  # ends[t] releases are in the first t events
-    n_integrals = sum(map(_is_integrated, {event for event, _ in runs}))  # of the divergences
+    n_integrals = sum(map(_is_integrated, {event for event, _ in runs}))  # events whose divergences are integrals
     if n_integrals:  # these take long, so fewer different events are allowed
         runs, ends = runs_of(events, MOST_EXACT)
     index_of_event: dict[Event, int] = {}

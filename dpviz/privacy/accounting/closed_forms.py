@@ -217,11 +217,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 
 def rdp_epsilon(
-    divergence: Callable[[Floats], Floats],
-    delta: ArrayLike,
-    at_orders: Floats | None = None,
-    orders: Floats = ORDERS,
-    refine: bool = True,
+    divergence: Callable[[Floats], Floats], delta: ArrayLike, orders: Floats = ORDERS, refine: bool = True
 ) -> Floats:
     """Return an ε for which releases with these Rényi divergences are (ε, δ)-DP, for each δ: a number or (m,).
 
@@ -230,7 +226,6 @@ def rdp_epsilon(
 
     divergence : function that maps orders (m, k), one row for each δ, or (1, k) for all δ, to divergences (m, k).
     delta : a number or (m,).
-    at_orders : the divergences at `orders`, if they are known already.
     orders : (k,) ascending orders that are tried first.
     refine : whether orders between the neighbours of the best one are tried then.
     """
@@ -242,7 +237,7 @@ def rdp_epsilon(
         fall, gain = np.log1p(-1 / alpha), (log_delta + np.log(alpha)) / (alpha - 1)
         return np.asarray(divergences + fall - gain + _ROUNDING * (divergences - fall + np.abs(gain)))
 
-    values = bound(orders, divergence(orders[None]) if at_orders is None else at_orders)
+    values = bound(orders, divergence(orders[None]))
     smallest = values.min(axis=1)
     if refine and np.isfinite(smallest).any():
         # Every order gives a valid ε, and the best ones differ little, so a short search is enough: at nine points of
@@ -418,20 +413,20 @@ def _log_sinhc_rise(x: Floats, h: Floats) -> Floats:
     The interval from x to x + h is divided at ½. Below, the difference follows from the power series of s; above, from
     s(x) = x - ln 2x + ln(1 - e^-2x).
     """
-    # The part below ½: from `near` on, of length `step`. The series is a polynomial P in x²; Horner's rule computes its
-    # divided difference (P(v) - P(u))/(v - u) without subtraction.
+    # The part below ½: from `near` on, of length `near_step`. The series is a polynomial P in x²; Horner's rule
+    # computes its divided difference (P(v) - P(u))/(v - u) without subtraction.
     near = np.minimum(x, 0.5)
-    step = np.where(x + h <= 0.5, h, 0.5 - near)
-    u, v = near**2, (near + step) ** 2
+    near_step = np.where(x + h <= 0.5, h, 0.5 - near)
+    u, v = near**2, (near + near_step) ** 2
     divided_difference, value = np.zeros_like(v), np.full_like(v, _LOG_SINHC[-1])
     for coefficient in _LOG_SINHC[-2::-1]:
         divided_difference, value = divided_difference * u + value, value * v + coefficient
-    rise_below = step * (2 * near + step) * divided_difference  # the first two factors are v - u
-    # The part above ½: from `far` on, again of length `step`. (1 - e^-2(x+h))/(1 - e^-2x) = 1 + (1 - e^-2h)/(e^2x - 1).
+    rise_below = near_step * (2 * near + near_step) * divided_difference  # the first two factors are v - u
+    # The part above ½: from `far` on, of length `far_step`. (1 - e^-2(x+h))/(1 - e^-2x) = 1 + (1 - e^-2h)/(e^2x - 1).
     far = np.maximum(x, 0.5)
-    step = np.where(x >= 0.5, h, np.maximum(x + h - 0.5, 0.0))
-    rise_above = step - np.log1p(step / far) + np.log1p(-np.expm1(-2 * step) / np.expm1(np.minimum(2 * far, 700.0)))
-    return np.asarray(rise_below + rise_above)
+    far_step = np.where(x >= 0.5, h, np.maximum(x + h - 0.5, 0.0))
+    growth = -np.expm1(-2 * far_step) / np.expm1(np.minimum(2 * far, 700.0))
+    return np.asarray(rise_below + (far_step - np.log1p(far_step / far) + np.log1p(growth)))
 
 
 def exponential_rho(eta: ArrayLike) -> Floats:

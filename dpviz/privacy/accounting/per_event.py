@@ -136,8 +136,7 @@ def rdp(event: Event, orders: Floats) -> Floats:
         case StatedPureDP() | StatedApproximateDP() | Sub():
             epsilon = pure(event)
             bound = np.full_like(orders, math.inf) if epsilon == math.inf else closed_forms.pure_rdp(epsilon, orders)
-            inner = dominating(event.inner) if isinstance(event, Sub) else None
-            if isinstance(event, Sub) and isinstance(inner, Gaussian):
+            if isinstance(event, Sub) and isinstance(inner := dominating(event.inner), Gaussian):
                 (amplified,) = subsampled_rdp.gaussian(event.kind, event.m / event.n, np.array([inner.mu]), orders)
                 return np.minimum(bound, amplified)
             return bound

@@ -288,10 +288,11 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
     end = len(counts)
     while end:  # the rows from `end` on are done; those from `start` on are next
         last_steps = steps[end - 1]
-        # Rows of one event, of 2 to FEW - 1, or of FEW and more.
-        start = int(np.searchsorted(steps, FEW if last_steps >= FEW else min(2, last_steps)))
         if last_steps >= FEW:
+            start = int(np.searchsorted(steps, FEW))
             start = max(start, int(np.searchsorted(rough_variance[:end], rough_variance[end - 1] / 8**2)))
+        else:
+            start = int(np.searchsorted(steps, min(2, last_steps)))  # rows of 2 to FEW - 1 events, or rows of one
         occurring = np.flatnonzero(counts[end - 1])
         if last_steps == 1:  # all these rows have the same event, as no count decreases
             epsilons[start:end] = _closed_epsilon(events[occurring[0]], delta)
@@ -411,7 +412,7 @@ def _spectra(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np
     logs, angles = np.empty((2, len(parts), size // 2 + 1))  # of each part's spectrum: ln of the size, and the phase
     first_row_logs = np.zeros(size // 2 + 1)
     relevant = size // 2 + 1  # number of frequencies that are not negligible so far
-    order = np.argsort(-spread)  # parts with the widest losses have the narrowest spectra, and so come first
+    order = np.argsort(-spread)  # the widest losses first: their narrow spectra leave few frequencies to the others
     for start in range(0, len(parts), AT_ONCE):
         group = order[start : start + AT_ONCE]
         for i, frequencies in zip(group, rfft([_wrapped(parts[i].p, size) for i in group]), strict=True):
@@ -466,7 +467,7 @@ def discretised(
     direction_count = max(map(len, profiles))
 
     def on_grids(steps: Sequence[float]) -> list[tuple[PLD, ...]]:
-        """Return the PLD of each event on a grid of its step, by direction; the same, if the pair is symmetric."""
+        """Return the PLD of each event on a grid of its step, by direction; that of a symmetric pair is in both."""
         distributions = map(from_profiles, profiles, highest, steps)
         repeated = (plds * (direction_count // len(plds)) for plds in distributions)
         return list(zip(*repeated, strict=True))

@@ -133,7 +133,7 @@ def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[t
     strengths = [np.array([log_strength(simple[i]) for i in members]) for members in families.values()]
     heads = np.arange(len(distinct))  # for each event, the index of the one that replaces it
     for attempt in itertools.count():
-        step = math.log(ratio) * 1.1 ** max(0, attempt - 1)  # the same in the first two attempts
+        step = math.log(ratio) * 1.1 ** max(0, attempt - 1)  # the second attempt changes the distances instead
         for members, strength in zip(families.values(), strengths, strict=True):
             # From the second attempt on, weak events are rounded more roughly than strong ones.
             distances = _flattened(strength) if attempt else strength

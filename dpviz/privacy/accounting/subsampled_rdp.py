@@ -59,7 +59,7 @@ def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats
     mu = max(mu, _MIN_MU)
     scaled = _minkowski_bound(kind, q, mu, alpha)  # bounds on (α - 1) D_α
     integrable = np.flatnonzero((alpha * mu <= _MAX_PRODUCT) & (mu <= _MAX_MU))
-    integrable = integrable[np.argsort(alpha[integrable])]
+    integrable = integrable[np.argsort(alpha[integrable])]  # so that similar orders are in one block
     for start in range(0, len(integrable), _BLOCK):
         block = integrable[start : start + _BLOCK]
         # Raised by the relative errors that `gaussian` states.

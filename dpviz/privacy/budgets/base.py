@@ -235,16 +235,18 @@ class Budget(Displayed, Specification):
         numbers. rows_per_person : the largest number of rows of one person, who is protected with all of them."""
         (missed,) = self.tradeoff([FALSE_ALARMS])
         detected = 1 - float(missed)
-        row, rows = ("a replaced row", "row") if rows_per_person == 1 else ("a person's replaced rows", "rows")
-        question = "which of two rows was used" if rows_per_person == 1 else "which rows of a person were used"
-        if relation != "replace-one":
-            row = "the row" if rows_per_person == 1 else "a person's rows"
-            question = f"whether {row} {'was' if rows_per_person == 1 else 'were'} in the data"
+        rows = "row" if rows_per_person == 1 else "rows"
+        change, question = {
+            ("replace-one", "row"): ("a replaced row", "which of two rows was used"),
+            ("replace-one", "rows"): ("a person's replaced rows", "which rows of a person were used"),
+            ("add/remove-one", "row"): ("the row", "whether the row was in the data"),
+            ("add/remove-one", "rows"): ("a person's rows", "whether a person's rows were in the data"),
+        }[relation, rows]
         # Right with probability (1 + TPR - FPR)/2; of a suspicion of ½, Bayes' rule makes TPR/(TPR + FPR).
         return (
             f"An attacker who knows everybody else's {rows} and must decide {question} is right in **at most "
             f"{short_up(50 * (1 + self.advantage()))} of 100** fair coin-toss cases. 50 is pure guessing.",
-            f"If false alarms are allowed in 1 % of cases, the attacker notices {row} **at most "
+            f"If false alarms are allowed in 1 % of cases, the attacker notices {change} **at most "
             f"{short_up(100 * detected)} %** of the time.",
             f"A suspicion of 50 % before such an alarm becomes **at most "
             f"{short_up(100 * detected / (detected + FALSE_ALARMS))} %** after it.",

@@ -67,7 +67,7 @@ class ApproximateDP(Budget):
 
     def cost(self, events: tuple[Event, ...]) -> float:
         """Return ε at the budget's δ: the exact one of Gaussian noise, otherwise the smallest one of basic composition,
-        of loss distributions or, if these do not apply, of Rényi divergences."""
+        of loss distributions, of Rényi divergences if these do not apply, and of Gaussian DP for disjoint sets."""
         if all(isinstance(event, Gaussian) for event in events):
             return accountants.epsilon(events, self.delta, "gdp")
         by_losses = accountants.pld_epsilon(events, self.delta)
@@ -79,7 +79,7 @@ class ApproximateDP(Budget):
         return min(bounds)
 
     def rough_cost(self, events: tuple[Event, ...]) -> float:
-        """Return the smaller ε of basic composition and of loss distributions on a coarser grid."""
+        """Return the smaller ε of basic composition and of rough loss distributions; `cost` if there are none."""
         by_losses = accountants.rough_pld_epsilon(events, self.delta)
         return min(by_losses, accountants.total(events, "epsilon")) if by_losses < math.inf else self.cost(events)
 

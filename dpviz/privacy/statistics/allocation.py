@@ -116,10 +116,12 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
     for analysis in sharing:
         _check_splittable(analysis, budget, rule)
     _check_total(budget)
-    shares: Sequence[Share] = ()
-    if sharing and budget.currency is None:  # (ε, δ): costs do not add up
+    shares: Sequence[Share]
+    if not sharing:
+        shares = ()
+    elif budget.currency is None:  # (ε, δ): costs do not add up
         shares = _split_composed(budget, stated, sharing, rule)
-    elif sharing and budget.currency is not None:  # a currency is known here; the type checker needs to see it
+    else:
         total, remaining = budget.amount, _remaining(budget.amount, budget.currency, stated)
         shares = _split_added(sharing, budget.currency, rule, remaining, total)
     remaining_shares = iter(shares)  # in the order of `sharing`

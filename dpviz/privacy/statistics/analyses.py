@@ -351,7 +351,7 @@ class Count(GroupableStatistic):
 
     @property
     def of(self) -> str:
-        return f"the count{' in a group' * bool(self.groups)}"
+        return "the count in a group" if self.groups else "the count"
 
     @property
     def asked(self) -> str:
@@ -731,9 +731,9 @@ class Analyses(TableSize):
     def accepted_errors(self, relative: float) -> tuple[float, ...]:
         """Return the largest 95 % error of each statistic that is accepted: as declared, or else `relative` times its
         reference."""
-        shares = (s.reference(self.rows) * relative for s in self.statistics)
-        declared = (s.accepted_error for s in self.statistics)
-        return tuple(share if error is None else error for share, error in zip(shares, declared, strict=True))
+        return tuple(
+            s.reference(self.rows) * relative if s.accepted_error is None else s.accepted_error for s in self.statistics
+        )
 
 
 @lru_cache(64)
@@ -938,9 +938,10 @@ def _numbers(p: PlannedStatistic, column: ArrayLike) -> np.ndarray:
     has_groups = isinstance(p.statistic, GroupableStatistic) and bool(p.statistic.groups)
     shape = (2,) if has_groups else ()
     if numbers is None or numbers.ndim == 0 or numbers.shape[1:] != shape or (is_public and len(numbers) != p.rows):
+        count = f"{p.rows:,} numbers" if is_public else "numbers"
+        index = ", with the index of its group" if has_groups else ""
         raise UserError(
-            f"{p.statistic.name} needs {f'{p.rows:,} ' * is_public}numbers, or True or False, one for each row"
-            f"{', with the index of its group' * has_groups}.",
+            f"{p.statistic.name} needs {count}, or True or False, one for each row{index}.",
             title="This column does not fit the plan",
         )
     return numbers

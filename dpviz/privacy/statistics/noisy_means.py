@@ -29,10 +29,13 @@ SCHEMES: Mapping[str, str] = MappingProxyType(
 
 def protected_change(relation: Relation, rows_per_person: int = 1) -> str:
     """Return a sentence for the screen: the change of the table that a guarantee under `relation` protects."""
-    one = rows_per_person == 1
-    who = "One row" if one else f"All rows of one person, at most {rows_per_person:,},"
+    if rows_per_person == 1:
+        if relation == "replace-one":
+            return "One row may be exchanged for any other; the number of rows is public."
+        return "One row may be added or removed; the number of rows is secret."
+    who = f"All rows of one person, at most {rows_per_person:,},"
     if relation == "replace-one":
-        return f"{who} may be exchanged for {'any other' if one else 'as many others'}; the number of rows is public."
+        return f"{who} may be exchanged for as many others; the number of rows is public."
     return f"{who} may be added or removed; the number of rows is secret."
 
 
@@ -136,8 +139,10 @@ class NoisyMeans(TableSize):
     @property
     def protects(self) -> str:
         """Text for the screen that says which change of the data is protected, and what it does to a mean."""
-        one = self.rows_per_person == 1
-        k, whose = ("", "a given row is") if one else ("k · ", "a given person's rows are")
+        if self.rows_per_person == 1:
+            k, whose, moved = "", "a given row is", ""
+        else:
+            k, whose, moved = "k · ", "a given person's rows are", " that moves by k · 2C/m"
         how = {
             "all": f"Every mean uses all rows, so an exchange moves it by up to {k}2C/n.",
             "wor": "Each mean uses a fresh batch of exactly m rows, which must stay secret: what is saved is that "
@@ -146,8 +151,8 @@ class NoisyMeans(TableSize):
             f"divided by the fixed m, and the change moves the result by up to {k}C/m. An exchange is two such "
             "changes, so a number stated here protects less than the same number under replace-one.",
             "blocks": "The rows are cut into blocks of m, whatever their values, and each block is used once per pass. "
-            f"A row is in one block only, so a pass costs as much as one mean{'' if one else ' that moves by k · 2C/m'}"
-            ", but there is no credit for chance.",
+            f"A row is in one block only, so a pass costs as much as one mean{moved}, but there is no credit for "
+            "chance.",
         }
         return f"{protected_change(self.relation, self.rows_per_person)} {how[self.sampling]}"
 
@@ -212,7 +217,7 @@ class NoisyMeans(TableSize):
         in a batch m/n changes, as m is a whole number; then a smaller n may do.
         """
         rows = math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))  # rounding must not cost a row
-        while self.sampling != "all" and self.rows_per_person <= rows <= 1e9:
+        while self.sampling != "all" and self.rows_per_person <= rows <= 1e9:  # so many rows can be planned with
             larger = self.replaced(rows=rows)
             if larger.batch_size * self.rows == self.batch_size * rows:  # m/n is the same
                 break
@@ -261,7 +266,7 @@ def _max_steps(price: Callable[[int], float], guess: int) -> int:
         else:
             high = steps
         slope = 1.0  # as if the price were in proportion to the steps, until there are two points
-        if last_point is not None and last_point[0] != log_steps:
+        if last_point is not None:
             slope = (log_price - last_point[1]) / (log_steps - last_point[0])
         log_target = log_steps - log_price / min(max(slope, 0.1), 3.0)  # a noisy slope must not lead too far
         last_point, attempt = (log_steps, log_price), attempt + 1
@@ -341,7 +346,8 @@ def savings(
     advanced, optimal) use only the pure ε of each step. Gaussian noise has none; there they use an (ε, δ_t) of each
     step, where T δ_t is all of δ for the basic theorem and half of it for the others.
 
-    scale : of the noise, as in `NoisyMeans.noise_scale`. precision : as in `accountants.tightest`.
+    scale : of the noise, b (Laplace) or σ (Gaussian). precision : "fine" uses a finer grid of losses, which may take
+        seconds.
     """
     events = means.events_of_noise(scale)
     reading = accountants.tightest(events, delta, precision=precision)

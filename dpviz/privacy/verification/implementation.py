@@ -66,10 +66,9 @@ class ChoiceOdds:
         logits = np.broadcast_to(logits, (*release.output.shape, options))
         is_choice = (release.output >= 0) & is_drawn[:, None]
         choices, weights = release.output[is_choice], logits[is_choice]  # (N,) and (N, options), N selections in all
-        earlier = last.get(options, np.full(runs, -1))
+        earlier = last.setdefault(options, np.full(runs, -1))
         earlier_choices = np.broadcast_to(earlier[release.replicates][:, None], is_choice.shape)[is_choice]  # (N,)
-        last[options] = earlier.copy()
-        last[options][release.replicates] = release.output[:, 0]  # of several selections, the first
+        earlier[release.replicates] = release.output[:, 0]  # for the next release; of several selections, the first
         # Marks of the options whose weight a wrong distribution changes: (options,), or (N, options).
         indices = np.arange(options)
         is_tilted = {f"index {index}": indices == index for index in range(min(options, _INDICES))}
@@ -149,9 +148,10 @@ def _choosing(events: Iterable[Event]) -> list[Event]:
     choosing: set[Event] = set()
     for event in events:
         singles = set(inner_events(event))
-        if any(isinstance(single, ExpMech) and single.eta < np.inf for single in singles):
+        selections = {single for single in singles if isinstance(single, ExpMech)}
+        if any(selection.eta < np.inf for selection in selections):
             is_composite = len(singles) > 1 or draws_batch(event) or has_blocks(event)
-            choosing |= {single for single in singles if isinstance(single, ExpMech)} if is_composite else {event}
+            choosing |= selections if is_composite else {event}
         choosing |= {single for single in singles if isinstance(single, StatedPureDP) and single.eps < np.inf}
     return sorted(choosing, key=repr)[:_MOST]
 
@@ -160,7 +160,8 @@ def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:
     """Return values for the sparse vector technique, (k,), and the probabilities that the first, the second, … of them
     is released, or none, (k + 1,).
 
-    The noise is that of Lyu, Su, Li 2017, for sensitivity 1; see `Mechanisms.above_threshold`.
+    The threshold gets Laplace noise of scale 1/ε₁ and each value of scale 2/ε₂, where ε₁ + ε₂ = ε and ε₁ : ε₂ = 1 :
+    2^(2/3) (Lyu, Su, Li 2017, for sensitivity 1).
     """
     threshold_epsilon = event.eps / (1 + 2 ** (2 / 3))
     threshold_scale, value_scale = 1 / threshold_epsilon, 2 / (event.eps - threshold_epsilon)
@@ -341,39 +342,39 @@ class ReleaseTests:
 
     def add(
         self,
-        true: Transcript,
+        actual: Transcript,
         pair: tuple[Transcript, Transcript],
         on_same: tuple[Transcript, Transcript] | None = None,
     ) -> None:
         """Add a chunk of runs.
 
-        true : their first runs, in which the releases were drawn.
+        actual : their first runs, in which the releases were drawn.
         pair : second runs with the same outputs on the two neighbouring data sets.
         on_same : second runs on the data set of the first runs, with the row in all random batches, and in none; None
             if there are no random batches.
         """
-        runs = true.replicates
+        runs = actual.replicates
         self._chunks.append(self._runs)
-        if len({*true.seeds}) < len(true.seeds) or self._seeds & {*true.seeds}:
+        if len({*actual.seeds}) < len(actual.seeds) or self._seeds & {*actual.seeds}:
             self._impossible("streams")
-        self._seeds.update(true.seeds)
-        draws = standard_draws(true.releases, runs)
+        self._seeds.update(actual.seeds)
+        draws = standard_draws(actual.releases, runs)
         last_choices: dict[int, np.ndarray] = {}  # see `ChoiceOdds.add`
         tested_charges: set[int] = set()  # charges whose batch has been added
-        for release_number, (release, units) in enumerate(zip(true.releases, draws, strict=True), 1):
+        for release_number, (release, units) in enumerate(zip(actual.releases, draws, strict=True), 1):
             if units is not None:
                 self._keep(release_number, release, units[:, :_WIDEST], runs)
                 self._count_zeros(release_number, release, units)
                 self._compare_scale(release_number, release)
             if isinstance(release, SelectionRelease):
                 self._odds.add(release, last_choices, runs)
-        for opened in true.opened:
-            self._batches(opened, true, on_same, tested_charges)
-        for leaves in true.leaves_paid:
+        for opened in actual.opened:
+            self._batches(opened, actual, on_same, tested_charges)
+        for leaves in actual.leaves_paid:
             if not np.diff(np.sort(leaves._indices, axis=1), axis=1).all():  # a row is in two leaves
                 self._impossible("batches")
         self._changes(*pair)
-        if not true.matched():
+        if not actual.matched():
             self._impossible("releases")
         self._runs += runs
 
@@ -534,6 +535,7 @@ class ReleaseTests:
         columns = self._columns()
         if not columns:
             return
+        # The first runs of each chunk: if two chunks had the same random streams, the draws of these would be equal.
         runs_of_chunk = max(1, _COMPARED // (len(columns) * len(self._chunks)))
         runs = np.concatenate([np.arange(start, min(start + runs_of_chunk, self._runs)) for start in self._chunks])
         # `unique`: if chunks are shorter than `runs_of_chunk`, their ranges overlap.
@@ -550,15 +552,15 @@ class ReleaseTests:
     def _batches(
         self,
         opened: BatchRelease,
-        true: Transcript,
+        actual: Transcript,
         on_same: tuple[Transcript, Transcript] | None,
         tested_charges: set[int],
     ) -> None:
         """Record a fault if a release was not computed on its batch, and store the rows of the batch for tests.
 
-        true, on_same : as in `add`. tested_charges : the charges whose batches have been stored; updated.
+        actual, on_same : as in `add`. tested_charges : the charges whose batches have been stored; updated.
         """
-        release, event = true.releases[opened.release_number - 1], opened.event
+        release, event = actual.releases[opened.release_number - 1], opened.event
         assert isinstance(release.batch, Batch)
         members = _members(release.batch, event.n)
         # The exact values of the same release on the same data, on a batch with the row and on one without it. All
@@ -580,7 +582,7 @@ class ReleaseTests:
         tested_charges.add(opened.charge_number)
         if (members.sum(axis=1) != event.m).any():
             self._impossible("batches", opened.release_number)
-        rows = np.full((true.replicates, event.n), -1, dtype=np.int8)
+        rows = np.full((actual.replicates, event.n), -1, dtype=np.int8)
         rows[release.replicates] = members
         self._members.setdefault(opened.charge_number, []).append((self._runs, rows))
         self._rates[opened.charge_number] = event.m / event.n
@@ -627,7 +629,7 @@ class ReleaseTests:
             if units is None or second_units is None or units.shape != second_units.shape:
                 relative_change = self._moved_choices(first, second)
             else:
-                difference = units - second_units
+                difference = units - second_units  # nan where the declared sensitivity is 0: any change is too much
                 difference = np.where(
                     _is_unchanged(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf)
                 )

@@ -159,13 +159,12 @@ class Transcript(Mechanisms):
         if of is not None:
             self._noise = HANDED_OUT
         self._releases: list[Release] = []
-        self._chance: float | None = None  # the probability that the row is in the random batch that was opened last
         self._past: dict[int, list[np.ndarray]] = {}  # for `whitened`, by the series of running sums
         self.fixed = np.zeros(self.replicates)  # sum of the log densities of the releases on public sets of rows, (R,)
         # For each random batch: the probability that the row is in it, and the sum of its releases' log densities.
         self.sampled: list[tuple[float, Floats]] = []
-        self.opened: list[BatchRelease] = []
-        self.leaves_paid: list[Leaves] = []
+        self.opened: list[BatchRelease] = []  # the releases on random batches
+        self.leaves_paid: list[Leaves] = []  # those whose releases were paid for
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         """Return draws as `Mechanisms` does; zeros in a second run, whose outputs are those of the first."""
@@ -194,8 +193,7 @@ class Transcript(Mechanisms):
             return super().batch(event, rows, table)
         if event.kind == "poisson":
             raise LedgerError("batches of random size are not replayed")
-        self._chance = event.m / event.n
-        self.sampled.append((self._chance, np.zeros(self.replicates)))
+        self.sampled.append((event.m / event.n, np.zeros(self.replicates)))
         if self._of is None:
             return super().batch(event, rows, table)
         return self._fixed_batch(event, rows, self._taken)
@@ -254,14 +252,15 @@ class Transcript(Mechanisms):
         All products with one matrix count as one release. A series of running sums has one charge for all, and besides
         needs one sum for each leaf that was used.
         """
-        # By event, the smallest, the largest and the actual number of releases of each replicate, (R,). A running sum
-        # is counted twice: its series under the event, and each sum under the class SumRelease.
+        # By event, the smallest, the largest and the actual number of releases of each replicate, (R,). Leaves count
+        # under the tuple of their events, and the releases on them under each event. A running sum is counted twice:
+        # its series under the event, and each sum under the class SumRelease.
         lower, upper, actual = (
             defaultdict[object, Any](lambda: np.zeros(self.replicates, dtype=int)) for _ in range(3)
         )
         for event, times in self._ledger.charges():
             if isinstance(event, Parallel) and any(leaves._events == event.events for leaves in self.leaves_paid):
-                for count in (lower, upper):  # of the leaves that it pays for; their releases are counted with them
+                for count in (lower, upper):  # the leaves that it pays for; the releases on them are counted below
                     count[event.events] += times
                 continue
             may_be_cut_short = isinstance(event.inner if isinstance(event, Sub) else event, Seq)
@@ -296,9 +295,9 @@ class Transcript(Mechanisms):
         self._releases.append(release)
         log_density = self._whitened_density(release) if isinstance(release, SumRelease) else release.log_density()
         is_on_batch = isinstance(release.batch, Batch) and not release.batch.whole
-        is_batch_secret = is_on_batch and self._chance is not None
-        # The sum (R,) to which the density is added: that of the batch opened last, or of all else.
-        _, total = self.sampled[-1] if is_batch_secret else (1.0, self.fixed)
+        total = self.fixed  # the sum (R,) to which the density is added: this one, or that of the batch opened last
+        if is_on_batch and self.sampled:  # leaves are batches, too: as they are public, either sum will do
+            _, total = self.sampled[-1]
         np.add.at(total, release.replicates, log_density)
         # The event booked last opened the batch. All replicates of the release have paid for it: the first one tells.
         booked = self._ledger.booked(int(release.replicates[0])) if is_on_batch and len(release.replicates) else ()

@@ -339,8 +339,9 @@ class GameFacts(Facts):
     @property
     def cannot_exceed(self) -> str:
         """A clause that states the limit `largest_gap`, for captions."""
+        name = "excess loss" if self.d_y == 1 else "gap"
         condition = " if the shares are right" if self.right_shares else ""
-        return f"the {'excess loss' if self.d_y == 1 else 'gap'} cannot exceed {short_up(self.largest_gap)}{condition}"
+        return f"the {name} cannot exceed {short_up(self.largest_gap)}{condition}"
 
     def uniform(self, replicates: int) -> Pair:
         """Return the centres of both simplices, (R, d_x) and (R, d_y), where every method starts."""

@@ -1,5 +1,5 @@
 """Games that minimise the worst group's loss: one player chooses a model in an ℓ1 ball, or one of several strategies;
-the other player chooses weights of the groups."""
+the other player chooses weights of the groups. R is the number of replicates (simulated runs), G that of groups."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -133,9 +133,9 @@ class GroupLoss(GameSpecification):
 
     def linear_score(self, x: np.ndarray) -> LinearScore | None:
         data = self.data
-        # A table with classes: neither generated data, nor an upload without a target.
-        has_classes = data.target is not None if isinstance(data, GroupedUpload) else isinstance(data, GroupedBundled)
-        if not has_classes:
+        if not isinstance(data, GroupedUpload | GroupedBundled):  # generated data
+            return None
+        if isinstance(data, GroupedUpload) and data.target is None:  # a table without classes
             return None
         low, high = np.array(data.facts().bounds).T  # ranges that the game scales to [-1, 1]
         model = unscaled(to_ball(x, self.radius), centres=(low + high) / 2, widths=(high - low) / 2)

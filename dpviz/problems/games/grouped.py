@@ -146,7 +146,7 @@ class GroupedGame(SlicedGame):
         return None
 
     @property
-    def found(self) -> np.ndarray:
+    def actual_shares(self) -> np.ndarray:
         """The groups' actual shares (G,) of the rows."""
         return self.counts / self.counts.sum()
 
@@ -163,7 +163,7 @@ class GroupedGame(SlicedGame):
         """True if in all groups with rows the declared share differs from the actual one by at most the relative
         difference CLOSE."""
         has_rows = self.counts > 0
-        return bool((np.abs(self.declared[has_rows] / self.found[has_rows] - 1) <= CLOSE).all())
+        return bool((np.abs(self.declared[has_rows] / self.actual_shares[has_rows] - 1) <= CLOSE).all())
 
     def mean_losses(self, x: np.ndarray) -> np.ndarray:
         """Compute the mean loss in each group and, last, in all rows, (R, G + 1), at x (R, d_x); NaN for a group
@@ -180,7 +180,7 @@ class GroupedGame(SlicedGame):
     @property
     def _to_means(self) -> np.ndarray:
         """The factors (G,) that turn `group_losses` into mean losses; 0 for a group without rows."""
-        return np.where(self.counts > 0, self.shares / np.maximum(self.found, 1e-300), 0.0)  # never divides by 0
+        return np.where(self.counts > 0, self.shares / np.maximum(self.actual_shares, 1e-300), 0.0)  # avoids 0/0
 
 
 def rates(positive: np.ndarray, labels: np.ndarray, groups: np.ndarray, group_count: int) -> np.ndarray:

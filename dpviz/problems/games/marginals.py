@@ -431,11 +431,11 @@ def _exchanged(marginals: Marginals, target: np.ndarray, draws: np.ndarray) -> n
     counts, lower, upper = draws[0], draws.min(axis=0), draws.max(axis=0)
     rows = counts.sum()
     errors = marginals.answers(counts[None] / rows) - target
-    batch = max(1, int(rows) // 50)  # rows of the first exchange; a heuristic
+    exchange_size = max(1, int(rows) // 50)  # rows of the first exchange; a heuristic
     for _ in range(_EXCHANGES):
         excess = marginals.transposed(errors)[0]
         can_enter, can_leave = np.flatnonzero(counts < upper), np.flatnonzero(counts > lower)
-        count = min(batch, len(can_enter), len(can_leave))
+        count = min(exchange_size, len(can_enter), len(can_leave))
         if not count:
             break
         entering = can_enter[np.argpartition(excess[can_enter], count - 1)[:count]]
@@ -446,10 +446,10 @@ def _exchanged(marginals: Marginals, target: np.ndarray, draws: np.ndarray) -> n
         new_errors = marginals.answers(new_counts[None] / rows) - target
         if (new_errors**2).sum() < (errors**2).sum():
             counts, errors = new_counts, new_errors
-        elif batch == 1:
+        elif exchange_size == 1:
             break
         else:
-            batch //= 2
+            exchange_size //= 2
     return counts
 
 

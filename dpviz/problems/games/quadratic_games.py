@@ -1,5 +1,5 @@
 """Convex-concave quadratic games: matrix games with an additional curvature, which is public or itself a mean over the
-records."""
+records. In the shapes, R is the number of replicates (simulated runs)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -44,9 +44,8 @@ def _weight(player: str, symbol: str) -> Any:
 
 
 class QuadraticGame(RecordsGame):
-    """The settings of the game with F(x, y) = (λ_x/2) ‖x‖² + xᵀAy - (λ_y/2) ‖y‖², with payoffs A as in `MatrixGame`.
-
-    The squared norms do not depend on data, so they cost no privacy.
+    """The settings of the game with F(x, y) = (λ_x/2) ‖x‖² + xᵀAy - (λ_y/2) ‖y‖², with the payoffs A = (1/n) Σᵢ uᵢ vᵢᵀ
+    of a `MatrixGame`. The squared norms do not depend on data, so they cost no privacy.
 
     >>> import dpviz
     >>> dpviz.Experiment(dpviz.QuadraticGame(curvature_x=2), dpviz.VertexSampling(iterations=4), epsilon=1).run()
@@ -60,6 +59,7 @@ class QuadraticGame(RecordsGame):
 
     def facts(self) -> GameFacts:
         largest = max(self.curvature_x, self.curvature_y)
+        # ∇ₓF = λ_x x + Ay, and the entries of x are in [0, 1], those of Ay within ±1; ∇ᵧF has the same form.
         return self._facts(
             lipschitz=1 + largest,
             range_x=2 + self.curvature_x,

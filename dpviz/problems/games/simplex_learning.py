@@ -1,5 +1,5 @@
 """Learning a model on a simplex, an ℓ1 ball or a polytope, as a game without an opponent: the second player has a
-single strategy. The data are drawn from a seed."""
+single strategy. The data are drawn from a seed. In the shapes, R is the number of replicates (simulated runs)."""
 
 from collections.abc import Mapping
 from functools import lru_cache

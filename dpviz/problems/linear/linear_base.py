@@ -83,7 +83,7 @@ class LinearSums(ABC):
         The replicates are computed in slices.
         """
         x = clip_finite(x)
-        marked = indices = taken = None
+        marked = indices = taken = None  # for the whole table
         if batch is not None:
             if batch.rows is not None:
                 raise ValueError("a block of the table is no batch of single rows")
@@ -299,7 +299,9 @@ class LinearModel(base.ProblemSpecification):
         return () if self.smoothness_cost is None else (events.Laplace(self.smoothness_cost / self.rows_per_person),)
 
     def _plane(self) -> base.Plane | None:
-        names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))
+        names = list(self.data.facts().names)
+        if self.intercept == "yes":
+            names.append("the constant column")
         return base.first_two_plane([f"Weight of {name}" for name in names[:2]])
 
     def feature_radius(self, norm: releases.Norm) -> float:
@@ -308,9 +310,10 @@ class LinearModel(base.ProblemSpecification):
         # One of the features of a categorical column is 1 and the others are 0. So each such column adds 1 to the ℓ1
         # norm and to the square of the ℓ2 norm.
         n_numeric, n_categorical = data.numeric + (self.intercept == "yes"), len(data.blocks)
-        radius = largest_entry * n_numeric + n_categorical
         if norm == "l2":
             radius = math.sqrt(largest_entry**2 * n_numeric + n_categorical)
+        else:
+            radius = largest_entry * n_numeric + n_categorical
         return min(radius, self.clip_in(norm)) if self.clipping == "rows" else radius
 
     @property
@@ -319,7 +322,7 @@ class LinearModel(base.ProblemSpecification):
         return self.data.facts().d + (self.intercept == "yes")
 
     def clip_in(self, norm: releases.Norm) -> float:
-        """Return the bound in `norm` that follows from the clip C, which may be in the other norm; else inf."""
+        """Return the bound in `norm` that follows from the clip C, which may be in the other norm; inf without it."""
         if self.clip is None:
             return math.inf
         # ‖g‖₂ ≤ ‖g‖₁ ≤ √d ‖g‖₂: a clip in one norm bounds the other.
@@ -395,16 +398,15 @@ class LinearModel(base.ProblemSpecification):
         features, caps = np.empty((n, self._dimension)), np.empty(n)  # the only copy of the data
         features[:, d:] = 0.5 if is_centred else 1.0  # the constant column, if there is one
         checkpoint()
-        for part in checkpointed_slices(
-            n, self._dimension * SECONDS_PER_LOADED / 3
-        ):  # a third of what loading them takes
+        row_seconds = self._dimension * SECONDS_PER_LOADED / 3  # a third of what loading them takes
+        for part in checkpointed_slices(n, row_seconds):
             block = features[part, :d]
             np.subtract(data.features[part], low, out=block)
             block /= high - low
             np.clip(block, 0.0, 1.0, out=block)  # rounding must not leave the declared box
             if is_centred:
                 block[:, :numeric] -= 0.5
-            caps[part] = (self.clip or math.inf) / norms(features[part], self.clip_norm)
+            caps[part] = (self.clip or math.inf) / norms(features[part], self.clip_norm)  # C/‖u‖
             if is_clipped:
                 features[part] *= np.minimum(caps[part], 1.0)[:, None]
         if is_clipped:  # gradients then need no caps; a cap below 1 was the factor that shortened a row
@@ -424,8 +426,8 @@ class LinearModel(base.ProblemSpecification):
                 continue  # to the end of the file, where `parts` refuses one with further rows
             if not n_filled:
                 features, caps, labels = np.empty((facts.n, self._dimension)), np.empty(facts.n), np.empty(facts.n)
-            target = slice(n_filled, n_filled + count)
-            features[target], caps[target], labels[target] = block.features, block.caps, data.labels
+            part = slice(n_filled, n_filled + count)
+            features[part], caps[part], labels[part] = block.features, block.caps, data.labels
             n_filled, shortened = n_filled + count, shortened + block.shortened * count / facts.n
         return ScaledRows(features, caps, shortened), labels
 

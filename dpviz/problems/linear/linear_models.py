@@ -1,6 +1,7 @@
 """Linear models with an ℓ2 term, clipped row by row: least squares, Huber regression and logistic regression.
 
-The losses, and what an *argument* and a *cap* of a row are, are as in `linear_base`.
+The loss φ of a row v depends on the parameters x through one number, its *argument*; the *cap* of the row is the
+largest |φ'| that clipping allows (`linear_base`). In the shapes, R is the number of replicates and b that of some rows.
 """
 
 import math

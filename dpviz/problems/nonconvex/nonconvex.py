@@ -36,7 +36,7 @@ from dpviz.specification import choice, number
 
 # Constants are named as in `NonconvexRisk` and `Penalty`: for a loss φ, `steepest` is the largest |φ'|, `bends` are the
 # smallest and largest φ'' (0 included), `third` is the largest |φ'''|, and `floor` is inf φ; for a penalty `bends` and
-# `third` are the same of the function of one coordinate. σ(t) = 1/(1 + e⁻ᵗ).
+# `third` are the same of the function of one coordinate. σ(t) = 1/(1 + e⁻ᵗ). Arrays (R, b): R replicates, b rows.
 
 # The largest third derivative of t²/(2(1 + t²)), 2.334280, is at t² = v with 1 - 10v + 5v² = 0.
 _V = 1 - 2 / math.sqrt(5)
@@ -320,8 +320,7 @@ class NonconvexModel(base.ProblemSpecification):
         # Bounds on φ'' (low, high) and on the penalty's second derivatives (down, up), for any row and at any point.
         (low, high), (down, up) = risk.bends, penalty.bends
         # A replaced row changes n times the mean Hessian by a xxᵀ - b zzᵀ with a, b in [low, high] and ‖x‖, ‖z‖ ≤ 1.
-        # ‖a xxᵀ - b zzᵀ‖² = a² + b² - 2ab ⟨x, z⟩² is largest for x ⊥ z if a and b have one sign, else for x = z. Its
-        # eigenvalues are within ±(high - low), as low ≤ 0 ≤ high, so no eigenvalue of the sum moves further (Weyl).
+        # ‖a xxᵀ - b zzᵀ‖² = a² + b² - 2ab ⟨x, z⟩² is largest for x ⊥ z if a and b have one sign, else for x = z.
         hessian_sensitivity = max(math.sqrt(2) * max(-low, high), high - low)
         (smallest_loss,), (largest_loss,) = risk.extremes(np.linalg.norm(start, axis=1))
         # Constants that hold for every data set: G, M and Γ. The last is f(x₀) - inf f, as φ ≥ floor and r ≥ 0.
@@ -341,6 +340,7 @@ class NonconvexModel(base.ProblemSpecification):
             loss=risk.loss,
             gradient_sensitivity=2 * risk.steepest,
             hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else hessian_sensitivity,
+            # Its change a xxᵀ - b zzᵀ has eigenvalues within ±(high - low), so none of its own moves further (Weyl).
             curvature_sensitivity=high - low,
             value_range=float(largest_loss - smallest_loss),
             smoothness=smoothness if self.smoothness is None else self.smoothness,

@@ -84,17 +84,19 @@ class NonconvexFacts(Facts):
         return np.tile(np.array(self.start) if self.start else np.zeros(self.d), (replicates, 1))
 
     def gradient_sensitivity_at(self, lengths: np.ndarray) -> np.ndarray:
-        """Return n times the sensitivity (R',) of the mean gradient at points w of norms `lengths` (R',).
+        """Return n times the sensitivity of the mean gradient at points w of norms `lengths` (R',); (R',) or a scalar.
 
         It is the diameter of the set of all gradients that a row of norm at most 1 can have at w, and no larger than
         `gradient_sensitivity`, which holds at all points.
         """
         if self.loss == "logistic":
             return np.minimum(logistic_diameter(lengths), self.gradient_sensitivity)
-        # Robust loss: a row x with u = ⟨x, w⟩ has the gradient φ'(u) x with |φ'(u)| ≤ |u|. The vectors u x with ‖x‖ ≤ 1
-        # are in the ball around w/2 that has 0 on its surface. Scaled down towards 0 they stay in this ball, whose
-        # diameter is ‖w‖.
-        return np.minimum(lengths if self.loss == "robust" else np.inf, self.gradient_sensitivity)
+        if self.loss == "robust":
+            # A row x with u = ⟨x, w⟩ has the gradient φ'(u) x with |φ'(u)| ≤ |u|. The vectors u x with ‖x‖ ≤ 1 are in
+            # the ball around w/2 that has 0 on its surface. Scaled down towards 0 they stay in this ball, whose
+            # diameter is ‖w‖.
+            return np.minimum(lengths, self.gradient_sensitivity)
+        return np.asarray(self.gradient_sensitivity)
 
 
 def logistic_diameter(lengths: np.ndarray) -> np.ndarray:

@@ -419,9 +419,9 @@ class Evaluations:
                 checkpoint()
                 with np.errstate(over="ignore", invalid="ignore"):
                     user_gradients = losses[:, users].T @ point_weights
-                total, count = clipped_sum(user_gradients, clip)
+                total, n_long = clipped_sum(user_gradients, clip)
                 totals[r] += total
-                n_clipped += count
+                n_clipped += n_long
             self.clipped_share[r] = n_clipped / self.facts.n
         return self._gradient_query(totals, clip)
 

@@ -182,7 +182,9 @@ class TableModel(BlackBox):
     )
 
     def _plane(self) -> Plane | None:
-        names = (*self.data.facts().names, *["the intercept"] * self.intercept)
+        names = list(self.data.facts().names)
+        if self.intercept:
+            names.append("the intercept")
         return base.first_two_plane([f"Weight of {name}" for name in names[:2]])
 
     @property
@@ -197,7 +199,7 @@ class TableModel(BlackBox):
         divisor = math.sqrt(self.features) if self.divisor is None else self.divisor
         # From weights of features scaled to [-1, 1] to those of the table's own values.
         coefficients, constant = unscaled(x[: facts.d] / divisor, (low + high) / 2, (high - low) / 2)
-        constant += float(x[-1]) / divisor * self.intercept  # with an intercept, the last weight is its own
+        constant += float(x[-1]) / divisor if self.intercept else 0.0  # the last weight is that of the intercept
         score = LinearScore(coefficients, constant)
         if self.targets == "unit":  # from [0, 1] to [-1, 1], which `to_target` expects
             score = LinearScore(2 * coefficients, 2 * constant - 1)

@@ -384,7 +384,8 @@ class ValueProblem(Problem):
         rotations : (R, d, d) G. radius : r.
         """
         replicates, b = len(rotations), len(sets)
-        # φ depends on x + ru through A_z x + r A_z u, where A_z u = (A_z G) v.
+        # φ depends on x + ru through A_z x + r A_z u, where A_z u = (A_z G) v: (b, m, R, k), from `sets` (b, m, d) and
+        # the products A_z G (b, d, R k).
         columns = self.loss.arguments(a, rotations).transpose(1, 3, 0, 2).reshape(b, -1, replicates * self.loss.count)
         shifts = np.matmul(sets, columns).reshape(b, -1, replicates, self.loss.count)
         shifts *= radius

@@ -170,7 +170,7 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
         explain.privacy_badge("not private")
     total = ALL if ALL not in game.groups else f"{ALL} of the table"  # no second column may have the same title
     groups = pd.DataFrame(
-        {"Group": game.groups, "Rows": game.counts, "Found share": game.found, "Share in the game": game.shares}
+        {"Group": game.groups, "Rows": game.counts, "Found share": game.actual_shares, "Share in the game": game.shares}
     )
     shares = {name: st.column_config.NumberColumn(format="%.4f") for name in ("Found share", "Share in the game")}
     # By title of the tab and by model, (R, G) or (R, G + 1).
