@@ -13,7 +13,7 @@ holds for queries chosen after seeing earlier sums (Denisov et al. 2022, theorem
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -79,25 +79,13 @@ class Factorisation(ABC):
         steps = iter(np.moveaxis(normals, 1, 0))
         return np.stack(list(self.stream(lambda: next(steps))), axis=1)
 
-    def sensitivity(self, leaves: ArrayLike = 1.0, participations: int = 1) -> Floats:
+    def sensitivity(self, leaves: ArrayLike = 1.0) -> Floats:
         """Return the L2 sensitivity of C y, from which all sums are computed; for μ-GDP, σ = sensitivity / μ.
 
-        leaves : s_i, the L2 sensitivity of each query, a scalar, (T,) or (R, T); the result is a scalar or (R,).
-        participations : number of queries that one row may affect. For more than one, the result is an upper bound, by
-            the triangle inequality: the sum of that number of largest s_i ‖C_i‖.
+        One row affects one query. leaves : s_i, the L2 sensitivity of each query, a scalar, (T,) or (R, T); the result,
+        the largest s_i ‖C_i‖, is a scalar or (R,).
         """
-        distances = np.sort(np.asarray(leaves, dtype=float) * self.column_norms, axis=-1)  # s_i ‖C_i‖, ascending
-        return distances[..., max(self.length - participations, 0) :].sum(axis=-1)
-
-    def pattern_sensitivity(self, touched: Sequence[int]) -> float:
-        """Return the L2 sensitivity of C y if one row affects the queries with indices `touched` (from 0) and no other.
-
-        Each query has sensitivity 1. The result is √Σ_ij |⟨C_i, C_j⟩| over i, j in `touched`: exact where no two
-        columns of C have a negative product, else an upper bound (Choquette-Choo et al. 2023). A replaced row that may
-        also change its leaf affects two queries.
-        """
-        columns = self.encoder()[:, list(touched)]
-        return float(np.sqrt(np.abs(columns.T @ columns).sum()))
+        return (np.asarray(leaves, dtype=float) * self.column_norms).max(axis=-1)
 
     def rms_error(self, leaves: ArrayLike = 1.0) -> Floats:
         """Return (T,) the standard deviation of the noise on each prefix at μ = 1, per coordinate.

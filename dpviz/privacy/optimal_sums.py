@@ -10,21 +10,20 @@ positions, and for others it is interpolated between them. The file is written b
 
     python -m dpviz.privacy.optimal_sums
 
-The multipliers decide only how good a factorisation is: its variance is at most 10⁻⁵ (`_GAP`) above the smallest one,
-of which interpolation causes 10⁻⁶. The cost is computed from the factorisation itself, so it is right for any
-multipliers.
+The multipliers decide only how good a factorisation is: its variance is at most 10⁻⁵ above the smallest one, as the
+search ends 5·10⁻⁶ above it (`_GAP`) and interpolation adds 10⁻⁶. The cost is computed from the factorisation itself, so
+it is right for any multipliers.
 """
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from scipy.linalg import cholesky, eigh_tridiagonal
 
 from dpviz.privacy.matrix_factorisation import LONGEST_DENSE, DenseFactorisation, Factorisation, Floats, checked_length
 
-_GAP = 1e-5  # the optimised variance is at most this share above the smallest possible one
+_GAP = 5e-6  # relative distance of the mean variance to the smallest one, at which the search ends
 _FILE = Path(__file__).with_name("optimal_sums.npy")
 _LENGTHS = (64, 128, 256, 512)  # values of T on file; shorter sums are optimised when needed, which takes 3 ms at most
 # Values on file of log₂ of the first leaf's sensitivity relative to the others'; they are closest around 0.
@@ -32,17 +31,6 @@ _FIRSTS = np.concatenate([np.arange(-7, -2, 0.5), np.arange(-2, 2, 0.125), np.ar
 # Of the coordinates along a sum (`_coordinates`): steps at each end that have a coordinate each; length of the
 # coordinate from there to the middle; number of coordinates on file within that length.
 _END, _STRETCH, _INNER = 4.0, 10.0, 24
-
-
-@lru_cache(maxsize=8)
-def optimal_max(length: int) -> Factorisation:
-    """Return the factorisation whose largest noise over all prefixes t is the smallest possible one.
-
-    That noise has standard deviation γ₂(A) at μ = 1 (Matoušek et al. 2020), and the result is within 1e-5 of the
-    smallest variance. All leaves have the same sensitivity. Raises UserError for T > 1 024.
-    """
-    leaves = np.ones(checked_length(length, LONGEST_DENSE))
-    return DenseFactorisation("Optimal (maximum)", _encoder("max", leaves, _multipliers("max", leaves, _GAP)))
 
 
 def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
@@ -61,8 +49,8 @@ def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
 def _optimal_mean(length: int, first: float) -> Factorisation:
     """Return `optimal_mean` for arguments within the limits; cached for these."""
     leaves = _leaves(length, first)
-    log_v = _multipliers("mean", leaves, _GAP) if length < _LENGTHS[0] else _interpolated(length, first)
-    return DenseFactorisation("Optimal (mean)", _encoder("mean", leaves, log_v))
+    log_v = _multipliers(leaves, _GAP) if length < _LENGTHS[0] else _interpolated(length, first)
+    return DenseFactorisation("Optimal (mean)", _encoder(leaves, log_v))
 
 
 def _leaves(length: int, first: float) -> Floats:
@@ -76,30 +64,26 @@ def _leaves(length: int, first: float) -> Floats:
 # --------------------------------------------------------------------------------------------------------- optimisation
 
 
-def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float) -> Floats:
+def _multipliers(leaves: Floats, gap: float) -> Floats:
     """Return ln v, (T,), the logarithms of the multipliers of the best factorisation.
 
-    objective : whether the mean or the maximum of the prefixes' variances is minimised.
-    leaves : s, (T,), the leaf sensitivities; all equal for "max".
-    gap : relative distance of the variance to the smallest one.
+    leaves : s, (T,), the leaf sensitivities. gap : relative distance of the mean variance to the smallest one.
 
-    The variance is minimised over X = CᵀC under s_i² X_ii ≤ 1. Let v_i = q_i² be the multipliers of these constraints
-    and p_t² the weights of the prefixes. For the mean p = 1; at the optimum for the maximum p is q in reversed order,
-    because to reverse rows and columns transposes A. Then X = D⁻¹ (MᵀM)^(1/2) D⁻¹ with M = diag(p) A D, D = diag(s q).
-    At the optimum s_i² X_ii is the same for all i. By duality its maximum divided by its mean, weighted by v, bounds
-    the distance to the optimum. The fixed-point iteration v_i ← v_i X_ii s_i² (Denisov et al. 2022) is applied to ln v,
-    with steps of double length and extrapolation.
+    The variance is minimised over X = CᵀC under s_i² X_ii ≤ 1. Let v_i = q_i² be the multipliers of these constraints.
+    Then X = D⁻¹ (MᵀM)^(1/2) D⁻¹ with M = A D, D = diag(s q). At the optimum s_i² X_ii is the same for all i. By duality
+    its maximum divided by its mean, weighted by v, bounds the distance to the optimum. The fixed-point iteration
+    v_i ← v_i X_ii s_i² (Denisov et al. 2022) is applied to ln v, with steps of double length and extrapolation.
     """
     points: list[Floats] = []
     residuals: list[Floats] = []
     length = len(leaves)
     log_v = np.zeros(length)
     for _ in range(100):
-        sigmas, vectors, q = _decomposed(objective, leaves, log_v)
+        q = np.exp(log_v / 2)
+        sigmas, vectors = _right_singular(leaves * q)
         constraints = (vectors**2 @ sigmas) / q**2  # s_i² X_ii, as D X D = (MᵀM)^(1/2)
         mean = sigmas.sum() / (q @ q)  # of these, with weights v = q²
-        # For "max", the largest variance divided by its weighted mean is the same ratio, so each may be half the gap.
-        if constraints.max() <= (1 + gap / 2) * mean:
+        if constraints.max() <= (1 + gap) * mean:
             return log_v
         # The last six points, and the step of the iteration at each.
         points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(constraints / mean)]
@@ -107,9 +91,9 @@ def _multipliers(objective: Literal["mean", "max"], leaves: Floats, gap: float) 
     raise ArithmeticError(f"the optimal factorisation for {length} steps did not converge")
 
 
-def _encoder(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> Floats:
+def _encoder(leaves: Floats, log_v: Floats) -> Floats:
     """Return C for the multipliers `log_v`, scaled so that s_i ‖C_i‖ = 1 for all i; arguments as in `_multipliers`."""
-    sigmas, vectors, _ = _decomposed(objective, leaves, log_v)
+    sigmas, vectors = _right_singular(leaves * np.exp(log_v / 2))
     gram = (vectors * sigmas) @ vectors.T  # (MᵀM)^(1/2) = D X D
     # A usual Cholesky factor L has L Lᵀ = gram; in reversed order it is the lower-triangular F with FᵀF = gram.
     factor = cholesky(gram[::-1, ::-1], lower=True).T[::-1, ::-1]
@@ -117,23 +101,15 @@ def _encoder(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -
     return factor / (norms * leaves)
 
 
-def _decomposed(objective: Literal["mean", "max"], leaves: Floats, log_v: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the singular values σ (T,) and right singular vectors (T, T) of the matrix M of `_multipliers`, and q."""
-    q = np.exp(log_v / 2)
-    p = q[::-1] if objective == "max" else np.ones(len(q))
-    sigmas, vectors = _right_singular(p, leaves * q)
-    return sigmas, vectors, q
-
-
-def _right_singular(p: Floats, d: Floats) -> tuple[Floats, Floats]:
-    """Return the singular values (T,) and right singular vectors (T, T) of M = diag(p) A diag(d), in O(T²).
+def _right_singular(d: Floats) -> tuple[Floats, Floats]:
+    """Return the singular values (T,) and right singular vectors (T, T) of M = A diag(d), in O(T²).
 
     A⁻¹ has 1 on the diagonal and -1 below it, so (MᵀM)⁻¹ is tridiagonal. It has the same eigenvectors as MᵀM, and the
     eigenvalues σ⁻².
     """
-    inverse_squares = p**-2
-    diagonal = inverse_squares + np.append(0.0, inverse_squares[:-1])
-    eigenvalues, vectors = eigh_tridiagonal(diagonal / d**2, -inverse_squares[:-1] / (d[:-1] * d[1:]))
+    diagonal = np.full(len(d), 2.0)  # of A⁻¹ A⁻ᵀ
+    diagonal[0] = 1.0
+    eigenvalues, vectors = eigh_tridiagonal(diagonal / d**2, -1 / (d[:-1] * d[1:]))
     return eigenvalues**-0.5, vectors
 
 
@@ -208,7 +184,7 @@ def tabulated(length: int, first: float) -> Floats:
 
     It is optimised to a tenth of _GAP, so that errors of interpolation have room.
     """
-    log_v = _multipliers("mean", _leaves(length, first), _GAP / 10)
+    log_v = _multipliers(_leaves(length, first), _GAP / 10)
     return _cubic(_coordinates(np.arange(1.0, length + 1), length), log_v - log_v[length // 2], _nodes())
 
 

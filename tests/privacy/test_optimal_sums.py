@@ -21,8 +21,8 @@ def test_the_file_has_what_the_command_computes(power: float) -> None:
 @pytest.mark.parametrize("length", [64, 100, 300])
 def test_between_what_is_on_file_sums_are_optimal_to_a_millionth(length: int, first: float) -> None:
     leaves = np.append(first, np.ones(length - 1))
-    searched = optimal_sums._multipliers("mean", leaves / leaves.max(), optimal_sums._GAP)
-    best = DenseFactorisation("searched", optimal_sums._encoder("mean", leaves / leaves.max(), searched))
+    searched = optimal_sums._multipliers(leaves / leaves.max(), optimal_sums._GAP)
+    best = DenseFactorisation("searched", optimal_sums._encoder(leaves / leaves.max(), searched))
     found = optimal_mean(length, first)
     smallest, mean = ((one.rms_error(leaves) ** 2).mean() for one in (best, found))
     assert smallest * (1 - 1e-6) < mean < smallest * (1 + 1e-6)

@@ -54,16 +54,6 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     return preset.arms(private, {REFERENCE: tuned} if references else {})
 
 
-def page_defaults() -> dict[str, Any]:
-    """Return the values that the page shows at first for the settings that methods share, by name: the default of the
-    first method that has the setting."""
-    defaults: dict[str, Any] = {}
-    for method in METHODS.values():
-        for control in type(method).controls():
-            defaults.setdefault(control.name, control.default)
-    return {name: value for name, value in defaults.items() if name not in BY_NAME}
-
-
 def dimension_sweep(base: Experiment, dimensions: Sequence[int], data_sets: int = 1) -> Sweep:
     """Return the sweep of an experiment over the number of strategies of each player, with rows and budget fixed.
 

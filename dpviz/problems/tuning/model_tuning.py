@@ -173,11 +173,6 @@ class HuberRegression(DirectTuning):
         """Return the names of the coefficients: the intercept, and one for each feature."""
         return ("intercept", *names)
 
-    @property
-    def longest_gradient(self) -> float:
-        """Largest length of a user's gradient: c√2 with Mallows weights, else inf."""
-        return self.corner * math.sqrt(2) if self.weighted else math.inf
-
     def linear_score(self, x: np.ndarray) -> LinearScore:
         facts, target = self.data.facts(), self.data.facts().target
         weights, centres, widths = np.zeros(facts.d), np.zeros(facts.d), np.ones(facts.d)

@@ -56,7 +56,11 @@ def problems() -> Iterator[tuple[ProblemSpecification, ...]]:
 
 def arms_at_defaults(problem: type[ProblemSpecification], rounds: int) -> tuple[Arm, ...]:
     """Every method offered for a problem as the page has it at first, but for the number of rounds."""
-    return presets.arms(presets.offered(problem)[0], **{**presets.page_defaults(), "iterations": rounds})
+    defaults: dict[str, Any] = {}  # of the first method that has the setting, as on the page
+    for control in (control for method in presets.METHODS.values() for control in type(method).controls()):
+        defaults.setdefault(control.name, control.default)
+    shared = {name: value for name, value in defaults.items() if name not in presets.BY_NAME}
+    return presets.arms(presets.offered(problem)[0], **(shared | {"iterations": rounds}))
 
 
 def seeded(problem: ProblemSpecification, seed: int) -> ProblemSpecification:
