@@ -229,7 +229,7 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         return ()
     bound = float(theory.bound(recursion, half_variance(method, facts, plan))[-1])
     # With all weights 0 a model predicts the same of every row.
-    about_start = f"the starting point{', a constant guess,' * (facts.start == 0)}"
+    about_start = "the starting point, a constant guess," if facts.start == 0 else "the starting point"
     if bound > FAR_ABOVE * start:
         # The bound is linear in the noise: a part without any, one by batches and one by privacy.
         batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n) / 2

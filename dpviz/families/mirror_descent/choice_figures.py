@@ -199,10 +199,12 @@ def gap_by_rows(
     obstacle = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
     counts = []
     for name, count in needed_rows.items():
-        text = "more than are drawn" if name in first_rows else "not in reach"
-        if count is not None:
-            text = f"{math.ceil(count):,}{' or fewer' * (count == first_rows.get(name))}"
-        counts.append(f"{name}: {text}")
+        if count is None:
+            counts.append(f"{name}: {'more than are drawn' if name in first_rows else 'not in reach'}")
+        elif count == first_rows.get(name):  # the target is met with the fewest rows that were measured
+            counts.append(f"{name}: {math.ceil(count):,} or fewer")
+        else:
+            counts.append(f"{name}: {math.ceil(count):,}")
     rows_chart = chart(
         figure,
         f"Rows for a gap of {short(target)}",

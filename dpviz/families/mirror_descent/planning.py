@@ -279,7 +279,7 @@ def ranges(plan: Plan) -> dict[str, np.ndarray]:
 
 def draw_noise(plan: Plan) -> dict[str, np.ndarray]:
     """Return, for each player ("x", "y") that draws privately, (T,) the standard deviation of the noise that each
-    round's draws amount to; 0 where a draw needs no data. One entry "draws" if it says all of both players.
+    round's draws amount to; 0 where a draw needs no data. One entry "draws" if both have the same noise, or take turns.
 
     A draw with probabilities ∝ exp(u) is the vertex with the largest u + Gumbel noise of scale 1. In mirror descent u
     is τ times the sum of the t - 1 gradients before round t, so the noise on their mean has the scale 1/(τ (t - 1)).

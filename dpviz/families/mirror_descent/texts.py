@@ -33,13 +33,13 @@ def batches(blocks: Sequence[str], others: bool, n: int) -> str:
     own. others : True if there are other methods. n : all rows."""
     if not blocks:
         return f"None: every round uses all n = {n:,} rows."
-    subject, rest = "Each round", ""
-    if others:
-        subject, rest = f"{_list(blocks, 'and')}: each round", " The others use all rows in every round."
-    return (
-        f"{subject} has its own block of the n = {n:,} rows, in a fixed public order. A row is read once; there is no "
-        f"amplification by sampling, and none is claimed.{rest}"
+    has_own_rows = (
+        f"has its own block of the n = {n:,} rows, in a fixed public order. A row is read once; there is no "
+        "amplification by sampling, and none is claimed."
     )
+    if not others:
+        return f"Each round {has_own_rows}"
+    return f"{_list(blocks, 'and')}: each round {has_own_rows} The others use all rows in every round."
 
 
 def composition(as_in_paper: Sequence[str], others: bool) -> str:

@@ -312,7 +312,7 @@ class Optimum(NamedTuple):
     """The best number of rounds by a formula, not rounded to integers, and the bound there; see `closed_form_optimum`.
 
     balanced_rounds, balanced_bound : T*, where the bound's two terms that depend on T are equal, and the bound there.
-    rounds, bound : √3 T*, where the bound is smallest, and the bound there. From T* on these two terms fall by 12 %.
+    rounds, bound : √3 T*, where the bound is smallest, and the bound there; the two terms are 12 % less than at T*.
     """
 
     balanced_rounds: float

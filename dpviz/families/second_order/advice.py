@@ -90,7 +90,7 @@ class Forecast:
     @property
     def hurried(self) -> bool:
         """True if a run stops soon, but only if it gets to a flat point before this short phase is over."""
-        return self.light == "amber" and self.stopping.recognised and self.stopping.light != "green"
+        return self.stopping.light == "amber" and self.stopping.recognised
 
     @property
     def practical(self) -> float | None:
@@ -172,10 +172,10 @@ def least_decrease(plan: Plan) -> float:
     return min((plan.resolved[name] for name in names if name in plan.resolved), default=float("nan"))
 
 
-def stopping_phase(phases: tuple[Forecast, ...]) -> Forecast:
+def stopping_phase(forecasts_of_phases: tuple[Forecast, ...]) -> Forecast:
     """Return the forecast of the phase in which a run is most likely to stop: the last one of those with the best
     light."""
-    return min(reversed(phases), key=lambda forecast: ORDER.index(forecast.light))
+    return min(reversed(forecasts_of_phases), key=lambda forecast: ORDER.index(forecast.light))
 
 
 def budget_for(plan: Plan, factor: float) -> str:
@@ -367,15 +367,15 @@ def soonest_green(stopping: Stopping, current: float) -> float:
     return float(minimize_scalar(factor, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
 
 
-def soonest_proven(guarantee: Guarantee, current: float) -> float:
+def soonest_proven(errors: Guarantee, current: float) -> float:
     """Return the share of the Hessians with which the theorem needs the fewest rows, in closed form (THEORY.md, 5.6).
 
     At that share the errors of gradient and Hessian are the same multiple of what the theorem allows; squared errors go
-    with 1/share. guarantee : the errors at the share `current`. Those of a line search do not depend on the share.
+    with 1/share. errors : those at the share `current`. Those of a line search do not depend on the share.
     """
     # Squares of these multiples are gradient/(1 - φ) and hessian/φ at the share φ.
-    gradient = (guarantee.gradient_error / guarantee.allowed_gradient_error) ** 2 * (1 - current)
-    hessian = (guarantee.hessian_error / guarantee.allowed_hessian_error) ** 2 * current
+    gradient = (errors.gradient_error / errors.allowed_gradient_error) ** 2 * (1 - current)
+    hessian = (errors.hessian_error / errors.allowed_hessian_error) ** 2 * current
     low, high = HESSIAN_LIMITS
     return min(high, max(low, hessian / (gradient + hessian)))
 
