@@ -245,15 +245,14 @@ def selections(eta: float, times: int) -> Event:
     return ExpMech(eta) if times == 1 else Repeat(ExpMech(eta), times)
 
 
-def round_events(ranges: tuple[Floats, Floats], draws: Draws) -> tuple[tuple[Event, ...], np.ndarray]:
+def round_events(ranges_x: Floats, ranges_y: Floats, draws: Draws) -> tuple[tuple[Event, ...], np.ndarray]:
     """Return the events of both players in the order of release, x before y in a round, and the round of each event.
 
-    ranges : of x and of y, (T,) the bounded range η of each round's draws; there is no event where it is 0, as such
-    draws need no data.
+    ranges_x, ranges_y : (T,) the bounded range η of each round's draws; there is no event where it is 0, as such draws
+    need no data.
     """
     events: list[Event] = []
     rounds: list[int] = []
-    ranges_x, ranges_y = ranges
     draws_x, draws_y = per_player(draws)
     for t, (eta_x, eta_y) in enumerate(zip(ranges_x.tolist(), ranges_y.tolist(), strict=True), 1):
         for eta, times in ((eta_x, draws_x), (eta_y, draws_y)):

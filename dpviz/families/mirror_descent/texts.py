@@ -97,7 +97,7 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
         return "Without privacy there is nothing to pay for: play the weights themselves."
     if expectation is None or not expectation.medians:
         return ""
-    best, uniform = expectation.best, f"uniform play: {_two_digits(expectation.uniform)}"
+    best, uniform_play = expectation.best, f"uniform play: {_two_digits(expectation.uniform)}"
     errors = _list([_two_digits(expectation.medians[label]) for label in best], "and")
     they_are = "It is" if len(best) == 1 else "They are"
     suggestion = "" if set(best) & set(chosen) else f" {they_are} not chosen: add {best[0]} under “Methods”."
@@ -105,18 +105,19 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
     if not expectation.inside:
         return (
             "Your size, settings or data differ from all that was measured: compare the methods. On the nearest "
-            f"generated data {_list(best, 'and')} had the smallest error, about {errors} ({uniform}).{suggestion}"
+            f"generated data {_list(best, 'and')} had the smallest error, about {errors} ({uniform_play}).{suggestion}"
         )
     if best[0] in expectation.useless:
         return (
-            f"Expect no method to do better than not playing here ({uniform}): more rows or budget are needed. {source}"
+            f"Expect no method to do better than not playing here ({uniform_play}): more rows or budget are needed. "
+            f"{source}"
         )
     sentences = [f"Prefer {_list(best, 'or')}: expect an error of about {errors}.{suggestion}"]
     if OWN in chosen and OWN in expectation.medians and OWN not in best:
         sentences.append(f"{OWN}: about {_two_digits(expectation.medians[OWN])}.")
     useless = [label for label in expectation.useless if label in chosen]
     if useless:
-        sentences.append(f"No better than not playing ({uniform}): {', '.join(useless)}.")
+        sentences.append(f"No better than not playing ({uniform_play}): {', '.join(useless)}.")
     return " ".join([*sentences, source])
 
 

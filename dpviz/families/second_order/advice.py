@@ -88,11 +88,6 @@ class Forecast:
         return "amber" if light == "green" and self.assumed else light
 
     @property
-    def hurried(self) -> bool:
-        """True if a run stops soon, but only if it gets to a flat point before this short phase is over."""
-        return self.stopping.light == "amber" and self.stopping.recognised
-
-    @property
     def practical(self) -> float | None:
         """Number of rows at which the noise is as large as the tolerance of its test, for the test with more noise;
         None with batches, whose noise does not fall with 1/n."""

@@ -100,7 +100,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
     grid = np.geomspace(finest, setting.lipschitz, 40)
     constants = setting.d, setting.lipschitz, setting.gap, 2 * setting.radius  # the target is within 2r
     for name, rate, arm_style in RATES:
-        rates = np.array([rate(*constants, stationarity, setting.mu) for stationarity in grid.tolist()])
+        rates = np.array([rate(*constants, epsilon, setting.mu) for epsilon in grid.tolist()])
         lines.append(Line(grid, rates, name, arm_style))
         needed[name] = rate(*constants, accuracy, setting.mu)
     figure = line_figure(

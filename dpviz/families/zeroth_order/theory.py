@@ -101,7 +101,8 @@ def path_radius(length: int, move: float, fresh_start: bool = True) -> float:
 
     length : T. move : D. fresh_start : True if the epoch begins at rest.
     """
-    return move * ((length - 1) * (length + 2) / (2 * length) - fresh_start / length)
+    moves = (length - 1) * (length + 2) / (2 * length)
+    return move * (moves - 1 / length if fresh_start else moves)
 
 
 def reach(length: int, epochs: int, move: float, fresh_start: bool = True) -> float:

@@ -133,7 +133,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             for oscillation, step, share in zip((facts.oscillation_x, facts.oscillation_y), steps, split, strict=True)
         )
         if budget.private:
-            events, charged_at = planning.round_events((ranges[0], ranges[1]), total_draws)
+            events, charged_at = planning.round_events(ranges[0], ranges[1], total_draws)
         else:
             events, charged_at = planning.open_events(facts, rounds)
         return Plan.fixed(
