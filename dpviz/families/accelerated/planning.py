@@ -175,8 +175,8 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
         return theory.own_shares(method.knots, iterations, method.noise)
     steps = method.steps(facts, iterations)
     if method.schedule == "envelope":
-        # The share of each step's noise variance in the last error on the worst quadratic; Σ weight / share² or, for
-        # Gaussian noise, Σ weight / share is smallest at these powers.
+        # The influence of each step's noise variance on the last error, on quadratics in general. Σ weight / share² or,
+        # for Gaussian noise, Σ weight / share is smallest at these powers.
         weights = quadratic.envelope_weights(steps, method.dynamics, facts.strong_convexity, facts.smoothness)
         return weights ** (1 / 3 if method.noise == "laplace" else 1 / 2)
     recursion = method.recursion(facts, steps)

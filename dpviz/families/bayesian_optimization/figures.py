@@ -210,10 +210,12 @@ def bias_and_noise(forecast: Forecast) -> Chart:
         figure = nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
     else:
         lengths, noise = biases(forecast), forecast.advice.noise
-        lines, notes = [Line(LEVELS, lengths, "bias", BIAS, value=False)], ["without privacy there is no noise"]
+        lines = [Line(LEVELS, lengths, "bias", BIAS, value=False)]
         if noise > 0:
             lines.append(_noise(LEVELS, noise))
             notes = [f"alike at {short(forecast.advice.balance)}"]
+        else:
+            notes = ["without privacy there is no noise"]
         marks = on_curve(LEVELS, lengths, _marked_levels(forecast), BIAS.color)
         axes = Axes("Bias level ω", "Length in a step's gradient", log_x=True, log_y=True)
         figure = line_figure(lines, axes, marks=marks, notes=notes)

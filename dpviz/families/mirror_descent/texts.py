@@ -235,13 +235,12 @@ def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None,
             f"{short(max(rise, 0.0), 2)} (from {short(average.average)} to {short(fairest.average)})."
         )
     ]
-    reference = fairest
     if in_game is not None:
         lines.append(
             f"**Price of the shares**, without privacy: the game itself ends at {short(in_game.highest)}, "
-            f"{_change(in_game.highest - reference.highest)}."
+            f"{_change(in_game.highest - fairest.highest)}."
         )
-        reference = in_game
+    reference = in_game or fairest  # the optimum of the game
     lines.append(
         f"**Price of privacy**, with {label}: a run's highest mean loss of a group is {short(private.highest)}, "
         f"{_change(private.highest - reference.highest)}; the mean over all rows is {short(private.average)}, "

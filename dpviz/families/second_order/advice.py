@@ -179,15 +179,15 @@ def budget_for(plan: Plan, factor: float) -> str:
     with several rows."""
     if plan.person is not None and plan.budget.currency is None:
         return ""  # the (ε, δ) of a row does not follow from what its releases cost a person
-    plan = plan.statement  # in which budget and costs are those of a person, if a person may have several rows
-    if isinstance(plan.terms, Filter):
-        currency, total = plan.terms.currency, plan.terms.cap
+    statement = plan.statement  # in which budget and costs are those of a person, if a person may have several rows
+    if isinstance(statement.terms, Filter):
+        currency, total = statement.terms.currency, statement.terms.cap
     else:
-        currency, total = "mu", accountants.total(plan.events, "mu")
-    unit, control = currencies.UNITS[currency], plan.budget.controls()[0]  # the first control is of the amount
+        currency, total = "mu", accountants.total(statement.events, "mu")
+    unit, control = currencies.UNITS[currency], statement.budget.controls()[0]  # the first control is of the amount
     larger_total = total * factor ** (2 / unit.power)  # ρ and μ² go with 1/noise²
     one_release = unit.stated(larger_total)  # that costs as much as the run
-    needed = plan.budget.spent((one_release,), plan.facts.released)
+    needed = statement.budget.spent((one_release,), statement.facts.released)
     assert control.high is not None
     return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""
 
@@ -266,13 +266,13 @@ class Split(NamedTuple):
 
     share : of the Hessians in what an iteration spends on its gradient and its test of curvature, in ρ.
     stopping : forecast of the stopping test with this share.
-    needed : factor by which the number of rows must grow until the theorem promises a solution; None where it promises
-        nothing.
+    row_factor : factor by which the number of rows must grow until the theorem promises a solution; None where it
+        promises nothing.
     """
 
     share: float
     stopping: Stopping
-    needed: float | None
+    row_factor: float | None
 
 
 class SplitComparison(NamedTuple):
@@ -303,7 +303,7 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison 
     forecast, analysis = stopping_phase(phases(label, method, plan)), method.analysis(facts)
     current, stopping = share_of(plan), forecast.stopping
 
-    def needed(share: float) -> float | None:
+    def row_factor(share: float) -> float | None:
         """Return the factor of rows that the theorem needs with this share; None where it promises nothing."""
         if forecast.needed is None:
             return None
@@ -314,10 +314,11 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison 
     proven = None
     if forecast.needed is not None:
         shares[PROVEN] = soonest_proven(guarantee(analysis, stopping, method, plan), current)
-        proven = np.array([needed(share) for share in CURVE.tolist()], dtype=float)
+        proven = np.array([row_factor(share) for share in CURVE.tolist()], dtype=float)
     return SplitComparison(
         splits={
-            name: Split(share, with_share(stopping, current, share), needed(share)) for name, share in shares.items()
+            name: Split(share, with_share(stopping, current, share), row_factor(share))
+            for name, share in shares.items()
         },
         phase=forecast.name,
         rows=facts.n if forecast.all_rows else None,

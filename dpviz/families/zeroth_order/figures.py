@@ -144,8 +144,10 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
         lines.append(Line(grid, edge, name, arm_style, low=edge, high=np.full(len(grid), top), value=False))
     if mu >= published:
         verdict = "free"
+    elif mu >= orthonormal:
+        verdict = "free with orthonormal directions"
     else:
-        verdict = "free with orthonormal directions" if mu >= orthonormal else "privacy takes more rows"
+        verdict = "privacy takes more rows"
     text = f"you, μ = {short(mu)}: {verdict}"
     marks = [Mark(accuracy, mu, text, style.PALETTE["second"])] if is_finite else []
     figure = line_figure(

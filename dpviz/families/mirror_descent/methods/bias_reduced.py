@@ -93,7 +93,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             for name, osc, tau in zip("xy", oscillations, steps, strict=True)  # osc: oscillation
             if tau > 0
         }
-        currency = budget.additive().currency or "rho"  # "rho" for the type only: it has a currency
+        currency = budget.additive().currency or "rho"  # of the filter; "rho" for the type only: it has a currency
         # Prices, which add up, are in ε, ρ or μ²; the filter's cap and the worst case are in ε, ρ or μ.
         draw_price, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
         # After 0..U rounds. Each but the first, which needs no data, makes at most the draws of level M, and one more.
