@@ -54,7 +54,7 @@ def preset_names() -> Iterator[tuple[str, str]]:
 def preset(family: str, name: str) -> Preset:
     """Return the preset with this name from the package of a family, such as "accelerated"."""
     family_presets: tuple[Preset, ...] = importlib.import_module(f"{__name__}.{family}.presets").PRESETS
-    return next(preset for preset in family_presets if preset.name == name)
+    return next(candidate for candidate in family_presets if candidate.name == name)
 
 
 def audits() -> "Mapping[str, tuple[Case, ...]]":

@@ -127,8 +127,8 @@ class SmoothConvexBound(ErrorBound):
             unit = half_variance / epsilon**2
             bounds.append(theory.bound_by_iterations(recursion, unit, self.schedule, noise="laplace"))
         if rho is not None:  # the steps share ρ: Σ ε_t²/2 = ρ
-            noise = half_variance / (2 * rho) * _laplace_factor(recursion, self.schedule)
-            bounds.append(recursion.initial * np.exp(recursion.log_contraction) + noise)
+            noise_part = half_variance / (2 * rho) * _laplace_factor(recursion, self.schedule)
+            bounds.append(recursion.initial * np.exp(recursion.log_contraction) + noise_part)
         return self._best_of(np.min(bounds, axis=0))
 
     def without_privacy(self) -> float:

@@ -303,7 +303,7 @@ class HeavyBall(GradientMethod):
         return point - step * gradient + momentum * (point - previous)  # `point` is the last iterate here
 
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> None:
-        return None  # Proposition 3.4 needs an LMI that has no solution at the paper's own settings; see certificate.py
+        return None  # Proposition 3.4 needs a certificate; the paper's own settings have none: see certificate.py
 
 
 class Nesterov(GradientMethod):

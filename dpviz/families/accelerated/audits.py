@@ -21,8 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.audits import audit
-from dpviz.audits.audit import KNOWN, Case, Neighbours
+from dpviz.audits.audit import KNOWN, Case, Neighbours, load
 from dpviz.audits.one_run import OneRun
 from dpviz.datasets import UploadedTable
 from dpviz.experiments.algorithm import Algorithm, Snapshot
@@ -166,12 +165,12 @@ class Halved(SmoothProblem):
 
 
 def neighbours_with_mistake(
-    mistaken: type[Halved] = Halved, build: Callable[[], audit.Neighbours] = neighbours
-) -> audit.Neighbours:
+    mistaken: type[Halved] = Halved, build: Callable[[], Neighbours] = neighbours
+) -> Neighbours:
     """Return the D and D' that `build` returns, each wrapped in the class `mistaken`, whose queries have a mistake."""
     pair = build()
     assert isinstance(pair.one, SmoothProblem) and isinstance(pair.other, SmoothProblem)
-    return audit.Neighbours(mistaken(pair.one), mistaken(pair.other))
+    return Neighbours(mistaken(pair.one), mistaken(pair.other))
 
 
 class OneFewer(Halved):
@@ -277,12 +276,12 @@ class DataStep(GradientDescent):
         return super().run(problem, replace(plan, schedule={**plan.schedule, "step_size": steps}), mechanisms)
 
 
-def shorter_row() -> audit.Neighbours:
+def shorter_row() -> Neighbours:
     """Return D and D' that differ in the feature of the first row, 1 on D and 0.5 on D'.
 
     Its clipped gradient is the same on both, so that releases of gradients do not tell them apart.
     """
-    return audit.Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), one=(1.0, 1.0), other=(0.5, 1.0))
+    return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), one=(1.0, 1.0), other=(0.5, 1.0))
 
 
 class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
@@ -314,7 +313,7 @@ class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
 # ------------------------------------------------------------------------------------------------------------- the list
 
 DESCENT = GradientDescent(iterations=1)
-ONE_STEP = audit.Case("one_step", "DP-GD, one step", DESCENT, CANARY, (PureDP(epsilon=1.0),), neighbours)
+ONE_STEP = Case("one_step", "DP-GD, one step", DESCENT, CANARY, (PureDP(epsilon=1.0),), neighbours)
 ONE_BATCH = replace(
     ONE_STEP, name="one_batch", title="DP-SGD, one step", algorithm=GradientDescent(iterations=1, batch_fraction=0.1)
 )
@@ -339,7 +338,7 @@ TWO_BATCHES = replace(
 )
 ONE_STEP_TWO_FEATURES = replace(ONE_STEP, name="one_step_two_features", data=two_features)
 # By the name of each mistake: the case that has it, and the same case without it.
-BROKEN = audit.load(
+BROKEN = load(
     __package__,
     {
         "quieter": (replace(ONE_STEP, source=Quieter), ONE_STEP),

@@ -175,8 +175,8 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
         return theory.own_shares(method.knots, iterations, method.noise)
     steps = method.steps(facts, iterations)
     if method.schedule == "envelope":
-        # The share of each step's noise variance in the last error on the worst quadratic; Σ weight / share² or, for
-        # Gaussian noise, Σ weight / share is smallest at these powers.
+        # The influence of each step's noise variance on the last error, on quadratics in general. Σ weight / share² or,
+        # for Gaussian noise, Σ weight / share is smallest at these powers.
         weights = quadratic.envelope_weights(steps, method.dynamics, facts.strong_convexity, facts.smoothness)
         return weights ** (1 / 3 if method.noise == "laplace" else 1 / 2)
     recursion = method.recursion(facts, steps)
@@ -228,12 +228,13 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
     if recursion is None or facts.eigenvalues or not plan.private:
         return ()
     bound = float(theory.bound(recursion, half_variance(method, facts, plan))[-1])
+    noiseless = float(theory.bound(recursion, half_variance=0.0)[-1])
     # With all weights 0 a model predicts the same of every row.
-    about_start = f"the starting point{', a constant guess,' * (facts.start == 0)}"
+    about_start = "the starting point, a constant guess," if facts.start == 0 else "the starting point"
     if bound > FAR_ABOVE * start:
         # The bound is linear in the noise: a part without any, one by batches and one by privacy.
         batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n) / 2
-        noiseless, with_batches = (float(theory.bound(recursion, noise)[-1]) for noise in (0.0, batch))
+        with_batches = float(theory.bound(recursion, batch)[-1])
         margin, by_batches, by_privacy = start - noiseless, with_batches - noiseless, bound - with_batches
         if margin <= 0:
             return ()
@@ -245,7 +246,6 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         )
     if method.horizon != "bound" or bound < HARDLY_BELOW * start:
         return ()
-    noiseless = float(theory.bound(recursion, half_variance=0.0)[-1])
     if plan.iterations == method.iterations and noiseless > HARDLY_BELOW * bound:  # too few steps, and not the noise
         return ()
     rows = ""
@@ -293,8 +293,8 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
         )
     # A closed form covers all T at once where the costs of the steps add up.
     if method.schedule != "own" and full_batch and (method.noise == "gaussian" or budget.pure):
-        half_variance = _half_variance_of_whole_budget(method, facts, budget)
-        bounds = theory.bound_by_iterations(recursion, half_variance, method.schedule, method.noise)
+        unit = _half_variance_of_whole_budget(method, facts, budget)
+        bounds = theory.bound_by_iterations(recursion, unit, method.schedule, method.noise)
         return np.arange(1, limit + 1), bounds, theory.best_iterations(bounds)
     # Gaussian noise comes here with a schedule drawn by hand only.
     make_bound = _gaussian_bound if method.noise == "gaussian" else _laplace_bound
@@ -318,12 +318,12 @@ def _gaussian_bound(
 ) -> Callable[[int], float]:
     """Return a function from T' to the error bound after T' steps of Gaussian noise on all rows, in a schedule drawn by
     hand; the T' steps spend the whole budget."""
-    half_variance = _half_variance_of_whole_budget(method, facts, budget)
+    unit = _half_variance_of_whole_budget(method, facts, budget)
 
     def bound_at(iterations: int) -> float:
         prefix, weights = recursion.first(iterations), theory.own_shares(method.knots, iterations, "gaussian")
         # A step with the share w of the sum W of all shares has W/w times the noise variance of a single step.
-        noise = np.exp(prefix.log_contraction[-1] + prefix.log_weight) * half_variance * weights.sum() / weights
+        noise = np.exp(prefix.log_contraction[-1] + prefix.log_weight) * unit * weights.sum() / weights
         return float(prefix.initial * np.exp(prefix.log_contraction[-1]) + noise.sum())
 
     return bound_at
@@ -363,8 +363,8 @@ def _laplace_bound(
         epsilon_of_steps = weights * affordable_multiple(weights)
         # Amplification by sampling makes ε on a known batch ln(1 + (e^ε - 1) m/n); this is the inverse.
         epsilon_on_batch = np.log1p(np.expm1(epsilon_of_steps) * ratio)
-        half_variance = unit / epsilon_on_batch**2 + batch_variance / 2
-        noise = np.exp(prefix.log_contraction[-1] + prefix.log_weight) * half_variance
+        half_variances = unit / epsilon_on_batch**2 + batch_variance / 2
+        noise = np.exp(prefix.log_contraction[-1] + prefix.log_weight) * half_variances
         return float(prefix.initial * np.exp(prefix.log_contraction[-1]) + noise.sum())
 
     return bound_at

@@ -42,7 +42,9 @@ def condition(assumed: Sequence[str]) -> str:
 
     assumed : the constants that are set below the value that follows from the declared ranges.
     """
-    return f" if {' and '.join(assumed)} hold{'s' * (len(assumed) == 1)}" if assumed else ""
+    if not assumed:
+        return ""
+    return f" if {assumed[0]} holds" if len(assumed) == 1 else f" if {' and '.join(assumed)} hold"
 
 
 def bound(assumed: Sequence[str], released: bool = False) -> str:
@@ -72,8 +74,8 @@ def constants(source: str | None, missing: str = "", curvature: float = 1 / 4, a
     sentences = [f"Ranges, categories and the clip C are enforced, whatever the data are; {sizes} as known."]
     if missing:
         sentences.append(phrase(f"missing_{missing}"))
-    # The curvature is 1/4 of the logistic loss, else 1.
-    sentences.append(phrase(f"smoothness_{source or 'known'}", quarter="/4" * (curvature < 1)))
+    quarter = "/4" if curvature < 1 else ""  # the curvature is 1/4 of the logistic loss, else 1
+    sentences.append(phrase(f"smoothness_{source or 'known'}", quarter=quarter))
     if source is not None:
         sentences.append(phrase("start_guessed" if "E₀" in assumed else "start_bounded"))
     return " ".join(sentences)

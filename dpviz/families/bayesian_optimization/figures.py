@@ -109,7 +109,7 @@ def by_trainings(
         curves[label] = axis_values, values
         all_run, some_ended = axis_values <= first_end, axis_values >= first_end
         has_band, goes_on = bool((high > low)[all_run].any()), bool((axis_values > first_end).any())
-        low_band, high_band = (low[all_run], high[all_run]) if has_band else (None, None)
+        low_band, high_band = (low[all_run], high[all_run]) if has_band else (None, None)  # none for a single run
         legend = not goes_on  # a thin part, which ends where the method does, has the label
         lines.append(
             Line(axis_values[all_run], median[all_run], label, styles[label], low_band, high_band, legend=legend)
@@ -125,9 +125,9 @@ def by_trainings(
     if private_curves and ended:
         lowest = min(private_curves, key=last_medians.__getitem__)
         axis_values, values = curves[lowest]
-        gains_little = paying(values)
-        if gains_little is not None:
-            index, little = gains_little
+        end = end_of_gains(values)
+        if end is not None:
+            index, little = end
             sentence = f"After the diamond {lowest} gains less than {little}."
             x = float(axis_values[index])
             marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest].color)]
@@ -146,7 +146,7 @@ def by_trainings(
     return figure, sentence
 
 
-def paying(values: np.ndarray) -> tuple[int, str] | None:
+def end_of_gains(values: np.ndarray) -> tuple[int, str] | None:
     """Return the first index of a curve (k, R) of R runs after which its median falls by little in all, and the measure
     of "little" in words.
 
@@ -210,10 +210,12 @@ def bias_and_noise(forecast: Forecast) -> Chart:
         figure = nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
     else:
         lengths, noise = biases(forecast), forecast.advice.noise
-        lines, notes = [Line(LEVELS, lengths, "bias", BIAS, value=False)], ["without privacy there is no noise"]
+        lines = [Line(LEVELS, lengths, "bias", BIAS, value=False)]
         if noise > 0:
             lines.append(_noise(LEVELS, noise))
             notes = [f"alike at {short(forecast.advice.balance)}"]
+        else:
+            notes = ["without privacy there is no noise"]
         marks = on_curve(LEVELS, lengths, _marked_levels(forecast), BIAS.color)
         axes = Axes("Bias level ω", "Length in a step's gradient", log_x=True, log_y=True)
         figure = line_figure(lines, axes, marks=marks, notes=notes)

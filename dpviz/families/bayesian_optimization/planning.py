@@ -111,9 +111,9 @@ def bounds(
     """
     m, contraction = landscape.convexity, 1 - step * landscape.convexity
     gap = landscape.gap * contraction ** np.arange(steps + 1.0)  # without noise and bias
-    radius, published = noise_radius(noise, d, steps, failure), published_radius(noise, d, steps, failure)
+    radius, looser_radius = noise_radius(noise, d, steps, failure), published_radius(noise, d, steps, failure)
     floor = bias**2 / (2 * m) + landscape.smoothness * step * d * noise**2 / (2 * m)
-    return Bounds(gap + floor, gap + (bias + radius) ** 2 / (2 * m), gap + clip / m * (bias + published))
+    return Bounds(gap + floor, gap + (bias + radius) ** 2 / (2 * m), gap + clip / m * (bias + looser_radius))
 
 
 def noise_floor(step: float, curvature: float, noise: float) -> float:

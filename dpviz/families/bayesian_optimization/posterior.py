@@ -167,9 +167,10 @@ class Surrogate(Specification):
 
         A relative noise that is set replaces the declared one.
         """
-        variance, minimum = self.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
-        if variance is None:
+        if self.relative_noise is None:
             variance, minimum = deviation**2, MIN_NOISE
+        else:
+            variance, minimum = self.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
         return self.replaced(relative_noise=min(100.0, max(minimum, variance * factor**2)))
 
     @property

@@ -98,19 +98,18 @@ def medians_by_rows(
 
     Empty if the kind of problem was not measured.
     """
-    expectations = [expectation(problem, budget, rounds, n) for n in rows]
-    if not expectations or expectations[0] is None:  # then all are None: the rows do not decide what was measured
+    expectations = [expected for n in rows if (expected := expectation(problem, budget, rounds, n)) is not None]
+    if not expectations:  # then none was measured; else all were, as the kind of problem and of budget decide
         return {}
     facts = GameFacts.of(problem.facts())
     measured_signals = [signal for row in _measured(problem, budget) for signal in row["signals"]]
     signals = signal_of(facts, budget) * np.asarray(rows, float) / facts.n
     is_measured = (min(measured_signals) <= signals) & (signals <= max(measured_signals))
-    is_measured &= np.array([expected is not None and expected.inside for expected in expectations])
-    curves = {}
-    for label in expectations[0].medians:
-        medians = [math.nan if expected is None else expected.medians[label] for expected in expectations]
-        curves[label] = np.where(is_measured, medians, math.nan)
-    return curves
+    is_measured &= np.array([expected.inside for expected in expectations])
+    return {
+        label: np.where(is_measured, [expected.medians[label] for expected in expectations], math.nan)
+        for label in expectations[0].medians
+    }
 
 
 def rows_for(medians: np.ndarray, rows: np.ndarray, target: float) -> float | None:

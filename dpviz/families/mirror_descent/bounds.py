@@ -213,7 +213,7 @@ def paper_costs(plan: Plan) -> dict[str, float]:
     }
 
 
-Split = (
+SplitMethod = (
     algorithms.VertexSampling | bias_reduced.BiasReduced | algorithms.CertifiedSampling | noisy_gradients.NoisyGradients
 )  # the methods whose players share a budget
 
@@ -224,7 +224,7 @@ class SplitComparison(NamedTuple):
     yours, even, best : that part at the split as set, at equal shares, and at the best split. For methods that draw
     vertices it is Σ ln d/(τ T), for noisy gradients the part that the noise adds (section 10.7).
     share, best_share : share of player x as set, and at the best split.
-    players : one number for each of x and y, at the split as set. noisy : True if these are the standard deviations of
+    amounts : one number for each of x and y, at the split as set. noisy : True if these are the standard deviations of
     the noise on each coordinate of a gradient; False if they are the largest step sizes that the budget allows.
     """
 
@@ -234,14 +234,14 @@ class SplitComparison(NamedTuple):
     share: float
     best_share: float
     noisy: bool
-    players: tuple[float, float]
+    amounts: tuple[float, float]
 
 
 def compare(method: AnyAlgorithm, plan: Plan) -> SplitComparison | None:
     """Compare the plan's split of the budget between the players with the even and the best one; None where there is
     nothing to split, or no privacy."""
     facts = GameFacts.of(plan.facts)
-    if not (isinstance(method, Split) and plan.private and planning.both_pay(facts)):
+    if not (isinstance(method, SplitMethod) and plan.private and planning.both_pay(facts)):
         return None
     if method.as_in_the_paper:  # the paper's accounting gives both players the same step size, whatever the shares
         return None
@@ -256,11 +256,11 @@ def compare(method: AnyAlgorithm, plan: Plan) -> SplitComparison | None:
         share=float(plan.resolved["share_x"]),
         best_share=float(best.resolved["share_x"]),
         noisy=noisy,
-        players=(x, y),
+        amounts=(x, y),
     )
 
 
-def _split_term(method: Split, plan: Plan) -> float:
+def _split_term(method: SplitMethod, plan: Plan) -> float:
     """Return the part of the bound on the gap that depends on the split, as in `SplitComparison`; both players pay."""
     facts = GameFacts.of(plan.facts)
     players = planning.players(facts)

@@ -25,10 +25,11 @@ from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.games import GameFacts
 
-OURS = ArmStyle(style.PALETTE["private"], "solid")
-LOWER = ArmStyle(style.PALETTE["private"], "dash")
-PAPER = ArmStyle(style.PALETTE["spent"], "solid")
-LEMMA = ArmStyle(style.PALETTE["spent"], "dot")
+# Styles of lines, by the colour's name in the palette.
+PRIVATE = ArmStyle(style.PALETTE["private"], "solid")
+PRIVATE_DASHED = ArmStyle(style.PALETTE["private"], "dash")
+SPENT = ArmStyle(style.PALETTE["spent"], "solid")
+SPENT_DOTTED = ArmStyle(style.PALETTE["spent"], "dot")
 DIRECT, PAPERS = "direct, all rows (gap on the data)", "the paper's, single pass"
 SPLIT_HEIGHT = 340  # pixels
 SHARES = np.linspace(0.05, 0.95, 37)  # of player x in the budget
@@ -54,8 +55,8 @@ def split(
     ]
     figure = line_figure(
         [
-            Line(SHARES, regret, "what the split decides, Σ ln d/(τ T)", OURS),
-            Line(SHARES, bounds.without_vacuous(bound, facts), "whole bound, best step sizes", LOWER),
+            Line(SHARES, regret, "what the split decides, Σ ln d/(τ T)", PRIVATE),
+            Line(SHARES, bounds.without_vacuous(bound, facts), "whole bound, best step sizes", PRIVATE_DASHED),
         ],
         Axes("Share of x in the budget, φ", "Part of the bound on the gap", log_y=True),
         marks=marks,
@@ -91,8 +92,8 @@ def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None
         marks = [Mark(chosen, width, f"chosen: {short(100 * chosen)} %, + {short(width)}", style.PALETTE["second"])]
     figure = line_figure(
         [
-            Line(CERTIFICATE_SHARES, np.array(widths), "added to the gap", OURS),
-            Line(CERTIFICATE_SHARES, np.array(shortening), "steps shorter by, about", PAPER),
+            Line(CERTIFICATE_SHARES, np.array(widths), "added to the gap", PRIVATE),
+            Line(CERTIFICATE_SHARES, np.array(shortening), "steps shorter by, about", SPENT),
         ],
         Axes("Share of the budget for the certificate", "Width; share of the steps", log_x=True, log_y=True),
         marks=marks,
@@ -134,8 +135,8 @@ def group_shares(
         growth.append(math.sqrt(total_rho / remaining_rho) - 1)
     figure = line_figure(
         [
-            Line(costs, relative_error, "error of the smallest share", OURS),
-            Line(costs, np.array(growth), "more noise in the run", PAPER),
+            Line(costs, relative_error, "error of the smallest share", PRIVATE),
+            Line(costs, np.array(growth), "more noise in the run", SPENT),
         ],
         Axes("ε that buys the shares", "Relative to the share; to the noise", log_x=True, log_y=True),
         if_empty=f"From ε = {short(SHARES_COSTS[0])} on shares would cost the whole budget, or nearly.",
@@ -199,10 +200,12 @@ def gap_by_rows(
     obstacle = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
     counts = []
     for name, count in needed_rows.items():
-        text = "more than are drawn" if name in first_rows else "not in reach"
-        if count is not None:
-            text = f"{math.ceil(count):,}{' or fewer' * (count == first_rows.get(name))}"
-        counts.append(f"{name}: {text}")
+        if count is None:
+            counts.append(f"{name}: {'more than are drawn' if name in first_rows else 'not in reach'}")
+        elif count == first_rows.get(name):  # the target is met with the fewest rows that were measured
+            counts.append(f"{name}: {math.ceil(count):,} or fewer")
+        else:
+            counts.append(f"{name}: {math.ceil(count):,}")
     rows_chart = chart(
         figure,
         f"Rows for a gap of {short(target)}",
@@ -228,34 +231,27 @@ def paper_beside(facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, sha
     paper, lemma = bounds.paper_over_rounds(facts, budget, grid, draws)
     figure = line_figure(
         [
-            Line(grid, full, DIRECT, OURS),
-            Line(grid, single, "direct, single pass", LOWER),
-            Line(grid, paper, PAPERS, PAPER),
-            Line(grid, lemma, "of which Lemma 4.2", LEMMA),
+            Line(grid, full, DIRECT, PRIVATE),
+            Line(grid, single, "direct, single pass", PRIVATE_DASHED),
+            Line(grid, paper, PAPERS, SPENT),
+            Line(grid, lemma, "of which Lemma 4.2", SPENT_DOTTED),
         ],
         Axes("Steps T", bound_title(facts.d_y == 1), log_x=True, log_y=True, bound="upper"),
         limits=[Limit(facts.largest_gap, facts.cannot_exceed)] if facts.largest_gap < math.inf else [],
         height=style.ALONE,
     )
-    lowest = smallest(figure, (DIRECT, PAPERS))
-    minima = "; ".join(f"{name} {short_up(y)} at T = {x:,.0f}" for name, (x, y) in lowest.items())
+    minima = []
+    for trace in figure.data:
+        if trace.name in (DIRECT, PAPERS) and len(trace.y):
+            index = int(np.argmin(trace.y))
+            minima.append(f"{trace.name} {short_up(float(trace.y[index]))} at T = {float(trace.x[index]):,.0f}")
     return chart(
         figure,
         "The paper's bound and ours",
         "Bound on the gap against the rounds: direct with all rows, direct in a single pass, the paper's, Lemma 4.2",
-        f"Lowest up to T = {counts[-1]:,}: {minima}. K = {draws}. The paper's step is min(√(ℓ/T)/L₀, its privacy cap); "
-        "its other terms are regret and the bias of gradients.",
+        f"Lowest up to T = {counts[-1]:,}: {'; '.join(minima)}. K = {draws}. The paper's step is min(√(ℓ/T)/L₀, its "
+        "privacy cap); its other terms are regret and the bias of gradients.",
     )
-
-
-def smallest(figure: go.Figure, names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the lowest point (x, y) of each line of the figure that is in `names`, by name."""
-    points = {}
-    for trace in figure.data:
-        if trace.name in names and len(trace.y):
-            index = int(np.argmin(trace.y))
-            points[trace.name] = (float(trace.x[index]), float(trace.y[index]))
-    return points
 
 
 MEASURED = "measured ± 2 standard errors"
@@ -281,16 +277,16 @@ def gradient_bias(measured: SamplingBias, facts: GameFacts, about_draws: str = "
         lines.append(Line(draws, bound_by_l1, "bound by L₁", ArmStyle(style.PALETTE["theory"], "dot")))
     lines += _measured_line(measured)
     is_power_of_two = (measured.draws >= 2) & (measured.draws & (measured.draws - 1) == 0)
-    if is_power_of_two.any() and (measured.mean > ROUNDING).any():
-        levels = [size.bit_length() - 2 for size in measured.draws[is_power_of_two].tolist()]  # M, as K = 2^(M+1)
+    is_drawn = is_power_of_two & (measured.mean > ROUNDING)
+    if is_drawn.any():
+        levels = [size.bit_length() - 2 for size in measured.draws[is_drawn].tolist()]  # M, as K = 2^(M+1)
         mean_draws = np.array([2 * theory.mean_batches(level) for level in levels])  # 2 E 2^N
-        bias = measured.mean[is_power_of_two]
-        is_positive = bias > ROUNDING
         reduced = ArmStyle(style.PALETTE["second"], "solid")
-        lines.append(Line(mean_draws[is_positive], bias[is_positive], "bias-reduced oracle, draws on average", reduced))
+        lines.append(Line(mean_draws, measured.mean[is_drawn], "bias-reduced oracle, draws on average", reduced))
     figure = _with_errors(lines, measured, f"Bias of the gradients{NOT_PRIVATE}")
-    caption = "Gradients are linear here, so the bias is 0: what is drawn is the error of the simulation."
-    if measured.bound.any():
+    if not measured.bound.any():
+        caption = "Gradients are linear here, so the bias is 0: what is drawn is the error of the simulation."
+    else:
         caption = (
             "Largest coordinate of E ∇F(x̂, ŷ) - ∇F(x, y). Bounds: 2 L₂/K per player with second derivatives, 4 L₁/√K "
             "without (Appendix D; by E2 neither is needed for the gap). The bias-reduced oracle has the bias of many "
@@ -353,7 +349,7 @@ def _measured_line(measured: SamplingBias) -> list[Line]:
     is_positive = measured.mean > ROUNDING
     if not is_positive.any():
         return []
-    return [Line(measured.draws[is_positive].astype(float), measured.mean[is_positive], MEASURED, OURS)]
+    return [Line(measured.draws[is_positive].astype(float), measured.mean[is_positive], MEASURED, PRIVATE)]
 
 
 def _with_errors(lines: list[Line], measured: SamplingBias, title: str) -> go.Figure:

@@ -70,13 +70,14 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
         else:
             lines.append(Line(np.arange(len(bound)), useful, arm.label, styles[arm.label]))
             any_single_pass |= plan.rows[0] < facts.n
-    says_nothing = f"{', '.join(useless)}: the bound says nothing, {limit_clause}"
-    notes = ["single pass: bound for the population"] if any_single_pass else []
+    notes, if_empty = [], "No bound is known for these methods."
+    if any_single_pass:
+        notes.append("single pass: bound for the population")
+    if useless:
+        if_empty = f"{', '.join(useless)}: the bound says nothing, {limit_clause}"
+        notes.append(if_empty)
     figure = line_figure(
-        lines,
-        Axes(STEP, bound_title(any_one_player), log_y=True, bound="upper"),
-        notes=[*notes, says_nothing] if useless else notes,
-        if_empty=says_nothing if useless else "No bound is known for these methods.",
+        lines, Axes(STEP, bound_title(any_one_player), log_y=True, bound="upper"), notes=notes, if_empty=if_empty
     )
     return chart(
         figure,
@@ -224,10 +225,11 @@ def maurey(measured: SamplingBias) -> Chart:
     """
     green, grey = ArmStyle(style.PALETTE["theory"], "dash"), ArmStyle(style.GREY, "solid")
     lines = [] if measured.exact is None else [Line(measured.draws, measured.exact, "exact", grey)]
-    notes = ["the bound is 0: gradients are linear"]
+    notes = []
     if (measured.bound > 0).all():
         lines.append(Line(measured.draws, measured.bound, "bound 2 L₁/K", green))
-        notes = []
+    else:
+        notes.append("the bound is 0: gradients are linear")
     is_positive = measured.mean > 0
     if not is_positive.all():
         notes.append(f"{(~is_positive).sum()} measured at 0 or below, not shown")

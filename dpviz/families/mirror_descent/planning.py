@@ -245,15 +245,14 @@ def selections(eta: float, times: int) -> Event:
     return ExpMech(eta) if times == 1 else Repeat(ExpMech(eta), times)
 
 
-def round_events(ranges: tuple[Floats, Floats], draws: Draws) -> tuple[tuple[Event, ...], np.ndarray]:
+def round_events(ranges_x: Floats, ranges_y: Floats, draws: Draws) -> tuple[tuple[Event, ...], np.ndarray]:
     """Return the events of both players in the order of release, x before y in a round, and the round of each event.
 
-    ranges : of x and of y, (T,) the bounded range η of each round's draws; there is no event where it is 0, as such
-    draws need no data.
+    ranges_x, ranges_y : (T,) the bounded range η of each round's draws; there is no event where it is 0, as such draws
+    need no data.
     """
     events: list[Event] = []
     rounds: list[int] = []
-    ranges_x, ranges_y = ranges
     draws_x, draws_y = per_player(draws)
     for t, (eta_x, eta_y) in enumerate(zip(ranges_x.tolist(), ranges_y.tolist(), strict=True), 1):
         for eta, times in ((eta_x, draws_x), (eta_y, draws_y)):
@@ -279,7 +278,7 @@ def ranges(plan: Plan) -> dict[str, np.ndarray]:
 
 def draw_noise(plan: Plan) -> dict[str, np.ndarray]:
     """Return, for each player ("x", "y") that draws privately, (T,) the standard deviation of the noise that each
-    round's draws amount to; 0 where a draw needs no data. One entry "draws" if it says all of both players.
+    round's draws amount to; 0 where a draw needs no data. One entry "draws" if both have the same noise, or take turns.
 
     A draw with probabilities ∝ exp(u) is the vertex with the largest u + Gumbel noise of scale 1. In mirror descent u
     is τ times the sum of the t - 1 gradients before round t, so the noise on their mean has the scale 1/(τ (t - 1)).

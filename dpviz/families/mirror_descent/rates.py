@@ -310,11 +310,11 @@ def anytime_setting(sizes: Sizes, result: Literal["anytime_second_order", "anyti
     """
     ell, odds, signal = sizes.log_vertices, sizes.log_odds, sizes.n * sizes.epsilon
     if result == "anytime_second_order":
-        private_rate = ell * odds**0.25 / math.sqrt(signal)
+        theorem, private_rate = "Theorem 5.1", ell * odds**0.25 / math.sqrt(signal)
         rounds = min(sizes.n, _count(signal / (ell * math.sqrt(odds)), minimum=2))
         draws, refresh = _count(math.sqrt(ell * rounds)), _count(math.sqrt(rounds / ell) / 4)
     else:
-        private_rate = ell**0.7 * odds**0.2 / signal**0.4
+        theorem, private_rate = "Theorem 5.1, first order", ell**0.7 * odds**0.2 / signal**0.4
         rounds = min(sizes.n, _count((signal**2 / (ell * odds)) ** 0.4, minimum=2))
         draws, refresh = _count(rounds / ell), _count(math.sqrt(rounds) / ell)
     batch, output_draws = sizes.n // rounds, _count(math.sqrt(rounds / ell))
@@ -322,7 +322,7 @@ def anytime_setting(sizes: Sizes, result: Literal["anytime_second_order", "anyti
     cap = float(tau_paper_anytime(batch, sizes.epsilon, sizes.delta, sizes.lipschitz, draws=total_draws))
     return TheoremParameters(
         result,
-        "Theorem 5.1" + (", first order" if result == "anytime_first_order" else ""),
+        theorem,
         _statistical_rate(sizes),
         private_rate,
         rounds=rounds,

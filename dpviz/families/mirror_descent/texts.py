@@ -33,13 +33,13 @@ def batches(blocks: Sequence[str], others: bool, n: int) -> str:
     own. others : True if there are other methods. n : all rows."""
     if not blocks:
         return f"None: every round uses all n = {n:,} rows."
-    subject, rest = "Each round", ""
-    if others:
-        subject, rest = f"{_list(blocks, 'and')}: each round", " The others use all rows in every round."
-    return (
-        f"{subject} has its own block of the n = {n:,} rows, in a fixed public order. A row is read once; there is no "
-        f"amplification by sampling, and none is claimed.{rest}"
+    has_own_rows = (
+        f"has its own block of the n = {n:,} rows, in a fixed public order. A row is read once; there is no "
+        "amplification by sampling, and none is claimed."
     )
+    if not others:
+        return f"Each round {has_own_rows}"
+    return f"{_list(blocks, 'and')}: each round {has_own_rows} The others use all rows in every round."
 
 
 def composition(as_in_paper: Sequence[str], others: bool) -> str:
@@ -97,7 +97,7 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
         return "Without privacy there is nothing to pay for: play the weights themselves."
     if expectation is None or not expectation.medians:
         return ""
-    best, uniform = expectation.best, f"uniform play: {_two_digits(expectation.uniform)}"
+    best, uniform_play = expectation.best, f"uniform play: {_two_digits(expectation.uniform)}"
     errors = _list([_two_digits(expectation.medians[label]) for label in best], "and")
     they_are = "It is" if len(best) == 1 else "They are"
     suggestion = "" if set(best) & set(chosen) else f" {they_are} not chosen: add {best[0]} under “Methods”."
@@ -105,18 +105,19 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
     if not expectation.inside:
         return (
             "Your size, settings or data differ from all that was measured: compare the methods. On the nearest "
-            f"generated data {_list(best, 'and')} had the smallest error, about {errors} ({uniform}).{suggestion}"
+            f"generated data {_list(best, 'and')} had the smallest error, about {errors} ({uniform_play}).{suggestion}"
         )
     if best[0] in expectation.useless:
         return (
-            f"Expect no method to do better than not playing here ({uniform}): more rows or budget are needed. {source}"
+            f"Expect no method to do better than not playing here ({uniform_play}): more rows or budget are needed. "
+            f"{source}"
         )
     sentences = [f"Prefer {_list(best, 'or')}: expect an error of about {errors}.{suggestion}"]
     if OWN in chosen and OWN in expectation.medians and OWN not in best:
         sentences.append(f"{OWN}: about {_two_digits(expectation.medians[OWN])}.")
     useless = [label for label in expectation.useless if label in chosen]
     if useless:
-        sentences.append(f"No better than not playing ({uniform}): {', '.join(useless)}.")
+        sentences.append(f"No better than not playing ({uniform_play}): {', '.join(useless)}.")
     return " ".join([*sentences, source])
 
 
@@ -234,13 +235,12 @@ def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None,
             f"{short(max(rise, 0.0), 2)} (from {short(average.average)} to {short(fairest.average)})."
         )
     ]
-    reference = fairest
     if in_game is not None:
         lines.append(
             f"**Price of the shares**, without privacy: the game itself ends at {short(in_game.highest)}, "
-            f"{_change(in_game.highest - reference.highest)}."
+            f"{_change(in_game.highest - fairest.highest)}."
         )
-        reference = in_game
+    reference = in_game or fairest  # the optimum of the game
     lines.append(
         f"**Price of privacy**, with {label}: a run's highest mean loss of a group is {short(private.highest)}, "
         f"{_change(private.highest - reference.highest)}; the mean over all rows is {short(private.average)}, "

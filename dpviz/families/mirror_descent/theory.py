@@ -62,7 +62,7 @@ def weights_full_batch(rounds: int, n: int) -> Floats:
 def weights_single_pass(rounds: int, batch: int) -> Floats:
     """Return (T-1,) the largest weight of a record in the scores of rounds t = 2..T of a single pass: 1/B, of a record
     in the first batch, which is in the scores of all later rounds and so pays most."""
-    return np.full(max(rounds - 1, 0), 1 / batch)
+    return np.full(rounds - 1, 1 / batch)
 
 
 def squared_weights(rounds: ArrayLike, n: int, batching: Batching) -> Floats:
@@ -312,7 +312,7 @@ class Optimum(NamedTuple):
     """The best number of rounds by a formula, not rounded to integers, and the bound there; see `closed_form_optimum`.
 
     balanced_rounds, balanced_bound : T*, where the bound's two terms that depend on T are equal, and the bound there.
-    rounds, bound : √3 T*, where the bound is smallest, and the bound there. From T* on these two terms fall by 12 %.
+    rounds, bound : √3 T*, where the bound is smallest, and the bound there; the two terms are 12 % less than at T*.
     """
 
     balanced_rounds: float

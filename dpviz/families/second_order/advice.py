@@ -88,11 +88,6 @@ class Forecast:
         return "amber" if light == "green" and self.assumed else light
 
     @property
-    def hurried(self) -> bool:
-        """True if a run stops soon, but only if it gets to a flat point before this short phase is over."""
-        return self.light == "amber" and self.stopping.recognised and self.stopping.light != "green"
-
-    @property
     def practical(self) -> float | None:
         """Number of rows at which the noise is as large as the tolerance of its test, for the test with more noise;
         None with batches, whose noise does not fall with 1/n."""
@@ -172,10 +167,10 @@ def least_decrease(plan: Plan) -> float:
     return min((plan.resolved[name] for name in names if name in plan.resolved), default=float("nan"))
 
 
-def stopping_phase(phases: tuple[Forecast, ...]) -> Forecast:
+def stopping_phase(forecasts_of_phases: tuple[Forecast, ...]) -> Forecast:
     """Return the forecast of the phase in which a run is most likely to stop: the last one of those with the best
     light."""
-    return min(reversed(phases), key=lambda forecast: ORDER.index(forecast.light))
+    return min(reversed(forecasts_of_phases), key=lambda forecast: ORDER.index(forecast.light))
 
 
 def budget_for(plan: Plan, factor: float) -> str:
@@ -184,15 +179,15 @@ def budget_for(plan: Plan, factor: float) -> str:
     with several rows."""
     if plan.person is not None and plan.budget.currency is None:
         return ""  # the (ε, δ) of a row does not follow from what its releases cost a person
-    plan = plan.statement  # in which budget and costs are those of a person, if a person may have several rows
-    if isinstance(plan.terms, Filter):
-        currency, total = plan.terms.currency, plan.terms.cap
+    statement = plan.statement  # in which budget and costs are those of a person, if a person may have several rows
+    if isinstance(statement.terms, Filter):
+        currency, total = statement.terms.currency, statement.terms.cap
     else:
-        currency, total = "mu", accountants.total(plan.events, "mu")
-    unit, control = currencies.UNITS[currency], plan.budget.controls()[0]  # the first control is of the amount
+        currency, total = "mu", accountants.total(statement.events, "mu")
+    unit, control = currencies.UNITS[currency], statement.budget.controls()[0]  # the first control is of the amount
     larger_total = total * factor ** (2 / unit.power)  # ρ and μ² go with 1/noise²
     one_release = unit.stated(larger_total)  # that costs as much as the run
-    needed = plan.budget.spent((one_release,), plan.facts.released)
+    needed = statement.budget.spent((one_release,), statement.facts.released)
     assert control.high is not None
     return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""
 
@@ -271,13 +266,13 @@ class Split(NamedTuple):
 
     share : of the Hessians in what an iteration spends on its gradient and its test of curvature, in ρ.
     stopping : forecast of the stopping test with this share.
-    needed : factor by which the number of rows must grow until the theorem promises a solution; None where it promises
-        nothing.
+    row_factor : factor by which the number of rows must grow until the theorem promises a solution; None where it
+        promises nothing.
     """
 
     share: float
     stopping: Stopping
-    needed: float | None
+    row_factor: float | None
 
 
 class SplitComparison(NamedTuple):
@@ -308,7 +303,7 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison 
     forecast, analysis = stopping_phase(phases(label, method, plan)), method.analysis(facts)
     current, stopping = share_of(plan), forecast.stopping
 
-    def needed(share: float) -> float | None:
+    def row_factor(share: float) -> float | None:
         """Return the factor of rows that the theorem needs with this share; None where it promises nothing."""
         if forecast.needed is None:
             return None
@@ -319,10 +314,11 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison 
     proven = None
     if forecast.needed is not None:
         shares[PROVEN] = soonest_proven(guarantee(analysis, stopping, method, plan), current)
-        proven = np.array([needed(share) for share in CURVE.tolist()], dtype=float)
+        proven = np.array([row_factor(share) for share in CURVE.tolist()], dtype=float)
     return SplitComparison(
         splits={
-            name: Split(share, with_share(stopping, current, share), needed(share)) for name, share in shares.items()
+            name: Split(share, with_share(stopping, current, share), row_factor(share))
+            for name, share in shares.items()
         },
         phase=forecast.name,
         rows=facts.n if forecast.all_rows else None,
@@ -367,15 +363,15 @@ def soonest_green(stopping: Stopping, current: float) -> float:
     return float(minimize_scalar(factor, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
 
 
-def soonest_proven(guarantee: Guarantee, current: float) -> float:
+def soonest_proven(errors: Guarantee, current: float) -> float:
     """Return the share of the Hessians with which the theorem needs the fewest rows, in closed form (THEORY.md, 5.6).
 
     At that share the errors of gradient and Hessian are the same multiple of what the theorem allows; squared errors go
-    with 1/share. guarantee : the errors at the share `current`. Those of a line search do not depend on the share.
+    with 1/share. errors : those at the share `current`. Those of a line search do not depend on the share.
     """
     # Squares of these multiples are gradient/(1 - φ) and hessian/φ at the share φ.
-    gradient = (guarantee.gradient_error / guarantee.allowed_gradient_error) ** 2 * (1 - current)
-    hessian = (guarantee.hessian_error / guarantee.allowed_hessian_error) ** 2 * current
+    gradient = (errors.gradient_error / errors.allowed_gradient_error) ** 2 * (1 - current)
+    hessian = (errors.hessian_error / errors.allowed_hessian_error) ** 2 * current
     low, high = HESSIAN_LIMITS
     return min(high, max(low, hessian / (gradient + hessian)))
 

@@ -242,7 +242,7 @@ def _spent_figure(
     for name, word in purposes.items():
         iterations_of_series, values = trace.lanes[label].series(name)
         if len(values):
-            iterations = iterations_of_series
+            iterations = iterations_of_series  # the same for all, as they are recorded together
             parts.append((word, values.mean(axis=1)))
     if before and parts:
         parts.insert(0, ("function value", np.full(len(iterations), before)))

@@ -198,10 +198,11 @@ def limit_note(by_theory: int, iterations: int, budget: Budget) -> tuple[str, ..
     """Return a note if a plan has fewer iterations than the analysis needs, else nothing."""
     if iterations >= by_theory:
         return ()
-    ratio = math.sqrt(by_theory / iterations)
-    gain = f", for {short(ratio)} times less noise; the privacy is the same" if budget.private else ""
-    start = f"The analysis asks for {short(by_theory)} iterations. With {short(iterations)}"
-    return (f"{start} its promise to finish is given up{gain}.",)
+    start = f"The analysis asks for {short(by_theory)} iterations. With {short(iterations)} its promise to finish is"
+    if not budget.private:
+        return (f"{start} given up.",)
+    ratio = short(math.sqrt(by_theory / iterations))
+    return (f"{start} given up, for {ratio} times less noise; the privacy is the same.",)
 
 
 def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:

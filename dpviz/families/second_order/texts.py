@@ -109,7 +109,8 @@ def when_and_where(endings: advice.RunEndings) -> str:
     """Return in words the median step at which those runs stopped that stopped by themselves, and, if it may be shown,
     how many of them meet the targets of gradient and curvature there."""
     where = "" if endings.solved is None else f", **{_where(endings.solved, endings.finished)}**"
-    return f"{'median ' * (endings.finished > 1)}step {short(endings.median_step, 4)}{where}"
+    step = "median step" if endings.finished > 1 else "step"
+    return f"{step} {short(endings.median_step, 4)}{where}"
 
 
 def _where(solved: int, finished: int) -> str:
@@ -160,10 +161,10 @@ def stops(stopping: theory.Stopping, assumed: Collection[nonconvex_risk.Assumed]
     symbol, words = LIGHTS[stopping.light]
     name: str = stopping.light
     if stopping.light == "amber" and stopping.recognised:
-        length = stopping.iterations
-        name, words = f"amber in {length:,} step{'s' * (length != 1)}", "stops if it is there by then"
+        length = "1 step" if stopping.iterations == 1 else f"{stopping.iterations:,} steps"
+        name, words = f"amber in {length}", "stops if it is there by then"
     if assumed and stopping.light != "red":
-        symbol, name, words = "?", "open", f"{words}, if {_hold(assumed)}"
+        return f"? open: {words}, if {_hold(assumed)}"
     return f"{symbol} {name}: {words}"
 
 
@@ -172,44 +173,45 @@ def can_tell(forecast: advice.Forecast, plan: Plan) -> str:
     to: less noise, looser targets, or more steps."""
     stopping = forecast.stopping
     waiting = f"At a flat place {forecast.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
-    tests_curvature = stopping.hessian_noise > 0
-    if tests_curvature:
-        passed, targets = "both tests pass", " α and ε_H"
+    if stopping.hessian_noise > 0:  # it tests the curvature, too
+        passed, luck, looser = "both tests pass", "the luck of their noise", "looser targets α and ε_H"
     else:
-        passed, targets = "its gradient looks small", ", α above all"
+        passed, luck, looser = "its gradient looks small", "the luck of the noise", "looser targets, α above all"
     if stopping.light == "green":
         if not forecast.assumed:
             return f"{waiting}, until {passed}."
-        constants = " and ".join(f"{constant.symbol} = {short(constant.declared)}" for constant in forecast.assumed)
+        values = " and ".join(f"{constant.symbol} = {short(constant.declared)}" for constant in forecast.assumed)
         do = "does" if len(forecast.assumed) == 1 else "do"
-        return f"{waiting}, until {passed}. This holds if {constants} {do}: assumed, not known."
+        return f"{waiting}, until {passed}. This holds if {values} {do}: assumed, not known."
     if stopping.too_short:
-        steps = f"{stopping.iterations:,} step{'s' * (stopping.iterations != 1)}"
+        length = "1 step" if stopping.iterations == 1 else f"{stopping.iterations:,} steps"
         return (
-            f"{forecast.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {steps}. No "
+            f"{forecast.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {length}. No "
             "budget and no rows turn that green: only more “Steps at most”."
         )
     if stopping.recognised:
         beginning = f"{waiting}, until {passed}. It may end on the way there: so few steps are often too few."
     else:
-        beginning = f"{waiting}, until {passed} by the luck of {'their' if tests_curvature else 'the'} noise."
+        beginning = f"{waiting}, until {passed} by {luck}."
     if math.isinf(forecast.factor):
         return f"{beginning} No budget and no rows turn that green: only looser targets, or more “Steps at most”."
-    remedies = ""
-    if forecast.all_rows:  # the noise of batches falls in another way
-        remedies = f": n = {short_up(forecast.factor * forecast.rows)} rows"
-        larger_budget = advice.budget_for(plan, forecast.factor)  # "" where no budget is named
-        if larger_budget:
-            remedies += f" or about {larger_budget}"
     effect = (
         f"would let it stop there soon, if {_hold(forecast.assumed)}" if forecast.assumed else "would turn it green"
     )
-    return f"{beginning} {short_up(forecast.factor)} times less noise {effect}{remedies}; or looser targets{targets}."
+    sentences = f"{beginning} {short_up(forecast.factor)} times less noise {effect}"
+    if not forecast.all_rows:  # the noise of batches falls in another way
+        return f"{sentences}; or {looser}."
+    rows = short_up(forecast.factor * forecast.rows)
+    larger_budget = advice.budget_for(plan, forecast.factor)  # "" where no budget is named
+    if not larger_budget:
+        return f"{sentences}: n = {rows} rows; or {looser}."
+    return f"{sentences}: n = {rows} rows or about {larger_budget}; or {looser}."
 
 
 def _hold(assumed: Collection[nonconvex_risk.Assumed]) -> str:
     """Return the condition that the assumed constants hold, in words, such as "G and Γ hold"."""
-    return f"{' and '.join(constant.symbol for constant in assumed)} hold{'s' * (len(assumed) == 1)}"
+    symbols = " and ".join(constant.symbol for constant in assumed)
+    return f"{symbols} holds" if len(assumed) == 1 else f"{symbols} hold"
 
 
 def _steps(waiting: float) -> str:

@@ -283,12 +283,12 @@ class Search:
         first = self.ladder.b_g
         if first is None:
             first = min(LARGEST_B, max(1.0, LONGEST_STEP / self.gradient_fallback))
-        return self.gradient_fallback * candidates(first, self.ladder.beta_g)
+        return self.gradient_fallback * candidate_multiples(first, self.ladder.beta_g)
 
     @cached_property
     def curvature_steps(self) -> np.ndarray:
         """Candidates (k,) for a curvature step, γ/|λ̃|, longest first."""
-        return self.curvature_fallback * candidates(self.ladder.b_h, self.ladder.beta_h)
+        return self.curvature_fallback * candidate_multiples(self.ladder.b_h, self.ladder.beta_h)
 
     def blindness(self, epsilon: float, gradient_sensitivity: float) -> float:
         """Return v: at a gradient just above its tolerance, the standard deviation of the noise on a query of the
@@ -316,7 +316,7 @@ class Search:
         return min(along_gradient, self.ladder.c_h * min_step * self.analysis.curvature_tolerance / 4)
 
 
-def candidates(first: float, ratio: float) -> np.ndarray:
+def candidate_multiples(first: float, ratio: float) -> np.ndarray:
     """Return (k,) the candidates of a line search as multiples of the step that is sure to be accepted, which needs no
     test: first · ratio^i, i = 0, 1, …, as long as they are above 1. One at least: `first`."""
     count = max(1, math.ceil(math.log(first) / -math.log(ratio)))

@@ -221,7 +221,7 @@ class Option:
     median_at_best: float | None = None
 
     @property
-    def epochs(self) -> tuple[int, int]:
+    def length_and_epochs(self) -> tuple[int, int]:
         """T and K that are recommended: those of the lowest runs, or of the smallest bound if no runs were measured."""
         division = self.best if self.lowest is None else self.lowest
         return division.length, division.epochs
@@ -229,7 +229,7 @@ class Option:
     @property
     def method(self) -> Conversion:
         """The method with the recommended T and K."""
-        length, epochs = self.epochs
+        length, epochs = self.length_and_epochs
         return self.way.method(epoch_length=length, iterations=length * epochs)
 
     @cached_property
@@ -284,9 +284,9 @@ class Advice:
         """Reasons for the recommended option, in sentences: results of runs, the bound, the noise."""
         if math.isinf(self.smallest.best.bound):
             return "There are too few rows for an epoch of two steps."
-        bound_or_none = self._bound() if self.exact else NO_BOUND
+        about_bound = self._bound() if self.exact else NO_BOUND
         guess = texts.GUESS if self.exact and self.facts.guessed else ""  # a bound holds only if the guessed gap does
-        return " ".join(filter(None, [self._runs(), bound_or_none, self._noise(), guess]))
+        return " ".join(filter(None, [self._runs(), about_bound, self._noise(), guess]))
 
     def _runs(self) -> str:
         """Return a sentence on how the measured runs of the recommended option ended, or that there were none."""
@@ -306,11 +306,13 @@ class Advice:
         if self.choice.lowest is None:
             return useless.strip()  # then the option with the smallest bound is the recommended one itself
         division = f"“{smallest.way.name}” with T = {best.length:,}, K = {best.epochs:,}"
-        sentence = f"The smallest bound, {short_up(best.bound, 2)}, has {division}"
+        smallest_has = f"The smallest bound, {short_up(best.bound, 2)}, has {division}"
         if smallest.median_at_best is None:
-            return f"{sentence}, of which no runs were measured.{useless}"
-        sentence += f"; its runs ended at about {short(smallest.median_at_best, 2)}"
-        return f"{sentence}: **bound and runs disagree**.{useless}" if self.disagree else f"{sentence}.{useless}"
+            return f"{smallest_has}, of which no runs were measured.{useless}"
+        end = short(smallest.median_at_best, 2)
+        if self.disagree:
+            return f"{smallest_has}; its runs ended at about {end}: **bound and runs disagree**.{useless}"
+        return f"{smallest_has}; its runs ended at about {end}.{useless}"
 
     def _noise(self) -> str:
         """Return sentences that compare the noise of the recommended option, if it has running sums, with that of
@@ -328,7 +330,7 @@ class Advice:
         )
         if not self.exact:
             return sentence
-        length, _ = choice.epochs
+        length, _ = choice.length_and_epochs
         ratio_in_bound = 2 * step_ratio * math.sqrt(length)  # 2e with running sums to e/√T with fresh estimates
         return (
             f"{sentence} The bound makes {short(ratio_in_bound, 2)} of that: it counts errors of running sums twice in "

@@ -244,13 +244,14 @@ class VarianceReduced(Conversion):
             if mean_noise[self.sums] >= mean_noise["independent"]:
                 notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
         if self.sums == "optimal" and layout.length > theory.OPTIMAL_LIVE:
-            closeness = "within 3 % of them"  # unless the sensitivity of the first step is the larger one
+            replaced = "The optimal sums are replaced by the normalised square root, which is"
             if changes[0] > changes[1]:
-                closeness = (
-                    "far from them here: a row of the first step counts most. Give that step more rows, or take fewer "
-                    "steps"
+                notes.append(
+                    f"{replaced} far from them here: a row of the first step counts most. Give that step more rows, or "
+                    "take fewer steps."
                 )
-            notes.append(f"The optimal sums are replaced by the normalised square root, which is {closeness}.")
+            else:
+                notes.append(f"{replaced} within 3 % of them.")
         return tuple(notes)
 
     def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:

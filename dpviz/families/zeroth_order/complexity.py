@@ -70,14 +70,17 @@ def leaf_norms(sums: Growing, lengths: Sequence[int]) -> tuple[np.ndarray, np.nd
         return np.sqrt(first_squared), np.sqrt(later_squared), mean_square
     # A binary tree: the first leaf enters a node of every level, any other leaf at least one fewer. The published noise
     # counts ⌈log₂ T⌉ + 1 levels for every leaf.
-    is_published = sums == "published"
-    levels = np.ceil(np.log2(T)) + 1 if is_published else np.floor(np.log2(T)) + 1
+    if sums == "published":
+        first_levels = later_levels = np.ceil(np.log2(T)) + 1
+    else:
+        first_levels = np.floor(np.log2(T)) + 1
+        later_levels = first_levels - 1
     # Sum t adds up one node for each bit that is set in t; `bits` counts those of 1, …, T together.
     bits = np.zeros(T.shape)
     for bit in range(int(T.max()).bit_length()):  # of 0, …, T it is set in the second half of each period
         period = 2 << bit
         bits += (T + 1) // period * (period // 2) + np.maximum((T + 1) % period - period // 2, 0)
-    return np.sqrt(levels), np.sqrt(levels - (not is_published)), bits / T
+    return np.sqrt(first_levels), np.sqrt(later_levels), bits / T
 
 
 @lru_cache(maxsize=8)

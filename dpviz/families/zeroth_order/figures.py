@@ -26,7 +26,6 @@ from dpviz.experiments.plan import Plan, weakest_privacy
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import advice, algorithms, complexity, planning, texts, theory
 from dpviz.families.zeroth_order.advice import Expectation
-from dpviz.families.zeroth_order.complexity import WAYS
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.families.zeroth_order.theory import Bound, Setting
 from dpviz.numbers import short, short_up
@@ -87,7 +86,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
     """
     lines, marks, needed = [], [], {}
     finest = min(accuracy, setting.lipschitz) / _FINER
-    for way, arm_style in zip(WAYS, STYLES, strict=True):
+    for way, arm_style in zip(complexity.WAYS, STYLES, strict=True):
         rows, bound = complexity.bounds(setting, way)
         is_drawn = (bound < setting.lipschitz) & (bound > finest)
         is_drawn &= np.append(True, bound[1:] < bound[:-1])  # rows without effect on the bound are not needed
@@ -101,7 +100,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
     grid = np.geomspace(finest, setting.lipschitz, 40)
     constants = setting.d, setting.lipschitz, setting.gap, 2 * setting.radius  # the target is within 2r
     for name, rate, arm_style in RATES:
-        rates = np.array([rate(*constants, stationarity, setting.mu) for stationarity in grid.tolist()])
+        rates = np.array([rate(*constants, epsilon, setting.mu) for epsilon in grid.tolist()])
         lines.append(Line(grid, rates, name, arm_style))
         needed[name] = rate(*constants, accuracy, setting.mu)
     figure = line_figure(
@@ -143,8 +142,13 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
     for threshold, name, arm_style in zip((published, orthonormal), names, FREE, strict=True):
         edge = threshold * grid / accuracy
         lines.append(Line(grid, edge, name, arm_style, low=edge, high=np.full(len(grid), top), value=False))
-    verdict = "privacy takes more rows" if mu < orthonormal else "free with orthonormal directions"
-    text = f"you, μ = {short(mu)}: {verdict if mu < published else 'free'}"
+    if mu >= published:
+        verdict = "free"
+    elif mu >= orthonormal:
+        verdict = "free with orthonormal directions"
+    else:
+        verdict = "privacy takes more rows"
+    text = f"you, μ = {short(mu)}: {verdict}"
     marks = [Mark(accuracy, mu, text, style.PALETTE["second"])] if is_finite else []
     figure = line_figure(
         lines,
@@ -477,7 +481,7 @@ def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequenc
 
     bounds : by label. without : labels of the methods that have none.
     """
-    guess = f" {texts.GUESS}" * (bool(bounds) and facts.guessed)
+    guess = f" {texts.GUESS}" if bounds and facts.guessed else ""
     left_out = f" Without a bound: {', '.join(without)}." if without else ""
     figure = _stacked(bounds, facts.lipschitz, texts.condition(facts.guessed))
     return chart(

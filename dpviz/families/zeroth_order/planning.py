@@ -49,7 +49,7 @@ class Layout:
     def sizes(self) -> np.ndarray:
         """Number of rows of every step, (K T,); its mean, if batches follow the moves, where rounding up adds half a
         row on average."""
-        return self.per_step(self.first, self.batch + self.follows / 2)
+        return self.per_step(self.first, self.batch + (0.5 if self.follows else 0.0))
 
     def drawn_sizes(self, mix: np.ndarray) -> np.ndarray:
         """Return (K T,) the number of rows of every step of a run.

@@ -17,7 +17,7 @@ MEASURED_ELSEWHERE = f"{TEXTS['MEASURED']} {TEXTS['ELSEWHERE']}"
 
 def condition(guessed: bool) -> str:
     """Return the condition under which bounds hold, to follow their name; "" if the gap F* is not guessed."""
-    return " if F* holds" * guessed
+    return " if F* holds" if guessed else ""
 
 
 def constants(exact: bool, missing: str = "", guessed: bool = False) -> str:
@@ -27,8 +27,12 @@ def constants(exact: bool, missing: str = "", guessed: bool = False) -> str:
     there are none. guessed : True if the gap is set below the value that holds for every data set.
     """
     claim = "holds for every row, whatever it is" if exact else "is no promise here: differences beyond it are clipped"
-    sentences = f"L {claim}. The gap F* is for the bounds only.{f' {GUESS}' * guessed}"
-    return f"{sentences} {phrase(f'missing_{missing}')}" if missing else sentences
+    sentences = [f"L {claim}. The gap F* is for the bounds only."]
+    if guessed:
+        sentences.append(GUESS)
+    if missing:
+        sentences.append(phrase(f"missing_{missing}"))
+    return " ".join(sentences)
 
 
 def clipped(share: float, mass: float, label: str) -> str:

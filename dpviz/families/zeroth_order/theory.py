@@ -101,7 +101,8 @@ def path_radius(length: int, move: float, fresh_start: bool = True) -> float:
 
     length : T. move : D. fresh_start : True if the epoch begins at rest.
     """
-    return move * ((length - 1) * (length + 2) / (2 * length) - fresh_start / length)
+    moves = (length - 1) * (length + 2) / (2 * length)
+    return move * (moves - 1 / length if fresh_start else moves)
 
 
 def reach(length: int, epochs: int, move: float, fresh_start: bool = True) -> float:
@@ -164,7 +165,7 @@ def leaf_norms(sums: Sums, length: int) -> tuple[float, float, float]:
 
     They are the sensitivity of all sums per unit of change in the first leaf, the largest one per unit of change in a
     later leaf, and the noise variance of a sum for σ = 1, mean over the steps. With leaves of the sensitivities s₁ and
-    s the mean noise variance is (max(first s₁, later s)/μ)² times the third.
+    s₂ the mean noise variance is (max(first s₁, later s₂)/μ)² times the third.
     """
     factors = factorisation(sums, length)
     norms = factors.column_norms if sums != "published" else np.full(length, charged(sums, factors))
@@ -219,7 +220,7 @@ class Setting:
     value_range: float = math.inf
 
     def changes(self, first: Any, batch: Any, move: Any) -> tuple[Any, Any]:
-        """Return s₁ and s, the sensitivities of the estimate of a gradient in the first step of an epoch, and of its
+        """Return s₁ and s₂, the sensitivities of the estimate of a gradient in the first step of an epoch, and of its
         change in a later step, with differences of values clipped at what L allows.
 
         first, batch : rows of these steps, B₁ and B₂. move : D. All three are numbers or arrays.
@@ -278,8 +279,8 @@ def reduced_bound(
     """Return the bound of the variance-reduced oracle with running sums (Lemma 4.6, Theorem 4.9).
 
     length, epochs : T and K. first, batch : B₁ and B₂. move : D.
-    variance : noise variance of a running sum, mean over the steps, in units of (max(s₁, s)/μ)², where s₁ and s are the
-        sensitivities of the first and of the later leaves: `mean_variance`, or less where these differ.
+    variance : noise variance of a running sum, mean over the steps, in units of (max(s₁, s₂)/μ)², for the sensitivities
+        s₁ of the first leaf and s₂ of later ones: `mean_variance`, or less where these differ.
 
     Errors of running sums depend on the past, so that they do not average out; by the Cauchy-Schwarz inequality in each
     step they count twice, in full.
@@ -351,10 +352,10 @@ def best_reduced(setting: Setting, sums: Sums, lengths: tuple[int, ...] = LENGTH
     if sums != "optimal" or math.isinf(best.bound):
         return best
     move = setting.radius / best.length
-    s1, s = setting.changes(best.first, best.batch, move)
-    changes = np.append(s1, np.full(best.length - 1, s))
+    s1, s2 = setting.changes(best.first, best.batch, move)
+    changes = np.append(s1, np.full(best.length - 1, s2))
     # Standard deviation of each sum at μ = 1 over the larger of the two sensitivities, the unit of `reduced_bound`.
-    deviations = factorisation(sums, best.length, float(s1 / s)).rms_error(changes) / changes.max()
+    deviations = factorisation(sums, best.length, float(s1 / s2)).rms_error(changes) / changes.max()
     variance = float((deviations**2).mean())
     bound_of_optimal_sums = reduced_bound(setting, best.length, best.epochs, best.first, best.batch, move, variance)
     return replace(best, bound=bound_of_optimal_sums.total)
@@ -405,9 +406,9 @@ def reduced_grid(
         change_variance_of_step = (
             change_variance(s.kind, s.count, d, L, s.radius) * mean_squared_distance * move**2 / batch
         )
-        s1, later = s.changes(first, batch, move)
+        s1, s2 = s.changes(first, batch, move)
         # A row enters one leaf only, so the larger of the two sensitivities counts.
-        noise = (np.maximum(s1 * first_norm, later * later_norm) / s.mu) ** 2 * mean_square
+        noise = (np.maximum(s1 * first_norm, s2 * later_norm) / s.mu) ** 2 * mean_square
         error = np.sqrt(first_variance + (T - 1) / 2 * change_variance_of_step + d * noise)
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)  # the path D K T is r K long
         bound = np.where(batch >= 1, travel + (L + error) / np.sqrt(T) + 2 * error, np.inf)

@@ -399,7 +399,7 @@ def players(panel: Panel, view: PlanView) -> None:
         comparison = bounds.compare(arm.algorithm, view.plans[arm.label])
         if comparison is not None:
             comparisons[arm.label] = comparison
-            if user_share is None and isinstance(arm.algorithm, bounds.Split) and arm.algorithm.split == "own":
+            if user_share is None and isinstance(arm.algorithm, bounds.SplitMethod) and arm.algorithm.split == "own":
                 user_share = comparison.share
     left, right = st.columns([7, 5], gap="medium")
     with right:
@@ -424,7 +424,7 @@ def _players_table(comparisons: Mapping[str, bounds.SplitComparison]) -> None:
     rows = []
     for label, comparison in comparisons.items():
         symbol = "σ" if comparison.noisy else "τ"  # noise on a player's gradients, or the player's step size
-        x, y = comparison.players
+        x, y = comparison.amounts
         rows.append(
             {
                 "Method": label,

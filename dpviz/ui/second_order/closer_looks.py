@@ -173,7 +173,7 @@ def _split_table(compared: SplitComparison) -> None:
                 "Can it stop?": texts.stops(split.stopping, compared.assumed),
                 "W": short(split.stopping.waiting_time),
                 "Rows until W ≤ 2": None if rows is None else short_up(rows * split.stopping.recognised_at),
-                "Rows, proven": short_up(rows * split.needed) if rows and split.needed is not None else None,
+                "Rows, proven": short_up(rows * split.row_factor) if rows and split.row_factor is not None else None,
             }
             for name, split in compared.splits.items()
         ],

@@ -50,7 +50,7 @@ def _reasons(view: PlanView) -> None:
     rows: list[dict[str, object]] = []  # nan is drawn as an empty cell
     # Options by where measured runs end, lowest first; those that were not measured last.
     for option in sorted(advice.options, key=lambda option: option.lowest.median if option.lowest else math.inf):
-        length, epochs = option.epochs
+        length, epochs = option.length_and_epochs
         has_rows = math.isfinite(option.best.bound)  # inf where there are too few rows for an epoch of two steps
         step_noise, epoch_noise = option.noise if has_rows else (math.nan, math.nan)
         rows.append(

@@ -113,7 +113,7 @@ class ZerothOrderPage(FamilyPage):
         if forecast.advice is None:
             return
         option = forecast.advice.choice
-        length, epochs = option.epochs
+        length, epochs = option.length_and_epochs
         reason = "Advised at your size"  # by measured runs, or without a bound that holds
         if option.lowest is None and forecast.facts.exact:  # no run was measured, and bounds hold
             reason = "Smallest bound at your size"
@@ -131,7 +131,7 @@ class ZerothOrderPage(FamilyPage):
     def _use(self, option: Option) -> None:
         """Set the controls to an option: its method, next to the published one, and its epochs; for callbacks."""
         way, label = option.way, presets.label_of(option.way)
-        length, epochs = option.epochs
+        length, epochs = option.length_and_epochs
         settings = {
             "methods": list(dict.fromkeys([presets.PUBLISHED, label])),  # one, if they are the same
             "directions": BY_NAME,

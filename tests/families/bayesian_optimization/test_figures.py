@@ -42,7 +42,7 @@ STEPS = np.arange(101.0)
 def test_looks_pay_until_little_is_left_to_gain(
     median: np.ndarray, runs: list[float], expected: tuple[int, str] | None
 ) -> None:
-    found = figures.paying(np.add.outer(median, runs))
+    found = figures.end_of_gains(np.add.outer(median, runs))
     assert (found is None) == (expected is None)
     if found is not None and expected is not None:
         assert found[0] == expected[0] and expected[1] in found[1]

@@ -62,7 +62,7 @@ def test_a_phase_is_green_only_with_the_steps_to_get_there() -> None:
     for iterations, light in ((5000, "green"), (153, "green"), (152, "amber"), (60, "amber"), (1, "amber")):
         plan = method.replaced(iterations=iterations).plan(facts, budget)
         (forecast,) = advice.phases("OPT", method, plan)
-        assert forecast.light == light == forecast.stopping.light and forecast.hurried == (light == "amber")
+        assert forecast.light == light == forecast.stopping.light and forecast.stopping.recognised
         assert math.isinf(forecast.factor) == (light == "amber")
 
 

@@ -92,10 +92,10 @@ def test_no_split_is_proven_sooner_than_by_the_closed_form(curvature: float, ins
     plan = method.plan(FACTS, APPROXIMATE)
     found, (forecast,) = advice.compare("OPT", method, plan), advice.phases("OPT", method, plan)
     assert found is not None and found.proven is not None and forecast.needed is not None
-    assert found.splits[advice.YOURS].needed == pytest.approx(forecast.needed / FACTS.n)
+    assert found.splits[advice.YOURS].row_factor == pytest.approx(forecast.needed / FACTS.n)
     best = found.splits[advice.PROVEN]
-    assert best.needed is not None and best.needed <= min(found.proven) * (1 + 1e-9)
-    assert (best.share > HESSIAN_LIMITS[0]) == inside == (best.needed < 0.99 * found.proven[0])
+    assert best.row_factor is not None and best.row_factor <= min(found.proven) * (1 + 1e-9)
+    assert (best.share > HESSIAN_LIMITS[0]) == inside == (best.row_factor < 0.99 * found.proven[0])
 
 
 def test_a_search_without_hessians_shares_with_gradients_alone() -> None:

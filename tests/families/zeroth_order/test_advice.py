@@ -65,7 +65,7 @@ def test_what_is_advised_can_be_planned_whatever_the_rows() -> None:
         problem = PhaseRetrieval(rows=rows)
         for option in advised(problem, mu).options:
             plan = option.method.plan(problem.facts(), GaussianDP(mu=mu))
-            assert plan.resolved["epoch_length"] * plan.resolved["epochs"] == math.prod(option.epochs)
+            assert plan.resolved["epoch_length"] * plan.resolved["epochs"] == math.prod(option.length_and_epochs)
 
 
 def every_bound(setting: Setting) -> dict[tuple[object, ...], float]:

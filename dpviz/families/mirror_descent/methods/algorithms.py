@@ -133,7 +133,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             for oscillation, step, share in zip((facts.oscillation_x, facts.oscillation_y), steps, split, strict=True)
         )
         if budget.private:
-            events, charged_at = planning.round_events((ranges[0], ranges[1]), total_draws)
+            events, charged_at = planning.round_events(ranges[0], ranges[1], total_draws)
         else:
             events, charged_at = planning.open_events(facts, rounds)
         return Plan.fixed(
@@ -243,8 +243,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
                 logits = plan.schedule[f"step_size_{name}"][t - 1] * query.value
                 # The plan has an event for each player and round whose draws read data, and without privacy one for
                 # each player with a choice and round, in this order.
-                reads_data = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
-                event = next(events) if reads_data and query.value.shape[1] > 1 else None
+                is_charged = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
+                event = next(events) if is_charged and query.value.shape[1] > 1 else None
                 strategy = softmax(logits)
                 vertices, output = self._play(mechanisms, query, logits, strategy, event, draws[p])
                 played.append(vertices)

@@ -430,10 +430,10 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
             else:
                 measured = mechanisms.gaussian(problem.answer(selected, "l2"), measure)
             lost |= ~(np.abs(measured) < DIVERGED)
-            rows = np.arange(replicates)
-            error = np.where(lost, 0.0, measured - answers[rows, selected])
+            numbers = np.arange(replicates)
+            error = np.where(lost, 0.0, measured - answers[numbers, selected])
             correction = np.zeros_like(answers)
-            correction[rows, selected] = error / 2  # MWEM's step size
+            correction[numbers, selected] = error / 2  # MWEM's step size
             scores = scores + problem.transposed(correction)  # adds it in the cells that the query counts
             x = softmax(scores)
             total = total + x

@@ -93,7 +93,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             for name, osc, tau in zip("xy", oscillations, steps, strict=True)  # osc: oscillation
             if tau > 0
         }
-        currency = budget.additive().currency or "rho"  # "rho" for the type only: it has a currency
+        currency = budget.additive().currency or "rho"  # of the filter; "rho" for the type only: it has a currency
         # Prices, which add up, are in ε, ρ or μ²; the filter's cap and the worst case are in ε, ρ or μ.
         draw_price, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
         # After 0..U rounds. Each but the first, which needs no data, makes at most the draws of level M, and one more.
@@ -142,30 +142,30 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         outputs, means, with_internal = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
         yield self._snapshot(0, outputs, means, mechanisms, used_units * unit, active, with_internal)
         for t in range(1, plan.iterations + 1):
-            rows = np.flatnonzero(active)  # of the arrays with one row per replicate
-            draws = 2 ** (levels[rows, t - 1] + 1) + 1  # the oracle's draws, and one for the output
-            indices = []  # of x and of y: (R', largest number of draws), filled with -1
+            playing = np.flatnonzero(active)  # numbers of the replicates that play this round
+            draws = 2 ** (levels[playing, t - 1] + 1) + 1  # the oracle's draws, and one for the output
+            indices = []  # of x and of y: (R', largest number of draws), filled with -1; R' replicates play
             for p, name in enumerate("xy"):
-                queries = [scores[r].x(row_weight) if p == 0 else scores[r].y(row_weight) for r in rows]
+                queries = [scores[r].x(row_weight) if p == 0 else scores[r].y(row_weight) for r in playing]
                 values = np.concatenate([query.value for query in queries])
                 tau = plan.schedule[f"step_size_{name}"][t - 1]
-                hidden[p][rows] += softmax(tau * values)
+                hidden[p][playing] += softmax(tau * values)
                 event = plan.terms.allowed.get(name)
                 if event is None or t == 1:  # the scores need no data: nothing is charged
-                    indices.append(mechanisms.sample(tau * values, draws, rows))
+                    indices.append(mechanisms.sample(tau * values, draws, playing))
                 else:
                     query = queries[0]._replace(value=values)  # all replicates' queries have the same sensitivity
-                    indices.append(mechanisms.exponential(query, event, draws, rows))
-                last_draw = indices[p][np.arange(len(rows)), draws - 1]
-                released[p][rows] += frequencies(last_draw[:, None], values.shape[1])
-            for i, r in enumerate(rows):  # each reads its own block of rows
+                    indices.append(mechanisms.exponential(query, event, draws, playing))
+                last_draw = indices[p][np.arange(len(playing)), draws - 1]
+                released[p][playing] += frequencies(last_draw[:, None], values.shape[1])
+            for i, r in enumerate(playing):  # each reads its own block of rows
                 checkpoint()
                 size = 2 ** int(levels[r, t - 1])  # 2^N
                 block = slice(int(used_units[r]) * unit, (int(used_units[r]) + size) * unit)
                 oracle_draws = [player_indices[i, : 2 * size] for player_indices in indices]
                 self._add(scores[r], oracle_draws, top_level, size, facts, block)
                 used_units[r] += size
-            rounds_played[rows] += 1  # none is 0, as all replicates play round 1
+            rounds_played[playing] += 1  # none is 0, as all replicates play round 1
             outputs = (released[0] / rounds_played, released[1] / rounds_played)
             means = (hidden[0] / rounds_played, hidden[1] / rounds_played)
             # Column t of the levels is of round t + 1; once a replicate has ended, all its levels are -1.

@@ -99,8 +99,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             cap = calibration.calibrate_selections(budget, unit_range, times=total_draws, prior=facts.released)
             tau = self.relative_step * cap
         eta = 2 * facts.oscillation_x * tau / batch  # bounded range of a draw, which decides its cost
-        refreshes = tuple(planning.selections(eta, draws) for _ in paid_rounds)
-        events = (*refreshes, planning.selections(eta, output_draws))
+        events = (*[planning.selections(eta, draws) for _ in paid_rounds], planning.selections(eta, output_draws))
         refreshed, ranges, paid_indices = np.zeros(rounds), np.zeros(rounds), [t - 1 for t in paid_rounds]
         refreshed[[0, *paid_indices]] = 1.0  # 1 in rounds with new draws, the free first one included
         ranges[[*paid_indices, rounds - 1]] = eta  # the output is drawn in the last round
@@ -189,14 +188,14 @@ def _mixture(mechanisms: Mechanisms, query: Query, past_scores: list[np.ndarray]
     random, without data, and has the utilities of that round.
 
     query : of the latest round. Its sensitivity covers the earlier rounds, whose sums have no more rows. past_scores :
-    (R, d) utilities of every round. The value is (R, draws, d), or (R, d) for a single draw.
+    (R, d) utilities of every round. The value is (R, draws, d).
     """
     drawn_rounds = mechanisms.sample(np.zeros((mechanisms.replicates, len(past_scores))), draws)  # (R, draws)
     utilities = np.empty((*drawn_rounds.shape, past_scores[0].shape[1]))
     for round_index in np.unique(drawn_rounds):
         replicates, positions = np.nonzero(drawn_rounds == round_index)
         utilities[replicates, positions] = past_scores[round_index][replicates]
-    return query._replace(value=utilities[:, 0] if draws == 1 else utilities)
+    return query._replace(value=utilities)
 
 
 class FrankWolfe(planning.GameAlgorithm[Game]):

@@ -92,7 +92,9 @@ class LineSearch(WholeTable):
         with_hessian : True if Hessians are released. By default the search gets as much as a gradient, and as a
             Hessian.
         """
-        return 1 / (2 + with_hessian) if self.search_share is None else self.search_share
+        if self.search_share is not None:
+            return self.search_share
+        return 1 / 3 if with_hessian else 1 / 2
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts, in which every gradient, Hessian and line search is paid for
@@ -103,8 +105,8 @@ class LineSearch(WholeTable):
         weights: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
         if with_hessian:
             weights |= {"gradient": 2 * (1 - self.hessian_share), "hessian": 2 * self.hessian_share}
-        if self.search_share is not None:  # of the whole: the other weights sum to 1 + with_hessian
-            weights["search"] = (1 + with_hessian) * self.search_share / (1 - self.search_share)
+        if self.search_share is not None:  # of the whole: the other weights sum to 2 with Hessians, else to 1
+            weights["search"] = (2 if with_hessian else 1) * self.search_share / (1 - self.search_share)
         lengths, shares = self.lengths(facts), self.shares(facts)
         phases = planning.split_into_phases(budget_split, lengths, shares, weights, self.carry_over)
         # The ε of a search in each phase, if nothing is carried over. Blindness is that of the first, where runs begin.
