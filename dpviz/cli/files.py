@@ -90,8 +90,7 @@ def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] =
     """
     if (file is None) == (preset is None):
         raise click.UsageError("Give a file with settings, or the name of a preset (dpviz presets lists them).")
-    is_file = file is not None and (file == "-" or Path(file).exists())
-    if file is not None and is_file:
+    if file is not None and (file == "-" or Path(file).exists()):
         experiment = read_settings(file, Experiment)
     elif file is not None and file.endswith(".json"):
         raise click.UsageError(f"There is no file {file}.")

@@ -112,8 +112,10 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
     ranked, better = [], set()
     for side in sides:
         name = _name(side, metric)
-        method = None if name is None or name not in side.summary.metrics else side.summary.best(name)
-        if name is None or method is None:
+        if name is None or name not in side.summary.metrics:
+            continue
+        method = side.summary.best(name)
+        if method is None:
             continue
         series = side.summary.series[method][name]
         values = series.relative if metric == SHARE else series

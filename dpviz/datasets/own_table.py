@@ -321,8 +321,9 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
             raise no_range(name, bounds[name])
     missing = [name for name in names if name not in bounds]
     if missing:
-        listed = ", ".join(map(quote_name, missing[:_LISTED])) + " and more" * (len(missing) > _LISTED)
-        names_in_call = ", ".join(map(repr, missing[:_LISTED])) + ", …" * (len(missing) > _LISTED)
+        listed, names_in_call = (", ".join(map(text, missing[:_LISTED])) for text in (quote_name, repr))
+        if len(missing) > _LISTED:
+            listed, names_in_call = f"{listed} and more", f"{names_in_call}, …"
         raise UserError(
             f"Declare them: bounds={{{missing[0]!r}: (lowest, highest), …}}, known without its rows. "
             f"Or buy them with a part of the budget: bounds=dpviz.private_bounds(data, [{names_in_call}], epsilon=…). "

@@ -89,7 +89,7 @@ class Cluster:
 
 
 def work(text: str, keep: Keep, server_versions: str) -> bytes:
-    """Run one cell in a worker of the cluster and return the outcome as bytes. Never raises.
+    """Run one cell in a worker of the cluster and return the outcome as bytes.
 
     text : the cell's experiment in JSON. keep : which results it keeps. server_versions : `versions()` of the server,
     which must equal those of the worker.

@@ -333,7 +333,7 @@ class _Worker:
         max_seconds: float,
         short: bool = False,
     ) -> Outcome:
-        """Run a cell in the worker process. Never raises; a process that has ended is replaced.
+        """Run a cell in the worker process; a process that has ended is replaced.
 
         The first visitor does not wait for the process to start: meanwhile a short run begins in this process. If it
         does not end within MEANWHILE, it begins again in the worker, where its numbers are the same. A run that

@@ -241,9 +241,10 @@ class Experiment(Displayed, Specification):
         budgets = {label: budget.describe() for label, budget in self._budgets.items()}
         if not budgets:
             return NoPrivacy().describe()
-        different = set(budgets.values())
-        by_method = ", ".join(f"{budget} ({label})" for label, budget in budgets.items())
-        return f"{by_method if len(different) > 1 else different.pop()}{self.condition}"
+        first_budget, *others = dict.fromkeys(budgets.values())  # each different one once
+        if not others:
+            return f"{first_budget}{self.condition}"
+        return ", ".join(f"{budget} ({label})" for label, budget in budgets.items()) + str(self.condition)
 
     @property
     def row_budget(self) -> Budget:
@@ -471,7 +472,7 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
                 headline=metric.headline if metric.headline == top_rank else 0,
             )
             for metric in diagnostics
-            if not metric.beside  # the value of a constant guess, which is the same for any iterate
+            if not metric.beside  # else it is the value of a constant guess, the same for any iterate
         )
     renamed = (replace(metric, name=INTERNAL + metric.name) for metric in internal)
     return (*diagnostics, *renamed, *algorithm.metrics)

@@ -384,11 +384,13 @@ def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, f
     iterations, values = trace.series(label, name)
     series = quantiles(values)
     has_median = ~np.isnan(series[:, 1])
-    low, median, high = series[has_median][-1].tolist() if has_median.any() else (math.nan,) * 3
+    low = median = high = best_step = math.nan
+    if has_median.any():
+        low, median, high = series[has_median][-1].tolist()
+        sign = -1 if trace.metrics[name].better == "higher" else 1  # with it the lowest median is the best
+        best_step = float(iterations[has_median][np.argmin(sign * series[has_median, 1])])
     if not with_band:
         return {name: median}
-    sign = -1 if trace.metrics[name].better == "higher" else 1  # with it the lowest median is the best
-    best_step = float(iterations[has_median][np.argmin(sign * series[has_median, 1])]) if has_median.any() else math.nan
     return {name: median, f"{name}_low": low, f"{name}_high": high, "best_step": best_step}
 
 
@@ -499,9 +501,11 @@ def describe_releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
     budget : the runs' budget, in whose currency the costs are added.
     """
     private = [(plan.statement, repeats) for plan, repeats in runs if plan.private]
+    if not private:
+        return "no release"
     count = sum(repeats for _, repeats in private)
-    if count < 2:
-        return f"1 release, {_added(private, budget)}" if private else "no release"
+    if count == 1:
+        return f"1 release, {_added(private, budget)}"
     once = [(plan, 1) for plan, _ in private]
     fewer = f"; with 1 repeat {_added(once, budget)}" if count > len(once) else ""
     return f"{count:,} releases, {_added(private, budget)} by adding up{fewer}"

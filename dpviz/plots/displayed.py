@@ -140,8 +140,9 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
     metric = result.metric  # None if nothing may be seen
     if metric is None or not any(curve.ends for curve in result.curves.values()):
         raise UserError(NOTHING, title="Nothing to draw")
-    where = f" At {short(result.second[0])} of the second setting." if result.second else ""
-    if result.second:
+    where = ""
+    if result.second:  # of two settings the first, at the lowest value of the second
+        where = f" At {short(result.second[0])} of the second setting."
         result = result.at(result.second[0])
     title, symbol, log = result.axis
     statuses = [curve.status for curve in result.curves.values() if curve.ends]
@@ -154,7 +155,7 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
 
 @chart.register
 def _(subject: Verdict, _diagnostics: bool) -> Chart:
-    tuning = math.ceil(TUNING * subject.runs)  # as `Audit.tuning`: a look counts the runs after these
+    tuning = math.ceil(TUNING * subject.runs)  # the first runs, which chose the attack; a look counts those after them
     runs, bounds = np.array([(look.runs + tuning, look.bound) for look in subject.looks], dtype=float).T
     drawing = line_figure(
         [Line(runs, bounds, "proven", _ONE, width=3.0)],

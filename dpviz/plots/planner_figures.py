@@ -227,13 +227,13 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
 
 
 def of_hundred(right: Mapping[str, float]) -> go.Figure:
-    """Return a figure of 100 marks, for cases of which an attacker is right about so many.
+    """Return a figure of 100 marks, one for each case, in colours that say who is right about it.
 
     right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
         guessing. Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
     """
-    attackers = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # one for each but guessing
-    colors = [style.GREY, *attackers, "rgba(0,0,0,0)"]
+    attacker_colors = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # the last, or both
+    colors = [style.GREY, *attacker_colors, "rgba(0,0,0,0)"]  # of guessing, the attackers, and nobody
     ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
     starts = [0, *ends[:-1]]
     kinds = list(zip([*right, "never"], starts, ends, colors, strict=True))

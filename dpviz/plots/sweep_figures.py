@@ -87,19 +87,20 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     heights = {label: np.clip(medians, floor, CEILING) for label, (_, _, medians) in grids.items()}
     best_labels = _best(result, heights)
     panels = _Grid(min(columns, len(grids)), -(-len(grids) // columns), max(_PANEL, _CELL * len(result.second)))
-    values, seconds, _ = next(iter(grids.values()))  # of both settings, the same for all arms
+    values, second_values, _ = next(iter(grids.values()))  # of both settings, the same for all arms
     longest = max(len(_number(cell)) for medians in heights.values() for cell in medians.ravel().tolist())
     cell_width = (width - _LEFT - _BAR) / panels.columns / len(values)
     has_room = cell_width > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
     data, names = [], []
     axes: dict[str, Any] = {}
     x_ticks, y_ticks = (
-        {"tickvals": ticks, "ticktext": [short(float(tick)) for tick in ticks]} for ticks in (values, seconds)
+        {"tickvals": ticks, "ticktext": [short(float(tick)) for tick in ticks]} for ticks in (values, second_values)
     )
     for number, label in enumerate(grids):
         axis_number = str(number + 1) if number else ""  # in plotly, whose first axes have none
         panel_axes = {"xaxis": f"x{axis_number}", "yaxis": f"y{axis_number}"}
-        data.append(_panel(label, values, seconds, heights[label], best_labels == label, log, has_room) | panel_axes)
+        panel = _panel(label, values, second_values, heights[label], best_labels == label, log, has_room)
+        data.append(panel | panel_axes)
         x_axis, y_axis = _axes(panels, number, len(grids), axis_number, x_title, y_title)
         axes |= {f"xaxis{axis_number}": x_axis | x_ticks, f"yaxis{axis_number}": y_axis | y_ticks}
         (left, _), (_, top) = panels.across(number), panels.up(number)
@@ -139,7 +140,7 @@ def _private(result: SweepResult, heights: Mapping[str, np.ndarray]) -> list[str
 def _panel(
     label: str,
     values: np.ndarray,
-    seconds: np.ndarray,
+    second_values: np.ndarray,
     medians: np.ndarray,
     best: np.ndarray,
     log: bool,
@@ -147,7 +148,7 @@ def _panel(
 ) -> dict[str, Any]:
     """Return the heat map of one arm as plotly's trace.
 
-    values, seconds : (k,) and (m,) values of both settings. medians : (m, k), nan where there is no result.
+    values, second_values : (k,) and (m,) values of both settings. medians : (m, k), nan where there is no result.
     best : (m, k) bool, True in the cells that get a star. log : True for logarithmic colours.
     has_room : True if cells also show their numbers; hover texts and the CSV have them in any case.
     """
@@ -164,7 +165,7 @@ def _panel(
         "type": "heatmap",
         "name": label,
         "x": values,
-        "y": seconds,
+        "y": second_values,
         "z": np.log10(medians) if log else medians,
         "customdata": medians,
         "text": texts,
@@ -194,9 +195,9 @@ def _axes(
     is_lowest, is_first = number + grid.columns >= count, number % grid.columns == 0
     common = {"type": "category", "ticks": "", "showgrid": False, "zeroline": False}
     x_axis: dict[str, Any] = {"domain": grid.across(number), "anchor": f"y{axis_number}"}
-    x_axis |= {"title": {"text": x_title * is_lowest, "standoff": 8}}
+    x_axis |= {"title": {"text": x_title if is_lowest else "", "standoff": 8}}
     y_axis: dict[str, Any] = {"domain": grid.up(number), "anchor": f"x{axis_number}"}
-    y_axis |= {"title": {"text": y_title * is_first, "standoff": 8}}
+    y_axis |= {"title": {"text": y_title if is_first else "", "standoff": 8}}
     return common | x_axis, common | y_axis | {"showticklabels": is_first}
 
 
@@ -430,10 +431,12 @@ def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> li
 
     word : "better", or "lower" for a metric that declares no better direction.
     """
-    best = order.leaders[0] if order.leaders else one
+    if not order.leaders:
+        return [f"{one} is as good as {other} throughout"]
+    best = order.leaders[0]
     worse = other if best == one else one
-    if len(order.leaders) < 2:
-        return [f"{best} is {f'{word} than' if order.leaders else 'as good as'} {worse} throughout"]
+    if len(order.leaders) == 1:
+        return [f"{best} is {word} than {worse} throughout"]
     if len(order.leaders) == 2:
         return [f"{best} is {word} than {worse} below {_about(symbol, order.places[:, 0])}"]
     until = f"{'to' if order.data_sets == 1 else 'up to'} {_round(order.places[:, 1])}"

@@ -36,7 +36,7 @@ class ColumnInfo:
     @property
     def constant(self) -> bool:
         """True if all rows, or all but one, have the same value, so that a single row does not decide."""
-        return self.distinct <= 1 + (self.repeated == 1)
+        return self.distinct <= 1 or (self.distinct == 2 and self.repeated == 1)
 
 
 def describe_columns(frame: "pd.DataFrame", kinds: Sequence[Kind] = ()) -> tuple[ColumnInfo, ...]:

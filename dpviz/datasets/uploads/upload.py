@@ -236,11 +236,12 @@ class UploadedTable(Upload, DatasetSpecification):
     def _columns(self) -> str:
         of_categories = [f"{name} with {len(texts)} categories" for name, texts in self.categories]
         columns = _join_first([*range_phrases(self.names, self.bounds), *of_categories])
-        target = f'positive "{self.positive}"'
-        if self.target_range is not None:
+        if self.target_range is None:
+            target = f'positive "{self.positive}"'
+        else:
             target = "in [{:g}, {:g}]".format(*self.target_range)
-        left_out = "; rows with missing values are left out" * (self.missing == "drop")
-        return f"{columns}; target {self.target}, {target}{left_out}"
+        text = f"{columns}; target {self.target}, {target}"
+        return f"{text}; rows with missing values are left out" if self.missing == "drop" else text
 
     def facts(self) -> DatasetFacts:
         """Return the facts: first the numeric features, then the constant one, then one for each category."""

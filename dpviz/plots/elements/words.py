@@ -27,10 +27,13 @@ def alt_text(figure: go.Figure | Drawing) -> str:
     if not all_traces:
         return " ".join(_plain(note["text"]) for note in layout.get("annotations", ())) or "Nothing to show."
     x_title, y_title = (_title(layout, axis) for axis in ("xaxis", "yaxis"))
-    if all_traces[0]["type"] == "bar":
-        return f"{_bars(all_traces, x_title if all_traces[0]['orientation'] == 'h' else y_title)}."
-    if all_traces[0]["type"] == "heatmap":
-        return f"{_plain(layout['coloraxis']['colorbar']['title']['text'])}: {_heat(all_traces, x_title, y_title)}."
+    first = all_traces[0]
+    if first["type"] == "bar":
+        title_of_lengths = x_title if first["orientation"] == "h" else y_title
+        return f"{_bars(all_traces, title_of_lengths)}."
+    if first["type"] == "heatmap":
+        title_of_cells = _plain(layout["coloraxis"]["colorbar"]["title"]["text"])
+        return f"{title_of_cells}: {_heat(all_traces, x_title, y_title)}."
     named_traces = (trace for trace in all_traces if trace["name"])
     # In small multiples a reference is drawn in the panels of other lines only; there it is marked AGAIN.
     visible_traces = (trace for trace in named_traces if trace["showlegend"] is not False or trace["meta"] == AGAIN)
@@ -43,8 +46,10 @@ def alt_text(figure: go.Figure | Drawing) -> str:
         counts = (f"{_plain(trace['name'])} {len(trace['x']):,}" for trace in traces)
         sentences = [f"{y_title or x_title}, points: {', '.join(counts)}"]
     marks = [_plain(text) for trace in all_traces if _is_mark(trace) for text in trace["hovertext"] or trace["text"]]
+    if len(marks) > MAX_MARKS:
+        marks = [*marks[:MAX_MARKS], "and more"]
     if marks:
-        sentences.append(f"Marked: {'; '.join(marks[:MAX_MARKS])}{'; and more' if len(marks) > MAX_MARKS else ''}")
+        sentences.append(f"Marked: {'; '.join(marks)}")
     return f"{'. '.join(sentences)}."
 
 
