@@ -289,7 +289,7 @@ def table_as_text(frame: "pd.DataFrame") -> str:
             continue
         texts = ["" if pd.isna(value) else str(value) for value in values]
         # Filled up to equal widths, since pandas aligns every column to the right.
-        width = max(len(str(name)), *map(len, texts)) if texts else 0
+        width = max(map(len, (str(name), *texts)))
         columns[str(name).ljust(width)] = [text.ljust(width) for text in texts]
     return pd.DataFrame(columns).to_string(index=False, float_format=f"{{:.{DIGITS}g}}".format, na_rep="")
 

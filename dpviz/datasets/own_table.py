@@ -258,15 +258,16 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
                 "Give a DataFrame, (X, y), or the path of a file.", title=f"{value_in_words(data)} is no table"
             )
         try:
-            table = pyarrow.table(data)  # from any library that exports Arrow data
+            arrow_table = pyarrow.table(data)  # from any library that exports Arrow data
         except (pyarrow.ArrowInvalid, TypeError):  # the data are a single column
             raise UserError(
                 "Give a DataFrame of several columns.", title=f"{value_in_words(data)} is no table"
             ) from None
-        names = limits.checked_names(table.column_names, min_columns=1, max_columns=limits.MAX_COLUMNS)
+        names = limits.checked_names(arrow_table.column_names, min_columns=1, max_columns=limits.MAX_COLUMNS)
         # `frame_of` takes only the few Arrow types of `to_plain_array`, of arrays in one piece.
         columns = [
-            to_plain_array(column.combine_chunks(), name) for column, name in zip(table.columns, names, strict=True)
+            to_plain_array(column.combine_chunks(), name)
+            for column, name in zip(arrow_table.columns, names, strict=True)
         ]
         return frame_of(pyarrow.Table.from_arrays(columns, names=names))
     # Columns of pandas stay as they are, since `parsing` reads cells of every dtype.

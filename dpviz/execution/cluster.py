@@ -83,9 +83,9 @@ class Cluster:
                     yield number, outcome
         finally:
             session.given_up.set()  # ends the session's thread, and cancels what still runs
-        reason = session.reason
+        not_run = Outcome("failed", session.reason) if session.reason else Outcome("stopped")
         for number in missing:
-            yield number, Outcome("failed", reason) if reason else Outcome("stopped")
+            yield number, not_run
 
 
 def work(text: str, keep: Keep, server_versions: str) -> bytes:

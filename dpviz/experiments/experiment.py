@@ -411,8 +411,8 @@ class Experiment(Displayed, Specification):
                     yield present_step()
                 unfinished = [other for other in runs if not other.finished]
         finally:
-            for run in runs:
-                run.close()
+            for started_run in runs:
+                started_run.close()
 
 
 def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> None:

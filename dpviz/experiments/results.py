@@ -236,17 +236,17 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     arm_trace = trace.lanes[label]
     iterations = arm_trace.iterations[:]  # a copy: another thread may append
     steps = iterations[-1] if iterations else 0
-    # A method that stops by itself is guaranteed no more than its whole plan, because the time of the stop depends on
+    # The guarantee of a method that stops by itself is that of its whole plan, because the time of the stop depends on
     # its releases. Where costs add up, the privacy that it has spent so far is known all the same.
-    guaranteed = plan.iterations if plan.stops else steps
-    spent, currency = budget_spent(plan, steps if plan.budget.adds_up else guaranteed)
+    guaranteed_steps = plan.iterations if plan.stops else steps
+    spent, currency = budget_spent(plan, steps if plan.budget.adds_up else guaranteed_steps)
     row: dict[str, Any] = {"algorithm": label, "steps": steps}
     for position, name in enumerate(names):
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
         # A method without privacy has no ε, not even before its first release, where that would be 0.
-        proof = epsilon_reading(plan, guaranteed if plan.private else plan.iterations, delta)
+        proof = epsilon_reading(plan, guaranteed_steps if plan.private else plan.iterations, delta)
         # Before the end of the plan, only adding up ("basic") proves an ε of the releases so far.
         is_of_whole_plan = steps < plan.iterations and (plan.stops or proof.method != "basic")
         suffix = WHOLE_PLAN if is_of_whole_plan else ""

@@ -78,8 +78,10 @@ def convergence(
         if label in trace.lanes and (x == "iteration" or label in drawn_labels)
     ]
     level_lines = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
-    notes = [*([f"thin lines: {overlay_name}"] if thin_lines else []), *notes]
-    notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level_lines else []
+    if thin_lines:
+        notes = [f"thin lines: {overlay_name}", *notes]
+    if level_lines:
+        notes = [*notes, "thin level lines: up to the ceiling, which is the guarantee"]
     if x == "iteration":
         lines = _extend(trace, lines)
         for line in lines:

@@ -266,7 +266,7 @@ def metric_by_setting(
     y_title: str = "",
     *,
     symbol: str = "",
-    compared: str = "",
+    compared_arm: str = "",
     log_x: bool = True,
     log_y: bool | None = None,
     height: int = style.HEIGHT,
@@ -278,12 +278,12 @@ def metric_by_setting(
     three points or more states its growth with a 95 % interval: the exponent of a power law if y is logarithmic too,
     else the growth per factor e.
 
-    Where the curve of the arm `compared` crosses that of another one with privacy, a mark shows the value, with a bar:
-    a 95 % interval over the runs, or the range over several data sets. Small print says which of the two is better on
+    Where the curve of `compared_arm` crosses that of another arm with privacy, a mark shows the value, with a bar: a
+    95 % interval over the runs, or the range over several data sets. Small print says which of the two is better on
     which side, and in how many data sets.
 
     x_title, symbol : the setting in words and as a symbol. y_title : "" for the metric's own title.
-    compared : label of an arm; "" for the first one. log_y : None to follow the metric's declaration.
+    compared_arm : its label; "" for the first arm with privacy. log_y : None to follow the metric's declaration.
     """
     log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
     styles = style.arm_styles(result.arms)
@@ -291,13 +291,13 @@ def metric_by_setting(
     lines, notes = one_band(lines, best_label)
     # The arms with privacy, or all if there are none.
     labels = [label for label in result.curves if not styles[label].reference] or list(result.curves)
-    if not compared and labels:
-        compared = labels[0]
+    if not compared_arm and labels:
+        compared_arm = labels[0]
     better = "lower" if result.metric is None else result.metric.better
     crossings: list[_Crossing] = []
     for other in labels:
-        if other != compared:
-            crossings_of_pair, sentences = _crossings(result, compared, other, symbol, styles[other].color, better)
+        if other != compared_arm:
+            crossings_of_pair, sentences = _crossings(result, compared_arm, other, symbol, styles[other].color, better)
             crossings += crossings_of_pair
             notes += sentences
     crossings.sort(key=lambda crossing: crossing.mark.x)
