@@ -321,7 +321,7 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     return Cost(
         methods=len(all_runs),
         repeats=max(count for _, count in all_runs),
-        symbol=UNITS[currency or "epsilon"].symbol,
+        symbol=UNITS[currency or "epsilon"].symbol,  # not used without a currency, as `spent` is None then
         spent=total,
         epsilon=epsilon,
         delta=delta,

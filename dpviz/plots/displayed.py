@@ -122,15 +122,15 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     if not names:
         raise UserError(NOTHING, title="Nothing to draw")
     name = names[0]
-    visible = trace.only(arms_to_draw(trace, name, PRIVATE))  # the best arms: up to PRIVATE private ones and one other
+    best_arms = trace.only(arms_to_draw(trace, name, PRIVATE))  # up to PRIVATE private ones and one other
     metric = trace.metrics[name]
-    statuses = visible.statuses(metric)
+    statuses = best_arms.statuses(metric)
     status_text = _status_text(statuses.values(), subject.public)
     caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {status_text}"
     # The style of the page if the trace knows the arm, else a solid line in the next hue.
     by_label, hues = arm_styles(subject.arms), iter(style.HUES * len(subject.lanes))
     styles = {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in subject.lanes}
-    drawing = run_figures.convergence(visible, name, styles)
+    drawing = run_figures.convergence(best_arms, name, styles)
     return Chart(drawing, metric.label, f"{metric.label} by step", caption, provenance(statuses.values()))
 
 

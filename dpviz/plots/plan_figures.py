@@ -325,20 +325,20 @@ def bound_by_horizon(
     start : largest possible error of the starting point; a bound above it says nothing, and its best T is no advice.
     condition : text on a condition of the bounds and of `start`, which is appended to the axis title and the limit.
     """
-    lines, marks = [], []  # value=False: the bound at the end of the axis is not written at the line
+    lines, marks = [], []
     for label, (horizons, bound) in curves.items():
         if not np.isfinite(bound).any():
             continue
-        if styles[label].reference:  # without noise, more steps are always better
-            lines.append(Line(horizons, bound, label, styles[label], value=False))
-            continue
         best = int(np.nanargmin(bound))
-        if bound[best] > start:
-            lines.append(Line(horizons, bound, f"{label}: says nothing", styles[label], group=label, value=False))
-            continue
-        text = f"{label}: T* = {horizons[best]:,.0f}"
-        lines.append(Line(horizons, bound, text, styles[label], group=label, value=False))
-        marks.append(Mark(float(horizons[best]), float(bound[best]), text, styles[label].color))
+        if styles[label].reference:  # without noise, more steps are always better
+            name = label
+        elif bound[best] > start:
+            name = f"{label}: says nothing"
+        else:
+            name = f"{label}: T* = {horizons[best]:,.0f}"
+            marks.append(Mark(float(horizons[best]), float(bound[best]), name, styles[label].color))
+        # value=False: the bound at the end of the axis is not written at the line.
+        lines.append(Line(horizons, bound, name, styles[label], group=label, value=False))
     figure = line_figure(
         lines,
         Axes("Steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True, bound="upper"),

@@ -150,7 +150,7 @@ def _bar_frame(
     frame = style.layout(
         Axes(title, ""),
         legend_entries=legend_entries,
-        height=max(220, height * len(names) + 90 + 30 * (legend_entries > 0)),
+        height=max(220, height * len(names) + 90 + (30 if legend_entries else 0)),
     )
     short_names = [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in names]
     tick_texts = [html.escape(name, quote=False) for name in short_names]
@@ -331,7 +331,7 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
         labels=False,  # the chart is narrow, next to two others
         height=HEIGHT,
     )
-    # Right of the middle of the log axis the text is left of the point, else right of it: below the curve it has room.
+    # Right of the middle of the log axis, √(first · last), the text is left of the point, else right: below is room.
     is_right = epsilon**2 > epsilons[0] * epsilons[-1]
     figure.add_annotation(
         x=math.log10(epsilon),

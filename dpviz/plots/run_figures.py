@@ -127,7 +127,8 @@ def _curves(
         lines.append(_median(iterations, values, axis, label, styles[label]))
         marks += _stops(arm_trace, lines[-1], iterations)
         has_single_run |= values.shape[1] == 1  # one column per replicate
-    log_y = (metric is not None and metric.scale == "log") if log_y is None else log_y
+    if log_y is None:
+        log_y = metric is not None and metric.scale == "log"
     title = metric_name if metric is None else metric.label
     axes = Axes("Step t" if x == "iteration" else spent_title, title, log_y=log_y)
     not_private = metric is not None and style.privacy_mark(trace.statuses(metric))

@@ -285,7 +285,8 @@ def metric_by_setting(
     x_title, symbol : the setting in words and as a symbol. y_title : "" for the metric's own title.
     compared_arm : its label; "" for the first arm with privacy. log_y : None to follow the metric's declaration.
     """
-    log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
+    if log_y is None:
+        log_y = result.metric is not None and result.metric.scale == "log"
     styles = style.arm_styles(result.arms)
     lines, best_label = _lines(result, styles, log_x, log_y)
     lines, notes = one_band(lines, best_label)
@@ -301,9 +302,9 @@ def metric_by_setting(
             crossings += crossings_of_pair
             notes += sentences
     crossings.sort(key=lambda crossing: crossing.mark.x)
-    samples_by_arm = (samples for _, samples in map(result.series, result.curves))
-    has_single_run = any(len(numbers) == 1 for samples in samples_by_arm for numbers in samples)
-    notes += ["one run; results vary"] if has_single_run else []
+    samples = [numbers for label in result.curves for numbers in result.series(label)[1]]  # of all runs at each value
+    if any(len(numbers) == 1 for numbers in samples):
+        notes.append("one run; results vary")
     figure = line_figure(
         [*lines, *_guesses(result)],
         Axes(x_title, y_title or (result.metric.label if result.metric else ""), log_x=log_x, log_y=log_y),

@@ -144,7 +144,7 @@ class Upload(Specification):
         """
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the array (n, columns), read-only, that `read` makes of the rows `limit_person_rows` of a whole table.
+        """Return the array (n, columns), read-only, that `read` makes of the rows of a whole table that `of_people` keeps.
 
         Raises UserError as `read` does, for another number of rows than n, and for a column declared as numbers in
         which there is none. Other odd cells make warnings.
@@ -299,7 +299,7 @@ class UploadedTable(Upload, DatasetSpecification):
         table = self.table(tables, columns=numeric + len(self.categories) + 1)  # 1: the target
         features = np.zeros((self.n, self.facts().d))
         features[:, :numeric] = table[:, :numeric]
-        start = numeric + self.constant
+        start = numeric + self.constant  # behind the constant feature, if there is one
         features[:, numeric:start] = 1.0
         for (_, categories), codes in zip(self.categories, table[:, numeric:-1].T, strict=True):
             last = len(categories) - 1

@@ -129,8 +129,8 @@ def label_annotations(ends: Sequence[End], height: float, log_x: bool, log_y: bo
         group = [end for end in ends if end.outside == outside]
         wanted_positions = np.array([(1 - end.up) * height for end in group])  # pixels from the top
         positions = spread(wanted_positions, height, np.array([_height(len(end.lines)) for end in group]))
-        for end, position, target in zip(group, positions.tolist(), wanted_positions.tolist(), strict=True):
-            text, stroke = _outside(position / height) if outside else _inside(end, target - position, log_x, log_y)
+        for end, position, wanted in zip(group, positions.tolist(), wanted_positions.tolist(), strict=True):
+            text, stroke = _outside(position / height) if outside else _inside(end, wanted - position, log_x, log_y)
             label = {"name": NAME, "text": "<br>".join(end.lines), "showarrow": False, "align": "left"}
             texts.append(label | {"xanchor": "left", "xshift": _GAP, "font": {"size": style.TEXT}} | text)
             line = {"color": end.style.color, "dash": end.style.dash, "width": 2}

@@ -316,8 +316,8 @@ def staircases(lines: Sequence[Line]) -> list[Line]:
     steps = np.unique(np.concatenate([np.linspace(0, last_step, HELD).astype(int), *edges]))
     result = []
     for line in lines:
-        is_complete = len(line.x) == line.x[-1] - line.x[0] + 1 <= MAX_POINTS
-        if is_complete:
+        has_every_step = len(line.x) == line.x[-1] - line.x[0] + 1
+        if has_every_step and len(line.x) <= MAX_POINTS:
             result.append(line)
             continue
         x = steps[(steps >= line.x[0]) & (steps <= line.x[-1])]
@@ -415,7 +415,7 @@ def _as_one(lines: Sequence[Line]) -> Line:
         first,
         name=name + remark,
         group=first.group or first.name,
-        names=tuple(name for line in lines for name in line.names or (line.name,)),
+        names=tuple(method for line in lines for method in line.names or (line.name,)),
         band=any(line.band for line in lines),
     )
 

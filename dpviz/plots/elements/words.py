@@ -67,13 +67,15 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
         line = lines[0]
         best = int(np.argmin(line["y"]))
         sentence = f"{y_title}: {name} goes from {write(float(line['y'][0]))} to {write(end)}"
+        if best in (0, len(line["y"]) - 1):
+            return [sentence]
         lowest = f"lowest at {x_title} = {short(float(line['x'][best]))}, {write(float(line['y'][best]))}"
-        return [f"{sentence}, {lowest}" if 0 < best < len(line["y"]) - 1 else sentence]
+        return [f"{sentence}, {lowest}"]
+    scale = max(map(abs, ends.values()))
     # In single precision, which is exact to 6e-8, smaller relative differences come from rounding.
-    if np.ptp(list(ends.values())) <= 1e-6 * abs(max(ends.values(), key=abs)):
+    if np.ptp(list(ends.values())) <= 1e-6 * scale:
         common_end, *_ = ends.values()
         return [f"{y_title}: all end at {write(common_end)}"]
-    scale = max(map(abs, ends.values()))
     order = sorted(lines, key=lambda line: float(line["y"][-1]))
     first, second, last = order[0], order[1], order[-1]
     names = [_plain(line["name"]) for line in (first, second, last)]
@@ -131,7 +133,7 @@ def _heat(traces: Sequence[Drawing], x_title: str, y_title: str) -> str:
             row, column = np.unravel_index(flat, cells.shape)
             position = f"{x_title} = {short(trace['x'][column], 4)}, {y_title} = {short(trace['y'][row], 4)}"
             ends.append(f"{word} {short(float(cells[row, column]))} at {position}")
-        sentences.append(f"{_plain(trace['name'])} {'; '.join(dict.fromkeys(ends))}")
+        sentences.append(f"{_plain(trace['name'])} {'; '.join(ends)}")
     return ". ".join(sentences)
 
 
