@@ -144,7 +144,7 @@ class Upload(Specification):
         """
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the array (n, columns), read-only, that `read` makes of the rows of a whole table that `of_people` keeps.
+        """Return the array (n, columns), read-only, that `read` makes of the rows of a table that `of_people` keeps.
 
         Raises UserError as `read` does, for another number of rows than n, and for a column declared as numbers in
         which there is none. Other odd cells make warnings.
