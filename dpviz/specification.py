@@ -123,7 +123,8 @@ def number(
         if scale == "log":
             is_count = isinstance(high, int)
             lowest, beyond = (low, 1000) if is_count else (low / 1e6, 1e6)  # factors by choice
-            limits = (lowest, high if high <= 1 else min(high * beyond, 10**9))
+            highest = high if high <= 1 else min(high * beyond, 10**9)  # with an end of 1 or less it is a share
+            limits = (lowest, highest)
     extra: Any = {"symbol": symbol, "unit": unit, "scale": scale, "low": low, "high": high}
     return Field(default, ge=limits[0], le=limits[1], title=label, description=help, json_schema_extra=extra)
 

@@ -109,7 +109,7 @@ _BUDGETS: Mapping[frozenset[str], type[Budget]] = {
 
 
 def _labelled(arms: Any) -> Any:
-    """Return the short forms of `Experiment.arms`, algorithms as one, a list or {label: algorithm}, as arms.
+    """Return arms from a short form of `Experiment.arms`: an algorithm, a list of them, or {label: algorithm}.
 
     Any other value, such as the JSON of an algorithm, is returned unchanged for the validation to judge.
     """
@@ -422,12 +422,13 @@ def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> No
     tables : by identity; a problem reads the table with the identity of its field `data` only.
     """
     identity = getattr(getattr(problem, "data", None), "identity", None)
-    if set(tables) - {identity}:
+    unread = set(tables) - {identity}
+    if unread:
         raise UserError(
             "Tables are given by the identity that the settings declare, {problem.data.identity: array}, and the "
             f'problem "{problem.title}" declares none of this identity. Leave the table out, or declare it as the '
             "problem's data.",
-            title=f"The table {min(set(tables) - {identity})!r} would not be read",
+            title=f"The table {min(unread)!r} would not be read",
         )
 
 

@@ -116,8 +116,9 @@ def _bars(traces: Sequence[Drawing], title: str) -> str:
         is_horizontal = trace["orientation"] == "h"
         names, lengths = (trace["y"], trace["x"]) if is_horizontal else (trace["x"], trace["y"])
         low, high = int(np.argmin(lengths)), int(np.argmax(lengths))
-        ends = [f"{_plain(str(names[i]))} {short(float(lengths[i]))}" for i in dict.fromkeys((high, low))]
-        sentences.append(f"{_plain(trace['name'] or '')} highest {'; lowest '.join(ends)}".strip())
+        highest, lowest = (f"{_plain(str(names[i]))} {short(float(lengths[i]))}" for i in (high, low))
+        sentence = f"{_plain(trace['name'] or '')} highest {highest}".strip()
+        sentences.append(sentence if low == high else f"{sentence}; lowest {lowest}")
     return f"{title}: {'. '.join(sentences)}"
 
 
