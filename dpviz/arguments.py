@@ -32,7 +32,8 @@ class Between(NamedTuple):
         """The range in words: "between 0 and 1, both excluded"."""
         if self.high == math.inf:
             return f"{'of at least' if self.ends else 'above'} {self.low:,}"
-        return f"between {self.low:,} and {self.high:,}" + ", both excluded" * (not self.ends)
+        words = f"between {self.low:,} and {self.high:,}"
+        return words if self.ends else f"{words}, both excluded"
 
     def holds(self, value: float) -> bool:
         """Return whether a number is in the range."""
@@ -81,15 +82,15 @@ def check_fields(instance: Any) -> None:
 
 def _check(name: str, value: Any, hint: Any) -> None:
     """Raise UserError if the value of the argument or field `name` does not match its annotation `hint`."""
-    if not _fits(value, hint):
-        is_mapping_allowed = isinstance(value, Mapping) and _fits({}, hint)  # then one of its entries is wrong
-        entries = value.items() if is_mapping_allowed else ()
-        wrong = next(((key, item) for key, item in entries if not _fits({key: item}, hint)), None)
-        entry = " in which {} is {}".format(*map(value_in_words, wrong)) if wrong is not None else ""
-        raise UserError(
-            f"`{name}` must be {_in_words(hint)}, not {value_in_words(value)}{entry}.",
-            title=f"`{name}` is something else",
-        )
+    if _fits(value, hint):
+        return
+    given = value_in_words(value)
+    if isinstance(value, Mapping) and _fits({}, hint):  # a mapping is allowed: name the first entry that is wrong
+        for key, item in value.items():
+            if not _fits({key: item}, hint):
+                given += f" in which {value_in_words(key)} is {value_in_words(item)}"
+                break
+    raise UserError(f"`{name}` must be {_in_words(hint)}, not {given}.", title=f"`{name}` is something else")
 
 
 class ByName(dict[str, V]):

@@ -39,7 +39,7 @@ __all__ = ["backend", "import_tables", "lazy_functions", "painter", "pd", "pyarr
 # Returns the module with `figure(subject, diagnostics)` and `html(subject)`. `dpviz/__init__.py` sets it, so that this
 # module does not depend on figures.
 painter: Callable[[], Any]
-# Likewise the module with `computing(store, max_seconds, workers, cluster)`, for sweeps in other processes.
+# Likewise the module with `open_backend(store, max_seconds, workers, cluster)`, for sweeps in other processes.
 backend: Callable[[], Any]
 
 

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndarray:
     """Return the indices of the rows to keep, ascending, so that no person has more than k = `rows_per_person` of them.
 
-    people : (n,) the person of each row: numbers or texts. seed : of the choice, which is public. It is as if at random
-        among the rows of a person, by a hash of the person and of the row's number among theirs: it looks at no other
-        column, and not at other people. Where the number of rows is public, that of those that remain is, too.
+    people : (n,) the person of each row: numbers or texts. seed : of the choice, which is public. Rows are chosen as if
+        at random among those of a person, by a hash of the person and of the row's number among theirs: no other column
+        counts, and no other person. Where the number of rows is public, that of those that remain is, too.
     """
     index_of: dict[str, int] = {}  # by name
     names = map(str, np.asarray(people).tolist())

@@ -290,13 +290,14 @@ def _by_kernel(max_bytes: float, max_seconds: float) -> Iterator[None]:
     """Limit the body as `process_limits` does, by limits of the Linux kernel."""
     import resource  # not on Windows
 
+    # -1, like any negative number, is no limit.
     seconds = math.ceil(time.process_time() + max_seconds + LATE) if math.isfinite(max_seconds) else -1
     memory = int(_private() + max_bytes) if math.isfinite(max_bytes) else -1
     # No core file, as it would hold the memory of the process and so the data.
     limits = {resource.RLIMIT_DATA: memory, resource.RLIMIT_CPU: seconds, resource.RLIMIT_CORE: 0}
     old_limits = {resource_id: resource.getrlimit(resource_id) for resource_id in limits}
     for resource_id, limit in limits.items():
-        _, hard_limit = old_limits[resource_id]  # a process may not exceed it; negative numbers mean no limit
+        _, hard_limit = old_limits[resource_id]  # a process may not exceed it
         is_allowed = hard_limit < 0 or 0 <= limit <= hard_limit
         resource.setrlimit(resource_id, (limit if is_allowed else hard_limit, hard_limit))
     try:

@@ -123,7 +123,8 @@ def number(
         if scale == "log":
             is_count = isinstance(high, int)
             lowest, beyond = (low, 1000) if is_count else (low / 1e6, 1e6)  # factors by choice
-            limits = (lowest, high if high <= 1 else min(high * beyond, 10**9))
+            highest = high if high <= 1 else min(high * beyond, 10**9)  # with an end of 1 or less it is a share
+            limits = (lowest, highest)
     extra: Any = {"symbol": symbol, "unit": unit, "scale": scale, "low": low, "high": high}
     return Field(default, ge=limits[0], le=limits[1], title=label, description=help, json_schema_extra=extra)
 
@@ -426,13 +427,16 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
             yield f"{control.label} must be one of {', '.join(control.options)}{got}."
         elif item["type"] in _EXPECTED:
             field = "".join(f"[{part}]" if isinstance(part, int) else part for part in item["loc"][:2])
-            instead = f" Write {value.__name__}()." if isinstance(value, type) else ""
-            if name == "data" and not isinstance(value, (Specification, type)):
-                instead = " Declare a table of your own by dpviz.table."
-            expected = _EXPECTED[item["type"]].format(**context)
-            expected = with_article(expected) if item["type"] == "model_type" else expected
             subject = f"`{field}`" if field else "All of it"
-            yield f"{subject} must be {expected}, not {value_in_words(value)}.{instead}"
+            expected = _EXPECTED[item["type"]].format(**context)
+            if item["type"] == "model_type":  # then it is the name of a class
+                expected = with_article(expected)
+            remedy = ""
+            if isinstance(value, type):
+                remedy = f" Write {value.__name__}()."
+            elif name == "data" and not isinstance(value, Specification):
+                remedy = " Declare a table of your own by dpviz.table."
+            yield f"{subject} must be {expected}, not {value_in_words(value)}.{remedy}"
         else:
             message = item["msg"].removeprefix("Value error, ")
             yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{got}."
@@ -503,7 +507,8 @@ def _python(value: Any) -> str:
     if isinstance(value, Specification):
         return value.to_python()
     if isinstance(value, tuple):
-        return f"({', '.join(map(_python, value))}{',' * (len(value) == 1)})"
+        items = ", ".join(map(_python, value))
+        return f"({items},)" if len(value) == 1 else f"({items})"
     return repr(value)
 
 

@@ -90,8 +90,7 @@ def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] =
     """
     if (file is None) == (preset is None):
         raise click.UsageError("Give a file with settings, or the name of a preset (dpviz presets lists them).")
-    is_file = file is not None and (file == "-" or Path(file).exists())
-    if file is not None and is_file:
+    if file is not None and (file == "-" or Path(file).exists()):
         experiment = read_settings(file, Experiment)
     elif file is not None and file.endswith(".json"):
         raise click.UsageError(f"There is no file {file}.")
@@ -290,7 +289,7 @@ def table_as_text(frame: "pd.DataFrame") -> str:
             continue
         texts = ["" if pd.isna(value) else str(value) for value in values]
         # Filled up to equal widths, since pandas aligns every column to the right.
-        width = max(len(str(name)), *map(len, texts)) if texts else 0
+        width = max(map(len, (str(name), *texts)))
         columns[str(name).ljust(width)] = [text.ljust(width) for text in texts]
     return pd.DataFrame(columns).to_string(index=False, float_format=f"{{:.{DIGITS}g}}".format, na_rep="")
 

@@ -353,20 +353,21 @@ def _sweep(experiment: Experiment, grid: Sequence[str], seeds: str | None, metri
     if len(grid) > 2:
         raise click.UsageError("A sweep has one --grid, or two.")
     (fields, values), *others = (files.parse_grid(experiment, text) for text in grid)
-    seed_name, _, seed_numbers = (seeds or "").rpartition("=")
-    seed_name = seed_name or data_seed(experiment)
-    seed_values = files.parse_numbers(seed_numbers) if seeds else ()
-    if seeds and not seed_name:
-        raise UserError("The data of these settings are not generated, so they have no seed. Leave --seeds out.")
-    if not all(number.is_integer() for number in seed_values):
-        raise UserError("Seeds are whole numbers, such as --seeds 0,1,2.")
+    seed_address, seed_values = "", tuple[float, ...]()
+    if seeds:
+        name, _, seed_numbers = seeds.rpartition("=")
+        seed_address, seed_values = name or data_seed(experiment), files.parse_numbers(seed_numbers)
+        if not seed_address:
+            raise UserError("The data of these settings are not generated, so they have no seed. Leave --seeds out.")
+        if not all(number.is_integer() for number in seed_values):
+            raise UserError("Seeds are whole numbers, such as --seeds 0,1,2.")
     return Sweep(
         experiment=experiment,
         fields=fields,
         values=values,
         second=next((Axis(fields=addresses, values=numbers) for addresses, numbers in others), None),
         metric=metric,
-        data_seed=seed_name if seeds else "",
+        data_seed=seed_address,
         data_seeds=tuple(int(number) for number in seed_values),
     )
 

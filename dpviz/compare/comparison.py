@@ -112,8 +112,10 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
     ranked, better = [], set()
     for side in sides:
         name = _name(side, metric)
-        method = None if name is None or name not in side.summary.metrics else side.summary.best(name)
-        if name is None or method is None:
+        if name is None or name not in side.summary.metrics:
+            continue
+        method = side.summary.best(name)
+        if method is None:
             continue
         series = side.summary.series[method][name]
         values = series.relative if metric == SHARE else series
@@ -319,7 +321,7 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     return Cost(
         methods=len(all_runs),
         repeats=max(count for _, count in all_runs),
-        symbol=UNITS[currency or "epsilon"].symbol,
+        symbol=UNITS[currency or "epsilon"].symbol,  # not used without a currency, as `spent` is None then
         spent=total,
         epsilon=epsilon,
         delta=delta,

@@ -289,7 +289,7 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
         codes, labels = encode_classes(frame[name])
         # The number of rows of each class, by its label.
         counts = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
-        counts = counts.sort_index().sort_values(ascending=False, kind="stable")  # the most frequent first
+        counts = counts.sort_index().sort_values(ascending=False, kind="stable")  # by frequency, then by label
         # No declaration can name a longer text, and each list gets "other" anyway.
         counts = counts[[len(text) <= MAX_NAME and text != parsing.OTHER for text in counts.index]]
         values = np.array([as_number(text) for text in counts.index])  # NaN for a text that is no number

@@ -391,8 +391,9 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
     names = tuple(groups) if OTHER in groups else (*groups, OTHER)
     declared = tuple(float(share) for share in shares)
     remaining = 1.0 - math.fsum(declared)
-    if len(declared) == len(groups) < len(names):  # every group but "other" has a share
-        declared = (*declared, remaining if remaining >= MIN_SHARE else min(declared))
+    if OTHER not in groups and len(declared) == len(groups):  # every group but "other" has a share
+        other_share = remaining if remaining >= MIN_SHARE else min(declared)
+        declared = (*declared, other_share)
         if remaining > -ROUNDING:  # else the declared shares exceed 1, which `mistake_of` reports
             declared = tuple(share / math.fsum(declared) for share in declared)
     mistake = mistake_of(names, declared)

@@ -258,15 +258,16 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
                 "Give a DataFrame, (X, y), or the path of a file.", title=f"{value_in_words(data)} is no table"
             )
         try:
-            table = pyarrow.table(data)  # from any library that exports Arrow data
+            arrow_table = pyarrow.table(data)  # from any library that exports Arrow data
         except (pyarrow.ArrowInvalid, TypeError):  # the data are a single column
             raise UserError(
                 "Give a DataFrame of several columns.", title=f"{value_in_words(data)} is no table"
             ) from None
-        names = limits.checked_names(table.column_names, min_columns=1, max_columns=limits.MAX_COLUMNS)
+        names = limits.checked_names(arrow_table.column_names, min_columns=1, max_columns=limits.MAX_COLUMNS)
         # `frame_of` takes only the few Arrow types of `to_plain_array`, of arrays in one piece.
         columns = [
-            to_plain_array(column.combine_chunks(), name) for column, name in zip(table.columns, names, strict=True)
+            to_plain_array(column.combine_chunks(), name)
+            for column, name in zip(arrow_table.columns, names, strict=True)
         ]
         return frame_of(pyarrow.Table.from_arrays(columns, names=names))
     # Columns of pandas stay as they are, since `parsing` reads cells of every dtype.
@@ -321,8 +322,9 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
             raise no_range(name, bounds[name])
     missing = [name for name in names if name not in bounds]
     if missing:
-        listed = ", ".join(map(quote_name, missing[:_LISTED])) + " and more" * (len(missing) > _LISTED)
-        names_in_call = ", ".join(map(repr, missing[:_LISTED])) + ", …" * (len(missing) > _LISTED)
+        listed, names_in_call = (", ".join(map(text, missing[:_LISTED])) for text in (quote_name, repr))
+        if len(missing) > _LISTED:
+            listed, names_in_call = f"{listed} and more", f"{names_in_call}, …"
         raise UserError(
             f"Declare them: bounds={{{missing[0]!r}: (lowest, highest), …}}, known without its rows. "
             f"Or buy them with a part of the budget: bounds=dpviz.private_bounds(data, [{names_in_call}], epsilon=…). "

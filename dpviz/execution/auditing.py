@@ -108,9 +108,9 @@ class Auditing(Specification):
     def progress(self, trace: Trace) -> Progress | None:
         """Return the results that `stream` has recorded in a trace so far; None before the first block has ended."""
         arm_trace = trace.lanes.get(ATTACK)
-        records = 0 if arm_trace is None else len(arm_trace.iterations)  # the complete ones: a thread may add another
-        if arm_trace is None or not records:
+        if arm_trace is None or not arm_trace.iterations:
             return None
+        records = len(arm_trace.iterations)  # the complete ones: a thread may add another
         present, absent = (_joined(arm_trace, name, records) for name in SCORES)
         threshold, reverse = (float(arm_trace.values[name][records - 1][0]) for name in ATTACK_METRICS)
         columns = np.column_stack([_joined(arm_trace, name, records) for name in LOOK_METRICS])

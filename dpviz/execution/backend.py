@@ -36,11 +36,15 @@ def open_backend(store: str, max_seconds: float, workers: int = 1, cluster: str 
     """
     if cluster and max_seconds < math.inf:
         raise UserError("A cluster knows no limit of time. Leave --max-seconds out.")
-    executor: Executor = Cluster(cluster) if cluster else SerialExecutor(max_seconds)
     finished_cells = configured_store(store)
     slots = Slots(workers, processes=True, max_bytes=math.inf) if workers > 1 and not cluster else None
-    if slots is not None:
+    executor: Executor
+    if cluster:
+        executor = Cluster(cluster)
+    elif slots is not None:
         executor = slots.executor(max_seconds=max_seconds)
+    else:
+        executor = SerialExecutor(max_seconds)
     if finished_cells is not None:
         executor = StoringExecutor(executor, finished_cells)
     try:

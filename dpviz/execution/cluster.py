@@ -83,13 +83,13 @@ class Cluster:
                     yield number, outcome
         finally:
             session.given_up.set()  # ends the session's thread, and cancels what still runs
-        reason = session.reason
+        not_run = Outcome("failed", session.reason) if session.reason else Outcome("stopped")
         for number in missing:
-            yield number, Outcome("failed", reason) if reason else Outcome("stopped")
+            yield number, not_run
 
 
 def work(text: str, keep: Keep, server_versions: str) -> bytes:
-    """Run one cell in a worker of the cluster and return the outcome as bytes. Never raises.
+    """Run one cell in a worker of the cluster and return the outcome as bytes.
 
     text : the cell's experiment in JSON. keep : which results it keeps. server_versions : `versions()` of the server,
     which must equal those of the worker.

@@ -202,7 +202,7 @@ class Slots:
     def __init__(self, count: int, processes: bool = False, max_bytes: float = 3e9, short: bool = False) -> None:
         self.count, self.max_bytes = count, max_bytes
         self._queue: FairQueue[_Turn] = FairQueue()
-        total = count + short  # the last slot is that for short cells
+        total = count + 1 if short else count  # the last slot is that for short cells
         self._workers = [_Worker(max_bytes) for _ in range(total)] if processes else []
         for slot in range(total):
             worker = self._workers[slot] if processes else None
@@ -333,7 +333,7 @@ class _Worker:
         max_seconds: float,
         short: bool = False,
     ) -> Outcome:
-        """Run a cell in the worker process. Never raises; a process that has ended is replaced.
+        """Run a cell in the worker process; a process that has ended is replaced.
 
         The first visitor does not wait for the process to start: meanwhile a short run begins in this process. If it
         does not end within MEANWHILE, it begins again in the worker, where its numbers are the same. A run that
@@ -377,13 +377,13 @@ class _Worker:
         Raises ProcessEnded if the process ends before the cell has, or must be killed.
         """
         files = {name: str(table.path) for name, table in cell.tables.items() if isinstance(table, TableFile)}
-        arrays = {name: table for name, table in cell.tables.items() if name not in files}
+        tables = {name: table for name, table in cell.tables.items() if name not in files}
         request = {"number": self._number, "text": cell.text, "keep": cell.keep, "files": files}
         limits = {"max_bytes": self._max_bytes, "max_seconds": max_seconds}
         while not self._has_started(POLL_INTERVAL):  # sending would block until then, and not notice a stop
             if stopping.is_set():
                 return Outcome("stopped")
-        self._child.send(pack(request | limits, arrays))
+        self._child.send(pack(request | limits, tables))
         stop_sent: float | None = None
         while True:
             message = self._child.receive(POLL_INTERVAL)

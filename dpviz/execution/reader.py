@@ -58,7 +58,8 @@ class Reader:
         self._limits = {"max_bytes": max_bytes, "max_seconds": max_seconds}
         self._admitted = threading.BoundedSemaphore(max_files)
         self._children = [Child(MODULE) if index == 0 else None for index in range(processes)]
-        # Indices of free children; last in, first out, because the child that was used last is running.
+        # Indices of free children; last in, first out, because the child that was used last is running. If there are no
+        # children, there is one index, so that files are read one by one.
         self._free: queue.LifoQueue[int] = queue.LifoQueue()
         for index in reversed(range(max(1, processes))):
             self._free.put(index)

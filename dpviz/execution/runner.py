@@ -82,7 +82,7 @@ class Job:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds to the end, from the progress so far; None while there is no progress."""
+        """Estimated seconds to the end, from the progress so far; None while that is too little."""
         return seconds_left(self.seconds, self.progress, self._restored)
 
     @property

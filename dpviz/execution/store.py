@@ -141,7 +141,7 @@ class StoringExecutor:
                 on_progress(missing[index], trace, progress)
 
         missing_cells = [cells[number] for number in missing]
-        for index, outcome in self.executor.run(missing_cells, stopping, None if on_progress is None else on_missing):
+        for index, outcome in self.executor.run(missing_cells, stopping, on_missing):
             self.store.put(cells[missing[index]], outcome)
             yield missing[index], outcome
 

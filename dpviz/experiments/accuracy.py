@@ -107,7 +107,7 @@ def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: 
     not meet the target.
     """
     name, low, high = _amount(currency)
-    delta_field = {control.name: delta for control in currency.controls() if control.name == "delta"}  # else {}
+    delta_field = {"delta": delta} if "delta" in currency.model_fields else {}
 
     def budget_of(value: float) -> B:
         """Return the budget of this size, moved into the declared range."""
@@ -219,7 +219,7 @@ def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -
     # `_growth` may subtract the error without privacy only if the growth does not change that error: more rows do not,
     # but a value that falls may reduce it.
     floor_of = bound if must_grow else None
-    growth = _growth(lambda factor: error(value_after(factor)), target, max_growth, floor_of)
+    growth = _growth(lambda growth: error(value_after(growth)), target, max_growth, floor_of)
     if growth is None:
         return None
     value = value_after(growth)
@@ -233,7 +233,8 @@ def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -
 def _growth(
     error: Callable[[float], float], target: float, max_growth: float, bound: ErrorBound | None
 ) -> float | None:
-    """Return the smallest growth in [1, max_growth] with error(growth) <= target, or None if there is none.
+    """Return the smallest growth in [1, max_growth] with error(growth) <= target, or None if there is none or
+    max_growth leaves no room.
 
     error : falls as the growth rises. The result satisfies the inequality and is too large by a relative _ACCURACY at
         most.

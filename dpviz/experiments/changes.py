@@ -110,7 +110,6 @@ def differences(old: Experiment, new: Experiment) -> tuple[Difference, ...]:
     """
     old_arms = {arm.label: arm for arm in old.arms}
     new_arms = {arm.label: arm for arm in new.arms}
-    in_both = [label for label in old_arms if label in new_arms]
     # The first part of a path names a field of the experiment. Arms are compared below, by label.
     changed = [change for change in _sorted(old, new) if change.path.partition(".")[0] != "arms"]
     result = [Difference(change.title, *change.texts) for change in changed]
@@ -118,9 +117,10 @@ def differences(old: Experiment, new: Experiment) -> tuple[Difference, ...]:
     only_new = [label for label in new_arms if label not in old_arms]
     if only_old or only_new:
         result.append(Difference("Methods", ", ".join(only_old) or "none", ", ".join(only_new) or "none"))
-    for label in in_both:
-        changed = _sorted(old_arms[label], new_arms[label])
-        result += [Difference(change.title, *change.texts) for change in changed]
+    for label, old_arm in old_arms.items():
+        if label in new_arms:
+            changes_of_arm = _sorted(old_arm, new_arms[label])
+            result += [Difference(change.title, *change.texts) for change in changes_of_arm]
     return tuple(dict.fromkeys(result))
 
 

@@ -109,7 +109,7 @@ _BUDGETS: Mapping[frozenset[str], type[Budget]] = {
 
 
 def _labelled(arms: Any) -> Any:
-    """Return the short forms of `Experiment.arms`, algorithms as one, a list or {label: algorithm}, as arms.
+    """Return arms from a short form of `Experiment.arms`: an algorithm, a list of them, or {label: algorithm}.
 
     Any other value, such as the JSON of an algorithm, is returned unchanged for the validation to judge.
     """
@@ -241,9 +241,10 @@ class Experiment(Displayed, Specification):
         budgets = {label: budget.describe() for label, budget in self._budgets.items()}
         if not budgets:
             return NoPrivacy().describe()
-        different = set(budgets.values())
-        by_method = ", ".join(f"{budget} ({label})" for label, budget in budgets.items())
-        return f"{by_method if len(different) > 1 else different.pop()}{self.condition}"
+        first_budget, *others = dict.fromkeys(budgets.values())  # each different one once
+        if not others:
+            return f"{first_budget}{self.condition}"
+        return ", ".join(f"{budget} ({label})" for label, budget in budgets.items()) + str(self.condition)
 
     @property
     def row_budget(self) -> Budget:
@@ -410,8 +411,8 @@ class Experiment(Displayed, Specification):
                     yield present_step()
                 unfinished = [other for other in runs if not other.finished]
         finally:
-            for run in runs:
-                run.close()
+            for started_run in runs:
+                started_run.close()
 
 
 def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> None:
@@ -421,12 +422,13 @@ def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> No
     tables : by identity; a problem reads the table with the identity of its field `data` only.
     """
     identity = getattr(getattr(problem, "data", None), "identity", None)
-    if set(tables) - {identity}:
+    unread = set(tables) - {identity}
+    if unread:
         raise UserError(
             "Tables are given by the identity that the settings declare, {problem.data.identity: array}, and the "
             f'problem "{problem.title}" declares none of this identity. Leave the table out, or declare it as the '
             "problem's data.",
-            title=f"The table {min(set(tables) - {identity})!r} would not be read",
+            title=f"The table {min(unread)!r} would not be read",
         )
 
 
@@ -471,7 +473,7 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
                 headline=metric.headline if metric.headline == top_rank else 0,
             )
             for metric in diagnostics
-            if not metric.beside  # the value of a constant guess, which is the same for any iterate
+            if not metric.beside  # else it is the value of a constant guess, the same for any iterate
         )
     renamed = (replace(metric, name=INTERNAL + metric.name) for metric in internal)
     return (*diagnostics, *renamed, *algorithm.metrics)

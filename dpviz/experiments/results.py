@@ -236,17 +236,17 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     arm_trace = trace.lanes[label]
     iterations = arm_trace.iterations[:]  # a copy: another thread may append
     steps = iterations[-1] if iterations else 0
-    # A method that stops by itself is guaranteed no more than its whole plan, because the time of the stop depends on
+    # The guarantee of a method that stops by itself is that of its whole plan, because the time of the stop depends on
     # its releases. Where costs add up, the privacy that it has spent so far is known all the same.
-    guaranteed = plan.iterations if plan.stops else steps
-    spent, currency = budget_spent(plan, steps if plan.budget.adds_up else guaranteed)
+    guaranteed_steps = plan.iterations if plan.stops else steps
+    spent, currency = budget_spent(plan, steps if plan.budget.adds_up else guaranteed_steps)
     row: dict[str, Any] = {"algorithm": label, "steps": steps}
     for position, name in enumerate(names):
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
         # A method without privacy has no ε, not even before its first release, where that would be 0.
-        proof = epsilon_reading(plan, guaranteed if plan.private else plan.iterations, delta)
+        proof = epsilon_reading(plan, guaranteed_steps if plan.private else plan.iterations, delta)
         # Before the end of the plan, only adding up ("basic") proves an ε of the releases so far.
         is_of_whole_plan = steps < plan.iterations and (plan.stops or proof.method != "basic")
         suffix = WHOLE_PLAN if is_of_whole_plan else ""
@@ -384,11 +384,13 @@ def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, f
     iterations, values = trace.series(label, name)
     series = quantiles(values)
     has_median = ~np.isnan(series[:, 1])
-    low, median, high = series[has_median][-1].tolist() if has_median.any() else (math.nan,) * 3
+    low = median = high = best_step = math.nan
+    if has_median.any():
+        low, median, high = series[has_median][-1].tolist()
+        sign = -1 if trace.metrics[name].better == "higher" else 1  # with it the lowest median is the best
+        best_step = float(iterations[has_median][np.argmin(sign * series[has_median, 1])])
     if not with_band:
         return {name: median}
-    sign = -1 if trace.metrics[name].better == "higher" else 1  # with it the lowest median is the best
-    best_step = float(iterations[has_median][np.argmin(sign * series[has_median, 1])]) if has_median.any() else math.nan
     return {name: median, f"{name}_low": low, f"{name}_high": high, "best_step": best_step}
 
 
@@ -499,9 +501,11 @@ def describe_releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
     budget : the runs' budget, in whose currency the costs are added.
     """
     private = [(plan.statement, repeats) for plan, repeats in runs if plan.private]
+    if not private:
+        return "no release"
     count = sum(repeats for _, repeats in private)
-    if count < 2:
-        return f"1 release, {_added(private, budget)}" if private else "no release"
+    if count == 1:
+        return f"1 release, {_added(private, budget)}"
     once = [(plan, 1) for plan, _ in private]
     fewer = f"; with 1 repeat {_added(once, budget)}" if count > len(once) else ""
     return f"{count:,} releases, {_added(private, budget)} by adding up{fewer}"

@@ -14,7 +14,7 @@ from dpviz.experiments.results import headline_metrics, median_interval, quantil
 from dpviz.experiments.trace import Trace
 from dpviz.problems.base import Metric
 
-PRIVATE, FLOOR = 6, 1  # largest number of curves in the first picture: of methods with privacy, and without
+PRIVATE, REFERENCES = 6, 1  # largest number of curves in the first picture: of methods with privacy, and without
 CHANCE = 0.05  # level of the test that two methods differ
 
 
@@ -79,7 +79,7 @@ class Summary:
 
     @property
     def headline(self) -> Metric | None:
-        """The most telling metric of which lower is better, else the most telling of all; None without metrics."""
+        """The most telling metric of which lower is better, but for axes; else that of all; None without one."""
         metrics = list(self.metrics.values())
         lower_is_better = [metric for metric in metrics if metric.better == "lower" and not metric.axis]
         candidates = lower_is_better or metrics
@@ -132,11 +132,11 @@ def summary(trace: Trace) -> Summary:
 
 @dataclass(frozen=True)
 class HeadlineResult:
-    """The outcome of a run in the most telling metric, of which lower is better, as medians over the replicates.
+    """The outcome of a run in the most telling metric, as medians over the replicates.
 
-    best : label of the private method whose last median is the lowest.
+    best : label of the private method whose last median is the best.
     end, start : last and first median of that method.
-    others : labels and last medians of the other private methods, the lowest first.
+    others : labels and last medians of the other private methods, the best first.
     floor, reference : last median and label of the best method without privacy; None and "" without one.
     runs : by label of an arm, (R,) the last values of its replicates.
     """
@@ -196,7 +196,7 @@ def arms_to_draw(trace: Trace, name: str, max_private: int = PRIVATE) -> tuple[s
     """
     ranked = [label for label, _ in _ranked(_ends(trace, name), trace.metrics[name].better)]
     private = [label for label in ranked if trace.lanes[label].private][:max_private]
-    references = [label for label in ranked if not trace.lanes[label].private][:FLOOR]
+    references = [label for label in ranked if not trace.lanes[label].private][:REFERENCES]
     return tuple(label for label in trace.lanes if label in (*private, *references))
 
 

@@ -172,7 +172,7 @@ def seconds_left(elapsed: float, progress: float, restored: float = 0.0) -> floa
 def execute(
     cell: Cell, stopping: StopSignal, on_progress: Callable[[Trace | None, float], None], max_seconds: float = math.inf
 ) -> Outcome:
-    """Run a cell in this thread to its end, a stop, or the time limit. Never raises: an error is an outcome, too.
+    """Run a cell in this thread to its end, a stop, or the time limit; an error of the run is an outcome, too.
 
     on_progress : called at the start and during the run with the trace so far (None while the data are loaded) and the
         progress in [0, 1].

@@ -194,7 +194,8 @@ class ArmTrace:
         if snapshot.iteration == last_iteration:  # the second call, for diagnostics that were missing
             for name, value in diagnostics.items():
                 self.values[name][-1] = np.array(value, dtype=float)
-        if len(self.iterations) >= ROWS or snapshot.iteration <= last_iteration:
+            return
+        if len(self.iterations) >= ROWS or snapshot.iteration < last_iteration:
             return
         not_computed = {
             metric.name: np.full(snapshot.replicates, np.nan) for metric in self.metrics if metric.cost == "expensive"

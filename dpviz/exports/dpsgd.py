@@ -95,11 +95,13 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     n = int(min(settings.get("rows", rows), 1e18))  # `int` takes no infinity, which is refused below
     # 0 where the text has no such setting. A table without rows is refused below, by `NoisyMeans`.
     rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / max(n, 1))
-    steps = settings.get("steps", settings.get("epochs", 0.0) / rate if rate else 0.0)
+    steps_of_epochs = settings.get("epochs", 0.0) / rate if rate else 0.0
+    steps = settings.get("steps", steps_of_epochs)
     if math.inf in (*settings.values(), steps, rate * n):  # beyond the range of floats, such as 1e999
         raise UserError("A number in the text is too large.", title="Settings are impossible")
     # Rounded up, as their cost must not be more than is stated; but not for a rounding error.
-    steps, rate = math.ceil(steps * (1 - 1e-9)), math.ceil(rate * n * (1 - 1e-9)) / n if n else rate
+    steps = math.ceil(steps * (1 - 1e-9))
+    rate = math.ceil(rate * n * (1 - 1e-9)) / n if n else rate
     missing = [
         words
         for words, value in (

@@ -232,7 +232,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     table |= {name + ("" if arm_trace.private else NOT_PRIVATE): values for name, values in outcome.items()}
     if plan.passes is not None:
         table[results.PASSES] = plan.passes[iterations]
-    ending = "_at_most" * plan.noise_varies  # with earlier releases: the planned noise is then a bound
+    ending = "_at_most" if plan.noise_varies else ""  # varies with earlier releases: the planned noise is a bound
     for name, scale in plan.noise.items():
         column = f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"
         table[column + ending] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise

@@ -47,7 +47,7 @@ class Statistics:
 
     def __repr__(self) -> str:
         errors = (
-            f"{name} ± {short_up(planned.error)}{planned.statistic.unit and ' '}{planned.statistic.unit}"
+            f"{name} ± {short_up(planned.error)} {planned.statistic.unit}".rstrip()  # without a unit, no blank
             for name, planned in self.planned.items()
         )
         return f"<Statistics of {self.analyses.rows_text} rows at {self.budget.describe()}, 95 %: {'; '.join(errors)}>"
@@ -191,5 +191,5 @@ def statistics(
     several = (asked,) if isinstance(asked, Statistic) else tuple(asked)
     plan = Analyses(rows=rows, rows_per_person=rows_per_person, relation=relation, noise=noise, statistics=several)
     result = Statistics(plan, budget)
-    result.analyses.planned(budget)  # raises what is wrong now
+    result.analyses.planned(budget)  # so that a mistake raises its error now
     return result

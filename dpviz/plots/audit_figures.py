@@ -80,8 +80,11 @@ def rising_bound(
     """
     finite = np.isfinite(estimates)
     cap = 2 * max([claim, *bounds.tolist(), *estimates[finite].tolist()])  # a higher band would squeeze the lines
-    notes = ["band cut at the top"] if (upper[finite] > cap).any() else []
-    notes += [] if finite.all() else ["measured: infinite where no false alarm was seen"]
+    notes = []
+    if (upper[finite] > cap).any():
+        notes.append("band cut at the top")
+    if not finite.all():
+        notes.append("measured: infinite where no false alarm was seen")
     middle = np.where(finite, estimates, np.nan)
     lines = [
         Line(runs, middle, "measured", _MEASURED, low=bounds, high=np.minimum(upper, cap), width=1.5),

@@ -309,9 +309,10 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
         "shape": SHAPE,
         "scale": scale,
     }
-    text = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    text += b" " * (-len(text) % 4)  # so that the arrays begin at an even byte, as the browser's views of them must
-    return b"".join([len(text).to_bytes(4, "little"), text, *(part.tobytes() for part in numbers)])
+    packed_head = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    # So that the arrays begin at an even byte, as the browser's views of them must; 4 is a choice.
+    packed_head += b" " * (-len(packed_head) % 4)
+    return b"".join([len(packed_head).to_bytes(4, "little"), packed_head, *(part.tobytes() for part in numbers)])
 
 
 def _axis(ruler: FixedAxis) -> dict[str, object]:

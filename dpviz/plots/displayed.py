@@ -122,15 +122,15 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     if not names:
         raise UserError(NOTHING, title="Nothing to draw")
     name = names[0]
-    visible = trace.only(arms_to_draw(trace, name, PRIVATE))  # the best arms: up to PRIVATE private ones and one other
+    best_arms = trace.only(arms_to_draw(trace, name, PRIVATE))  # up to PRIVATE private ones and one other
     metric = trace.metrics[name]
-    statuses = visible.statuses(metric)
+    statuses = best_arms.statuses(metric)
     status_text = _status_text(statuses.values(), subject.public)
     caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {status_text}"
     # The style of the page if the trace knows the arm, else a solid line in the next hue.
     by_label, hues = arm_styles(subject.arms), iter(style.HUES * len(subject.lanes))
     styles = {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in subject.lanes}
-    drawing = run_figures.convergence(visible, name, styles)
+    drawing = run_figures.convergence(best_arms, name, styles)
     return Chart(drawing, metric.label, f"{metric.label} by step", caption, provenance(statuses.values()))
 
 
@@ -140,8 +140,9 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
     metric = result.metric  # None if nothing may be seen
     if metric is None or not any(curve.ends for curve in result.curves.values()):
         raise UserError(NOTHING, title="Nothing to draw")
-    where = f" At {short(result.second[0])} of the second setting." if result.second else ""
-    if result.second:
+    where = ""
+    if result.second:  # of two settings the first, at the lowest value of the second
+        where = f" At {short(result.second[0])} of the second setting."
         result = result.at(result.second[0])
     title, symbol, log = result.axis
     statuses = [curve.status for curve in result.curves.values() if curve.ends]
@@ -154,7 +155,7 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
 
 @chart.register
 def _(subject: Verdict, _diagnostics: bool) -> Chart:
-    tuning = math.ceil(TUNING * subject.runs)  # as `Audit.tuning`: a look counts the runs after these
+    tuning = math.ceil(TUNING * subject.runs)  # the first runs, which chose the attack; a look counts those after them
     runs, bounds = np.array([(look.runs + tuning, look.bound) for look in subject.looks], dtype=float).T
     drawing = line_figure(
         [Line(runs, bounds, "proven", _ONE, width=3.0)],

@@ -89,7 +89,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Fi
     contours = sum(trace.type == "contour" for trace in result.data)
     result.data = (*result.data[:contours], *result.data[count:], *result.data[contours:count])
     _, first_line = pinned_lines[0]
-    if not first_line.dots:
+    if not first_line.dots:  # else it is a map of dots, which keeps its range
         y_range = _grow(result, [line.y for _, line in pinned_lines])
         if has_labels:
             _label(result, pinned_lines, y_range)
@@ -161,8 +161,10 @@ def _grow(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
     if len(heights):
         ends = np.array([heights.min(), heights.max()], dtype=float)
         lowest, highest = (np.log10(ends) if log else ends).tolist()
-        room, limit = _ROOM * (high - low), low - DECADES if log else -np.inf
-        low, high = min(low, max(lowest, limit) - room), max(high, highest + room)
+        room = _ROOM * (high - low)
+        if log:
+            lowest = max(lowest, low - DECADES)
+        low, high = min(low, lowest - room), max(high, highest + room)
     y_range = Range(low, high, log)
     figure.update_yaxes(axis(figure.layout.yaxis.title.text, log, y_range))
     return y_range

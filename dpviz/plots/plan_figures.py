@@ -80,7 +80,8 @@ def noise_schedule(
     )
     alt = "Scale of the noise in each step, one line per method"
     if not words:
-        words = f"Scale of the noise in each step{', at most' * any(plan.noise_varies for plan in private.values())}."
+        is_bound = any(plan.noise_varies for plan in private.values())
+        words = "Scale of the noise in each step, at most." if is_bound else "Scale of the noise in each step."
     return Chart(drawing, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
 
 
@@ -196,9 +197,12 @@ def _spent(
         lines, if there are none.
     """
     stopping = [line.name for line in lines if plans[line.name].stops]
-    stop_note = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
-    notes = [f"at most; {stop_note}"] if stopping else []
-    if lines and all(len(line.y) > 2 and line.y[0] == 0 < line.y[1] == line.y[-1] for line in lines):
+    notes = []
+    if stopping and len(stopping) == len(lines):
+        notes.append("at most; all may stop sooner")
+    elif stopping:
+        notes.append(f"at most; may stop sooner: {', '.join(stopping)}")
+    if lines and all(len(line.y) > 2 and line.y[0] == 0 and 0 < line.y[1] == line.y[-1] for line in lines):
         notes.append("all of it is charged at the first step")
     drawing = line_drawing(staircases(lines), axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
     return Chart(drawing, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
@@ -321,20 +325,20 @@ def bound_by_horizon(
     start : largest possible error of the starting point; a bound above it says nothing, and its best T is no advice.
     condition : text on a condition of the bounds and of `start`, which is appended to the axis title and the limit.
     """
-    lines, marks = [], []  # value=False: the bound at the end of the axis is not written at the line
+    lines, marks = [], []
     for label, (horizons, bound) in curves.items():
         if not np.isfinite(bound).any():
             continue
-        if styles[label].reference:  # without noise, more steps are always better
-            lines.append(Line(horizons, bound, label, styles[label], value=False))
-            continue
         best = int(np.nanargmin(bound))
-        if bound[best] > start:
-            lines.append(Line(horizons, bound, f"{label}: says nothing", styles[label], group=label, value=False))
-            continue
-        text = f"{label}: T* = {horizons[best]:,.0f}"
-        lines.append(Line(horizons, bound, text, styles[label], group=label, value=False))
-        marks.append(Mark(float(horizons[best]), float(bound[best]), text, styles[label].color))
+        if styles[label].reference:  # without noise, more steps are always better
+            name = label
+        elif bound[best] > start:
+            name = f"{label}: says nothing"
+        else:
+            name = f"{label}: T* = {horizons[best]:,.0f}"
+            marks.append(Mark(float(horizons[best]), float(bound[best]), name, styles[label].color))
+        # value=False: the bound at the end of the axis is not written at the line.
+        lines.append(Line(horizons, bound, name, styles[label], group=label, value=False))
     figure = line_figure(
         lines,
         Axes("Steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True, bound="upper"),

@@ -150,7 +150,7 @@ def _bar_frame(
     frame = style.layout(
         Axes(title, ""),
         legend_entries=legend_entries,
-        height=max(220, height * len(names) + 90 + 30 * (legend_entries > 0)),
+        height=max(220, height * len(names) + 90 + (30 if legend_entries else 0)),
     )
     short_names = [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in names]
     tick_texts = [html.escape(name, quote=False) for name in short_names]
@@ -227,13 +227,13 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
 
 
 def of_hundred(right: Mapping[str, float]) -> go.Figure:
-    """Return a figure of 100 marks, for cases of which an attacker is right about so many.
+    """Return a figure of 100 marks, one for each case, in colours that say who is right about it.
 
     right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
         guessing. Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
     """
-    attackers = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # one for each but guessing
-    colors = [style.GREY, *attackers, "rgba(0,0,0,0)"]
+    attacker_colors = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # the last, or both
+    colors = [style.GREY, *attacker_colors, "rgba(0,0,0,0)"]  # of guessing, the attackers, and nobody
     ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
     starts = [0, *ends[:-1]]
     kinds = list(zip([*right, "never"], starts, ends, colors, strict=True))
@@ -331,7 +331,7 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
         labels=False,  # the chart is narrow, next to two others
         height=HEIGHT,
     )
-    # Right of the middle of the log axis the text is left of the point, else right of it: below the curve it has room.
+    # Right of the middle of the log axis, √(first · last), the text is left of the point, else right: below is room.
     is_right = epsilon**2 > epsilons[0] * epsilons[-1]
     figure.add_annotation(
         x=math.log10(epsilon),

@@ -71,15 +71,17 @@ def convergence(
     if bands == "best":
         lines, band_notes = one_band(lines, _best(trace, metric_name))
         notes = [*notes, *band_notes]
-    drawn_labels = {line.name for line in curves.lines}
+    drawn_labels = {line.name for line in curves.lines}  # not of arms without a position along the privacy spent
     thin_lines = [
         _overlay(curve, spent.get(label) if x == "spent" else None, label, overlay_name, styles[label])
         for label, curve in overlays.items()
         if label in trace.lanes and (x == "iteration" or label in drawn_labels)
     ]
     level_lines = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
-    notes = [*([f"thin lines: {overlay_name}"] if thin_lines else []), *notes]
-    notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level_lines else []
+    if thin_lines:
+        notes = [f"thin lines: {overlay_name}", *notes]
+    if level_lines:
+        notes = [*notes, "thin level lines: up to the ceiling, which is the guarantee"]
     if x == "iteration":
         lines = _extend(trace, lines)
         for line in lines:
@@ -116,14 +118,17 @@ def _curves(
     marks: list[Mark] = []
     has_single_run = False
     for label, arm_trace in trace.lanes.items():
-        axis = spent.get(label) if x == "spent" else None
+        axis = spent.get(label) if x == "spent" else None  # None: the steps
+        if x == "spent" and (axis is None or not np.isfinite(axis[-1])):
+            continue  # its privacy spent is unknown or infinite
         iterations, values = arm_trace.series(metric_name)
-        if not len(iterations) or (x == "spent" and (axis is None or not np.isfinite(axis[-1]))):
+        if not len(iterations):
             continue
         lines.append(_median(iterations, values, axis, label, styles[label]))
         marks += _stops(arm_trace, lines[-1], iterations)
         has_single_run |= values.shape[1] == 1  # one column per replicate
-    log_y = (metric is not None and metric.scale == "log") if log_y is None else log_y
+    if log_y is None:
+        log_y = metric is not None and metric.scale == "log"
     title = metric_name if metric is None else metric.label
     axes = Axes("Step t" if x == "iteration" else spent_title, title, log_y=log_y)
     not_private = metric is not None and style.privacy_mark(trace.statuses(metric))
@@ -139,6 +144,8 @@ def _best(trace: Trace, metric_name: str) -> str:
     name = [*headline_metrics(trace), metric_name][0]
     metric = trace.metrics.get(name)
     better = "lower" if metric is None else metric.better
+    if not better:
+        return ""
     finals: dict[str, float] = {}
     for label, arm_trace in trace.lanes.items():
         _, values = arm_trace.series(name)
@@ -147,7 +154,7 @@ def _best(trace: Trace, metric_name: str) -> str:
             is_finite = np.isfinite(values[-1]).all()
             median = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])  # column 1: 50 %
             finals[label] = -median if better == "higher" else median
-    return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="") if better else ""
+    return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
 
 
 def _stops(arm_trace: ArmTrace, line: Line, iterations: np.ndarray) -> list[Mark]:

@@ -87,19 +87,20 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     heights = {label: np.clip(medians, floor, CEILING) for label, (_, _, medians) in grids.items()}
     best_labels = _best(result, heights)
     panels = _Grid(min(columns, len(grids)), -(-len(grids) // columns), max(_PANEL, _CELL * len(result.second)))
-    values, seconds, _ = next(iter(grids.values()))  # of both settings, the same for all arms
+    values, second_values, _ = next(iter(grids.values()))  # of both settings, the same for all arms
     longest = max(len(_number(cell)) for medians in heights.values() for cell in medians.ravel().tolist())
     cell_width = (width - _LEFT - _BAR) / panels.columns / len(values)
     has_room = cell_width > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
     data, names = [], []
     axes: dict[str, Any] = {}
     x_ticks, y_ticks = (
-        {"tickvals": ticks, "ticktext": [short(float(tick)) for tick in ticks]} for ticks in (values, seconds)
+        {"tickvals": ticks, "ticktext": [short(float(tick)) for tick in ticks]} for ticks in (values, second_values)
     )
     for number, label in enumerate(grids):
         axis_number = str(number + 1) if number else ""  # in plotly, whose first axes have none
         panel_axes = {"xaxis": f"x{axis_number}", "yaxis": f"y{axis_number}"}
-        data.append(_panel(label, values, seconds, heights[label], best_labels == label, log, has_room) | panel_axes)
+        panel = _panel(label, values, second_values, heights[label], best_labels == label, log, has_room)
+        data.append(panel | panel_axes)
         x_axis, y_axis = _axes(panels, number, len(grids), axis_number, x_title, y_title)
         axes |= {f"xaxis{axis_number}": x_axis | x_ticks, f"yaxis{axis_number}": y_axis | y_ticks}
         (left, _), (_, top) = panels.across(number), panels.up(number)
@@ -139,7 +140,7 @@ def _private(result: SweepResult, heights: Mapping[str, np.ndarray]) -> list[str
 def _panel(
     label: str,
     values: np.ndarray,
-    seconds: np.ndarray,
+    second_values: np.ndarray,
     medians: np.ndarray,
     best: np.ndarray,
     log: bool,
@@ -147,7 +148,7 @@ def _panel(
 ) -> dict[str, Any]:
     """Return the heat map of one arm as plotly's trace.
 
-    values, seconds : (k,) and (m,) values of both settings. medians : (m, k), nan where there is no result.
+    values, second_values : (k,) and (m,) values of both settings. medians : (m, k), nan where there is no result.
     best : (m, k) bool, True in the cells that get a star. log : True for logarithmic colours.
     has_room : True if cells also show their numbers; hover texts and the CSV have them in any case.
     """
@@ -164,7 +165,7 @@ def _panel(
         "type": "heatmap",
         "name": label,
         "x": values,
-        "y": seconds,
+        "y": second_values,
         "z": np.log10(medians) if log else medians,
         "customdata": medians,
         "text": texts,
@@ -194,9 +195,9 @@ def _axes(
     is_lowest, is_first = number + grid.columns >= count, number % grid.columns == 0
     common = {"type": "category", "ticks": "", "showgrid": False, "zeroline": False}
     x_axis: dict[str, Any] = {"domain": grid.across(number), "anchor": f"y{axis_number}"}
-    x_axis |= {"title": {"text": x_title * is_lowest, "standoff": 8}}
+    x_axis |= {"title": {"text": x_title if is_lowest else "", "standoff": 8}}
     y_axis: dict[str, Any] = {"domain": grid.up(number), "anchor": f"x{axis_number}"}
-    y_axis |= {"title": {"text": y_title * is_first, "standoff": 8}}
+    y_axis |= {"title": {"text": y_title if is_first else "", "standoff": 8}}
     return common | x_axis, common | y_axis | {"showticklabels": is_first}
 
 
@@ -265,7 +266,7 @@ def metric_by_setting(
     y_title: str = "",
     *,
     symbol: str = "",
-    compared: str = "",
+    compared_arm: str = "",
     log_x: bool = True,
     log_y: bool | None = None,
     height: int = style.HEIGHT,
@@ -277,32 +278,33 @@ def metric_by_setting(
     three points or more states its growth with a 95 % interval: the exponent of a power law if y is logarithmic too,
     else the growth per factor e.
 
-    Where the curve of the arm `compared` crosses that of another one with privacy, a mark shows the value, with a bar:
-    a 95 % interval over the runs, or the range over several data sets. Small print says which of the two is better on
+    Where the curve of `compared_arm` crosses that of another arm with privacy, a mark shows the value, with a bar: a
+    95 % interval over the runs, or the range over several data sets. Small print says which of the two is better on
     which side, and in how many data sets.
 
     x_title, symbol : the setting in words and as a symbol. y_title : "" for the metric's own title.
-    compared : label of an arm; "" for the first one. log_y : None to follow the metric's declaration.
+    compared_arm : its label; "" for the first arm with privacy. log_y : None to follow the metric's declaration.
     """
-    log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
+    if log_y is None:
+        log_y = result.metric is not None and result.metric.scale == "log"
     styles = style.arm_styles(result.arms)
     lines, best_label = _lines(result, styles, log_x, log_y)
     lines, notes = one_band(lines, best_label)
     # The arms with privacy, or all if there are none.
     labels = [label for label in result.curves if not styles[label].reference] or list(result.curves)
-    if not compared and labels:
-        compared = labels[0]
+    if not compared_arm and labels:
+        compared_arm = labels[0]
     better = "lower" if result.metric is None else result.metric.better
     crossings: list[_Crossing] = []
     for other in labels:
-        if other != compared:
-            crossings_of_pair, sentences = _crossings(result, compared, other, symbol, styles[other].color, better)
+        if other != compared_arm:
+            crossings_of_pair, sentences = _crossings(result, compared_arm, other, symbol, styles[other].color, better)
             crossings += crossings_of_pair
             notes += sentences
     crossings.sort(key=lambda crossing: crossing.mark.x)
-    samples_by_arm = (samples for _, samples in map(result.series, result.curves))
-    has_single_run = any(len(numbers) == 1 for samples in samples_by_arm for numbers in samples)
-    notes += ["one run; results vary"] if has_single_run else []
+    samples = [numbers for label in result.curves for numbers in result.series(label)[1]]  # of all runs at each value
+    if any(len(numbers) == 1 for numbers in samples):
+        notes.append("one run; results vary")
     figure = line_figure(
         [*lines, *_guesses(result)],
         Axes(x_title, y_title or (result.metric.label if result.metric else ""), log_x=log_x, log_y=log_y),
@@ -430,10 +432,12 @@ def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> li
 
     word : "better", or "lower" for a metric that declares no better direction.
     """
-    best = order.leaders[0] if order.leaders else one
+    if not order.leaders:
+        return [f"{one} is as good as {other} throughout"]
+    best = order.leaders[0]
     worse = other if best == one else one
-    if len(order.leaders) < 2:
-        return [f"{best} is {f'{word} than' if order.leaders else 'as good as'} {worse} throughout"]
+    if len(order.leaders) == 1:
+        return [f"{best} is {word} than {worse} throughout"]
     if len(order.leaders) == 2:
         return [f"{best} is {word} than {worse} below {_about(symbol, order.places[:, 0])}"]
     until = f"{'to' if order.data_sets == 1 else 'up to'} {_round(order.places[:, 1])}"

@@ -410,7 +410,7 @@ class Sweep(Specification):
         tables = {**self.experiment.problem.carried, **tables}
         if not (client is None or isinstance(client, str) or hasattr(client, "scheduler")):
             raise UserError(f"Give a dask.distributed.Client, or its address, not {value_in_words(client)}.")
-        address = client if isinstance(client, str) else "" if client is None else client.scheduler.address
+        address = client.scheduler.address if hasattr(client, "scheduler") else client or ""  # a text, or None: ""
         with ExitStack() as stack:
             if workers > 1 or store or address:
                 setting = "" if store else "off"  # "": the usual folder
@@ -510,8 +510,9 @@ class _UnderWay:
         if outcome.state == "done":
             self._succeeded += 1
             result.finished += 1
-            result.restored += outcome.restored  # true counts 1
-            self._restored += self._weights[number] * outcome.restored
+            if outcome.restored:
+                result.restored += 1
+                self._restored += self._weights[number]
             if outcome.trace is not None:
                 result.record(point.place, outcome.trace)
             result.leave_out(LeftOut(point.place, label, reason) for label, reason in outcome.left_out.items())

@@ -225,9 +225,9 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
     crossings = []
     for i, j in _sign_changes(difference):
         left, right = difference[i], difference[j]
-        crossing = (x[i + 1] + x[j - 1]) / 2  # the middle of the points in between, at which the curves are equal
-        if j == i + 1:  # there are none: the zero of the straight line between both points
-            crossing = x[i] + (x[j] - x[i]) * left / (left - right)
+        # The curves are equal at all points in between; without any, the straight line between i and j has a zero.
+        middle_of_equal, zero = (x[i + 1] + x[j - 1]) / 2, x[i] + (x[j] - x[i]) * left / (left - right)
+        crossing = middle_of_equal if j > i + 1 else zero
         crossings.append(float(crossing if x is values else np.exp(crossing)))
     return tuple(crossings)
 

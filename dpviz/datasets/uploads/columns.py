@@ -36,7 +36,7 @@ class ColumnInfo:
     @property
     def constant(self) -> bool:
         """True if all rows, or all but one, have the same value, so that a single row does not decide."""
-        return self.distinct <= 1 + (self.repeated == 1)
+        return self.distinct <= 1 or (self.distinct == 2 and self.repeated == 1)
 
 
 def describe_columns(frame: "pd.DataFrame", kinds: Sequence[Kind] = ()) -> tuple[ColumnInfo, ...]:
@@ -144,7 +144,8 @@ def _describe(name: str, series: "pd.Series") -> ColumnInfo:
     values = column_numbers(series)
     missing = int(is_empty(series).sum())
     number_count = int((~np.isnan(values)).sum())
-    numeric = 0 < len(series) - missing <= 2 * number_count  # at least half of the cells that are not missing
+    present = len(series) - missing
+    numeric = present > 0 and 2 * number_count >= present  # at least half of the cells that are not missing
     infinite = int(np.isinf(values).sum()) if numeric else 0
     counts = _counts(series)
     distinct = min(int((counts > 0).sum()), DISTINCT_CAP)

@@ -146,9 +146,9 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
         _, records_as_rows = split_header(data, by_record)
         if len(records_as_rows) < len(lines_as_rows) or is_given:
             return by_record, []
-    has_open_quote = has_unclosed_quote(lines, reading.separator)
-    question = 'A " is opened in some line and not closed: every line is read as a row.'
-    return by_line, [question] * has_open_quote
+    if has_unclosed_quote(lines, reading.separator):
+        return by_line, ['A " is opened in some line and not closed: every line is read as a row.']
+    return by_line, []
 
 
 def _detect_separator(texts: Sequence[str]) -> str:

@@ -77,9 +77,9 @@ def large_file(path: Path) -> TableFile | None:
     if not os.path.isfile(path):  # `Path.is_file` raises an error for a name that is too long
         return None
     with path.open("rb") as start:
-        is_parquet = start.read(4) == _PARQUET
+        begins_as_parquet = start.read(4) == _PARQUET
     is_large = path.stat().st_size > limits.MAX_BYTES
-    if is_parquet and (is_large or TableFile(path).rows > limits.MAX_ROWS):
+    if begins_as_parquet and (is_large or TableFile(path).rows > limits.MAX_ROWS):
         return TableFile(path)
     if is_large:
         raise UserError("A file as large as this is read in blocks: save it as Parquet.", title="This file is too big")

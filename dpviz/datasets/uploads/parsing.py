@@ -348,9 +348,8 @@ def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
         categories = tuple(text.strip() for text in declared if text.strip() != OTHER)  # which `category_lists` adds
     title = f"The categories of column {quote_name(name)} cannot be used"
     if not categories or "" in categories:
-        raise (UserError if categories else MissingInput)(
-            "List at least one category, and none that is empty.", title=title
-        )
+        error = UserError if categories else MissingInput  # without categories the declaration is unfinished
+        raise error("List at least one category, and none that is empty.", title=title)
     if len(categories) > MAX_CATEGORIES:
         raise UserError(
             f"They are {len(categories):,}, at most {MAX_CATEGORIES:,} are possible. List the frequent ones; the rest "

@@ -144,7 +144,7 @@ class Upload(Specification):
         """
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the array (n, columns), read-only, that `read` makes of the rows `limit_person_rows` of a whole table.
+        """Return the array (n, columns), read-only, that `read` makes of the rows of a table that `of_people` keeps.
 
         Raises UserError as `read` does, for another number of rows than n, and for a column declared as numbers in
         which there is none. Other odd cells make warnings.
@@ -236,11 +236,12 @@ class UploadedTable(Upload, DatasetSpecification):
     def _columns(self) -> str:
         of_categories = [f"{name} with {len(texts)} categories" for name, texts in self.categories]
         columns = _join_first([*range_phrases(self.names, self.bounds), *of_categories])
-        target = f'positive "{self.positive}"'
-        if self.target_range is not None:
+        if self.target_range is None:
+            target = f'positive "{self.positive}"'
+        else:
             target = "in [{:g}, {:g}]".format(*self.target_range)
-        left_out = "; rows with missing values are left out" * (self.missing == "drop")
-        return f"{columns}; target {self.target}, {target}{left_out}"
+        text = f"{columns}; target {self.target}, {target}"
+        return f"{text}; rows with missing values are left out" if self.missing == "drop" else text
 
     def facts(self) -> DatasetFacts:
         """Return the facts: first the numeric features, then the constant one, then one for each category."""
@@ -298,7 +299,7 @@ class UploadedTable(Upload, DatasetSpecification):
         table = self.table(tables, columns=numeric + len(self.categories) + 1)  # 1: the target
         features = np.zeros((self.n, self.facts().d))
         features[:, :numeric] = table[:, :numeric]
-        start = numeric + self.constant
+        start = numeric + self.constant  # behind the constant feature, if there is one
         features[:, numeric:start] = 1.0
         for (_, categories), codes in zip(self.categories, table[:, numeric:-1].T, strict=True):
             last = len(categories) - 1

@@ -129,8 +129,8 @@ def label_annotations(ends: Sequence[End], height: float, log_x: bool, log_y: bo
         group = [end for end in ends if end.outside == outside]
         wanted_positions = np.array([(1 - end.up) * height for end in group])  # pixels from the top
         positions = spread(wanted_positions, height, np.array([_height(len(end.lines)) for end in group]))
-        for end, position, target in zip(group, positions.tolist(), wanted_positions.tolist(), strict=True):
-            text, stroke = _outside(position / height) if outside else _inside(end, target - position, log_x, log_y)
+        for end, position, wanted in zip(group, positions.tolist(), wanted_positions.tolist(), strict=True):
+            text, stroke = _outside(position / height) if outside else _inside(end, wanted - position, log_x, log_y)
             label = {"name": NAME, "text": "<br>".join(end.lines), "showarrow": False, "align": "left"}
             texts.append(label | {"xanchor": "left", "xshift": _GAP, "font": {"size": style.TEXT}} | text)
             line = {"color": end.style.color, "dash": end.style.dash, "width": 2}
@@ -197,12 +197,9 @@ def compact(figure: go.Figure) -> go.Figure:
     texts = [label_lines(*_name_and_number(note.text), width=_NARROW) for note in notes]
     right_margin = max(map(margin_width, texts))
     is_small = figure.layout.height <= style.SMALL
-    if (
-        not is_small
-        and all(note.yref == "paper" for note in notes)  # all labels are in the margin
-        and right_margin <= _SHARE * _SCREEN
-        and _place_labels(result, figure, texts)  # writes them, if there is room
-    ):
+    are_in_margin = all(note.yref == "paper" for note in notes)
+    has_narrow_margin = right_margin <= _SHARE * _SCREEN
+    if not is_small and are_in_margin and has_narrow_margin and _place_labels(result, figure, texts):  # it writes them
         return result.update_layout(margin={"r": right_margin})
     return _with_legend(result, width=_SCREEN - result.layout.margin.l, legend=not is_small)
 
@@ -253,7 +250,7 @@ def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[s
 def _with_legend(figure: go.Figure, width: float, legend: bool) -> go.Figure:
     """Replace the labels of a figure, in place, by a legend, or by nothing unless `legend`; return the figure.
 
-    width : of the legend, in pixels. It becomes higher by the rows of the legend.
+    width : of the legend, in pixels. The figure becomes higher by the rows of the legend.
     """
     traces = [trace for trace in figure.data if trace.name and trace.showlegend is not False]
     widths = [60 + _CHARACTER * len(trace.name) for trace in traces]  # 60 pixels, about, for the sample of the line
@@ -261,7 +258,7 @@ def _with_legend(figure: go.Figure, width: float, legend: bool) -> go.Figure:
     rows = math.ceil(len(traces) / max(1, width // max(widths))) if sum(widths) > width else 1
     figure.layout.annotations = [note for note in figure.layout.annotations if note.name != NAME]
     figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != NAME]
-    legend = legend and len(traces) > 1
-    growth = 20 * rows if legend else 0
-    figure.update_layout(showlegend=legend, height=figure.layout.height + growth)
+    has_legend = legend and len(traces) > 1
+    growth = 20 * rows if has_legend else 0  # 20 pixels a row
+    figure.update_layout(showlegend=has_legend, height=figure.layout.height + growth)
     return figure.update_layout(margin={"r": 16, "b": figure.layout.margin.b + growth})

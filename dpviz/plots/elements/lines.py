@@ -316,8 +316,8 @@ def staircases(lines: Sequence[Line]) -> list[Line]:
     steps = np.unique(np.concatenate([np.linspace(0, last_step, HELD).astype(int), *edges]))
     result = []
     for line in lines:
-        is_complete = len(line.x) == line.x[-1] - line.x[0] + 1 <= MAX_POINTS
-        if is_complete:
+        has_every_step = len(line.x) == line.x[-1] - line.x[0] + 1
+        if has_every_step and len(line.x) <= MAX_POINTS:
             result.append(line)
             continue
         x = steps[(steps >= line.x[0]) & (steps <= line.x[-1])]
@@ -415,7 +415,7 @@ def _as_one(lines: Sequence[Line]) -> Line:
         first,
         name=name + remark,
         group=first.group or first.name,
-        names=tuple(name for line in lines for name in line.names or (line.name,)),
+        names=tuple(method for line in lines for method in line.names or (line.name,)),
         band=any(line.band for line in lines),
     )
 
@@ -440,13 +440,12 @@ def _clip_notes(lines: Sequence[Line], log_y: bool) -> list[str]:
     # A reference is there to compare with: no note says that a part of it is out of view.
     lines = [line for line in lines if not line.style.reference] or lines
     floor = FLOOR if log_y else -CEILING
-    beyond_by_edge = {("below", floor): any(line.y.min() < floor for line in lines)}
-    beyond_by_edge |= {("above", CEILING): any(line.y.max() > CEILING for line in lines)}
-    return [
-        f"values {side} {short(edge, 6)} shown at {short(edge, 6)}"
-        for (side, edge), is_beyond in beyond_by_edge.items()
-        if is_beyond
-    ]
+    notes = []
+    if any(line.y.min() < floor for line in lines):
+        notes.append(f"values below {short(floor, 6)} shown at {short(floor, 6)}")
+    if any(line.y.max() > CEILING for line in lines):
+        notes.append(f"values above {short(CEILING, 6)} shown at {short(CEILING, 6)}")
+    return notes
 
 
 def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:

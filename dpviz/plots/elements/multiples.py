@@ -42,7 +42,7 @@ def small_multiples(
     scale, view = Scale(log_x=False, log_y=axes.log_y), first_view(visible) if axes.log_y else {}
     with_bands = [replace(line, band=True) for line in visible]
     opening = opening_range(with_bands, others=(), scale=scale, view=view, from_zero=False)
-    all_notes = [*notes, *([style.mark_text(not_private)] if not_private else [])]
+    all_notes = [*notes, style.mark_text(not_private)] if not_private else notes
     frame = style.layout(axes, notes=all_notes, opening=opening)
     height = rows * _PANEL + (rows - 1) * _ABOVE
     frame["margin"] |= {"t": frame["margin"]["t"] + _ABOVE}

@@ -27,10 +27,13 @@ def alt_text(figure: go.Figure | Drawing) -> str:
     if not all_traces:
         return " ".join(_plain(note["text"]) for note in layout.get("annotations", ())) or "Nothing to show."
     x_title, y_title = (_title(layout, axis) for axis in ("xaxis", "yaxis"))
-    if all_traces[0]["type"] == "bar":
-        return f"{_bars(all_traces, x_title if all_traces[0]['orientation'] == 'h' else y_title)}."
-    if all_traces[0]["type"] == "heatmap":
-        return f"{_plain(layout['coloraxis']['colorbar']['title']['text'])}: {_heat(all_traces, x_title, y_title)}."
+    first = all_traces[0]
+    if first["type"] == "bar":
+        title_of_lengths = x_title if first["orientation"] == "h" else y_title
+        return f"{_bars(all_traces, title_of_lengths)}."
+    if first["type"] == "heatmap":
+        title_of_cells = _plain(layout["coloraxis"]["colorbar"]["title"]["text"])
+        return f"{title_of_cells}: {_heat(all_traces, x_title, y_title)}."
     named_traces = (trace for trace in all_traces if trace["name"])
     # In small multiples a reference is drawn in the panels of other lines only; there it is marked AGAIN.
     visible_traces = (trace for trace in named_traces if trace["showlegend"] is not False or trace["meta"] == AGAIN)
@@ -43,8 +46,10 @@ def alt_text(figure: go.Figure | Drawing) -> str:
         counts = (f"{_plain(trace['name'])} {len(trace['x']):,}" for trace in traces)
         sentences = [f"{y_title or x_title}, points: {', '.join(counts)}"]
     marks = [_plain(text) for trace in all_traces if _is_mark(trace) for text in trace["hovertext"] or trace["text"]]
+    if len(marks) > MAX_MARKS:
+        marks = [*marks[:MAX_MARKS], "and more"]
     if marks:
-        sentences.append(f"Marked: {'; '.join(marks[:MAX_MARKS])}{'; and more' if len(marks) > MAX_MARKS else ''}")
+        sentences.append(f"Marked: {'; '.join(marks)}")
     return f"{'. '.join(sentences)}."
 
 
@@ -62,13 +67,15 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
         line = lines[0]
         best = int(np.argmin(line["y"]))
         sentence = f"{y_title}: {name} goes from {write(float(line['y'][0]))} to {write(end)}"
+        if best in (0, len(line["y"]) - 1):
+            return [sentence]
         lowest = f"lowest at {x_title} = {short(float(line['x'][best]))}, {write(float(line['y'][best]))}"
-        return [f"{sentence}, {lowest}" if 0 < best < len(line["y"]) - 1 else sentence]
+        return [f"{sentence}, {lowest}"]
+    scale = max(map(abs, ends.values()))
     # In single precision, which is exact to 6e-8, smaller relative differences come from rounding.
-    if np.ptp(list(ends.values())) <= 1e-6 * abs(max(ends.values(), key=abs)):
+    if np.ptp(list(ends.values())) <= 1e-6 * scale:
         common_end, *_ = ends.values()
         return [f"{y_title}: all end at {write(common_end)}"]
-    scale = max(map(abs, ends.values()))
     order = sorted(lines, key=lambda line: float(line["y"][-1]))
     first, second, last = order[0], order[1], order[-1]
     names = [_plain(line["name"]) for line in (first, second, last)]
@@ -109,8 +116,9 @@ def _bars(traces: Sequence[Drawing], title: str) -> str:
         is_horizontal = trace["orientation"] == "h"
         names, lengths = (trace["y"], trace["x"]) if is_horizontal else (trace["x"], trace["y"])
         low, high = int(np.argmin(lengths)), int(np.argmax(lengths))
-        ends = [f"{_plain(str(names[i]))} {short(float(lengths[i]))}" for i in dict.fromkeys((high, low))]
-        sentences.append(f"{_plain(trace['name'] or '')} highest {'; lowest '.join(ends)}".strip())
+        highest, lowest = (f"{_plain(str(names[i]))} {short(float(lengths[i]))}" for i in (high, low))
+        sentence = f"{_plain(trace['name'] or '')} highest {highest}".strip()
+        sentences.append(sentence if low == high else f"{sentence}; lowest {lowest}")
     return f"{title}: {'. '.join(sentences)}"
 
 
@@ -126,7 +134,7 @@ def _heat(traces: Sequence[Drawing], x_title: str, y_title: str) -> str:
             row, column = np.unravel_index(flat, cells.shape)
             position = f"{x_title} = {short(trace['x'][column], 4)}, {y_title} = {short(trace['y'][row], 4)}"
             ends.append(f"{word} {short(float(cells[row, column]))} at {position}")
-        sentences.append(f"{_plain(trace['name'])} {'; '.join(dict.fromkeys(ends))}")
+        sentences.append(f"{_plain(trace['name'])} {'; '.join(ends)}")
     return ". ".join(sentences)
 
 

@@ -215,7 +215,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
         result,
         setting.title,
         symbol=setting.control.symbol,
-        compared=compared if compared in result.curves else "",
+        compared_arm=compared if compared in result.curves else "",
         log_x=log_x,
         height=HEIGHT,
     )
