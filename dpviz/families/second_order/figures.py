@@ -238,12 +238,11 @@ def _spent_figure(
 ) -> go.Figure:
     """Draw the figure of `spent_by_purpose`, which explains the arguments."""
     parts: list[tuple[str, np.ndarray]] = []  # word for the legend, and mean charge after each record
-    iterations = np.empty(0, dtype=int)
+    iterations = np.array(trace.lanes[label].iterations, dtype=int)  # a record may be added from now on
     for name, word in purposes.items():
-        iterations_of_series, values = trace.lanes[label].series(name)
+        _, values = trace.lanes[label].series(name)
         if len(values):
-            iterations = iterations_of_series  # the same for all, as they are recorded together
-            parts.append((word, values.mean(axis=1)))
+            parts.append((word, values[: len(iterations)].mean(axis=1)))
     if before and parts:
         parts.insert(0, ("function value", np.full(len(iterations), before)))
     parts = [(word, part) for word, part in parts if part[-1] > 0]

@@ -549,7 +549,8 @@ def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], priv
         if len(values):
             middle = np.median(values, axis=1)
             _, standard_errors = arm_trace.series(STATIONARITY[metric])
-            half_width = ERRORS * np.median(standard_errors, axis=1)
+            # A record may have been added since `values`.
+            half_width = ERRORS * np.median(standard_errors[: len(values)], axis=1)
             lines.append(Line(steps, middle, label, styles[label], middle - half_width, middle + half_width))
     title = trace.metrics[metric].label if metric in trace.metrics else metric
     figure = line_figure(
