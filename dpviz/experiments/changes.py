@@ -13,9 +13,9 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.specification import Control, Specification
 
-LONGEST = 40  # characters of a value that is written out; of a longer one the text only says that it differs
+LONGEST = 40  # characters of a value that is written out whole
 NONE = "–"  # in the table, for an experiment without the setting
-_DIGITS = 6  # significant digits of a number in the table
+_DIGITS, _ALL_DIGITS = 6, 17  # significant digits of a number in the table; with 17, any two floats differ
 # Titles of the fields that hold a specification of their own.
 _PARTS = {"data": "Data", "problem": "Problem", "budget": "Privacy budget", "algorithm": "Algorithm"}
 
@@ -48,7 +48,7 @@ class Change:
 
         They are "other" and "changed" where the values are too long to be written out.
         """
-        for digits in (4, 9, 17):  # 17 digits tell any two floats apart
+        for digits in (4, 9, _ALL_DIGITS):
             old, new = (_text(value, self.control, digits) for value in (self.old, self.new))
             if old != new and max(len(old), len(new)) <= LONGEST:
                 return old, new
@@ -133,19 +133,28 @@ def table(experiments: Sequence[Experiment]) -> dict[str, tuple[str, ...]]:
     """Return the settings in which several experiments differ: for each label of a setting, one text per experiment.
 
     The text is "–" for an experiment without the setting. Where the methods of one experiment differ in a setting,
-    their values are joined by " / ". A setting that only some experiments have is no difference by itself.
+    their values are joined by " / ". A setting that only some experiments have is no difference by itself. Numbers
+    are rounded unless they differ only further on; of a text longer than LONGEST only the beginning is given.
     """
-    by_experiment = [_settings(experiment) for experiment in experiments]
-    labels = dict.fromkeys(label for settings in by_experiment for label in settings)
+    rounded, exact = (
+        [_settings(experiment, digits) for experiment in experiments] for digits in (_DIGITS, _ALL_DIGITS)
+    )
+    labels = dict.fromkeys(label for settings in exact for label in settings)
     result = {}
     for label in labels:
-        row = tuple(" / ".join(settings.get(label, (NONE,))) for settings in by_experiment)
-        if len(set(row) - {NONE}) > 1:
-            result[label] = row
+        rows = [[tuple(settings.get(label, (NONE,))) for settings in every] for every in (rounded, exact)]
+        rounded_row, exact_row = rows
+        if len({*exact_row} - {(NONE,)}) > 1:
+            row = rounded_row if len({*rounded_row}) == len({*exact_row}) else exact_row
+            result[label] = tuple(" / ".join(map(_beginning, texts)) for texts in row)
     return result
 
 
-def _settings(experiment: Experiment) -> dict[str, dict[str, None]]:
+def _beginning(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _settings(experiment: Experiment, digits: int) -> dict[str, dict[str, None]]:
     """Return, for each label of a setting of an experiment, the texts of its values, several if the methods differ.
 
     Each text occurs once, in the order of the methods; the inner dictionary is an ordered set.
@@ -155,12 +164,12 @@ def _settings(experiment: Experiment) -> dict[str, dict[str, None]]:
     for name, value, control in _fields(experiment):
         parts = [arm.algorithm for arm in experiment.arms] if name == "arms" else [value]
         for part in parts:
-            for label, text in _listed(part, name, control):
+            for label, text in _listed(part, name, control, digits):
                 values.setdefault(label, {})[text] = None
     return values
 
 
-def _listed(value: Any, name: str, control: Control | None) -> Iterator[tuple[str, str]]:
+def _listed(value: Any, name: str, control: Control | None, digits: int) -> Iterator[tuple[str, str]]:
     """Yield label and text of the field `name` with this value, and of all settings inside if it is a specification.
 
     A value without a control, such as the identity of a table, is left out.
@@ -171,10 +180,9 @@ def _listed(value: Any, name: str, control: Control | None) -> Iterator[tuple[st
         if name == "budget":  # its text states all of its numbers
             return
         for inner_name, inner_value, inner_control in _fields(value):
-            yield from _listed(inner_value, inner_name, inner_control)
+            yield from _listed(inner_value, inner_name, inner_control, digits)
     elif control is not None:
-        text = _text(value, control, _DIGITS)
-        yield control.title, text if len(text) <= LONGEST else "set"
+        yield control.title, _text(value, control, digits)
 
 
 def _fields(part: Specification) -> Iterator[tuple[str, Any, Control | None]]:

@@ -153,3 +153,5 @@ def test_settings_that_differ_are_told_in_a_row_each() -> None:
         "Seed": ("0", "3", "0"),
     }
     assert changes.table([first, first]) == {}
+    near = changes.table([first.replaced(seed=seed) for seed in (1234567, 1234568)])  # equal to six digits
+    assert near == {"Seed": ("1,234,567", "1,234,568")}

@@ -54,7 +54,7 @@ def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
         assert [float(row[name]) for name in ("Yours", "Even", "Best", "Best share of x")] == pytest.approx(
             numbers, rel=0.01
         )
-        assert row["Player x"] == f"σ = {short(split_of.players[0])}"
+        assert row["Player x"] == f"σ = {short(split_of.amounts[0])}"
 
     told()
     app.select_slider(key="mirror_share_x_again").set_value(0.8).run()
