@@ -493,8 +493,8 @@ def composed_cost(
 
 
 def describe_releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
-    """Return the number of published runs of the same data, and their cost by adding up, in words: "9 releases, ε = 18
-    by adding up; with 1 repeat ε = 6".
+    """Return the number of published runs of the same data, and their cost, in words: "9 releases, ε = 18 by adding up;
+    with 1 repeat ε = 6".
 
     runs : pairs of a plan and its number of repeats. Plans without privacy do not count; releases before the runs count
         once.
@@ -504,18 +504,23 @@ def describe_releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
     if not private:
         return "no release"
     count = sum(repeats for _, repeats in private)
+    cost, is_sum = _joint_cost(private, budget)
     if count == 1:
-        return f"1 release, {_added(private, budget)}"
-    once = [(plan, 1) for plan, _ in private]
-    fewer = f"; with 1 repeat {_added(once, budget)}" if count > len(once) else ""
-    return f"{count:,} releases, {_added(private, budget)} by adding up{fewer}"
+        return f"1 release, {cost}"
+    text = f"{count:,} releases, {cost}"
+    if is_sum:
+        text += " by adding up"
+    if count > len(private):
+        once, _ = _joint_cost([(plan, 1) for plan, _ in private], budget)
+        text += f"; with 1 repeat {once}"
+    return text
 
 
-def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
-    """Return the cost of private runs as text.
+def _joint_cost(runs: Sequence[tuple[Plan, int]], budget: Budget) -> tuple[str, bool]:
+    """Return the cost of private runs as text, and whether it is a sum.
 
     It is the sum in the budget's currency (ε, ρ, or the root of the sum of all μ²); the sums of ε and of δ if all
-    budgets are (ε, δ); else the ε that an accountant proves at a δ.
+    budgets are (ε, δ), and that of δ is below 1; else the ε that an accountant proves at a δ.
 
     runs : pairs of a plan and its number of repeats.
     """
@@ -524,17 +529,17 @@ def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
     if budget.currency is not None:
         total = total_cost(runs, earlier, budget.currency)
         if math.isfinite(total):
-            return f"{UNITS[budget.currency].symbol} = {short_up(total, 4)}"
-    if all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
+            return f"{UNITS[budget.currency].symbol} = {short_up(total, 4)}", True
+    delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
+    if delta < 1 and all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
         # The limit of a budget also covers the releases before its runs, which count once.
         earlier_cost = accountants.total(earlier, "epsilon")
         epsilon = earlier_cost + math.fsum(
             repeats * (plan.budget.limit - accountants.total(plan.facts.released, "epsilon")) for plan, repeats in runs
         )
-        delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
-        return f"ε = {short_up(epsilon, 4)} and δ = {short_up(delta, 4)}"
+        return f"ε = {short_up(epsilon, 4)} and δ = {short_up(delta, 4)}", True
     delta = budget.own_delta(ApproximateDP().delta)  # the usual δ if the budget has none of its own
-    return composed_cost(runs, earlier, currency=None, delta=delta).numbers()
+    return composed_cost(runs, earlier, currency=None, delta=delta).numbers(), False
 
 
 def total_cost(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: Currency) -> float:

@@ -218,13 +218,15 @@ class Batch(Sample):
 
         positions : (R'',) indices into the R' replicates of this batch.
         """
+        numbers = self.replicates[positions]
+        if len(np.unique(numbers)) < len(numbers):
+            raise LedgerError("a replicate that is named twice would get two releases for one")
         with self._lock:
             declared, self._declared = self._declared, []
         row_arrays = {"indices": self._indices, "marked": self.marked, "taken": self.taken}
         rows_of_part: dict[str, Any] = {
             name: array[positions] for name, array in row_arrays.items() if array is not None
         }
-        numbers = self.replicates[positions]
         batch = Batch(
             event=None,
             replicates=numbers,
@@ -234,8 +236,6 @@ class Batch(Sample):
             size=self._size,
             **rows_of_part,
         )
-        if len(np.unique(batch.replicates)) < len(batch.replicates):
-            raise LedgerError("a replicate that is named twice would get two releases for one")
         batch._declared = declared
         return batch
 

@@ -280,6 +280,14 @@ def test_runs_say_how_many_releases_they_make_and_what_these_add_up_to(
     assert describe_releases([(plans["free"], repeats)], budget) == "no release"
 
 
+def test_an_epsilon_that_an_accountant_proves_of_several_runs_is_no_sum() -> None:
+    arms = [Arm(label=str(number), algorithm=GradientDescent(iterations=3, noise="gaussian")) for number in range(2)]
+    budget = RenyiDP(epsilon=1.0, order=8.0)
+    plans = Experiment(problem=LogisticRegression(data=ON_A_FILE), arms=tuple(arms), budget=budget).plans()
+    said = describe_releases([(plan, 1) for plan in plans.values()], budget)
+    assert said.startswith("2 releases, ε ≤ ") and "adding" not in said
+
+
 @pytest.mark.filterwarnings("ignore:Not private")
 def test_of_several_runs_of_which_only_epsilon_and_delta_are_known_both_add_up() -> None:
     """A person's rows in random batches with Gaussian noise have no cost of each step; all of a run meet (ε, δ)."""

@@ -225,6 +225,17 @@ def test_what_a_bare_guarantee_implies_and_why_the_rest_does_not_follow(name: st
     assert {currency for currency, item in found.items() if item.exact} == SAME.get(name, set())
 
 
+@pytest.mark.parametrize(("detected", "alarms", "delta"), [(2e-4, 1e-4, 1e-3), (0.05, 0.01, 0.3), (0.8, 0.5, 0.5)])
+def test_an_attack_bound_implies_an_epsilon_where_delta_allows_its_whole_curve(
+    detected: float, alarms: float, delta: float
+) -> None:
+    budget = TradeOff(true_positive_rate=detected, false_positive_rate=alarms)
+    rates = np.linspace(0.0, 1.0, 1_000_001)[1:]
+    needed = max(0.0, math.log(((1 - delta - budget.tradeoff(rates)) / rates).max()))
+    assert conversions.implied(budget, delta)["epsilon_at_delta"].value == pytest.approx(needed, abs=1e-3)
+    assert budget.to_epsilon_at(1e-6) is None
+
+
 def test_only_the_number_itself_is_called_exact() -> None:
     assert not conversions.implied(STATED["approximate"], 1e-5)["epsilon_at_delta"].exact
     assert conversions.implied(STATED["approximate"], 1e-7)["epsilon_at_delta"].value is None

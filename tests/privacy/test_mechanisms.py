@@ -346,8 +346,10 @@ def test_a_part_of_a_batch_has_the_rows_and_the_releases_of_its_replicates(rows:
     assert np.array_equal(part.gaussian(mine), second[places]), "each replicate draws from its own stream"
     with pytest.raises(LedgerError, match="does not allow"):
         part.gaussian(mine)
+    unspent = mechanisms(event).batch(event)
     with pytest.raises(LedgerError, match="named twice"):
-        mechanisms(event).batch(event).part(np.array([0, 0]))
+        unspent.part(np.array([0, 0]))
+    assert unspent.check(asked._replace(value=asked.value[:3], batch=unspent), Gaussian, "l2") == G
 
 
 def test_a_batch_that_is_split_by_replicates_releases_each_of_them_once_with_the_same_noise() -> None:

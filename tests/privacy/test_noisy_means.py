@@ -41,6 +41,16 @@ def test_where_a_batch_is_one_row_whatever_its_share_the_rows_needed_are_enough(
     assert means.replaced(rows=needed).noise_scale(GaussianDP()) <= scale * (1 + 1e-4)
 
 
+@pytest.mark.parametrize(("rows", "factor"), [(10_000, 10.0), (1000, 20.0)])
+def test_the_rows_needed_for_people_with_several_rows_are_enough(rows: int, factor: float) -> None:
+    """In a smaller table with the same m/n a batch meets one of their rows more often; and no table has fewer rows than
+    one of them."""
+    means, budget = NoisyMeans(rows=rows, rows_per_person=100, batch_fraction=0.01, iterations=10), PureDP(epsilon=1.0)
+    scale = factor * means.noise_scale(budget)
+    needed = means.rows_needed(budget, scale)
+    assert needed >= 100 and means.replaced(rows=needed).noise_scale(budget) <= scale * (1 + 1e-4)
+
+
 def test_ends() -> None:
     means = NoisyMeans()
     assert means.affordable_steps(PureDP(epsilon=1.0), 1e6) == STEPS_LIMIT

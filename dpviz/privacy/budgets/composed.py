@@ -12,6 +12,7 @@ follows back, `own_delta` is the δ at which a run's ε is computed, `limit_at` 
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -284,3 +285,17 @@ class TradeOff(Budget):
             return np.maximum(0.0, np.where(alpha <= a, b * (1 - alpha) / (1 - a), 1 - alpha * (1 - b) / a))
 
         return np.maximum(lines_through(rate, missed), lines_through(missed, rate))
+
+    @checked
+    def to_epsilon_at(self, delta: Delta) -> float | None:
+        """Return the smallest ε ≥ 0 with 1 - delta - e^ε α ≤ f(α) at all α > 0, f the curve of `tradeoff`; None if f(0)
+        is below 1 - delta."""
+        if float(self.tradeoff(0.0)) < 1 - delta:
+            return None
+        points = [(self.false_positive_rate, 1 - self.true_positive_rate)]
+        points.append(points[0][::-1])
+        # f consists of straight lines, height - slope α, so (1 - delta - f(α))/α is largest where two of them meet.
+        lines = [(0.0, 0.0), *((b / (1 - a), b / (1 - a)) for a, b in points), *((1.0, (1 - b) / a) for a, b in points)]
+        meetings = [(h - g) / (s - t) for (h, s), (g, t) in combinations(lines, 2) if s != t]
+        alpha = np.array([1.0, *(a for a, _ in points), *(a for a in meetings if 0 < a < 1)])
+        return math.log(max(1.0, float(((1 - delta - self.tradeoff(alpha)) / alpha).max())))

@@ -211,15 +211,17 @@ class NoisyMeans(TableSize):
 
     @checked
     def rows_needed(self, budget: Budget, scale: Positive) -> int:
-        """Return a number of rows n with which the noise of T steps has at most this scale.
+        """Return a number of rows n, at least k, with which the noise of T steps has at most this scale.
 
-        m/n stays the same, so the noise falls in proportion to 1/n, and n is the smallest one. Only where few rows are
-        in a batch m/n changes, as m is a whole number; then a smaller n may do.
+        m/n stays the same, so the noise of one row falls in proportion to 1/n, and n is the smallest one. Where few
+        rows are in a batch m/n changes, as m is a whole number, and where a person has several rows the chance that
+        one of them is in a batch; then a smaller n may do.
         """
         rows = math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))  # rounding must not cost a row
-        while self.sampling != "all" and self.rows_per_person <= rows <= 1e9:  # so many rows can be planned with
+        rows = max(rows, self.rows_per_person)
+        while self.sampling != "all" and rows <= 1e9:  # so many rows can be planned with
             larger = self.replaced(rows=rows)
-            if larger.batch_size * self.rows == self.batch_size * rows:  # m/n is the same
+            if self.rows_per_person == 1 and larger.batch_size * self.rows == self.batch_size * rows:  # same m/n
                 break
             excess = larger.noise_scale(budget) / scale
             if excess <= 1 + 1e-4:  # calibration is not exact in further digits
