@@ -504,31 +504,31 @@ def describe_releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
         return f"1 release, {_added(private, budget)}" if private else "no release"
     once = [(plan, 1) for plan, _ in private]
     fewer = f"; with 1 repeat {_added(once, budget)}" if count > len(once) else ""
-    return f"{count:,} releases, {_added(private, budget)} by adding up{fewer}"
+    return f"{count:,} releases, {_added(private, budget, ' by adding up')}{fewer}"
 
 
-def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
+def _added(runs: Sequence[tuple[Plan, int]], budget: Budget, of_sums: str = "") -> str:
     """Return the cost of private runs as text.
 
     It is the sum in the budget's currency (ε, ρ, or the root of the sum of all μ²); the sums of ε and of δ if all
-    budgets are (ε, δ); else the ε that an accountant proves at a δ.
+    budgets are (ε, δ), and that of δ is below 1; else the ε that an accountant proves at a δ.
 
-    runs : pairs of a plan and its number of repeats.
+    runs : pairs of a plan and its number of repeats. of_sums : appended to a sum.
     """
     # The same releases before several runs count once.
     earlier = list(chain.from_iterable(dict.fromkeys(plan.facts.released for plan, _ in runs)))
     if budget.currency is not None:
         total = total_cost(runs, earlier, budget.currency)
         if math.isfinite(total):
-            return f"{UNITS[budget.currency].symbol} = {short_up(total, 4)}"
-    if all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
+            return f"{UNITS[budget.currency].symbol} = {short_up(total, 4)}{of_sums}"
+    delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
+    if delta < 1 and all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
         # The limit of a budget also covers the releases before its runs, which count once.
         earlier_cost = accountants.total(earlier, "epsilon")
         epsilon = earlier_cost + math.fsum(
             repeats * (plan.budget.limit - accountants.total(plan.facts.released, "epsilon")) for plan, repeats in runs
         )
-        delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
-        return f"ε = {short_up(epsilon, 4)} and δ = {short_up(delta, 4)}"
+        return f"ε = {short_up(epsilon, 4)} and δ = {short_up(delta, 4)}{of_sums}"
     delta = budget.own_delta(ApproximateDP().delta)  # the usual δ if the budget has none of its own
     return composed_cost(runs, earlier, currency=None, delta=delta).numbers()
 

@@ -203,6 +203,8 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     yield f"unit of protection: {sweep.experiment.problem.unit}"
     condition = sweep.condition
     yield from _condition(condition)
+    if result.finished < result.points and not result.public:
+        yield f"{result.finished} of {result.points} points: which are finished depends on the data, not covered"
     yield "every run of a private method is a release at the budget of the method at its point"
     if result.price:
         yield f"publishing all of it: {result.price}{condition}"
@@ -253,6 +255,8 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     yield f"unit of protection: {experiment.problem.unit}"
     yield f"guarantee of one run of each private method: {experiment.guarantee}"
     yield from _condition(experiment.condition)
+    if trace.time_note:
+        yield f"the run: {trace.time_note}"
     yield f"columns ending in {NOT_PRIVATE} are not private: do not publish them"
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.cost_sentences(costs):

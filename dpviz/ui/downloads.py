@@ -102,6 +102,7 @@ def run_files(
     trace : the part of the results that may be shown. delta : at which ε is read. charts : returns the charts that the
     page shows.
     """
+    promise = f"{experiment.promise}. {trace.time_note}".rstrip()
     _button(
         "Data (CSV)",
         partial(export.to_csv, trace, experiment, plans, delta),
@@ -111,7 +112,7 @@ def run_files(
     )
     _button(
         "Figures (HTML)",
-        lambda: to_html(charts(), f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}.", title="dpviz"),
+        lambda: to_html(charts(), f"{experiment.to_json()}\n\nGuarantee: {promise}", title="dpviz"),
         export.file_name(page, experiment, "html"),
         f"{page}_html",
         "All charts of this page in one file. For a PNG, use the camera in a chart's own menu.",
