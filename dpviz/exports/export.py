@@ -204,7 +204,8 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     condition = sweep.condition
     yield from _condition(condition)
     if result.finished < result.points and not result.public:
-        yield f"{result.finished} of {result.points} points: which are finished depends on the data, not covered"
+        count = f"{result.finished} of {result.points} points"
+        yield f"{count} are finished: which ones depends on the data, and no guarantee covers that"
     yield "every run of a private method is a release at the budget of the method at its point"
     if result.price:
         yield f"publishing all of it: {result.price}{condition}"

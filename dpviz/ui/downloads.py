@@ -130,12 +130,16 @@ def sweep(page: str, settings: Sweep, result: SweepResult) -> None:
     )
 
 
-def figures(panel: Panel, charts: Callable[[], Sequence[Chart]], facts_read: Collection[str] = ()) -> None:
-    """Draw a button for the charts of a page without runs, with the address that restores the page's settings.
+def figures(
+    panel: Panel, charts: Callable[[], Sequence[Chart]], facts_read: Collection[str] = (), settings: str = ""
+) -> None:
+    """Draw a button for the charts of a page, with the settings that they are of.
 
     charts : returns the charts that the page shows. facts_read : names of the settings that were read from the data.
+    settings : "" for the address that restores the settings that the page has now.
     """
-    settings = address(panel) + f"\n\nNot private: read from the data: {'; '.join(facts_read)}." * bool(facts_read)
+    settings = settings or address(panel)
+    settings += f"\n\nNot private: read from the data: {'; '.join(facts_read)}." * bool(facts_read)
     _button(
         "Figures (HTML)",
         lambda: to_html(charts(), settings, title="dpviz"),
