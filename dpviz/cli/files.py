@@ -277,21 +277,24 @@ def rows_as_text(rows: Sequence[Mapping[str, str]]) -> str:
     )
 
 
-def table_as_text(frame: "pd.DataFrame") -> str:
+def table_as_text(frame: "pd.DataFrame", labels: Mapping[str, str] | None = None) -> str:
     """Return a table as lines in aligned columns: texts to the left, numbers to the right; missing entries are blank.
 
-    Numbers that are upper limits, such as ε, are rounded up.
+    Numbers that are upper limits, such as ε, are rounded up. labels : headings in place of names of columns.
     """
-    columns: dict[str, Any] = {}
-    for name, values in frame.items():
+    columns: list[Any] = []
+    headings = [(labels or {}).get(name, name) for name in map(str, frame.columns)]
+    for i, (name, values) in enumerate(frame.items()):
         if pd.api.types.is_numeric_dtype(values):
-            columns[str(name)] = [rounded_up(value, DIGITS) for value in values] if name in UPPER else values
+            columns.append([rounded_up(value, DIGITS) for value in values] if name in UPPER else values)
             continue
         texts = ["" if pd.isna(value) else str(value) for value in values]
         # Filled up to equal widths, since pandas aligns every column to the right.
-        width = max(map(len, (str(name), *texts)))
-        columns[str(name).ljust(width)] = [text.ljust(width) for text in texts]
-    return pd.DataFrame(columns).to_string(index=False, float_format=f"{{:.{DIGITS}g}}".format, na_rep="")
+        width = max(map(len, (headings[i], *texts)))
+        headings[i] = headings[i].ljust(width)
+        columns.append([text.ljust(width) for text in texts])
+    table = pd.DataFrame(dict(enumerate(columns))).set_axis(headings, axis=1)  # two columns may have one heading
+    return table.to_string(index=False, float_format=f"{{:.{DIGITS}g}}".format, na_rep="")
 
 
 @contextmanager

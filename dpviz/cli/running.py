@@ -245,7 +245,7 @@ def _print_results(
             table = final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")
             if not experiment.problem.public:
                 table = marked(table, trace)
-            click.echo(table_as_text(_as_on_the_page(table, trace)))
+            click.echo(table_as_text(table, _headings(trace)))
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.cost_sentences(costs):
         click.echo(f"Publishing {sentence}")
@@ -253,11 +253,11 @@ def _print_results(
         click.echo(f"Guarantee: {experiment.promise}.")
 
 
-def _as_on_the_page(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
-    """Return a table whose columns have names of metrics, with the headings of the page instead."""
+def _headings(trace: Trace) -> dict[str, str]:
+    """Return the headings of the page by the names of the columns of a final table."""
     labels = {name: column.label for name, column in results.columns(trace).items()}
     marks = ("", results.NOT_PRIVATE)  # headings with the mark of values that are not private, too
-    return table.rename(columns={name + mark: label + mark for name, label in labels.items() for mark in marks})
+    return {name + mark: label + mark for name, label in labels.items() for mark in marks}
 
 
 def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -> None:
@@ -448,7 +448,8 @@ def _medians(frame: "pd.DataFrame", settings: Sequence[str]) -> "pd.DataFrame":
 
     frame : the results of `SweepResult.to_frame`. settings : names of the varied settings.
     """
-    names = dict(zip(("setting", "second_setting"), settings, strict=False))  # one or two, by their columns
+    names = ["setting", "second_setting"][: len(settings)]
     medians = frame.groupby([*names, "algorithm"])["value"].median().unstack("algorithm")
     methods = list(dict.fromkeys(frame["algorithm"]))
-    return medians[methods].reset_index().rename(columns=names).rename_axis(columns=None)
+    # A method may have the name of a setting.
+    return medians[methods].rename_axis(index=list(settings), columns=None).reset_index(allow_duplicates=True)

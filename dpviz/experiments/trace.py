@@ -272,6 +272,14 @@ class Trace(Displayed):
         return sum(arm_trace.bytes for arm_trace in self.lanes.values())
 
     @property
+    def time_note(self) -> str:
+        """A sentence if the data are not public and an arm is not at its end; empty otherwise."""
+        arm_traces = self.lanes.values()
+        if self.public or not any(RUNNING in (part.status or (RUNNING,)) for part in arm_traces):
+            return ""
+        return "It is not at its end: how far it came in its time depends on the data, and no guarantee covers that."
+
+    @property
     def has_curves(self) -> bool:
         """True if every arm has more records than its starting point, so that its metrics can be drawn as lines."""
         return bool(self.lanes) and all(len(arm_trace.iterations) > 1 for arm_trace in self.lanes.values())
@@ -414,6 +422,7 @@ class Trace(Displayed):
                 f"`trace.lane(label).output` has what {name} released.", title="No linear model of a table was released"
             )
         guarantee = self.promises.get(arm, "") if arm_trace.private else "none: it was trained without privacy"
+        guarantee += f". {self.time_note}" if self.time_note else ""
         return Model(score, data, guarantee)
 
     def to_frame(self) -> "pd.DataFrame":

@@ -44,10 +44,10 @@ _DIRECTIONS = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day: str) -> str:
     """Return a plan for several analyses as a self-contained HTML page, in which texts of the user are never markup.
 
-    budget : shared by the analyses. delta : the δ at which ε is read. relative : the relative error for which the
-        needed rows are computed. day : the date of the report, as text.
+    budget : shared by the analyses. delta : at which ε is read, if the budget has no δ. relative : the relative error
+        for which the needed rows are computed. day : the date of the report, as text.
     """
-    planned = plan.planned(budget)
+    planned, delta = plan.planned(budget), budget.own_delta(delta)
     total = allocation.joint_guarantee([analysis.share for analysis in planned], delta)
     # The total privacy loss in each currency in which it is known.
     readings = [(unit.name, total.values.get(name)) for name, unit in UNITS.items()]
@@ -203,6 +203,9 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     yield f"unit of protection: {sweep.experiment.problem.unit}"
     condition = sweep.condition
     yield from _condition(condition)
+    if result.finished < result.points and not result.public:
+        count = f"{result.finished} of {result.points} points"
+        yield f"{count} are finished: which ones depends on the data, and no guarantee covers that"
     yield "every run of a private method is a release at the budget of the method at its point"
     if result.price:
         yield f"publishing all of it: {result.price}{condition}"
@@ -253,6 +256,8 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     yield f"unit of protection: {experiment.problem.unit}"
     yield f"guarantee of one run of each private method: {experiment.guarantee}"
     yield from _condition(experiment.condition)
+    if trace.time_note:
+        yield f"the run: {trace.time_note}"
     yield f"columns ending in {NOT_PRIVATE} are not private: do not publish them"
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.cost_sentences(costs):
@@ -379,6 +384,6 @@ def of_analyses(plan: Analyses, budget: Budget, delta: float, relative: float) -
         kinds=sorted({"Analyses", *(type(statistic).__name__ for statistic in plan.statistics)}),
         currency=type(budget).__name__,
         budget=budget.to_python(),
-        delta=repr(delta),
+        delta=repr(budget.own_delta(delta)),
         relative=repr(relative),
     )

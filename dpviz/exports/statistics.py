@@ -108,7 +108,7 @@ class Statistics:
         error : float
             As in `to_frame`.
         delta : float
-            The δ at which ε is read.
+            The δ at which ε is read, unless the budget has a δ of its own.
         """
         return to_report(self.analyses, self.budget, delta=delta, relative=error, day=date.today().isoformat())
 

@@ -125,7 +125,7 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     best_arms = trace.only(arms_to_draw(trace, name, PRIVATE))  # up to PRIVATE private ones and one other
     metric = trace.metrics[name]
     statuses = best_arms.statuses(metric)
-    status_text = _status_text(statuses.values(), subject.public)
+    status_text = f"{_status_text(statuses.values(), subject.public)} {trace.time_note}".rstrip()
     caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {status_text}"
     # The style of the page if the trace knows the arm, else a solid line in the next hue.
     by_label, hues = arm_styles(subject.arms), iter(style.HUES * len(subject.lanes))
@@ -162,7 +162,7 @@ def _(subject: Verdict, _diagnostics: bool) -> Chart:
         Axes("Runs on each data set", f"Lower bound on {subject.symbol}", log_x=True, from_zero=True, bound="lower"),
         limits=[Limit(subject.claim, f"claimed {subject.symbol} = {short_up(subject.claim)}")],
     )
-    caption = f"{subject.sentence()} The data sets are made up, so nobody's data are read."
+    caption = f"{subject.sentence()} The data sets are made up, so nobody's data are read, unless you gave your own."
     return Chart(drawing, "What is proven", "Proven lower bound by the number of runs, and the claim", caption)
 
 

@@ -102,6 +102,7 @@ def run_files(
     trace : the part of the results that may be shown. delta : at which ε is read. charts : returns the charts that the
     page shows.
     """
+    promise = f"{experiment.promise}. {trace.time_note}".rstrip()
     _button(
         "Data (CSV)",
         partial(export.to_csv, trace, experiment, plans, delta),
@@ -111,7 +112,7 @@ def run_files(
     )
     _button(
         "Figures (HTML)",
-        lambda: to_html(charts(), f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}.", title="dpviz"),
+        lambda: to_html(charts(), f"{experiment.to_json()}\n\nGuarantee: {promise}", title="dpviz"),
         export.file_name(page, experiment, "html"),
         f"{page}_html",
         "All charts of this page in one file. For a PNG, use the camera in a chart's own menu.",
@@ -129,12 +130,15 @@ def sweep(page: str, settings: Sweep, result: SweepResult) -> None:
     )
 
 
-def figures(panel: Panel, charts: Callable[[], Sequence[Chart]], facts_read: Collection[str] = ()) -> None:
-    """Draw a button for the charts of a page without runs, with the address that restores the page's settings.
+def figures(
+    panel: Panel, charts: Callable[[], Sequence[Chart]], facts_read: Collection[str] = (), settings: str = ""
+) -> None:
+    """Draw a button for the charts of a page, with the settings that they are of.
 
     charts : returns the charts that the page shows. facts_read : names of the settings that were read from the data.
+    settings : "" for the address that restores the settings that the page has now.
     """
-    settings = address(panel)
+    settings = settings or address(panel)
     if facts_read:
         settings += f"\n\nNot private: read from the data: {'; '.join(facts_read)}."
     _button(

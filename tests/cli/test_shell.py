@@ -35,7 +35,7 @@ from dpviz.experiments.results import final_table
 from dpviz.experiments.task import Outcome, SerialExecutor
 from dpviz.exports.export import sweep_to_csv, to_csv, to_settings
 from dpviz.families.mirror_descent import FictitiousPlay
-from dpviz.privacy.budgets import ZeroConcentratedDP
+from dpviz.privacy.budgets import PureDP, ZeroConcentratedDP
 from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Mean, Quantile, Sum
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.sweeps.sweep import Axis, Sweep, settings
@@ -186,6 +186,7 @@ def test_a_limit_of_time_ends_a_run_and_what_was_recorded_is_kept(shell, own: bo
     code, _, err = shell(f"run {settings} --max-seconds 1e-9 --out trace.csv")
     assert code == 130 and "Stopped at the time limit." in err
     assert (DEPENDS in err) == own and "trace.csv has what was recorded until then." in err
+    assert ("how far it came in its time depends on the data" in Path("trace.csv").read_text()) == own
 
 
 @pytest.mark.slow
@@ -395,7 +396,7 @@ def test_a_file_that_cannot_be_written_in_the_end_is_a_sentence_and_leaves_the_o
 def test_a_mistake_of_ours_in_the_end_does_not_lose_what_was_computed(
     shell, monkeypatch, tmp_path: Path, command: str, module: ModuleType, columns: set[str]
 ) -> None:
-    monkeypatch.setattr(module, "table_as_text", lambda frame: 1 / 0)
+    monkeypatch.setattr(module, "table_as_text", lambda *_: 1 / 0)
     code, _, err = shell(f"{command} --store off")
     (path,) = tmp_path.glob("dpviz_*.csv")
     assert code == 1 and f"{path} has all numbers." in err and path.stat().st_mode & 0o077 == 0
@@ -408,6 +409,19 @@ def test_a_table_leaves_blank_what_a_row_does_not_have() -> None:
     first, second, third = table_as_text(found).splitlines()
     assert first.split() == ["method", "ended", "gap"] and third.split() == ["two", "2", "of", "5"]
     assert second.split() == ["one", "0.25"]
+
+
+def test_a_method_may_be_called_as_a_setting_and_what_it_spends_is_rounded_up(shell) -> None:
+    """Under the headings of the page, too, as under the names of the columns."""
+    arms = tuple(
+        arm.replaced(label=label) for arm, label in zip(EXPERIMENT.arms, ("setting", "epsilon", "third"), strict=True)
+    )
+    Path("names.json").write_text(to_settings(EXPERIMENT.replaced(arms=arms, budget=PureDP(epsilon=1.2345664))))
+    assert shell("run names.json -q")[1].count(" 1.23457 ε ") == 2
+    code, out, _ = shell("sweep names.json -q --grid epsilon=0.5,1")
+    _, headings, first, _ = out.splitlines()
+    assert code == 0 and headings.split() == ["epsilon", "setting", "epsilon", "third"]
+    assert first.split()[0] == "0.5" and len(first.split()) == 4
 
 
 def short(arm: Arm) -> Arm:

@@ -266,6 +266,15 @@ BOUGHT = {"smoothness": 0.2, "smoothness_source": "released", "smoothness_cost":
             1,
             "2 releases, ε = 3.5 and δ = 2×10⁻⁶ by adding up",
         ),
+        # A sum of δ that is 1 promises nothing.
+        (
+            ApproximateDP(epsilon=1.0, delta=0.01),
+            "gaussian",
+            {},
+            1,
+            100,
+            "100 releases, ε ≤ 25.75 at δ = 0.01 (Gaussian DP); with 1 repeat ε = 1 and δ = 0.01",
+        ),
     ],
 )
 def test_runs_say_how_many_releases_they_make_and_what_these_add_up_to(

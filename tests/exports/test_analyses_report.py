@@ -72,6 +72,11 @@ def test_only_a_plan_without_anything_read_from_data_says_that_none_were_read() 
         )
 
 
+def test_epsilon_is_read_at_the_delta_of_the_budget() -> None:
+    report = dpviz.statistics(ApproximateDP(epsilon=1.0, delta=1e-8), Count(), rows=1000).report(delta=1e-4)
+    assert "ε at δ = 10⁻⁸" in report and "10⁻⁴" not in report
+
+
 def test_no_name_turns_the_text_around() -> None:
     """After a right-to-left override a browser shows "off by at most 21" as "12 tsom ta yb ffo"."""
     plan = Analyses(statistics=(Count(name="\u202eevil\u2066"),))

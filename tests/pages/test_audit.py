@@ -1,9 +1,12 @@
 """The audit page: it attacks by itself, says what was found, and lets a visitor guess before seeing it."""
 
+from collections.abc import Callable
+from html import unescape
 from typing import Any
 
 import numpy as np
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz import families
@@ -67,6 +70,15 @@ def test_a_sound_method_is_attacked_and_its_claim_holds(load: Load) -> None:
     assert (
         len(bounds) == 10 and bounds.max() == pytest.approx(direct.bound, rel=1.1e-3) and bounds.max() <= direct.bound
     )
+
+
+def test_the_settings_in_the_file_of_figures_are_those_of_the_run(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, Callable[[], bytes]] = {}
+    monkeypatch.setattr(st, "download_button", lambda label, data, **_: files.update({label: data}))
+    app = ended(load("audit", **{RUNS: "200"} | SOUND))
+    app.toggle(key="audit_follow").set_value(False).run()
+    app.number_input(key=RUNS).set_value(300).run()
+    assert '"runs":200,' in unescape(files["Figures (HTML)"]().decode())
 
 
 @pytest.mark.parametrize("family", [family.name for family in FAMILIES])

@@ -360,7 +360,8 @@ class _Screen(PageBody):
         run = self.run
         if run is not None and not run.job.active and run.progress is not None and self.shows(run):
             charts = partial(results.all_charts, run.auditing, run.progress, self.threshold(run))
-            downloads.figures(self.panel, lambda: list(charts().values()))
+            # Not the present settings, which may be others than those of the run.
+            downloads.figures(self.panel, lambda: list(charts().values()), settings=run.auditing.to_json())
         if self.auditing is not None:
             with st.expander("The same in Python", icon=":material/code:"):
                 st.code(_python(self.auditing), language="python")

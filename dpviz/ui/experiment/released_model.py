@@ -62,11 +62,12 @@ def show(
     digits : format of the numbers on the screen; the file has all digits.
     """
     about, guarantee = f"First run of each method. {meaning}", run.experiment.promise
+    note = run.job.trace.time_note if run.job.trace is not None else ""
     with explain.heading("What one run releases"):
         explain.privacy_badge(weakest_privacy(run.plans[label].privacy for label in sentences))
         charts.download(
             "the released model of each method",
-            partial(_csv, model, f"{about} Guarantee: {guarantee}. {texts.COMPOSES}"),
+            partial(_csv, model, f"{about} Guarantee: {guarantee}. {note} {texts.COMPOSES}"),
             f"dpviz_{panel.page}_model.csv",
             panel.key("model_csv"),
         )

@@ -196,16 +196,19 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
             help="Rows drawn from what one run of the method released.",
         )
         explain.privacy_badge(run.plans[offer.arm.label].privacy)
-        privacy = f"{explain.release_sentence(run.experiment, 1)} {_may_leave(run.experiment)}"
+        privacy = f"{explain.release_sentence(run.experiment, 1)} {_may_leave(run)}"
         st.caption(f"{offer.table.rows:,} rows of {offer.arm.label}. {error}. {privacy}")
 
 
-def _may_leave(experiment: Experiment) -> str:
+def _may_leave(run: Run) -> str:
     """Return sentences that say if the table may be published, and on which conditions."""
+    experiment, trace = run.experiment, run.job.trace
     if experiment.problem.public:
         return "It may leave this page: the data are public."
     if experiment.seed is None and experiment.problem.from_data:
         return f"**It must not leave this page** unless these were known beforehand. {NOTICE}"
+    if experiment.seed is None and trace is not None and trace.time_note:
+        return f"**It must not leave this page**. {trace.time_note} {NOTICE}"
     if experiment.seed is None:
         return f"As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. {NOTICE}"
     return (
