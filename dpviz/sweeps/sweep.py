@@ -483,8 +483,12 @@ class _UnderWay:
         self._succeeded = 0  # number of points
         second = sweep.second.values if sweep.second else ()
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
-        self.result.finished = len(points) - len(self._points)  # where no arm has a plan, there is nothing to wait for
+        # Where no arm has a plan, there is nothing to wait for.
+        self.result.done = tuple((point.second, False) for point in points if point.experiment is None)
         self.result.public, self.result.price = sweep.experiment.public, sweep.price(points)
+        self.result.prices = {
+            value: sweep.price([point for point in points if point.second == value]) for value in second
+        }
         setting = setting_at(sweep.experiment, sweep.fields)
         if setting is not None:
             self.result.axis = setting.title, setting.control.symbol, setting.logarithmic
@@ -509,8 +513,7 @@ class _UnderWay:
             raise UserError(f"No method records '{result.metric_name}'. Recorded are: {recorded}.")
         if outcome.state == "done":
             self._succeeded += 1
-            result.finished += 1
-            result.restored += outcome.restored  # true counts 1
+            result.done = (*result.done, (point.second, outcome.restored))
             self._restored += self._weights[number] * outcome.restored
             if outcome.trace is not None:
                 result.record(point.place, outcome.trace)
