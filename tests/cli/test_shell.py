@@ -240,6 +240,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("run experiment.json --out trace.xlsx", 2, "'trace.xlsx' must end in .csv or .parquet."),
         ("run experiment.json --out absent/trace.csv", 2, "'absent' is no folder that you may write to."),
         ("run experiment.json --figure absent/run.html", 2, "'absent' is no folder that you may write to."),
+        ("run experiment.json --figure run.png", 2, "'run.png' must end in .html or .htm."),
         ("--module ../mine run experiment.json", 2, "Module ../mine cannot be imported."),
         ("--module typo run experiment.json", 2, "Module typo cannot be imported. SyntaxError"),
         ("statistics a=count --rows 9 --budget mu=1 --report absent/a.html", 2, "'absent' is no folder"),
