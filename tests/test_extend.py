@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +112,17 @@ def test_a_method_that_inherits_its_kind_would_have_the_noise_of_its_parent_and_
 
     with pytest.raises(dpviz.UserError, match=r"mine\.other"):
         dpviz.Experiment(dpviz.Quadratic(), Other(3)).run()  # type: ignore[call-arg]
+
+
+def test_methods_of_two_classes_without_kinds_have_noise_of_their_own_or_are_refused() -> None:
+    names: dict[str, type] = {"__name__": "unnamed"}
+    exec(re.sub(r"    kind: ClassVar.*\n", "", PROGRAM).replace("/ 4)", ")"), names)
+    arms = {name: names[name](iterations=2) for name in ("Descent", "Forgetful")}
+    trace = dpviz.Experiment(dpviz.Quadratic(rows=100), arms, replicates=2).run()
+    assert (trace.last("Descent", "objective_gap") != trace.last("Forgetful", "objective_gap")).all()
+    same = type("Descent", (names["Descent"],), {"__module__": "unnamed"})
+    with pytest.raises(dpviz.UserError, match=r"unnamed\.Descent"):
+        dpviz.Experiment(dpviz.Quadratic(), {"a": arms["Descent"], "b": same(iterations=2)})
 
 
 @pytest.mark.slow

@@ -206,6 +206,19 @@ class Experiment(Displayed, Specification):
                 raise UserError(f"Several methods are called {label!r}. Give labels, as in {{label: method, …}}.")
         return self
 
+    @model_validator(mode="after")
+    def _classes_have_own_names(self) -> "Experiment":
+        """Refuse methods of two classes with one name: equal settings of the two would draw equal noise."""
+        classes: dict[str, type] = {}
+        for arm in self.arms:
+            cls = type(arm.algorithm)
+            if classes.setdefault(cls.full_name(), cls) is not cls:
+                raise UserError(
+                    f"Both are {cls.full_name()!r}. Give each class a kind of its own.",
+                    title="Methods of two classes would share their noise",
+                )
+        return self
+
     @property
     def public(self) -> bool:
         """True if the data are public: only then may results be stored for other users, and runs be repeated."""
