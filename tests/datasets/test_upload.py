@@ -75,6 +75,7 @@ BAD_CHOICES = {
         "below the highest",
     ),
     "empty range": (frame(), {"bounds": BOUNDS | {"age": (3, 3)}}, "Column 'age' needs a range", "below the highest"),
+    "thin range": (frame(), {"bounds": BOUNDS | {"age": (0, 5e-324)}}, "Column 'age' needs a range", "10⁻¹⁰⁰"),
     "endless range": (frame(), {"bounds": BOUNDS | {"age": (0, math.inf)}}, "Column 'age' needs a range", "10¹⁰⁰"),
     "too few": (frame().iloc[:19], {}, "Only 19 rows", "At least 20"),
 }
