@@ -118,10 +118,13 @@ def setting_at(experiment: Experiment, fields: Sequence[str]) -> Setting | None:
 def numbers(owner: Specification) -> Iterator[Control]:
     """Return the controls of a specification that are numbers with a declared range.
 
-    Seeds are left out: their values have no order, so that no curve over them makes sense.
+    Seeds are left out: their values have no order, so that no curve over them makes sense. So are the costs of facts
+    that were bought: they were paid, and a guarantee that counts less would be false.
     """
     return (
-        control for control in type(owner).controls() if control.low is not None and not control.name.endswith(SEED)
+        control
+        for control in type(owner).controls()
+        if control.low is not None and not control.name.endswith((SEED, "_cost"))
     )
 
 
@@ -368,6 +371,8 @@ class Sweep(Specification):
             under_way.check_success()
         except BaseException:  # the caller no longer waits for the other points
             stopping.set()
+            if under_way.result.finished < len(points):
+                under_way.result.cut = under_way.result.cut or "stopped"
             raise
         finally:
             outcomes.close()  # type: ignore[attr-defined]  # executors are generators
