@@ -120,6 +120,10 @@ def test_methods_of_two_classes_without_kinds_have_noise_of_their_own_or_are_ref
     arms = {name: names[name](iterations=2) for name in ("Descent", "Forgetful")}
     trace = dpviz.Experiment(dpviz.Quadratic(rows=100), arms, replicates=2).run()
     assert (trace.last("Descent", "objective_gap") != trace.last("Forgetful", "objective_gap")).all()
+    no_title = type("NoTitle", (names["Descent"],), {"title": ""})
+    with pytest.raises(dpviz.UserError, match=r"μ = 3, .*costs μ = 4\.221") as refusal:  # it takes μ² for a sum of ε
+        dpviz.Experiment(dpviz.Quadratic(), no_title(iterations=3), budget=dpviz.GaussianDP(3.0)).plans()
+    assert "NoTitle" in refusal.value.title
     same = type("Descent", (names["Descent"],), {"__module__": "unnamed"})
     with pytest.raises(dpviz.UserError, match=r"unnamed\.Descent"):
         dpviz.Experiment(dpviz.Quadratic(), {"a": arms["Descent"], "b": same(iterations=2)})

@@ -119,7 +119,9 @@ def _labelled(arms: Any) -> Any:
         return tuple(Arm(label=label, algorithm=algorithm) for label, algorithm in arms.items())
     if not isinstance(arms, list | tuple):
         return arms
-    return tuple(Arm(label=arm.title, algorithm=arm) if isinstance(arm, Algorithm) else arm for arm in arms)
+    return tuple(
+        Arm(label=arm.title or type(arm).__name__, algorithm=arm) if isinstance(arm, Algorithm) else arm for arm in arms
+    )
 
 
 class Experiment(Displayed, Specification):
@@ -129,7 +131,7 @@ class Experiment(Displayed, Specification):
     It is the unit of caching, sharing and exporting. `problem` and `arms` may be given as positional arguments.
 
     arms : tuple of `Arm`, or shorter: an algorithm, several algorithms, or a mapping {label: algorithm}. An algorithm
-        without a label is labelled by its title.
+        without a label is labelled by its title, or the name of its class.
     budget : a `Budget`, or in its place the numbers of one as keywords: epsilon (pure DP), epsilon and delta, rho
         (zCDP), or mu (Gaussian DP).
 
@@ -291,8 +293,17 @@ class Experiment(Displayed, Specification):
                 title=f"The facts of the problem '{self.problem.title}' leave out what its data cost",
             )
         budget, k = arm.budget or self.budget, self.problem.rows_per_person
+        row_budget = budget.of_row(k)
         with one_thread:  # as in `stream`: so that a run computes the same plan to the last digit
-            plan = arm.algorithm.plan(facts, budget.of_row(k))  # `for_people` adds what all k rows of a person pay
+            plan = arm.algorithm.plan(facts, row_budget)  # `for_people` adds what all k rows of a person pay
+        if budget.private and not type(arm.algorithm).__module__.startswith("dpviz."):  # a user's mistake, too
+            cost = row_budget.spent(plan.events, prior=facts.released)
+            if cost > row_budget.limit * (1 + 1e-6) or plan.budget != row_budget:  # 1e-6: rounding errors
+                raise UserError(
+                    f"The budget is {row_budget.describe()}, and what is released costs {row_budget.symbol} = "
+                    f"{short_up(cost, 4)}. A plan may spend `budget.left(facts.released)`, an ε, ρ or μ².",
+                    title=f"The plan of {arm.label} does not keep its budget",
+                )
         if self.seeded:
             plan = replace(plan, seeded=True)
         return plan.for_people(budget, k)
