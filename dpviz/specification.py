@@ -481,7 +481,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return value
+    return value + 0.0 if isinstance(value, float) else value  # -0.0, which equals 0.0, becomes 0.0
 
 
 def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

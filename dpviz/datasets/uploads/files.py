@@ -118,6 +118,8 @@ def read_table(
         A Parquet file, or text in UTF-8; either may be packed by gzip.
     name : str
         The file name; only its ending is used, to recognise Parquet.
+    max_rows, max_columns : int
+        A larger table is refused.
     reading : Reading, optional
         How a text file is read: a declaration, by which alone every cell is read. None is `Reading()`: commas between
         cells, decimal points, a header. `detect_reading` proposes one.
