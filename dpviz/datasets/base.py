@@ -220,6 +220,7 @@ def check_features(n: int, bounds: Sequence[tuple[float, float]], names: Sequenc
 def is_range(low: float, high: float) -> bool:
     """Return true if [low, high] can be a declared range: both finite and within ±MAX_BOUND, and 1/MAX_BOUND apart at
     least, so that no number overflows that is divided by the width."""
+    low, high = float(low), float(high)  # a float32 cannot be compared with MAX_BOUND
     return -MAX_BOUND <= low <= MAX_BOUND and -MAX_BOUND <= high <= MAX_BOUND and high - low >= 1 / MAX_BOUND
 
 

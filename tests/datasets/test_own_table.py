@@ -78,6 +78,9 @@ def test_arrays_have_numbered_columns_and_one_range_for_all() -> None:
     assert (of_classes.facts().target, of_numbers.facts().target) == (None, (0, 3))
     rows = of_classes.carried[of_classes.identity]
     np.testing.assert_array_equal(rows[:, -1], np.where(x[:, 0] > 0.5, 1, -1))
+    with pytest.warns(UserWarning, match="without a finite number"):
+        masked = dpviz.table((np.ma.masked_array(x, x > 0.9), x[:, 0] > 0.5), positive=True, bounds=(0, 1))
+    assert masked.carried[masked.identity][:, :-1].max() <= 0.9
 
 
 def test_groups_users_and_categories_have_the_same_way() -> None:
