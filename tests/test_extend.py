@@ -90,8 +90,9 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
 
 def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the_table_cost() -> None:
     class Mine(extend.ProblemSpecification):
-        data: extend.DatasetSpecification
-        costs: bool
+        data: extend.DatasetSpecification | None = None
+        costs: bool = True
+        table: extend.DatasetSpecification | None = None
 
         def facts(self) -> extend.SmoothFacts:
             return extend.SmoothFacts(n=20, d=1, released=self.released if self.costs else ())
@@ -104,6 +105,9 @@ def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the
     assert not right.public and right.seed is None and right.plans()["DP-GD"].spent("epsilon")[0] == 0.5
     with pytest.raises(dpviz.UserError, match=r"released=self\.released"):
         wrong.plans()
+    with pytest.raises(dpviz.UserError, match=r"rows are public") as refusal:  # else it would be public
+        dpviz.Experiment(Mine(table=data), dpviz.GradientDescent(3)).plans()  # type: ignore[call-arg]
+    assert "'table'" in refusal.value.title
 
 
 def test_a_method_that_inherits_its_kind_would_have_the_noise_of_its_parent_and_is_refused() -> None:

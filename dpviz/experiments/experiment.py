@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from dpviz.arguments import ByName, checked  # UserError for wrong types and unknown names
 from dpviz.checkpoints import EVERY, at_checkpoints
-from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.base import NO_TABLES, RowsSpecification
 from dpviz.displays import Displayed, show_progress_bar
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot
@@ -292,6 +292,12 @@ class Experiment(Displayed, Specification):
                 "Give them released=self.released and from_data=self.from_data, which every plan and guarantee counts.",
                 title=f"The facts of the problem '{self.problem.title}' leave out what its data cost",
             )
+        for name, part in vars(self.problem).items():
+            if name != "data" and isinstance(part, RowsSpecification):
+                raise UserError(
+                    "This field alone says whether rows are public, whose they are, and what their ranges cost.",
+                    title=f"The field {name!r} of the problem '{self.problem.title}' must be called `data`",
+                )
         budget, k = arm.budget or self.budget, self.problem.rows_per_person
         row_budget = budget.of_row(k)
         with one_thread:  # as in `stream`: so that a run computes the same plan to the last digit
