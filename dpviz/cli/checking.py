@@ -70,7 +70,8 @@ def statistics(
     if report is not None:
         write_page(plan.report(error, delta), report)
     if as_json:
-        click.echo(table.to_json(orient="records", indent=2, force_ascii=False))
+        rows = table.astype(object).where(table.notna(), None).to_dict("records")  # pandas' own JSON rounds numbers
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return 0
     change = "one row" if rows_per_person == 1 else f"up to {rows_per_person:,} rows of a person"
     change += " added or removed" if secret_rows else " replaced"
