@@ -210,6 +210,11 @@ class Specification(BaseModel):
 
     __str__ = __repr__
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):  # a private attribute is no setting
+            raise UserError(f"Write replaced({name}=…), which returns a changed copy.", title="Settings do not change")
+        super().__setattr__(name, value)
+
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
         """Return pydantic's result for a mapping of values. Raises UserError for values that do not fit."""
