@@ -156,6 +156,16 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 }
 
 
+def test_a_file_that_may_not_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    FRAME.to_csv(tmp_path / "t.csv", index=False)
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(dpviz.UserError, match="Permission denied"):
+        dpviz.table(tmp_path / "t.csv", **DECLARED)
+
+
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     FRAME.to_csv(tmp_path / "t.csv", index=False, sep=";")
     with pytest.raises(dpviz.UserError, match="reading="):
