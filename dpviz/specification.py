@@ -340,7 +340,7 @@ def kind_named(kind: str) -> type[Specification]:
     Raises ValueError for a kind that does not exist.
     """
     if not isinstance(kind, str) or not _WORDS.fullmatch(kind):
-        raise ValueError(f"unknown kind {kind!r}")
+        raise ValueError(f"unknown kind {kind!r}; a class is read by a kind of its own, such as 'mine.descent'")
     if kind not in _kinds:
         module = _registering_module(".".join(kind.split(".")[:2]))
         if module:
