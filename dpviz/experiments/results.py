@@ -504,7 +504,9 @@ def describe_releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
         return f"1 release, {_added(private, budget)}" if private else "no release"
     once = [(plan, 1) for plan, _ in private]
     fewer = f"; with 1 repeat {_added(once, budget)}" if count > len(once) else ""
-    return f"{count:,} releases, {_added(private, budget)} by adding up{fewer}"
+    cost = _added(private, budget)
+    how = "" if cost.startswith(("ε ≤", "no ε")) else " by adding up"  # an accountant's bound is no sum
+    return f"{count:,} releases, {cost}{how}{fewer}"
 
 
 def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
