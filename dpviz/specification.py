@@ -211,6 +211,11 @@ class Specification(BaseModel):
 
     __str__ = __repr__
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):  # a private attribute is no setting
+            raise UserError(f"Write replaced({name}=…), which returns a changed copy.", title="Settings do not change")
+        super().__setattr__(name, value)
+
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
         """Return pydantic's result for a mapping of values. Raises UserError for values that do not fit."""
@@ -223,8 +228,8 @@ class Specification(BaseModel):
         """Validate a mapping with a "kind" as an instance of the class that is registered under it, so that a field may
         be annotated with an abstract class, such as Budget. Other values are validated as usual, by `handler`."""
         if not (isinstance(value, dict) and "kind" in value):
-            # For an abstract class, or a base class without a kind, a mapping must say which class is meant.
-            if isinstance(value, dict) and (inspect.isabstract(cls) or (not cls.kind and cls.__subclasses__())):
+            # For an abstract class a mapping must say which class is meant.
+            if isinstance(value, dict) and (inspect.isabstract(cls) or cls is Specification):
                 raise ValueError(f"a {cls.__name__} needs a 'kind'")
             return handler(value)
         value = dict(value)
@@ -233,6 +238,11 @@ class Specification(BaseModel):
             raise ValueError(f"these are settings of {target.__name__}, not of {cls.__name__}")
         with _errors_as_sentences(target):  # explained here, where the class with the broken ranges is known
             return handler(value) if target is cls else target.model_validate(value)
+
+    @classmethod
+    def full_name(cls) -> str:
+        """Return the kind; of a class without one its module and name, so that no two classes share random numbers."""
+        return cls.kind or f"{cls.__module__}.{cls.__qualname__}"
 
     def to_json(self) -> str:
         """Return the canonical text: sorted keys, every field, a "kind" at each level.
@@ -331,7 +341,7 @@ def kind_named(kind: str) -> type[Specification]:
     Raises ValueError for a kind that does not exist.
     """
     if not isinstance(kind, str) or not _WORDS.fullmatch(kind):
-        raise ValueError(f"unknown kind {kind!r}")
+        raise ValueError(f"unknown kind {kind!r}; a class is read by a kind of its own, such as 'mine.descent'")
     if kind not in _kinds:
         module = _registering_module(".".join(kind.split(".")[:2]))
         if module:
@@ -475,12 +485,12 @@ def _plain(value: Any) -> Any:
                 title=f"{cls.__name__} needs a kind of its own",
             )
         fields = {name: _plain(getattr(value, name)) for name in type(value).model_fields}
-        return fields | {"kind": value.kind}
+        return fields | {"kind": cls.full_name()}
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    return value
+    return value + 0.0 if isinstance(value, float) else value  # -0.0, which equals 0.0, becomes 0.0
 
 
 def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

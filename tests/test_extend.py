@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,8 +90,9 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
 
 def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the_table_cost() -> None:
     class Mine(extend.ProblemSpecification):
-        data: extend.DatasetSpecification
-        costs: bool
+        data: extend.DatasetSpecification | None = None
+        costs: bool = True
+        table: extend.DatasetSpecification | None = None
 
         def facts(self) -> extend.SmoothFacts:
             return extend.SmoothFacts(n=20, d=1, released=self.released if self.costs else ())
@@ -103,6 +105,9 @@ def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the
     assert not right.public and right.seed is None and right.plans()["DP-GD"].spent("epsilon")[0] == 0.5
     with pytest.raises(dpviz.UserError, match=r"released=self\.released"):
         wrong.plans()
+    with pytest.raises(dpviz.UserError, match=r"rows are public") as refusal:  # else it would be public
+        dpviz.Experiment(Mine(table=data), dpviz.GradientDescent(3)).plans()  # type: ignore[call-arg]
+    assert "'table'" in refusal.value.title
 
 
 def test_a_method_that_inherits_its_kind_would_have_the_noise_of_its_parent_and_is_refused() -> None:
@@ -111,6 +116,21 @@ def test_a_method_that_inherits_its_kind_would_have_the_noise_of_its_parent_and_
 
     with pytest.raises(dpviz.UserError, match=r"mine\.other"):
         dpviz.Experiment(dpviz.Quadratic(), Other(3)).run()  # type: ignore[call-arg]
+
+
+def test_methods_of_two_classes_without_kinds_have_noise_of_their_own_or_are_refused() -> None:
+    names: dict[str, type] = {"__name__": "unnamed"}
+    exec(re.sub(r"    kind: ClassVar.*\n", "", PROGRAM).replace("/ 4)", ")"), names)
+    arms = {name: names[name](iterations=2) for name in ("Descent", "Forgetful")}
+    trace = dpviz.Experiment(dpviz.Quadratic(rows=100), arms, replicates=2).run()
+    assert (trace.last("Descent", "objective_gap") != trace.last("Forgetful", "objective_gap")).all()
+    no_title = type("NoTitle", (names["Descent"],), {"title": ""})
+    with pytest.raises(dpviz.UserError, match=r"μ = 3, .*costs μ = 4\.221") as refusal:  # it takes μ² for a sum of ε
+        dpviz.Experiment(dpviz.Quadratic(), no_title(iterations=3), budget=dpviz.GaussianDP(3.0)).plans()
+    assert "NoTitle" in refusal.value.title
+    same = type("Descent", (names["Descent"],), {"__module__": "unnamed"})
+    with pytest.raises(dpviz.UserError, match=r"unnamed\.Descent"):
+        dpviz.Experiment(dpviz.Quadratic(), {"a": arms["Descent"], "b": same(iterations=2)})
 
 
 @pytest.mark.slow

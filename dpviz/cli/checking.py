@@ -15,7 +15,7 @@ from dpviz.cli.files import (
     parse_numbers,
     read_settings,
     rows_as_text,
-    writable_path,
+    writable_page,
     write_page,
 )
 from dpviz.errors import UserError, did_you_mean
@@ -37,7 +37,7 @@ BUDGETS = "Its numbers: epsilon=1; epsilon=1,delta=1e-6; rho=0.1; mu=1."
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=writable_path,
+    callback=writable_page,
     help="The planner's report, as HTML.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
@@ -70,7 +70,8 @@ def statistics(
     if report is not None:
         write_page(plan.report(error, delta), report)
     if as_json:
-        click.echo(table.to_json(orient="records", indent=2, force_ascii=False))
+        rows = table.astype(object).where(table.notna(), None).to_dict("records")  # pandas' own JSON rounds numbers
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return 0
     change = "one row" if rows_per_person == 1 else f"up to {rows_per_person:,} rows of a person"
     change += " added or removed" if secret_rows else " replaced"

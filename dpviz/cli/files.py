@@ -35,6 +35,7 @@ S = TypeVar("S", bound=Specification)
 DELTA = ApproximateDP().delta  # the δ at which ε is read where a budget has no δ of its own
 DIGITS = 6  # significant digits of a number in a table
 ENDINGS = (".csv", ".parquet")
+PAGE_ENDINGS = (".html", ".htm")
 
 
 def settings_options(command: Command) -> Command:
@@ -229,17 +230,28 @@ def out_option(help: str) -> Callable[[Command], Command]:
     return click.option("--out", type=click.Path(dir_okay=False, path_type=Path), callback=_writable, help=help)
 
 
-def _writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
     """Return the value of --out. Raises click's error for another ending, or a folder that cannot be written to."""
-    if path is not None and path.suffix.lower() not in ENDINGS:
-        raise click.BadParameter(f"'{path}' must end in {' or '.join(ENDINGS)}.")
+    _check_ending(path, ENDINGS)
     if path is not None and path.suffix.lower() == ".parquet":
         require_package("pyarrow")
-    return writable_path(context, option, path)
+    return _writable_path(path)
 
 
-def writable_path(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-    """Return the value of an option for a file to write. Raises click's error if its folder cannot be written to."""
+def writable_page(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Return the value of an option for a page of HTML to write. Raises click's errors as `_writable` does."""
+    _check_ending(path, PAGE_ENDINGS)
+    return _writable_path(path)
+
+
+def _check_ending(path: Path | None, endings: Sequence[str]) -> None:
+    """Raise click's error for a path with another ending."""
+    if path is not None and path.suffix.lower() not in endings:
+        raise click.BadParameter(f"'{path}' must end in {' or '.join(endings)}.")
+
+
+def _writable_path(path: Path | None) -> Path | None:
+    """Return the path of a file to write. Raises click's error if its folder cannot be written to."""
     if path is not None and not os.access(path.parent, os.W_OK):
         raise click.BadParameter(f"'{path.parent}' is no folder that you may write to.")
     return path

@@ -162,7 +162,7 @@ PROCESS = 0.25e9  # bytes of a process and its libraries, before it runs anythin
 @click.option(
     "--figure",
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=files.writable_path,
+    callback=files.writable_page,
     help="The picture and the plan, as HTML.",
 )
 @files.table_option

@@ -1,6 +1,5 @@
 """Base classes of data sets: sources of rows, their declared facts, and tables with a target to predict."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -219,8 +218,10 @@ def check_features(n: int, bounds: Sequence[tuple[float, float]], names: Sequenc
 
 
 def is_range(low: float, high: float) -> bool:
-    """Return true if [low, high] can be a declared range: low < high, both finite and within ±MAX_BOUND."""
-    return math.isfinite(low) and math.isfinite(high) and -MAX_BOUND <= low < high <= MAX_BOUND
+    """Return true if [low, high] can be a declared range: both finite and within ±MAX_BOUND, and 1/MAX_BOUND apart at
+    least, so that no number overflows that is divided by the width."""
+    low, high = float(low), float(high)  # a float32 cannot be compared with MAX_BOUND
+    return -MAX_BOUND <= low <= MAX_BOUND and -MAX_BOUND <= high <= MAX_BOUND and high - low >= 1 / MAX_BOUND
 
 
 def enforce_bounds(features: np.ndarray, bounds: tuple[tuple[float, float], ...]) -> None:

@@ -127,7 +127,9 @@ def table(
     constant : bool
         Add a feature that is 1 in every row. Problems with an `intercept` have one of their own.
     group, groups, shares : str, sequences, optional
-        The column that names the group of a row, the groups, and their shares of the rows: for `dpviz.GroupLoss`.
+        The column that names the group of a row, the groups, and their shares of the rows: for `dpviz.GroupLoss`. The
+        group "other" is added unless it is listed; where the shares sum to 1, it gets that of the smallest group, and
+        all are scaled to sum to 1.
     user : str, optional
         The column that names the user of a row: tuning then protects all rows of a user.
     person, rows_per_person : str and int, optional
@@ -276,9 +278,15 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
 
 
 def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
-    """Return X (n, d) and y (n,) as a table with the columns x1 to xd and y. Raises UserError for other shapes."""
+    """Return X (n, d) and y (n,) as a table with the columns x1 to xd and y. Raises UserError for other shapes.
+
+    A masked entry is missing.
+    """
     try:
-        features, labels = np.asarray(x), np.asarray(y)
+        features, labels = (
+            np.ma.filled(part.astype(object), np.nan) if isinstance(part, np.ma.MaskedArray) else np.asarray(part)
+            for part in (x, y)
+        )
     except ValueError:
         raise UserError("All rows of X need equally many columns.", title="These arrays are no table") from None
     if features.ndim != 2 or labels.shape != (len(features),):

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from dpviz.arguments import ByName, checked  # UserError for wrong types and unknown names
 from dpviz.checkpoints import EVERY, at_checkpoints
-from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.base import NO_TABLES, RowsSpecification
 from dpviz.displays import Displayed, show_progress_bar
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot
@@ -119,7 +119,9 @@ def _labelled(arms: Any) -> Any:
         return tuple(Arm(label=label, algorithm=algorithm) for label, algorithm in arms.items())
     if not isinstance(arms, list | tuple):
         return arms
-    return tuple(Arm(label=arm.title, algorithm=arm) if isinstance(arm, Algorithm) else arm for arm in arms)
+    return tuple(
+        Arm(label=arm.title or type(arm).__name__, algorithm=arm) if isinstance(arm, Algorithm) else arm for arm in arms
+    )
 
 
 class Experiment(Displayed, Specification):
@@ -129,7 +131,7 @@ class Experiment(Displayed, Specification):
     It is the unit of caching, sharing and exporting. `problem` and `arms` may be given as positional arguments.
 
     arms : tuple of `Arm`, or shorter: an algorithm, several algorithms, or a mapping {label: algorithm}. An algorithm
-        without a label is labelled by its title.
+        without a label is labelled by its title, or the name of its class.
     budget : a `Budget`, or in its place the numbers of one as keywords: epsilon (pure DP), epsilon and delta, rho
         (zCDP), or mu (Gaussian DP).
 
@@ -206,6 +208,19 @@ class Experiment(Displayed, Specification):
                 raise UserError(f"Several methods are called {label!r}. Give labels, as in {{label: method, …}}.")
         return self
 
+    @model_validator(mode="after")
+    def _classes_have_own_names(self) -> "Experiment":
+        """Refuse methods of two classes with one name: equal settings of the two would draw equal noise."""
+        classes: dict[str, type] = {}
+        for arm in self.arms:
+            cls = type(arm.algorithm)
+            if classes.setdefault(cls.full_name(), cls) is not cls:
+                raise UserError(
+                    f"Both are {cls.full_name()!r}. Give each class a kind of its own.",
+                    title="Methods of two classes would share their noise",
+                )
+        return self
+
     @property
     def public(self) -> bool:
         """True if the data are public: only then may results be stored for other users, and runs be repeated."""
@@ -278,9 +293,24 @@ class Experiment(Displayed, Specification):
                 "Give them released=self.released and from_data=self.from_data, which every plan and guarantee counts.",
                 title=f"The facts of the problem '{self.problem.title}' leave out what its data cost",
             )
+        for name, part in vars(self.problem).items():
+            if name != "data" and isinstance(part, RowsSpecification):
+                raise UserError(
+                    "This field alone says whether rows are public, whose they are, and what their ranges cost.",
+                    title=f"The field {name!r} of the problem '{self.problem.title}' must be called `data`",
+                )
         budget, k = arm.budget or self.budget, self.problem.rows_per_person
+        row_budget = budget.of_row(k)
         with one_thread:  # as in `stream`: so that a run computes the same plan to the last digit
-            plan = arm.algorithm.plan(facts, budget.of_row(k))  # `for_people` adds what all k rows of a person pay
+            plan = arm.algorithm.plan(facts, row_budget)  # `for_people` adds what all k rows of a person pay
+        if budget.private and not type(arm.algorithm).__module__.startswith("dpviz."):  # a user's mistake, too
+            cost = row_budget.spent(plan.events, prior=facts.released)
+            if cost > row_budget.limit * (1 + 1e-6) or plan.budget != row_budget:  # 1e-6: rounding errors
+                raise UserError(
+                    f"The budget is {row_budget.describe()}, and what is released costs {row_budget.symbol} = "
+                    f"{short_up(cost, 4)}. A plan may spend `budget.left(facts.released)`, an ε, ρ or μ².",
+                    title=f"The plan of {arm.label} does not keep its budget",
+                )
         if self.seeded:
             plan = replace(plan, seeded=True)
         return plan.for_people(budget, k)

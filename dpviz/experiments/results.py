@@ -522,7 +522,7 @@ def _joint_cost(runs: Sequence[tuple[Plan, int]], budget: Budget) -> tuple[str, 
     It is the sum in the budget's currency (ε, ρ, or the root of the sum of all μ²); the sums of ε and of δ if all
     budgets are (ε, δ), and that of δ is below 1; else the ε that an accountant proves at a δ.
 
-    runs : pairs of a plan and its number of repeats. of_sums : appended to a sum.
+    runs : pairs of a plan and its number of repeats.
     """
     # The same releases before several runs count once.
     earlier = list(chain.from_iterable(dict.fromkeys(plan.facts.released for plan, _ in runs)))

@@ -107,7 +107,7 @@ def calibrate_laplace(
     >>> dpviz.calibrate_laplace(dpviz.PureDP(epsilon=1.0), np.array([1.0, 3.0]), m=1000, n=1000).tolist()
     [0.25, 0.75]
     """
-    shares = _shares(weights, m, n)
+    shares, m, n = _shares(weights, m, n), int(m), int(n)  # NumPy's whole numbers overflow
     if not budget.private:
         return np.full(len(shares), math.inf)
     target = budget.left(prior)
@@ -159,7 +159,7 @@ def calibrate_gaussian(
     >>> round(float(np.sqrt(2 * rho.sum())), 6)  # μ of (1, 1e-5)
     0.268051
     """
-    shares = _shares(weights, m, n)
+    shares, m, n = _shares(weights, m, n), int(m), int(n)  # NumPy's whole numbers overflow
     if not budget.private:
         return np.full(len(shares), math.inf)
     if m == n or not budget.allows_gaussian:  # in the second case `gaussian_rho` raises UserError
@@ -181,10 +181,10 @@ def calibrate_gaussian(
 def _shares(weights: Floats, m: int, n: int) -> Floats:
     """Return the weights divided by their sum, (T,).
 
-    Raises UserError unless there is at least one weight, all are positive, and m is at most n.
+    Raises UserError unless there is at least one weight, all are positive and finite, and m is at most n.
     """
-    steps = np.asarray(weights, dtype=float)
-    if steps.ndim != 1 or not len(steps) or not (steps > 0).all() or m > n:
+    steps = np.asarray(weights, dtype=float) if weights.dtype.kind in "biuf" else np.empty(0)
+    if steps.ndim != 1 or not len(steps) or not ((steps > 0) & (steps < math.inf)).all() or m > n:
         raise UserError(
             "`weights` is an array (T,) of positive numbers, one for each step, and `m` is at most `n`.",
             title="There are no such steps",

@@ -34,7 +34,7 @@ class OneNumber:
     def __post_init__(self) -> None:
         if not self.parameter > 0:
             raise ValueError(f"{self.__match_args__[0]} must be positive, got {self.parameter}")
-        if self.parameter > _NO_NOISE:
+        if float(self.parameter) > _NO_NOISE:  # which a float32 cannot hold
             # The dataclass is frozen; its own __init__ sets fields in this way, too.
             object.__setattr__(self, self.__match_args__[0], math.inf)
 
@@ -125,8 +125,9 @@ class Repeat:
     times: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.times, int) or self.times < 1:
+        if not hasattr(self.times, "__index__") or self.times < 1:
             raise ValueError(f"Repeat needs a whole number of times, at least 1, got {self.times}")
+        object.__setattr__(self, "times", int(self.times))  # NumPy's whole numbers overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +165,15 @@ class Sub:
     inner: "Event"
 
     def __post_init__(self) -> None:
-        are_whole = isinstance(self.m, int) and isinstance(self.n, int)
+        are_whole = hasattr(self.m, "__index__") and hasattr(self.n, "__index__")
         if self.kind not in ("wor", "poisson") or not are_whole or not 1 <= self.m < self.n:
             raise ValueError(
                 f"Sub needs kind 'wor' or 'poisson' and whole 1 <= m < n, got {self.kind!r}, m={self.m}, n={self.n}"
             )
         if draws_batch(self.inner):
             raise ValueError("a batch of a batch is not supported")
+        for name in ("m", "n"):
+            object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's whole numbers overflow
 
 
 Event = Laplace | Gaussian | ExpMech | StatedPureDP | StatedZCDP | StatedApproximateDP | Seq | Repeat | Parallel | Sub

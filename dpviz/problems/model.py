@@ -209,7 +209,7 @@ class Model:
         if frame is not None:
             return self._features_of_frame(frame)
         try:
-            values = np.asarray(rows, dtype=float)
+            values: np.ndarray = np.ma.filled(np.ma.asarray(rows, dtype=float), np.nan)
         except (TypeError, ValueError):
             raise UserError(
                 "Give a DataFrame with the columns of the features, or an array of numbers.",

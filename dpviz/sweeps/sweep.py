@@ -118,10 +118,13 @@ def setting_at(experiment: Experiment, fields: Sequence[str]) -> Setting | None:
 def numbers(owner: Specification) -> Iterator[Control]:
     """Return the controls of a specification that are numbers with a declared range.
 
-    Seeds are left out: their values have no order, so that no curve over them makes sense.
+    Seeds are left out: their values have no order, so that no curve over them makes sense. So are the costs of facts
+    that were bought: they were paid, and a guarantee that counts less would be false.
     """
     return (
-        control for control in type(owner).controls() if control.low is not None and not control.name.endswith(SEED)
+        control
+        for control in type(owner).controls()
+        if control.low is not None and not control.name.endswith((SEED, "_cost"))
     )
 
 
@@ -368,6 +371,8 @@ class Sweep(Specification):
             under_way.check_success()
         except BaseException:  # the caller no longer waits for the other points
             stopping.set()
+            if under_way.result.finished < len(points):
+                under_way.result.cut = under_way.result.cut or "stopped"
             raise
         finally:
             outcomes.close()  # type: ignore[attr-defined]  # executors are generators
@@ -483,8 +488,12 @@ class _UnderWay:
         self._succeeded = 0  # number of points
         second = sweep.second.values if sweep.second else ()
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
-        self.result.finished = len(points) - len(self._points)  # where no arm has a plan, there is nothing to wait for
+        # Where no arm has a plan, there is nothing to wait for.
+        self.result.done = tuple((point.second, False) for point in points if point.experiment is None)
         self.result.public, self.result.price = sweep.experiment.public, sweep.price(points)
+        self.result.prices = {
+            value: sweep.price([point for point in points if point.second == value]) for value in second
+        }
         setting = setting_at(sweep.experiment, sweep.fields)
         if setting is not None:
             self.result.axis = setting.title, setting.control.symbol, setting.logarithmic
@@ -509,9 +518,8 @@ class _UnderWay:
             raise UserError(f"No method records '{result.metric_name}'. Recorded are: {recorded}.")
         if outcome.state == "done":
             self._succeeded += 1
-            result.finished += 1
+            result.done = (*result.done, (point.second, outcome.restored))
             if outcome.restored:
-                result.restored += 1
                 self._restored += self._weights[number]
             if outcome.trace is not None:
                 result.record(point.place, outcome.trace)

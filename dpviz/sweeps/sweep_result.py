@@ -439,11 +439,13 @@ class SweepResult(Displayed):
     metric_name, metric : name of the metric that is kept, and its declaration, None before the first record.
     guess, guesses : the metric that records which value the best constant guess reaches in it, and that value at every
         point; None and empty if it is not recorded.
-    points, finished, restored : number of points, of points with a result, and of results that came from a store.
+    points : number of points. done : for each one that is finished, the value of the second setting (None without one),
+        and True if its result came from a store. finished, restored : how many of them there are.
     second : values of the second setting, ascending; empty without one.
     left_out : the arms without a result, with the point and the reason.
     cut : reason why points remain without a result: "stopped", "timeout", or "" if none does.
-    public : True if the data are public. price : cost of publishing all results if they are not, in words.
+    public : True if the data are public. price : cost of publishing all results if they are not, in words; prices :
+        that of the results at each value of the second setting.
     axis : title and symbol of the setting, and True if its values are spaced by factors.
     """
 
@@ -454,11 +456,22 @@ class SweepResult(Displayed):
         self.metric: Metric | None = None
         self.guess: Metric | None = None
         self.guesses = Curve()
-        self.finished = self.restored = 0
+        self.done: tuple[tuple[float | None, bool], ...] = ()
         self.left_out: list[LeftOut] = []
         self.cut: Literal["", "stopped", "timeout"] = ""
         self.public, self.price = False, ""
+        self.prices: dict[float, str] = {}
         self.axis: tuple[str, str, bool] = ("value", "", False)
+
+    @property
+    def finished(self) -> int:
+        """Number of points with a result, or at which no arm has a plan."""
+        return len(self.done)
+
+    @property
+    def restored(self) -> int:
+        """Number of points with a result that came from a store."""
+        return sum(is_restored for _, is_restored in self.done)
 
     def __repr__(self) -> str:
         return f"<SweepResult of {self.finished} of {self.points} points: {self.metric_name}>"
@@ -496,6 +509,10 @@ class SweepResult(Displayed):
             part.ends = tuple(end for end in curve.ends if end.place.second == second)
         view = self._view(curves)
         view.second, view.guess = (), self.guess
+        view.points, view.price = self.points // len(self.second), self.prices.get(second, "")
+        view.done = tuple(item for item in self.done if item[0] == second)
+        view.left_out = [item for item in self.left_out if item.place.second == second]
+        view.cut = self.cut if view.finished < view.points else ""
         view.guesses.ends = tuple(end for end in self.guesses.ends if end.place.second == second)
         return view
 
@@ -503,8 +520,8 @@ class SweepResult(Displayed):
         """Return a copy of this result with other curves, and without guesses."""
         view = SweepResult(self.arms, self.metric_name, self.points, self.second)
         view.curves, view.metric, view.left_out, view.cut = curves, self.metric, self.left_out, self.cut
-        view.finished, view.restored = self.finished, self.restored
-        view.public, view.price, view.axis = self.public, self.price, self.axis
+        view.done, view.public, view.price, view.prices = self.done, self.public, self.price, self.prices
+        view.axis = self.axis
         return view
 
     @checked

@@ -241,6 +241,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("run experiment.json --out trace.xlsx", 2, "'trace.xlsx' must end in .csv or .parquet."),
         ("run experiment.json --out absent/trace.csv", 2, "'absent' is no folder that you may write to."),
         ("run experiment.json --figure absent/run.html", 2, "'absent' is no folder that you may write to."),
+        ("run experiment.json --figure run.png", 2, "'run.png' must end in .html or .htm."),
         ("--module ../mine run experiment.json", 2, "Module ../mine cannot be imported."),
         ("--module typo run experiment.json", 2, "Module typo cannot be imported. SyntaxError"),
         ("statistics a=count --rows 9 --budget mu=1 --report absent/a.html", 2, "'absent' is no folder"),
@@ -603,7 +604,7 @@ def test_statistics_are_those_of_the_planner_and_their_mistakes_are_sentences(sh
     told = json.loads(out)
     assert code == 0 and [row["name"] for row in told] == ["age", "smokers", "pay", "city", "median"]
     for row, p in zip(told, planned, strict=True):
-        assert (row["error"], row["scale"]) == pytest.approx((p.error, p.scale))
+        assert (row["error"], row["scale"]) == (p.error, p.scale), "all digits"
         assert row["rows_needed"] == p.rows_needed(0.05) and row["unit"] == (p.statistic.unit or "column")
     assert "smokers" in Path("plan.html").read_text("utf-8")
     assert dpviz.statistics(budget, statistics, rows=5000).to_frame()["error"].tolist() == [p.error for p in planned]

@@ -78,6 +78,9 @@ def test_arrays_have_numbered_columns_and_one_range_for_all() -> None:
     assert (of_classes.facts().target, of_numbers.facts().target) == (None, (0, 3))
     rows = of_classes.carried[of_classes.identity]
     np.testing.assert_array_equal(rows[:, -1], np.where(x[:, 0] > 0.5, 1, -1))
+    with pytest.warns(UserWarning, match="without a finite number"):
+        masked = dpviz.table((np.ma.masked_array(x, x > 0.9), x[:, 0] > 0.5), positive=True, bounds=(0, 1))
+    assert masked.carried[masked.identity][:, :-1].max() <= 0.9
 
 
 def test_groups_users_and_categories_have_the_same_way() -> None:
@@ -151,6 +154,16 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("user",),
     ),
 }
+
+
+def test_a_file_that_may_not_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    FRAME.to_csv(tmp_path / "t.csv", index=False)
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(dpviz.UserError, match="Permission denied"):
+        dpviz.table(tmp_path / "t.csv", **DECLARED)
 
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:

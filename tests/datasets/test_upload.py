@@ -75,6 +75,7 @@ BAD_CHOICES = {
         "below the highest",
     ),
     "empty range": (frame(), {"bounds": BOUNDS | {"age": (3, 3)}}, "Column 'age' needs a range", "below the highest"),
+    "thin range": (frame(), {"bounds": BOUNDS | {"age": (0, 5e-324)}}, "Column 'age' needs a range", "10⁻¹⁰⁰"),
     "endless range": (frame(), {"bounds": BOUNDS | {"age": (0, math.inf)}}, "Column 'age' needs a range", "10¹⁰⁰"),
     "too few": (frame().iloc[:19], {}, "Only 19 rows", "At least 20"),
 }
@@ -238,7 +239,7 @@ def test_a_table_that_is_gone_or_another_one_is_a_sentence() -> None:
         {ready.specification.identity: ready.table[:, :1]},
         {ready.specification.identity: ready.table.astype(np.float32)},
     ):
-        with pytest.raises(UserError, match="Upload the file again"):
+        with pytest.raises(UserError, match=r"Upload the file again|An array of"):
             ready.specification.load(tables)
 
 

@@ -68,7 +68,7 @@ class Counting(Algorithm[Problem, Facts]):
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         t = self.iterations
-        return Plan.fixed(facts, budget, (Laplace(0.1),) * t, batch_size=np.full(t, facts.n))
+        return Plan.fixed(facts, budget, (Laplace(1e-4),) * t, batch_size=np.full(t, facts.n))
 
     def run(self, problem: Problem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         for t in range(plan.iterations + 1):

@@ -256,6 +256,14 @@ BOUGHT = {"smoothness": 0.2, "smoothness_source": "released", "smoothness_cost":
             2,
             "4 releases, ε = 8 and δ = 4×10⁻⁶ by adding up; with 1 repeat ε = 4 and δ = 2×10⁻⁶",
         ),
+        (  # a bound of an accountant is no sum
+            RenyiDP(epsilon=1.0),
+            "gaussian",
+            {},
+            1,
+            2,
+            "2 releases, ε ≤ 3.308 at δ = 10⁻⁶ (Gaussian DP); with 1 repeat ε ≤ 2.255 at δ = 10⁻⁶ (Gaussian DP)",
+        ),
         # What was bought from the file is paid once: 1.5 times 6, and 0.5.
         (PureDP(epsilon=2.0), "laplace", BOUGHT, 2, 3, "6 releases, ε = 9.5 by adding up; with 1 repeat ε = 3.5"),
         (

@@ -158,7 +158,7 @@ def test_along_the_budget_no_line_leads_over_budgets_that_are_missing() -> None:
     """And the axis, with the present budget on it, is there before the points."""
     some = made(b=(2.0, 1.0))
     for finished, mode in ((2, "markers"), (3, "lines+markers")):
-        some.finished = finished
+        some.done = ((None, False),) * finished
         drawing = along_budget(
             some,
             arm_styles([*some.arms, ARMS["c"]]),

@@ -320,3 +320,12 @@ def test_the_search_never_exceeds_and_never_misses(slope, bend, root, jump, at, 
     assert excess(found) <= 0
     assert excess(found + 3e-6 / slope) >= 0
     assert len(asked) <= 80
+
+
+def test_whole_numbers_of_numpy_are_taken_and_weights_without_end_refused():
+    budget, weights = ApproximateDP(epsilon=1.0, delta=1e-6), np.ones(2)
+    costs, costs_too = (calibration.calibrate_gaussian(budget, weights, kind(3), kind(100)) for kind in (int, np.int64))
+    np.testing.assert_array_equal(costs, costs_too)
+    for bad in (np.array([1.0, math.inf]), np.array(["a"], dtype=object)):
+        with pytest.raises(UserError, match="positive"):
+            calibration.calibrate_laplace(budget, bad, 3, 100)

@@ -32,7 +32,8 @@ def test_settings_are_those_of_budget_methods_problem_and_data() -> None:
     assert found["momentum"].fields == ("arms.1.algorithm.momentum", "arms.3.algorithm.momentum")
     assert found["problem_regularisation"].fields == ("problem.regularisation",)
     assert found["data_rows"].fields == ("problem.data.rows",)
-    assert not {"seed", "replicates", "data_seed", "noise", "schedule"} & set(found)
+    unvaried = {"seed", "replicates", "data_seed", "noise", "schedule", "problem_smoothness_cost"}
+    assert not unvaried & set(found), "a cost was paid"
     tuned = settings(tuning.PRESETS[0].experiment)
     assert not [name for name in tuned if name.endswith("seed")], "of the noise in evaluations neither"
     assert data_seed(EXPERIMENT) == "problem.data.seed" and data_seed(EXPERIMENT.replaced(problem=Quadratic())) == ""

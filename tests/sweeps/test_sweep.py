@@ -213,7 +213,7 @@ def test_closing_the_stream_stops_what_runs() -> None:
     result = next(steps).result
     assert not stopping.is_set()
     steps.close()  # type: ignore[attr-defined]
-    assert stopping.is_set() and result.finished == 1
+    assert stopping.is_set() and result.finished == 1 and result.cut == "stopped"
 
 
 def test_what_is_shown_of_a_sweep_under_way_does_not_grow_while_it_is_drawn() -> None:

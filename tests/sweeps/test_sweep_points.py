@@ -13,6 +13,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.task import Cell, OnProgress, Outcome, SerialExecutor, StopSignal
 from dpviz.privacy.budgets import PureDP
 from dpviz.sweeps.sweep import Axis, Sweep
+from dpviz.sweeps.sweep_result import LeftOut, PointKey
 from tests.sweeps.test_sweep import BASE, DIMENSIONS, GAP, SEVERAL
 
 
@@ -114,6 +115,13 @@ def test_what_two_settings_give_can_be_read_value_by_value() -> None:
     assert result.second == (0.5, 1.0) and result.finished == 4
     frame = result.to_frame()
     assert list(frame.columns)[3:5] == ["setting", "second_setting"] and len(frame) == 2 * 4 * 3
+    result.left_out, result.cut = [LeftOut(PointKey(0, 2.0, 0.5), "a", "It failed.")], "stopped"
+    result.prices, result.done = {0.5: "ε = 1", 1.0: "ε = 2"}, result.done[:3]  # as of a file, stopped at the last
+    views = [result.at(second) for second in result.second]
+    assert [(view.finished, view.points, len(view.left_out), view.cut, view.price) for view in views] == [
+        (2, 2, 1, "", "ε = 1"),
+        (1, 2, 0, "stopped", "ε = 2"),
+    ]
     for second in result.second:
         view, alone = result.at(second), BASE.replaced(budget=PureDP(epsilon=second))
         values, samples = view.series("b")

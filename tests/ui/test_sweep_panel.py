@@ -87,7 +87,7 @@ def test_a_sweep_that_was_stopped_is_resumed_from_the_store(load, tmp_path, monk
     app = load()
     app.button(key="p_sweep_run").click().run()
     job = ended(app).session_state["p_sweep_job"].job
-    job.state, job.result.finished = "stopped", 2  # as if somebody had stopped it after two points
+    job.state, job.result.done = "stopped", job.result.done[:2]  # as if somebody had stopped it after two points
     assert app.run().button(key="p_sweep_run").label == "Resume the sweep"
     app.button(key="p_sweep_run").click().run()
     assert "3 of 3 points in" in ended(app).get("progress")[0].proto.text

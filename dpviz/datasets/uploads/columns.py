@@ -130,8 +130,8 @@ def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str,
 def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
     """Return a range that contains low and high, rounded outwards to one digit of its width, within ±MAX_BOUND."""
     low, high = (min(max(value, -MAX_BOUND), MAX_BOUND) for value in (low, high))
-    # A column that hardly varies keeps six digits of its size; 1e-300 is for a column of zeros, as 0 has no logarithm.
-    width = max(high - low, 1e-6 * max(abs(low), abs(high)), 1e-300)
+    # A column that hardly varies keeps six digits of its size; of zeros, the width of the narrowest range.
+    width = max(high - low, 1e-6 * max(abs(low), abs(high)), 1 / MAX_BOUND)
     digits = -math.floor(math.log10(width))
     step = 10.0**-digits
     bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step

@@ -53,8 +53,11 @@ class TableFile:
     def blocks(self) -> "Iterator[pd.DataFrame]":
         """Yield the rows of the file in their order, in blocks: tables with columns as `read_table` makes them.
 
-        The index of each block counts from 0. Raises UserError for a file that is damaged, or no Parquet.
+        The index of each block counts from 0. Raises UserError for a file that is damaged, gone, or no Parquet.
         """
+        if not self.path.is_file():
+            gone = f"{limits.quote_name(str(self.path))} is gone, and a file of this size is read at every run."
+            raise UserError(gone, title="This file cannot be read")
         try:
             # Without `pre_buffer`, which keeps all bytes of the file in memory until its end.
             with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
@@ -76,8 +79,11 @@ def large_file(path: Path) -> TableFile | None:
     """
     if not os.path.isfile(path):  # `Path.is_file` raises an error for a name that is too long
         return None
-    with path.open("rb") as start:
-        begins_as_parquet = start.read(4) == _PARQUET
+    try:
+        with path.open("rb") as start:
+            begins_as_parquet = start.read(4) == _PARQUET
+    except OSError:  # who reads it will say why that fails
+        return None
     is_large = path.stat().st_size > limits.MAX_BYTES
     if begins_as_parquet and (is_large or TableFile(path).rows > limits.MAX_ROWS):
         return TableFile(path)
@@ -118,6 +124,8 @@ def read_table(
         A Parquet file, or text in UTF-8; either may be packed by gzip.
     name : str
         The file name; only its ending is used, to recognise Parquet.
+    max_rows, max_columns : int
+        A larger table is refused.
     reading : Reading, optional
         How a text file is read: a declaration, by which alone every cell is read. None is `Reading()`: commas between
         cells, decimal points, a header. `detect_reading` proposes one.

@@ -189,7 +189,8 @@ def no_range(name: str, bounds: tuple[float, float]) -> UserError:
     """Return the error for a column without a usable range: `MissingInput` while its declaration is unfinished."""
     error = MissingInput if any(map(math.isnan, bounds)) else UserError  # NaN: as UNDECLARED, or a half of it
     return error(
-        f"The lowest value must be below the highest, and both between {short(-MAX_BOUND)} and {short(MAX_BOUND)}. "
+        f"The lowest value must be below the highest by {short(1 / MAX_BOUND)} at least, and both between "
+        f"{short(-MAX_BOUND)} and {short(MAX_BOUND)}. "
         "Declare what is known of this column without looking at the file.",
         title=f"Column {quote_name(name)} needs a range",
     )

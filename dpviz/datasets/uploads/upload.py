@@ -185,9 +185,13 @@ class Upload(Specification):
         table: Any = tables.get(self.identity)
         if isinstance(table, TableFile):
             table = np.concatenate([*self.blocks(table)])
-        fits = isinstance(table, np.ndarray) and table.shape == (self.n, columns) and table.dtype == dtype
-        if not fits:
+        if table is None:
             raise table_is_gone()
+        if not (isinstance(table, np.ndarray) and table.shape == (self.n, columns) and table.dtype == dtype):
+            raise UserError(
+                f"An array of {np.dtype(dtype)} with the shape ({self.n}, {columns}) is needed, as from `data.rows`.",
+                title="These rows do not fit the settings",
+            )
         return table
 
 
@@ -473,7 +477,7 @@ def too_big_for(what: str) -> UserError:
 
 
 def table_is_gone() -> UserError:
-    """Return the error for an uploaded table that is not among the tables, or has another shape."""
+    """Return the error for an uploaded table that is not among the tables."""
     return UserError(
         "Upload the file again; in the library, declare it again by dpviz.table. Rows are kept in memory only, and "
         "never become part of the settings.",
