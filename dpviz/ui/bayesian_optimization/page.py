@@ -96,7 +96,7 @@ class TuningPage(FamilyPage):
             right.markdown(f":material/no_encryption: **Not protected.** {problem.not_protected or no_others}")
         trainings = "; ".join(f"{label} about {short(count)}" for label, count in forecast.trainings.items())
         st.caption(f"Trainings of a run: {trainings}.")
-        if forecast.advice is None:
+        if forecast.advice is None or not forecast.selected:
             return
         level = forecast.advice.level
         # With a fixed number of evaluations, a step does not stop by its bias level.
