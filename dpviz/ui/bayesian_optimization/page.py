@@ -438,7 +438,7 @@ def _describe_end(facts: TuningFacts, arm_trace: ArmTrace) -> str:
     low, high = facts.box
     at_edge = int(np.count_nonzero((x <= low) | (x >= high)))
     wider = f"; {at_edge} of {facts.d} settings at an edge of the box: a wider one may do better" if at_edge else ""
-    return f"after {short(float(trainings), 6)} trainings{wider}."
+    return f"after {short(float(trainings), 6)} training{'s' * (trainings != 1)}{wider}."
 
 
 PAGE = TuningPage()
