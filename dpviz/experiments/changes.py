@@ -15,6 +15,7 @@ from dpviz.specification import Control, Specification
 
 LONGEST = 40  # characters of a value that is written out whole
 NONE = "–"  # in the table, for an experiment without the setting
+IDENTITY = "identity"  # field with the name of a visitor's table
 _DIGITS, _ALL_DIGITS = 6, 17  # significant digits of a number in the table; with 17, any two floats differ
 # Titles of the fields that hold a specification of their own.
 _PARTS = {"data": "Data", "problem": "Problem", "budget": "Privacy budget", "algorithm": "Algorithm"}
@@ -40,14 +41,19 @@ class Change:
         _, _, name = self.path.rpartition(".")
         if name in _PARTS:
             return _PARTS[name]
+        if name == IDENTITY:
+            return _PARTS["data"]
         return name.replace("_", " ").capitalize() if self.control is None else self.control.title
 
     @property
     def texts(self) -> tuple[str, str]:
         """Old and new value as texts that differ: numbers get more digits until they do.
 
-        They are "other" and "changed" where the values are too long to be written out.
+        They are "other" and "changed" where the values are too long to be written out, or the name of a table, which is
+        random.
         """
+        if self.path.endswith(f".{IDENTITY}"):
+            return "other", "changed"
         for digits in (4, 9, _ALL_DIGITS):
             old, new = (_text(value, self.control, digits) for value in (self.old, self.new))
             if old != new and max(len(old), len(new)) <= LONGEST:

@@ -1,5 +1,6 @@
 """What two experiments differ in, in the words of their controls."""
 
+from dpviz.datasets import UploadedTable
 from dpviz.experiments.changes import changes
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets
@@ -36,3 +37,9 @@ def test_what_is_of_another_kind_is_one_change() -> None:
 def test_a_field_of_several_numbers_is_one_change() -> None:
     (change,) = changes(experiment(), experiment(knots=(0.5, 0.0, 0.0, 0.0, 0.0, -1.25)))
     assert change.path == "arms.0.algorithm.knots" and change.texts == ("0, 0, 0, 0, 0, 0", "0.5, 0, 0, 0, 0, -1.25")
+
+
+def test_another_file_is_told_without_its_random_name() -> None:
+    one, other = (UploadedTable(identity=digit * 32, n=20, bounds=((0.0, 1.0),), names=("a",)) for digit in "01")
+    (change,) = changes(LogisticRegression(data=one), LogisticRegression(data=other))
+    assert (change.title, change.texts) == ("Data", ("other", "changed"))

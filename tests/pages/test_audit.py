@@ -19,10 +19,10 @@ from dpviz.plots.planner_figures import RATES
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.verification.implementation import KINDS
 from dpviz.ui import visitors
-from dpviz.ui.audit import results
+from dpviz.ui.audit import results, texts
 from dpviz.ui.families import FAMILIES
 from dpviz.ui.learn import classroom
-from tests.pages.reading import Load, array, chart, charts, choose, curve, link, metrics, number, said, words
+from tests.pages.reading import Load, array, chart, charts, choose, curve, link, metrics, number, said, text, words
 
 ROC, BOUND = "True against false", "What is proven"
 RUNS = "audit_accelerated_gradient_descent_runs"
@@ -192,6 +192,16 @@ def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Loa
     loaded_again.number_input(key="audit_threshold").set_value(0.2).run()
     loaded_again.button(key="audit_count").click().run()
     assert "it proves nothing" in words(loaded_again)
+
+
+def test_an_audit_of_earlier_settings_says_so_wherever_it_is(load: Load) -> None:
+    app = attacked(load)
+    assert texts.EARLIER not in text(app)
+    app.toggle(key="audit_follow").set_value(False)
+    app.number_input(key="audit_seed").set_value(5).run()
+    assert text(app).count(texts.EARLIER) == 2  # the verdict, and the evidence
+    app.toggle(key="audit_guess").set_value(True).run()
+    assert text(app).count(texts.EARLIER) == 1  # the practice runs
 
 
 def test_a_class_guesses_before_anything_is_shown(load: Load) -> None:

@@ -44,6 +44,8 @@ def test_the_advised_bias_level_is_taken_with_a_button(load: Load) -> None:
     assert not app.exception and not app.error
     assert app.number_input(key="tuning_bias_level").value == pytest.approx(0.0533)
     assert app.button(key="tuning_advised").disabled and "tuning_bias_level=0.0533" in link(app)
+    app.pills(key="tuning_methods").set_value(["Random search"]).run()  # which has no bias level
+    assert not app.exception and not [button for button in app.button if button.key == "tuning_advised"]
 
 
 QUICK, OTHERS = presets.PRESETS[7:9], (*presets.PRESETS[1:7], *presets.PRESETS[9:])  # Figures 3 and 4

@@ -408,6 +408,8 @@ def test_analyses_have_neighbours_of_their_own(load: Load) -> None:
     assert settings_of(app)["planner_analyses_relation"] == "Secret" and "in the data or not" in words(app)
     broken = analyses(load, [row("x", "Magic")], analyses_relation="Secret")
     assert protected(broken).endswith(change), "also of a table with a mistake"
+    nothing_planned = planner(load, "Budget", analyses_relation="Secret")
+    assert "Who is protected: add/remove-one" in protected(nothing_planned) and "data or not" in words(nothing_planned)
     other = planner(load, "Noise", analyses_relation="Secret")
     assert "Who is protected: replace-one" in protected(other)
     assert "The answer above holds under add/remove-one" in protected(other)

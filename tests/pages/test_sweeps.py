@@ -3,6 +3,7 @@
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.reading import Load, chart, charts, choose, lines, link, run, said, text
+from tests.pages.test_released_model import people, uploaded
 
 ACCELERATED = {"accel_uniform_rows": "500", "accel_iterations": "5", "accel_replicates": "2"}
 
@@ -34,6 +35,16 @@ def test_a_sweep_over_the_budget_draws_the_frontier_with_slopes(load: Load) -> N
     )
     app.number_input(key="accel_vary_epsilon_to").set_value(10.0).run()
     assert "Settings changed since this sweep" in text(app) and "accel_vary_epsilon_to=10.0" in link(app)
+
+
+def test_a_sweep_on_a_file_shows_no_more_of_it_beside_other_data(load: Load) -> None:
+    app = uploaded(load, people(), accel_references="true", accel_vary_epsilon_values="2")
+    app.session_state["accel_section"] = "Sweep"
+    run(app.run(), press="accel_vary_sweep_run", job="accel_vary_sweep_job")
+    chart_start = "Distance travelled ‖x_t - x_0‖ against privacy budget"
+    released = lines(app, chart_start)
+    choose(app, "data", "uniform")  # public data, of which all may be seen
+    assert len(released) == 3 and lines(app, chart_start) == released
 
 
 def test_two_settings_make_a_map_of_each_method_and_the_curves_of_each_row(load: Load) -> None:

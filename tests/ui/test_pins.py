@@ -1,6 +1,7 @@
 """Pins of a run on somebody's own file: nothing of the raw data is kept unless it is shown, and nothing leaves."""
 
 from dataclasses import replace
+from typing import Literal
 
 import plotly.graph_objects as go
 import pytest
@@ -73,6 +74,19 @@ def test_lines_of_diagnostics_are_kept_only_while_they_are_shown_and_seen_only_t
     app.session_state["p_diagnostics"] = False
     app.run()
     assert app.session_state["pinned_overlay"] == []
+
+
+@pytest.mark.parametrize("state", ["stopped", "timeout"])
+def test_a_run_that_was_cut_off_has_no_pin_and_gives_a_pin_no_lines(state: Literal["stopped", "timeout"]) -> None:
+    app, run = page(), uploaded_run()
+    app.session_state["p_job"].job.state = state
+    app.run()
+    assert app.button(key="p_pin").disabled
+    run.job.state = "timeout"
+    app.session_state["p_pins"] = (PagePin(pins.Pin("Theirs", run.experiment), key="k"),)
+    app.session_state["p_pin_k_job"] = run
+    app.run()
+    assert not app.exception and app.session_state["p_pins"][0].drawn is None
 
 
 def test_a_pin_of_a_file_holds_no_table_is_in_no_link_and_in_no_file() -> None:

@@ -79,6 +79,8 @@ def test_a_sweep_runs_to_its_end_and_is_drawn(load) -> None:
     assert run.title == "Gap against d" and list(run.plans) == ["DP-NAG at 2", "DP-NAG at 4", "DP-NAG at 8"]
     app.session_state["iterations"] = 6
     assert "Settings changed" in texts(app.run()) and "curve: 2 4 8" in texts(app)
+    run.job.state = "running"  # as if it had not ended yet
+    assert "Settings changed" in texts(app.run()) and "curve: 2 4 8" in texts(app)
 
 
 def test_a_sweep_that_was_stopped_is_resumed_from_the_store(load, tmp_path, monkeypatch) -> None:

@@ -230,7 +230,9 @@ def bias_and_noise(forecast: Forecast) -> Chart:
 
 def _marked_levels(forecast: Forecast) -> dict[str, float]:
     """Return the bias levels to be marked, by name: the level as set, if batches follow from it, and the recommended
-    one."""
+    one; {} while no DP-GIBO is selected, whose settings these are."""
+    if not forecast.selected:
+        return {}
     levels = {} if forecast.method.batch_size is not None else {"set": forecast.method.bias_level}
     return levels if forecast.advice is None else levels | {"advised": forecast.advice.level}
 

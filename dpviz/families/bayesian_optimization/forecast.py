@@ -116,15 +116,17 @@ def _prior_trace(facts: TuningFacts, method: Gibo) -> float:
 class Forecast:
     """The forecast of an experiment; see the module.
 
-    label, method : the first DP-GIBO of the experiment, or the default one. mu : μ of one of its runs; None if the
-    budget allows no Gaussian noise. advice : the recommended bias level; None in the same case. trainings : about the
-    number of trainings of a run of each private method for which it is known, by label.
+    label, method : the first DP-GIBO of the experiment, or the default one; `selected` is true if it is one of the
+    experiment. mu : μ of one of its runs; None if the budget allows no Gaussian noise. advice : the recommended bias
+    level; None in the same case. trainings : about the number of trainings of a run of each private method for which it
+    is known, by label.
     """
 
     facts: TuningFacts
     budget: Budget
     label: str
     method: Gibo
+    selected: bool
     mu: float | None
     advice: Advice | None
     trainings: Mapping[str, float]
@@ -152,7 +154,7 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
             count = plans[arm.label].resolved.get("expected_trainings", setting)
             if count is not None:
                 trainings[arm.label] = float(count)
-    return Forecast(facts, experiment.budget, label, method, mu, recommendation, trainings)
+    return Forecast(facts, experiment.budget, label, method, label in plans, mu, recommendation, trainings)
 
 
 def gibo_of(experiment: Experiment) -> tuple[str, Gibo]:

@@ -222,14 +222,12 @@ class _Screen(PageBody):
             panel.check()
             self.auditing = self.choices.build()
         ready = None if self.auditing is None else StartableAudit(self.auditing)
-        run_panel.note_settings(page, ready)  # before `picture_state`, which compares it with the run
         verdict, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
             active = run_panel.bar(panel, texts.TITLE, ready, switch=foot.container(width="content"))
         with verdict:
-            _, is_outdated = run_panel.picture_state(page)
             # A verdict on the present settings, where it is shown, describes the case itself.
-            if self.auditing is not None and (self.run is None or is_outdated or not self.shows(self.run)):
+            if self.auditing is not None and (self.run is None or self.is_outdated or not self.shows(self.run)):
                 st.markdown(describe(self.auditing))
             run_panel.show_live(page, active, self._show_verdict, none=texts.NONE, whole=panel.key("whole"))
         with foot:
@@ -251,6 +249,7 @@ class _Screen(PageBody):
         run, room = self.run, classroom.room()
         if run is None or run.progress is None or self.shows(run):
             return
+        self._say_outdated()
         if room is None:
             results.ask_threshold(self.panel, run.auditing, run.progress)
         elif len(run.progress.present) >= run.progress.tuning:
@@ -282,6 +281,16 @@ class _Screen(PageBody):
         question, ballot = results.class_question(run.progress), room.questions[-1]
         return ballot if ballot.question == question else None
 
+    @property
+    def is_outdated(self) -> bool:
+        """True if the newest audit has other settings than the page."""
+        return self.run is not None and self.run.job.task != self.auditing
+
+    def _say_outdated(self) -> None:
+        """Draw a caption if what follows is of earlier settings."""
+        if self.is_outdated:
+            st.caption(f":material/history: {texts.EARLIER}")
+
     def shows(self, run: AuditRun) -> bool:
         """Return true if the visitor may see the results of a run: at once, or after having placed a threshold."""
         return not self.guesses_first or results.fixed_threshold(self.panel, run.auditing) is not None
@@ -299,16 +308,14 @@ class _Screen(PageBody):
             return
         auditing, progress, threshold = run.auditing, run.progress, self.threshold(run)
         results.note_shown(panel, auditing)  # from now on a threshold that the visitor places proves nothing
-        _, is_outdated = run_panel.picture_state(panel.page)
-        if is_outdated:
-            st.caption(f":material/history: {texts.EARLIER}")
+        self._say_outdated()
         panel.hidden_heading("What the attack has found")  # a heading for screen readers
-        with st.container(key=panel.key("found_pale" if is_outdated else "found")):  # by its key it is drawn pale
+        with st.container(key=panel.key("found_pale" if self.is_outdated else "found")):  # by its key it is drawn pale
             text_column, chart_column = st.columns([6, 7], gap="medium")
         with text_column:
             results.cards(auditing, progress, panel.key("cards"))
             results.show_verdict(auditing, progress, is_finished=not run.job.active)
-            if not is_outdated:
+            if not self.is_outdated:
                 st.markdown(describe(auditing))
             if threshold is not None and progress is not None:
                 results.compare_thresholds(panel, auditing, progress, threshold)
@@ -341,6 +348,7 @@ class _Screen(PageBody):
                 st.caption(texts.NONE)
                 return None if run is None or not run.job.active else run.poll_interval()
             threshold = self.threshold(run)
+            self._say_outdated()
             results.guesses(run.auditing, run.progress)
             charts = results.all_charts(run.auditing, run.progress, threshold)
             del charts["roc"]  # the chart of the rates, which is next to the verdict

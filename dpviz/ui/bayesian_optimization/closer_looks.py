@@ -41,8 +41,8 @@ def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], N
 def _reasons(view: PlanView) -> None:
     """Draw the reason for the advised bias level, and a table of all levels."""
     forecast: Forecast = view.theory
-    if forecast.advice is None:
-        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+    if forecast.advice is None or not forecast.selected:
+        st.info(texts.NOT_GAUSSIAN if forecast.advice is None else texts.NOT_SELECTED, icon=":material/block:")
         return
     st.markdown(forecast.advice.why)
     rows = [
@@ -72,8 +72,8 @@ def _steps(panel: Panel, view: PlanView) -> None:
     """Draw controls for assumed constants of the loss, the error bound against the number of steps, and a table of
     further bounds."""
     forecast: Forecast = view.theory
-    if forecast.mu is None:
-        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+    if forecast.mu is None or not forecast.selected:
+        st.info(texts.NOT_GAUSSIAN if forecast.mu is None else texts.NOT_SELECTED, icon=":material/block:")
         return
     st.markdown(texts.ASSUMED)
     values = []

@@ -96,7 +96,7 @@ class TuningPage(FamilyPage):
             right.markdown(f":material/no_encryption: **Not protected.** {problem.not_protected or no_others}")
         trainings = "; ".join(f"{label} about {short(count)}" for label, count in forecast.trainings.items())
         st.caption(f"Trainings of a run: {trainings}.")
-        if forecast.advice is None:
+        if forecast.advice is None or not forecast.selected:
             return
         level = forecast.advice.level
         # With a fixed number of evaluations, a step does not stop by its bias level.
@@ -436,11 +436,11 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
 
 def _describe_end(facts: TuningFacts, arm_trace: ArmTrace) -> str:
     """Describe the end of a method's first run: its trainings, and how many settings are at an edge of the box."""
-    x, trainings = arm_trace.output["x"][0], arm_trace.values[TRAININGS.name][-1][0]  # (d,), and the last record
+    x, trainings = arm_trace.output["x"][0], float(arm_trace.values[TRAININGS.name][-1][0])  # (d,), and the last record
     low, high = facts.box
     at_edge = int(np.count_nonzero((x <= low) | (x >= high)))
     wider = f"; {at_edge} of {facts.d} settings at an edge of the box: a wider one may do better" if at_edge else ""
-    return f"after {short(float(trainings), 6)} trainings{wider}."
+    return f"after {short(trainings, 6)} training{'s' * (trainings != 1)}{wider}."
 
 
 PAGE = TuningPage()

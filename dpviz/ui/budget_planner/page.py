@@ -115,9 +115,9 @@ class _Planner(PageBody):
             foot.caption(f":material/group: **Who is protected: {relation}.** {protects}")
             with chart:
                 if picture == "curve":
-                    self.figures = view.attack_chart(self.panel, budget, means, planned) + self.figures
+                    self.figures = view.attack_chart(self.panel, budget, means, planned, relation) + self.figures
                 else:
-                    self.figures = view.attacked_people(budget, means, planned) + self.figures
+                    self.figures = view.attacked_people(budget, means, planned, relation) + self.figures
         if not self.is_redraw:
             self.panel.say_unread()
         with foot:
@@ -213,7 +213,8 @@ class _Planner(PageBody):
         releases = (
             view.releases_of_means(means, budget) if is_of_means else analyses.releases(self.panel, means, budget)
         )
-        view.worth(budget, releases.relation if releases else means.relation, means.rows_per_person, self.delta)
+        relation = means.relation if is_of_means else analyses.relation(self.panel)
+        view.worth(budget, relation, means.rows_per_person, self.delta)
         return view.show_deployments(budget, self.delta), releases
 
     def _open(self) -> None:

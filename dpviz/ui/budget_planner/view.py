@@ -189,9 +189,9 @@ def in_python(program: str) -> None:
         st.code(program, language="python")
 
 
-def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None) -> Shown:
+def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None, relation: Relation) -> Shown:
     """Draw 100 people, and about how many of them an attacker is right: by guessing, by the planned releases, and by
-    any releases with this guarantee."""
+    any releases with this guarantee, all under the neighbouring relation `relation`."""
     right = {"guessing": 50.0}  # by what the attacker goes; an advantage a makes 50 (1 + a) guesses of 100 right
     with_plan = ""
     if planned is not None and planned.events:
@@ -201,7 +201,6 @@ def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None)
     by_guarantee = 50 * (1 + budget.advantage())
     right["also with any algorithm of this guarantee"] = by_guarantee
     rows, were = ("row", "was") if means.rows_per_person == 1 else ("rows", "were")
-    relation = planned.relation if planned else means.relation
     chance = f"{were} replaced or not" if relation == "replace-one" else f"{were} in the data or not"
     return chart(
         "people_attacked",
@@ -214,10 +213,13 @@ def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None)
     )
 
 
-def attack_chart(panel: Panel, budget: Budget, means: NoisyMeans, planned: Releases | None) -> Shown:
+def attack_chart(
+    panel: Panel, budget: Budget, means: NoisyMeans, planned: Releases | None, relation: Relation
+) -> Shown:
     """Draw the trade-off curve that the guarantee allows and, if any are planned, that of all releases together.
 
-    A trade-off curve is the lowest rate of missed rows that an attacker can have at each rate of false alarms.
+    A trade-off curve is the lowest rate of missed rows that an attacker can have at each rate of false alarms, here
+    under the neighbouring relation `relation`.
     """
     rates = planner_figures.RATES
     name, curve, sentence = "", None, ""
@@ -230,7 +232,6 @@ def attack_chart(panel: Panel, budget: Budget, means: NoisyMeans, planned: Relea
             f"Of {name}, as a whole: right in at most {right} of 100 cases, where a coin decides about the change."
         )
     unit = "one row" if means.rows_per_person == 1 else "the rows of one person"
-    relation = planned.relation if planned else means.relation
     change = "replaced" if relation == "replace-one" else "added or removed"
     return chart(
         "tradeoff",

@@ -686,6 +686,8 @@ class _Sections:
             with unseen.container():
                 self.results()
             unseen.empty()
+        if finished is not None:  # the programs are of the present settings, the other files of the run's
+            run_panel.show_outdated_notice(page.prefix)
         with st.container(horizontal=True):
             if experiment is not None:
                 downloads.programs(page.prefix, experiment)

@@ -175,7 +175,7 @@ def button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
         key=panel.key("pin"),
         type="tertiary",
         icon=":material/keep:",
-        disabled=run is None or is_pinned or len(page_pins) >= MOST,
+        disabled=run is None or run.job.state != "done" or is_pinned or len(page_pins) >= MOST,
         on_click=_pin,
         args=(panel, draw),
         help=texts.PIN_HELP.format(most=MOST),
@@ -305,7 +305,7 @@ def _add(pin: Pin, takers: Mapping[str, CanExpress], errors: list[UserError]) ->
 def _pin(panel: Panel, draw: Draw) -> None:
     """Pin the run whose results the page shows, under the first free name "Pin 1", "Pin 2", …; for a callback."""
     run, page = run_panel.finished_run(panel.page), panel.page
-    if run is None:
+    if run is None or run.job.state != "done":  # the end of a run that was cut off is not that of its settings
         return
     pages = [str(key).removesuffix(f"_{_PINS}") for key in st.session_state if str(key).endswith(f"_{_PINS}")]
     # A name is free if no page has it, as the pins of all pages can be compared.
@@ -400,8 +400,8 @@ def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, view: V
     if run.job.state == "stopped":  # as when its tab was loaded again: its lines are incomplete, so it runs again
         visitors.current().drop(key)
         st.rerun()
-    if run.job.trace is None:
-        st.caption(f"No lines: {run.job.message or 'the run ended before it began.'}")
+    if run.job.state != "done":
+        st.caption(f"No lines: {run.job.message or 'the run takes longer than a run may.'}")
         return ()
     filled = _with_results(panel, pinned, run, draw)
     _replace(panel.page, pinned.key, lambda _: filled)

@@ -74,14 +74,14 @@ def show_sweep(
         for point in points[: sweep.places]:  # those of the first data set; the others have the same plans
             left_out += [LeftOut(point.place, label, reason) for label, reason in point.left_out.items()]
         _say_left_out(left_out, sweep.places)
+    if run is not None and not is_of_settings:  # also while it is under way, as its results are drawn then
+        st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
     _live(page, active, diagnostics, draw)
     store = runner().store  # of results on the disk; its note names problems with them
     if store is not None and store.note:
         st.info(store.note, icon=":material/inventory_2:")
     if run is None or active or run.job.result is None or run.job.result.metric is None:  # no metric: no results yet
         return
-    if not is_of_settings:
-        st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
     result = _visible(run, run.job.result, diagnostics)
     points_count = run.job.task.places if isinstance(run.job.task, Sweep) else 0  # it always is one
     _say_left_out(result.left_out, points_count)

@@ -18,8 +18,8 @@ from dpviz.sweeps.sweep import Axis, Setting, Sweep, data_seed, setting_at, sett
 from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts, downloads, explain, screen
 from dpviz.ui.controls import Panel, Settings, draw_errors
+from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment import sweep as sweep_panel
-from dpviz.ui.experiment import texts
 from dpviz.ui.markdown import escape_sentence
 
 PREFIX = "vary"  # beginning of the names of all controls here
@@ -46,6 +46,9 @@ def show(panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, 
         with draw_errors():
             st.info(texts.SWEEP_UPLOADED.format(price=sweep_panel.price(sweep.to_json())), icon=":material/lock:")
     key = panel.key(PREFIX)
+    run = sweep_panel.newest_run(key)
+    if run is not None:  # it may be on a file while the present data are public
+        diagnostics = results.diagnostics_shown(panel, run.experiment)
     sweep_panel.show_sweep(key, f"{title}, sweep", sweep, partial(_draw, panel, key), tables, diagnostics)
 
 
