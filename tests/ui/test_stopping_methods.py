@@ -46,5 +46,5 @@ def test_the_curves_against_the_privacy_spent_lead_to_the_ceilings(page: AppTest
 def test_the_table_shows_how_they_ended_and_what_they_used_of_what(page: AppTest) -> None:
     (table,) = page.dataframe
     row = table.value.set_index("Algorithm").loc["B"]
-    assert (row["Finished"], row["Ended"], row["Ceiling"]) == ("8 of 8", "7 converged, 1 out of budget", "0.005 ρ")
+    assert (row["Finished"], row["Ended"], row["Ceiling"]) == ("8 of 8", "5 converged, 3 out of budget", "0.005 ρ")
     assert row["Used"].endswith(" ρ") and row["Median stop"] > 0
