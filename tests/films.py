@@ -14,7 +14,7 @@ def unpacked(film: bytes) -> dict[str, Any]:
     numbers = np.frombuffer(film[4 + size :], dtype="<i2") / 32767
     at, steps = 0, len(head["steps"])
     for walk in head["walks"]:
-        for name, runs in (("places", walk["runs"]), ("plainly", walk["plain"])):
+        for name, runs in (("places", walk["runs"]), ("other_places", walk["plain"])):
             count = steps * runs * 2
             walk[name] = numbers[at : at + count].reshape(steps, runs, 2)
             at += count

@@ -126,7 +126,7 @@ def test_a_link_opens_the_experiment_of_its_page(family: str) -> None:
 
 def test_a_bar_shows_the_progress_and_an_interrupt_keeps_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = SMALL.run(progress=True)
-    assert whole.lanes["DP-NAG"].iterations[-1] == 6
+    assert whole.arm_traces["DP-NAG"].iterations[-1] == 6
     stream = Experiment.stream
 
     def interrupted(self: Experiment, tables: Any) -> Iterator[Step]:
@@ -137,7 +137,7 @@ def test_a_bar_shows_the_progress_and_an_interrupt_keeps_what_was_recorded(monke
 
     monkeypatch.setattr(Experiment, "stream", interrupted)
     part = SMALL.run(progress=True)
-    assert 0 < part.lanes["DP-NAG"].iterations[-1] < 6
+    assert 0 < part.arm_traces["DP-NAG"].iterations[-1] < 6
     with pytest.raises(KeyboardInterrupt):
         SMALL.run()
 
@@ -293,7 +293,7 @@ def test_what_the_formulas_allow_runs_though_no_page_offers_it() -> None:
     for problem, method, settings in BEYOND:
         experiment = dpviz.Experiment(problem, method, **{"replicates": 2, **settings})
         trace = experiment.run()
-        assert trace.lanes[method.title].iterations[-1] > 0 and trace.figure().data, method
+        assert trace.arm_traces[method.title].iterations[-1] > 0 and trace.figure().data, method
         assert dpviz.Experiment.from_json(experiment.to_json()) == experiment
         with pytest.raises(UserError, match="on a page"):
             experiment.check_ranges()

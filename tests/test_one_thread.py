@@ -130,7 +130,7 @@ experiment = PRESETS[0].experiment
 began = time.process_time()
 trace = experiment.replaced(replicates=1).run()
 print(time.process_time() - began)
-values = [np.array(v) for lane in trace.lanes.values() for v in lane.values.values()]
+values = [np.array(v) for lane in trace.arm_traces.values() for v in lane.values.values()]
 print(hashlib.sha256(b"".join(v.tobytes() for v in values)).hexdigest())
 """
 

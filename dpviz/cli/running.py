@@ -246,7 +246,7 @@ def _print_results(
             if not experiment.problem.public:
                 table = marked(table, trace)
             click.echo(table_as_text(table, _headings(trace)))
-    costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    costs = results.costs(plans, trace.arm_traces, experiment.budget, experiment.replicates, delta)
     for sentence in results.cost_sentences(costs):
         click.echo(f"Publishing {sentence}")
     if experiment.condition or not experiment.public:

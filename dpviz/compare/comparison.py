@@ -68,7 +68,7 @@ def metrics(sides: Sequence[Side]) -> dict[str, str]:
     labels: dict[str, list[str]] = {}
     for side in sides:
         for name, metric in side.summary.metrics.items():
-            if not metric.beside:  # the name of the metric next to which a constant guess is drawn; "" for others
+            if not metric.guess_for:
                 labels.setdefault(name, []).append(metric.label)
     result = {}
     for name in sorted(labels, key=lambda name: -len(labels[name])):

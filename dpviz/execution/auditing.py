@@ -100,14 +100,14 @@ class Auditing(Specification):
             values = {name: np.pad(scores[done:], padding, constant_values=np.nan) for name, scores in series}
             values |= _attack_values(progress.attack) | _look_values(progress.looks[n_looks:])
             values |= _test_values(progress.implementation)
-            trace.lanes[ATTACK].append(snapshot, values, time.perf_counter() - start)
+            trace.arm_traces[ATTACK].append(snapshot, values, time.perf_counter() - start)
             done, n_looks = n_runs, len(progress.looks)
             latest = Step(ATTACK, snapshot, trace, done / self.runs)
             yield latest
 
     def progress(self, trace: Trace) -> Progress | None:
         """Return the results that `stream` has recorded in a trace so far; None before the first block has ended."""
-        arm_trace = trace.lanes.get(ATTACK)
+        arm_trace = trace.arm_traces.get(ATTACK)
         if arm_trace is None or not arm_trace.iterations:
             return None
         records = len(arm_trace.iterations)  # the complete ones: a thread may add another

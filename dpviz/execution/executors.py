@@ -355,7 +355,7 @@ class _Worker:
             return self._converse(cell, stopping, on_progress, max_seconds, trace)
         except ProcessEnded as ended:
             self._replace()
-            received = trace if trace.lanes else None
+            received = trace if trace.arm_traces else None
             if stopping.is_set():
                 return Outcome("stopped", CUT_OFF, received, time.monotonic() - start)
             # The task is charged for no more than the cell was allowed, also if its process was slow to end.
@@ -395,8 +395,8 @@ class _Worker:
                     end = header["end"]
                     if end.pop("resident") > GROWN:  # bytes of memory that the process has in use
                         self._replace()
-                    return Outcome(**end, trace=trace if trace.lanes else None)
-                on_progress(trace if trace.lanes else None, header["progress"])
+                    return Outcome(**end, trace=trace if trace.arm_traces else None)
+                on_progress(trace if trace.arm_traces else None, header["progress"])
             if stopping.is_set():
                 if stop_sent is None:
                     stop_sent = time.monotonic()

@@ -72,7 +72,7 @@ class Sender:
         """
         descriptions: list[dict[str, Any]] = []
         arrays: dict[str, np.ndarray] = {}
-        for index, (label, arm_trace) in enumerate(trace.lanes.items()):
+        for index, (label, arm_trace) in enumerate(trace.arm_traces.items()):
             sent = self._sent.get(label)
             description: dict[str, Any] = {"label": label, "seconds": arm_trace.seconds}
             if sent is None:
@@ -95,7 +95,7 @@ class Sender:
             sent.rows = len(arm_trace.iterations)
             arrays |= {f"{index}/{name}": array for name, array in new_arrays.items()}
             descriptions.append(description)
-        return {"lanes": descriptions}, arrays
+        return {"arm_traces": descriptions}, arrays
 
 
 def _rows(arm_trace: ArmTrace, first: int) -> dict[str, np.ndarray]:
@@ -118,8 +118,8 @@ def add_increment(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, 
 
     header, arrays : those of `Sender.increment`, unpacked. The first increment of an arm describes it.
     """
-    descriptions: Sequence[Mapping[str, Any]] = header["lanes"]
-    arm_traces = dict(trace.lanes)
+    descriptions: Sequence[Mapping[str, Any]] = header["arm_traces"]
+    arm_traces = dict(trace.arm_traces)
     # Make the arms that are new.
     for description in descriptions:
         if description["label"] not in arm_traces:
@@ -135,8 +135,8 @@ def add_increment(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, 
         prefix = f"{index}/"
         arm_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         _extend_arm(arm_traces[description["label"]], description, arm_arrays)
-    if len(arm_traces) > len(trace.lanes):
-        trace.lanes = arm_traces  # in one assignment: a reader sees none of the new arms or all
+    if len(arm_traces) > len(trace.arm_traces):
+        trace.arm_traces = arm_traces  # in one assignment: a reader sees none of the new arms or all
 
 
 def _extend_arm(arm_trace: ArmTrace, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:

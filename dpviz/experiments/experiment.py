@@ -419,10 +419,10 @@ class Experiment(Displayed, Specification):
         metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
         promises = {arm.label: self.replaced(arms=(arm,)).promise for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public, self.arms, self.problem, promises)
-        for label, arm_trace in trace.lanes.items():
+        for label, arm_trace in trace.arm_traces.items():
             arm_trace.currency, arm_trace.condition = plans[label].statement.currency, plans[label].condition
         seed = seed_or_random(self.seed)  # a fresh one for None
-        runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
+        runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.arm_traces[arm.label]) for arm in self.arms]
         unfinished, progress = runs, 0.0
         run = runs[0]  # the arm whose turn it is
 
@@ -503,7 +503,7 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
                 headline=metric.headline if metric.headline == top_rank else 0,
             )
             for metric in diagnostics
-            if not metric.beside  # else it is the value of a constant guess, the same for any iterate
+            if not metric.guess_for  # else it is the value of a constant guess, the same for any iterate
         )
     renamed = (replace(metric, name=INTERNAL + metric.name) for metric in internal)
     return (*diagnostics, *renamed, *algorithm.metrics)

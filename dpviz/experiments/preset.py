@@ -40,7 +40,7 @@ class Preset:
     reported : the results of the paper, and the differences of this tool from them.
     expected : numbers that a run must reproduce.
     tab : name of the plan's tab that choosing the preset opens; empty to leave the open tab as it is.
-    beside : experiments of other presets that the picture shows for comparison, by the name of their faint lines.
+    comparisons : experiments of other presets that the picture shows for comparison, by the name of their faint lines.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Preset:
     experiment: Experiment
     expected: tuple[Expected, ...] = ()
     tab: str = ""
-    beside: Mapping[str, Experiment] = field(default_factory=dict)
+    comparisons: Mapping[str, Experiment] = field(default_factory=dict)
 
     @property
     def slug(self) -> str:
@@ -71,8 +71,8 @@ def load(package: str) -> tuple[Preset, ...]:
     presets = []
     for entry in entries:
         expected = tuple(Expected(**fields) for fields in entry.get("expected", ()))
-        beside = {label: experiments[name] for label, name in entry.get("beside", {}).items()}
-        objects = {"experiment": experiments[entry["name"]], "expected": expected, "beside": beside}
+        comparisons = {label: experiments[name] for label, name in entry.get("comparisons", {}).items()}
+        objects = {"experiment": experiments[entry["name"]], "expected": expected, "comparisons": comparisons}
         presets.append(Preset(**{"reported": "", **entry, **objects}))  # objects in place of the entry's tables
     return tuple(presets)
 

@@ -78,7 +78,7 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
         metric = trace.metrics[name]
         # A row without privacy releases nothing in any column.
         released = any(status != "not private" for status in trace.statuses(metric).values())
-        is_guess = bool(metric.beside)  # the value that a constant guess reaches in the metric of the name `beside`
+        is_guess = bool(metric.guess_for)
         help = GUESS if is_guess else "Median over the repeats, after the last step."
         result[name] = Column(metric.label, released, help)
         if position == 0:  # the most telling metric also has its spread over the replicates
@@ -86,7 +86,7 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
             result[f"{name}_high"] = Column(f"{metric.label}, 90 %", released)
             best = "highest" if metric.better == "higher" else "lowest"
             result["best_step"] = Column("Best step", released, f"Where the median was {best}: {metric.label}.")
-    has_stops = any(len(arm_trace.stopped_at) for arm_trace in trace.lanes.values())
+    has_stops = any(len(arm_trace.stopped_at) for arm_trace in trace.arm_traces.values())
     for name, column in COLUMNS.items():
         if name not in result and (has_stops or name not in STOPS):
             result[name] = column
@@ -187,7 +187,7 @@ def final_table(
     1
     """
     names = _recorded(trace, headlines)
-    rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.lanes]
+    rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.arm_traces]
     order = [name for name in columns(trace, headlines) if any(name in row for row in rows)]
     if not any(math.isfinite(row["seconds"]) for row in rows):  # a trace without diagnostics has no times
         order = [name for name in order if name != "seconds"]
@@ -222,7 +222,7 @@ def marked(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
     """
     check_one_of("algorithm", map(str, table.columns), "column")
     new_columns = {name: name + NOT_PRIVATE for name, column in columns(trace).items() if not column.released}
-    new_labels = {label: label + NOT_PRIVATE for label, arm_trace in trace.lanes.items() if not arm_trace.private}
+    new_labels = {label: label + NOT_PRIVATE for label, arm_trace in trace.arm_traces.items() if not arm_trace.private}
     result = table.rename(columns=new_columns)
     return result.assign(algorithm=result["algorithm"].replace(new_labels))
 
@@ -233,7 +233,7 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     names : the metrics, of which the first also has its 10 % and 90 % quantiles and its best step.
     delta : δ of the ε in the columns `epsilon_at_delta` and `accountant`; None to leave these out.
     """
-    arm_trace = trace.lanes[label]
+    arm_trace = trace.arm_traces[label]
     iterations = arm_trace.iterations[:]  # a copy: another thread may append
     steps = iterations[-1] if iterations else 0
     # The guarantee of a method that stops by itself is that of its whole plan, because the time of the stop depends on
@@ -306,7 +306,7 @@ def endings(arm_trace: ArmTrace) -> Endings | None:
 
 def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     """Return the part of an arm's row in the columns `STOPS`; empty for a method whose replicates never stop."""
-    ends = endings(trace.lanes[label])
+    ends = endings(trace.arm_traces[label])
     if ends is None:
         return {}
     row: dict[str, Any] = {
@@ -315,7 +315,7 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         "status": ends.reasons(),
     }
     _, spent_by_replicate = trace.spent(label)  # (k, R)
-    currency = trace.lanes[label].currency
+    currency = trace.arm_traces[label].currency
     if len(spent_by_replicate) and currency is not None:
         amounts = {"used": np.median(spent_by_replicate[-1]), "ceiling": plan.statement.spent(currency)[-1]}
         row |= {name: f"{short_up(float(amount))} {UNITS[currency].symbol}" for name, amount in amounts.items()}
@@ -346,13 +346,15 @@ def axes(trace: Trace, plans: Mapping[str, Plan]) -> dict[str, Axis]:
     These are the passes over the data, which follow from the plans, and the released series that are declared as axes:
     the median over the replicates, interpolated by straight lines between the recorded iterations.
     """
-    passes = {label: plan.passes for label, plan in plans.items() if label in trace.lanes and plan.passes is not None}
+    passes = {
+        label: plan.passes for label, plan in plans.items() if label in trace.arm_traces and plan.passes is not None
+    }
     result = {PASSES: Axis("Passes over the data", passes)} if passes else {}
     for metric in trace.metrics.values():
         if not metric.axis:
             continue
         curves = {}
-        for label in trace.lanes:
+        for label in trace.arm_traces:
             iterations, values = trace.series(label, metric.name)
             if len(iterations):
                 every_iteration = np.arange(iterations[-1] + 1)
@@ -369,7 +371,7 @@ def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.
     records if it is in this currency; for other methods it follows from the plan.
     """
     recorded_iterations, spent_by_replicate = trace.spent(label)  # (k,), (k, R)
-    if not plan.stops or trace.lanes[label].currency != currency or not len(recorded_iterations):
+    if not plan.stops or trace.arm_traces[label].currency != currency or not len(recorded_iterations):
         return plan.statement.spent(currency)
     # For each iteration the index of the last record up to it; -1, of which 0 is made, before the first record.
     last_record = np.searchsorted(recorded_iterations, np.arange(plan.iterations + 1), side="right") - 1

@@ -89,7 +89,7 @@ class Summary:
         """Return the metric that records which value of the metric `name` the best constant guess reaches, and that
         value; None if there is no such metric."""
         for guess_name, metric in self.metrics.items():
-            if metric.beside != name:  # `beside`: name of the metric that a guess belongs to, "" for other metrics
+            if metric.guess_for != name:
                 continue
             for by_metric in self.series.values():
                 if guess_name in by_metric:  # the same number in every arm
@@ -113,7 +113,7 @@ def summary(trace: Trace) -> Summary:
     """Summarise every series of a trace over the replicates."""
     recorded = trace.metrics
     names = dict.fromkeys([*headline_metrics(trace), *recorded])  # the most telling first, each once
-    series: dict[str, dict[str, Series]] = {label: {} for label in trace.lanes}
+    series: dict[str, dict[str, Series]] = {label: {} for label in trace.arm_traces}
     for label, by_metric in series.items():
         for name in names:
             iterations, values = trace.series(label, name)
@@ -122,10 +122,10 @@ def summary(trace: Trace) -> Summary:
     return Summary(
         metrics={name: recorded[name] for name in names},
         series=series,
-        private=frozenset(label for label, arm_trace in trace.lanes.items() if arm_trace.private),
+        private=frozenset(label for label, arm_trace in trace.arm_traces.items() if arm_trace.private),
         status={
             label: {metric.name: arm_trace.status_of(metric) for metric in arm_trace.metrics}
-            for label, arm_trace in trace.lanes.items()
+            for label, arm_trace in trace.arm_traces.items()
         },
     )
 
@@ -178,8 +178,8 @@ def headline_result(trace: Trace) -> HeadlineResult | None:
     name = names[0]
     runs = _ends(trace, name)
     ranked = _ranked(runs, trace.metrics[name].better)
-    private = [(label, median) for label, median in ranked if trace.lanes[label].private]
-    references = [(label, median) for label, median in ranked if not trace.lanes[label].private]
+    private = [(label, median) for label, median in ranked if trace.arm_traces[label].private]
+    references = [(label, median) for label, median in ranked if not trace.arm_traces[label].private]
     if not private:
         return None
     (best, end), *others = private
@@ -195,9 +195,9 @@ def arms_to_draw(trace: Trace, name: str, max_private: int = PRIVATE) -> tuple[s
     These are the `max_private` private arms whose last medians are the best, and the best arm without privacy.
     """
     ranked = [label for label, _ in _ranked(_ends(trace, name), trace.metrics[name].better)]
-    private = [label for label in ranked if trace.lanes[label].private][:max_private]
-    references = [label for label in ranked if not trace.lanes[label].private][:REFERENCES]
-    return tuple(label for label in trace.lanes if label in (*private, *references))
+    private = [label for label in ranked if trace.arm_traces[label].private][:max_private]
+    references = [label for label in ranked if not trace.arm_traces[label].private][:REFERENCES]
+    return tuple(label for label in trace.arm_traces if label in (*private, *references))
 
 
 def _ends(trace: Trace, name: str) -> dict[str, np.ndarray]:
@@ -206,7 +206,7 @@ def _ends(trace: Trace, name: str) -> dict[str, np.ndarray]:
     Arms without such values are left out.
     """
     values_by_arm = {}
-    for label, arm_trace in trace.lanes.items():
+    for label, arm_trace in trace.arm_traces.items():
         _, values = arm_trace.series(name)
         medians = quantiles(values)[:, 1]
         rows = np.flatnonzero(np.isfinite(medians))

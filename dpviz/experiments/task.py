@@ -254,7 +254,7 @@ class _Running:
             self.left_out[arm.label], state = str(error), "done"
         else:
             if self.trace is not None:
-                complete.lanes |= self.trace.lanes
+                complete.arm_traces |= self.trace.arm_traces
         self.trace = complete  # in place of that of this arm alone
         return state
 
@@ -264,7 +264,7 @@ class _Running:
 
         def on_step(step: Step) -> None:
             self.elsewhere = earlier_seconds + step.elsewhere
-            if step.trace.lanes:  # the data are loaded
+            if step.trace.arm_traces:  # the data are loaded
                 self.trace = step.trace
             self._on_progress(self.trace, step.progress)
             if self._stopping.is_set():

@@ -226,7 +226,7 @@ class Trace(Displayed):
     arms, problem, promises : the `Arm`s of the experiment, for the styles of their lines; its problem, and the
         guarantee of each arm in words, by label, for models. Empty where the experiment is not known.
 
-    `lanes` are the records of each arm, by label.
+    `arm_traces` are the records of each arm, by label.
 
     >>> import dpviz
     >>> trace = dpviz.Experiment(dpviz.Quadratic(), dpviz.Nesterov(iterations=5), epsilon=1).run()
@@ -244,37 +244,37 @@ class Trace(Displayed):
         promises: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.public, self.arms, self.problem, self.promises = public, tuple(arms), problem, dict(promises)
-        lanes = {
+        arm_traces = {
             label: ArmTrace(
                 tuple(arm_metrics), private=label not in references, keeps_path=public or label not in references
             )
             for label, arm_metrics in metrics.items()
         }
-        self.lanes: dict[str, ArmTrace] = ByName(lanes, "method")
+        self.arm_traces: dict[str, ArmTrace] = ByName(arm_traces, "method")
 
     def __repr__(self) -> str:
         recorded = (
             f"{label}: {len(part.status)} run{'s' * (len(part.status) != 1)}, "
             f"{part.iterations[-1] if part.iterations else 0} iterations"
-            for label, part in self.lanes.items()
+            for label, part in self.arm_traces.items()
         )
         return f"<Trace of {'; '.join(recorded)}>"
 
     @property
     def metrics(self) -> dict[str, Metric]:
         """All metrics that any arm records, by name."""
-        by_name = {metric.name: metric for arm_trace in self.lanes.values() for metric in arm_trace.metrics}
+        by_name = {metric.name: metric for arm_trace in self.arm_traces.values() for metric in arm_trace.metrics}
         return ByName(by_name, "metric")
 
     @property
     def bytes(self) -> int:
         """Size of all recorded arrays, in bytes."""
-        return sum(arm_trace.bytes for arm_trace in self.lanes.values())
+        return sum(arm_trace.bytes for arm_trace in self.arm_traces.values())
 
     @property
     def time_note(self) -> str:
         """A sentence if the data are not public and an arm is not at its end; empty otherwise."""
-        arm_traces = self.lanes.values()
+        arm_traces = self.arm_traces.values()
         if self.public or not any(RUNNING in (part.status or (RUNNING,)) for part in arm_traces):
             return ""
         return "It is not at its end: how far it came in its time depends on the data, and no guarantee covers that."
@@ -282,7 +282,7 @@ class Trace(Displayed):
     @property
     def has_curves(self) -> bool:
         """True if every arm has more records than its starting point, so that its metrics can be drawn as lines."""
-        return bool(self.lanes) and all(len(arm_trace.iterations) > 1 for arm_trace in self.lanes.values())
+        return bool(self.arm_traces) and all(len(arm_trace.iterations) > 1 for arm_trace in self.arm_traces.values())
 
     @checked
     def visible(self, diagnostics: bool) -> "Trace":
@@ -293,38 +293,40 @@ class Trace(Displayed):
         """
         if diagnostics:
             return self
-        private = {label: arm_trace for label, arm_trace in self.lanes.items() if arm_trace.private}
+        private = {label: arm_trace for label, arm_trace in self.arm_traces.items() if arm_trace.private}
         return self._with_records({label: arm_trace.without_diagnostics() for label, arm_trace in private.items()})
 
-    def _with_records(self, lanes: dict[str, ArmTrace]) -> "Trace":
+    def _with_records(self, arm_traces: dict[str, ArmTrace]) -> "Trace":
         """Return a trace of the same experiment with these records."""
         trace = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promises=self.promises)
-        trace.lanes = ByName(lanes, "method")
+        trace.arm_traces = ByName(arm_traces, "method")
         return trace
 
     def ends(self) -> "Trace":
         """Return a trace with the last record of every arm alone, without outputs."""
-        return self._with_records({label: arm_trace.end() for label, arm_trace in self.lanes.items()})
+        return self._with_records({label: arm_trace.end() for label, arm_trace in self.arm_traces.items()})
 
     @checked
     def only(self, labels: Collection[str]) -> "Trace":
         """Return a trace of the arms with these labels alone. Raises UserError for a label that no arm has."""
         for label in labels:
-            check_one_of(label, self.lanes, "method")
-        return self._with_records({label: arm_trace for label, arm_trace in self.lanes.items() if label in labels})
+            check_one_of(label, self.arm_traces, "method")
+        return self._with_records({label: arm_trace for label, arm_trace in self.arm_traces.items() if label in labels})
 
     @checked
     def statuses(self, metric: Metric) -> dict[str, Privacy]:
         """Return the privacy of a metric's values, for every arm that records it."""
         return {
-            label: arm_trace.status_of(metric) for label, arm_trace in self.lanes.items() if metric in arm_trace.metrics
+            label: arm_trace.status_of(metric)
+            for label, arm_trace in self.arm_traces.items()
+            if metric in arm_trace.metrics
         }
 
     @checked
-    def lane(self, arm: str) -> ArmTrace:
+    def arm_trace(self, arm: str) -> ArmTrace:
         """Return the records of the arm with this label. Raises UserError for a label that no arm has."""
-        check_one_of(arm, self.lanes, "method")
-        return self.lanes[arm]
+        check_one_of(arm, self.arm_traces, "method")
+        return self.arm_traces[arm]
 
     @checked
     def series(self, arm: str, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -333,7 +335,7 @@ class Trace(Displayed):
         An expensive metric has only the iterations at which it was computed; with `gaps` also the others, as nan.
         Raises UserError for an arm or a metric that the trace does not have.
         """
-        arm_trace = self.lane(arm)
+        arm_trace = self.arm_trace(arm)
         check_one_of(metric, self.metrics, "metric")
         return arm_trace.series(metric, gaps)
 
@@ -343,7 +345,7 @@ class Trace(Displayed):
 
         It is in the arm's currency; both arrays are empty for an arm without one.
         """
-        arm_trace = self.lane(arm)
+        arm_trace = self.arm_trace(arm)
         values = arm_trace.spent[: len(arm_trace.iterations)]
         return np.array(arm_trace.iterations[: len(values)], dtype=int), np.array(values)
 
@@ -353,7 +355,7 @@ class Trace(Displayed):
 
         Both are empty if the positions were not kept.
         """
-        arm_trace = self.lane(arm)
+        arm_trace = self.arm_trace(arm)
         points = arm_trace.cloud[: len(arm_trace.iterations)]
         return np.array(arm_trace.iterations[: len(points)], dtype=int), np.array(points)
 
@@ -364,7 +366,7 @@ class Trace(Displayed):
         Raises UserError for an arm or a metric that the trace does not have.
         """
         check_one_of(metric, self.metrics, "metric")
-        return self.lane(arm).last(metric)
+        return self.arm_trace(arm).last(metric)
 
     @checked
     def guess(self, metric: str) -> tuple[Metric, float] | None:
@@ -375,9 +377,9 @@ class Trace(Displayed):
         """
         check_one_of(metric, self.metrics, "metric")
         for name, guess in self.metrics.items():
-            if guess.beside != metric:  # `beside`: name of the metric that a guess belongs to, "" for other metrics
+            if guess.guess_for != metric:
                 continue
-            for arm_trace in self.lanes.values():
+            for arm_trace in self.arm_traces.values():
                 values = arm_trace.last(name)
                 if len(values):
                     return guess, float(values[0])
@@ -408,7 +410,7 @@ class Trace(Displayed):
         >>> trace.model("DP-NAG").coef_.shape
         (30,)
         """
-        arm_trace = self.lane(arm)
+        arm_trace = self.arm_trace(arm)
         released = arm_trace.output.get("x", np.empty((0, 0)))
         if len(released) and replicate >= len(released):
             raise UserError(f"Runs are numbered from 0 to {len(released) - 1}.", title=f"There is no run {replicate}")
@@ -419,7 +421,8 @@ class Trace(Displayed):
         if score is None or not isinstance(data, DatasetSpecification | GroupedSpecification):
             name = "the run" if problem is None else repr(problem.title)
             raise UserError(
-                f"`trace.lane(label).output` has what {name} released.", title="No linear model of a table was released"
+                f"`trace.arm_trace(label).output` has what {name} released.",
+                title="No linear model of a table was released",
             )
         guarantee = self.promises.get(arm, "") if arm_trace.private else "none: it was trained without privacy"
         guarantee += f". {self.time_note}" if self.time_note else ""
@@ -431,7 +434,7 @@ class Trace(Displayed):
         Its columns are algorithm, replicate, iteration, metric, value, and released: whether the value is private.
         """
         frames = []
-        for label, arm_trace in self.lanes.items():
+        for label, arm_trace in self.arm_traces.items():
             for metric in arm_trace.metrics:
                 iterations, values = arm_trace.series(metric.name)
                 if not len(iterations):

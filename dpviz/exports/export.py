@@ -172,7 +172,7 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 
 def to_table(trace: Trace, plans: Mapping[str, Plan]) -> "pd.DataFrame":
     """Return the table of `to_csv`, without its header lines."""
-    arms = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]  # with results
+    arms = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.arm_traces]  # with results
     columns = dict.fromkeys([*_INDEX, *(name for arm in arms for name in arm)])  # each name once, in this order
     return pd.concat([pd.DataFrame(arm) for arm in arms], ignore_index=True).reindex(columns=list(columns))
 
@@ -214,7 +214,7 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
 
 def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     """Return the columns of the arm `label` by name, with one entry per iteration and replicate."""
-    arm_trace = trace.lanes[label]
+    arm_trace = trace.arm_traces[label]
     # The iterations (k,) and the numbers (k, replicates) of every metric that has any.
     series = {metric: trace.series(label, metric.name, gaps=True) for metric in arm_trace.metrics}
     series = {metric: (recorded, values) for metric, (recorded, values) in series.items() if len(recorded)}
@@ -259,11 +259,11 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     if trace.time_note:
         yield f"the run: {trace.time_note}"
     yield f"columns ending in {NOT_PRIVATE} are not private: do not publish them"
-    costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    costs = results.costs(plans, trace.arm_traces, experiment.budget, experiment.replicates, delta)
     for sentence in results.cost_sentences(costs):
         yield f"publishing {sentence}"
     for label, plan in plans.items():
-        if label in trace.lanes:
+        if label in trace.arm_traces:
             yield from _guarantee(label, plan, delta)
 
 

@@ -72,7 +72,7 @@ def landscape(
     """
     clouds = {
         label: Cloud(points=arm_trace.output["x"][:, :2], path=np.array(arm_trace.path["x"])[:, :2])
-        for label, arm_trace in trace.lanes.items()
+        for label, arm_trace in trace.arm_traces.items()
         if "x" in arm_trace.output and arm_trace.path.get("x")
     }
     if not clouds:
@@ -162,8 +162,8 @@ class Trajectories:
 
     places : (k, R, 2), finite positions of the R runs.
     last : last step that was recorded.
-    plainly, without : (k, R', 2) positions of a method without privacy to compare with, and its label; None and "" if
-        there is none.
+    other_places, other_label : (k, R', 2) positions of a method without privacy to compare with, and its label; None
+        and "" if there is none.
     region : centres and half axes, both (k, 2), of the ellipses that should hold about 90 % of the positions by theory.
     median, spent : (k,) texts for each step, the median of the animation's metric and the privacy spent so far; or
         empty.
@@ -173,8 +173,8 @@ class Trajectories:
     color: str
     places: np.ndarray
     last: int
-    plainly: np.ndarray | None = None
-    without: str = ""
+    other_places: np.ndarray | None = None
+    other_label: str = ""
     region: tuple[np.ndarray, np.ndarray] | None = None
     median: Sequence[str] = ()
     spent: Sequence[str] = ()
@@ -279,16 +279,18 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
     numbers, walks = [], []
     for trajectories in animation.walks:
         # No runs, where there is no method without privacy to compare with.
-        plainly = np.empty((len(animation.steps), 0, 2)) if trajectories.plainly is None else trajectories.plainly
-        numbers += [_numbers(animation, trajectories.places), _numbers(animation, plainly)]
+        other_places = trajectories.other_places
+        if other_places is None:
+            other_places = np.empty((len(animation.steps), 0, 2))
+        numbers += [_numbers(animation, trajectories.places), _numbers(animation, other_places)]
         walks.append(
             {
                 "label": trajectories.label,
                 "color": trajectories.color,
                 "last": trajectories.last,
                 "runs": trajectories.places.shape[1],
-                "plain": plainly.shape[1],
-                "without": trajectories.without,
+                "plain": other_places.shape[1],
+                "without": trajectories.other_label,
                 "region": None if trajectories.region is None else _region(animation, *trajectories.region),
                 "median": list(trajectories.median),
                 "spent": list(trajectories.spent),

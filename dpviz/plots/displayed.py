@@ -128,8 +128,8 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     status_text = f"{_status_text(statuses.values(), subject.public)} {trace.time_note}".rstrip()
     caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {status_text}"
     # The style of the page if the trace knows the arm, else a solid line in the next hue.
-    by_label, hues = arm_styles(subject.arms), iter(style.HUES * len(subject.lanes))
-    styles = {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in subject.lanes}
+    by_label, hues = arm_styles(subject.arms), iter(style.HUES * len(subject.arm_traces))
+    styles = {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in subject.arm_traces}
     drawing = run_figures.convergence(best_arms, name, styles)
     return Chart(drawing, metric.label, f"{metric.label} by step", caption, provenance(statuses.values()))
 

@@ -75,7 +75,7 @@ def convergence(
     thin_lines = [
         _overlay(curve, spent.get(label) if x == "spent" else None, label, overlay_name, styles[label])
         for label, curve in overlays.items()
-        if label in trace.lanes and (x == "iteration" or label in drawn_labels)
+        if label in trace.arm_traces and (x == "iteration" or label in drawn_labels)
     ]
     level_lines = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
     if thin_lines:
@@ -117,7 +117,7 @@ def _curves(
     lines: list[Line] = []
     marks: list[Mark] = []
     has_single_run = False
-    for label, arm_trace in trace.lanes.items():
+    for label, arm_trace in trace.arm_traces.items():
         axis = spent.get(label) if x == "spent" else None  # None: the steps
         if x == "spent" and (axis is None or not np.isfinite(axis[-1])):
             continue  # its privacy spent is unknown or infinite
@@ -147,7 +147,7 @@ def _best(trace: Trace, metric_name: str) -> str:
     if not better:
         return ""
     finals: dict[str, float] = {}
-    for label, arm_trace in trace.lanes.items():
+    for label, arm_trace in trace.arm_traces.items():
         _, values = arm_trace.series(name)
         if arm_trace.private and len(values):
             # Where all last values are finite, their median is the same number as by `quantiles`, but quicker.
@@ -172,7 +172,7 @@ def _extend(trace: Trace, lines: Sequence[Line]) -> list[Line]:
     """Return the lines, where a method that has used all of its steps, but fewer than others, is extended by a level
     line to the end of the longest, so that the ends can be compared."""
     last_step = max((float(line.x[-1]) for line in lines), default=0.0)
-    used_all = {label for label, arm_trace in trace.lanes.items() if set(arm_trace.status) == {"exhausted"}}
+    used_all = {label for label, arm_trace in trace.arm_traces.items() if set(arm_trace.status) == {"exhausted"}}
     result = []
     for line in lines:
         if line.x[-1] < last_step and line.name in used_all:

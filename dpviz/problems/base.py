@@ -34,8 +34,8 @@ class Metric:
     axis : True if it can be the horizontal axis of other metrics: a released series that only grows, such as the number
         of function evaluations.
     better : tells if lower or higher values are better; "" if neither.
-    beside : name of another metric, if this one is only the value that a constant guess reaches in that metric. Such a
-        reference is the same at all steps and is displayed together with the other metric; else "".
+    guess_for : name of another metric, if this one is only the value that a constant guess reaches in that metric; else
+        "". Such a reference is the same at all steps and is displayed together with the other metric.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Metric:
     cost: Literal["cheap", "expensive"] = "cheap"
     axis: bool = False
     better: Literal["lower", "higher", ""] = "lower"
-    beside: str = ""
+    guess_for: str = ""
 
     @property
     def gap(self) -> bool:

@@ -541,7 +541,7 @@ class _UnderWay:
         """Return False if a trace has all arms, and none of them records the metric; note the metric's declaration."""
         result = self.result
         result.metric = result.metric or trace.metrics.get(result.metric_name)
-        return result.metric is not None or len(trace.lanes) < len(result.arms)
+        return result.metric is not None or len(trace.arm_traces) < len(result.arms)
 
     def _advance(self, number: int, share: float) -> SweepStep:
         """Set the progress of the point `number` to `share`, report the sweep's progress, and return the step."""

@@ -647,7 +647,7 @@ class SweepResult(Displayed):
         if guess is not None:
             self.guess, value = guess
             self.guesses.add(PointRuns(place, np.array([value]), diverged=0))
-        for label, arm_trace in trace.lanes.items():
+        for label, arm_trace in trace.arm_traces.items():
             _, series = arm_trace.series(self.metric_name)
             numbers = last_numbers(series)
             if not len(numbers):

@@ -124,7 +124,7 @@ def test_the_budget_is_that_of_a_person_and_every_text_says_so(kind: str) -> Non
     trace = experiment.run()
     table = dpviz.final_table(trace, experiment.plans(), delta=1e-6)
     assert table["spent"][0] == pytest.approx(3.0)
-    (label,) = trace.lanes
+    (label,) = trace.arm_traces
     currency = budget.currency
     assert trace.spent(label)[1][-1].max() == pytest.approx(3.0)
     assert results.spent_curve(trace, label, plan, currency)[-1] == pytest.approx(3.0)

@@ -101,7 +101,7 @@ def numbers(outcome: Outcome) -> dict[tuple[str, str], list[bytes]]:
     assert outcome.trace is not None
     return {
         (label, name): [np.asarray(row).tobytes() for row in rows]
-        for label, lane in outcome.trace.lanes.items()
+        for label, lane in outcome.trace.arm_traces.items()
         for name, rows in lane.values.items()
     }
 

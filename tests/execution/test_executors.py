@@ -56,13 +56,13 @@ def ended(job: Job) -> Job:
 def under_way(runner: Runner, seed: int) -> Job:
     """A run of which something has arrived."""
     job = runner.submit(endless(seed))
-    until(lambda: job.trace is not None and bool(job.trace.lanes["GD"].iterations))
+    until(lambda: job.trace is not None and bool(job.trace.arm_traces["GD"].iterations))
     return job
 
 
 def steps(job: Job) -> int:
     assert job.trace is not None
-    return len(job.trace.lanes["GD"].iterations)
+    return len(job.trace.arm_traces["GD"].iterations)
 
 
 def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_method_that_a_worker_has_not_imported_is_a_sentence(runner: Runner) -
 
 def without_clocks(outcome: Outcome) -> None:
     assert outcome.trace is not None
-    for lane in outcome.trace.lanes.values():
+    for lane in outcome.trace.arm_traces.values():
         lane.seconds = 0.0
 
 
@@ -121,7 +121,7 @@ def test_a_run_arrives_while_it_computes_and_stops_by_itself(runner: Runner, mon
     pid = runner.slots.pids
     job.stop()
     assert ended(job).state == "stopped" and job.message == "" and runner.slots.pids == pid
-    assert job.trace is not None and job.trace.lanes["GD"].output, "its last state is recorded"
+    assert job.trace is not None and job.trace.arm_traces["GD"].output, "its last state is recorded"
 
 
 def test_stop_ends_a_worker_that_does_not_hear_and_keeps_what_it_had_sent(runner: Runner) -> None:
@@ -158,7 +158,7 @@ def test_who_listens_and_fails_costs_one_run_and_no_slot(runner: Runner, process
     ((_, failed),) = slots.executor().run([Cell(endless(33))], threading.Event(), on_progress)
     assert (failed.state, failed.message) == ("failed", OURS)
     ((_, outcome),) = slots.executor().run([Cell(quick(34))], threading.Event())
-    assert outcome.state == "done" and outcome.trace is not None and list(outcome.trace.lanes) == ["NAG"]
+    assert outcome.state == "done" and outcome.trace is not None and list(outcome.trace.arm_traces) == ["NAG"]
 
 
 def test_of_a_task_without_time_left_no_more_cells_begin(runner: Runner) -> None:

@@ -21,9 +21,9 @@ from dpviz.processes import pack, unpack
 
 
 def same(one: Trace, other: Trace) -> None:
-    assert list(one.lanes) == list(other.lanes)
-    for label, lane in one.lanes.items():
-        same_lane(lane, other.lanes[label])
+    assert list(one.arm_traces) == list(other.arm_traces)
+    for label, lane in one.arm_traces.items():
+        same_lane(lane, other.arm_traces[label])
 
 
 def same_lane(one: ArmTrace, other: ArmTrace) -> None:
@@ -77,7 +77,7 @@ def experiment(request: pytest.FixtureRequest) -> Experiment:
 def test_a_trace_that_travels_in_pieces_arrives_as_it_is_at_every_piece(experiment: Experiment) -> None:
     sender, arrived, pieces = Sender(), Trace({}), 0
     for count, step in enumerate(experiment.stream()):
-        if count % 7 == 0 and step.trace.lanes:
+        if count % 7 == 0 and step.trace.arm_traces:
             add_increment(arrived, *unpack(b"".join(pack(*sender.increment(step.trace)))))
             same(step.trace, arrived)
             pieces += 1
@@ -103,11 +103,15 @@ def test_an_outcome_without_a_trace_arrives() -> None:
 def test_the_ends_of_a_trace_are_its_last_numbers(experiment: Experiment) -> None:
     whole = experiment.run()
     ends = whole.ends()
-    for label, lane in whole.lanes.items():
+    for label, lane in whole.arm_traces.items():
         for metric in lane.metrics:
             np.testing.assert_array_equal(whole.last(label, metric.name), ends.last(label, metric.name))
-        assert ends.lanes[label].iterations == lane.iterations[-1:] and ends.lanes[label].status == lane.status
-        assert not ends.lanes[label].output and not ends.lanes[label].path and not ends.lanes[label].cloud
+        assert (
+            ends.arm_traces[label].iterations == lane.iterations[-1:] and ends.arm_traces[label].status == lane.status
+        )
+        assert (
+            not ends.arm_traces[label].output and not ends.arm_traces[label].path and not ends.arm_traces[label].cloud
+        )
 
 
 def test_large_outputs_travel_once(monkeypatch: pytest.MonkeyPatch) -> None:

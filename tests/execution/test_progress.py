@@ -65,7 +65,7 @@ def test_of_an_own_file_no_time_is_told(state: State) -> None:
     assert (progress.DEPENDS in said) == (state == "timeout")
     assert "5 steps" in said and not any(word in said for word in ("1.5", "second", "left"))
     job.trace = Trace({})
-    job.trace.lanes = {
+    job.trace.arm_traces = {
         word: ArmTrace((), private=word == "private", iterations=[0, 4]) for word in ("private", "other")
     }
     if state == "done":

@@ -129,7 +129,7 @@ def test_a_running_job_stops_soon_and_keeps_what_it_has(gate: int) -> None:
     job.stop()
     GATES[gate].open.set()
     assert ended(job).state == "stopped"
-    iterations = job.trace.lanes["held"].iterations
+    iterations = job.trace.arm_traces["held"].iterations
     assert iterations[0] == 0 and iterations[-1] <= 1, "at most the step that was under way"
 
 
@@ -225,7 +225,7 @@ def test_a_job_past_its_time_ends_with_what_it_has(gate: int) -> None:
     GATES[gate].open.set()
     job = ended(Runner(max_seconds=0.0).submit(held(gate)))
     assert job.state == "timeout" and job.trace is not None
-    assert job.trace.lanes["held"].iterations == [0]
+    assert job.trace.arm_traces["held"].iterations == [0]
     assert 0 <= job.progress < 1
 
 
@@ -238,7 +238,7 @@ def test_a_users_mistake_is_a_sentence_and_a_bug_gives_nothing_away(
     bug = ended(Runner().submit(held(gate, "run")))
     assert bug.state == "failed" and "secret" not in bug.message and bug.message.endswith(".")
     assert "secret row 17" in caplog.text, "the log keeps the traceback"
-    assert bug.trace is not None and bug.trace.lanes["held"].iterations == [0], "what was computed is kept"
+    assert bug.trace is not None and bug.trace.arm_traces["held"].iterations == [0], "what was computed is kept"
 
 
 def test_a_failed_job_does_not_take_its_worker_along(gate: int) -> None:
@@ -386,7 +386,7 @@ def test_what_is_kept_does_not_outgrow_its_memory() -> None:
     runner = Runner(slots=1)
     one = ended(runner.submit(short(20)))
     assert one.trace is not None
-    lane = one.trace.lanes["short"]
+    lane = one.trace.arm_traces["short"]
     assert one.bytes == sum(
         array.nbytes
         for arrays in (*lane.values.values(), *lane.path.values(), lane.cloud, lane.spent)

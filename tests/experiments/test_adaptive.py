@@ -28,7 +28,7 @@ from tests.experiments.adaptive import RHO, ROUNDS, careful
 EXPERIMENT = careful()
 TRACE, PLANS = EXPERIMENT.run(), EXPERIMENT.plans()
 STYLES = arm_styles(EXPERIMENT.arms)
-LAST = {label: lane.iterations[-1] for label, lane in TRACE.lanes.items()}
+LAST = {label: lane.iterations[-1] for label, lane in TRACE.arm_traces.items()}
 
 
 def notes(figure) -> str:  # type: ignore[no-untyped-def]
@@ -46,8 +46,8 @@ def test_it_plans_within_its_budget_and_says_at_most_when() -> None:
 
 
 def test_replicates_end_for_different_reasons_and_none_is_left_running() -> None:
-    assert set(TRACE.lanes["A"].status) | set(TRACE.lanes["B"].status) == {"converged", "budget"}
-    for lane in TRACE.lanes.values():
+    assert set(TRACE.arm_traces["A"].status) | set(TRACE.arm_traces["B"].status) == {"converged", "budget"}
+    for lane in TRACE.arm_traces.values():
         assert (lane.stopped_at > 0).all() and lane.iterations[-1] == lane.stopped_at.max()
         for words, iteration in zip(lane.statuses, lane.iterations, strict=True):
             going = [word == "running" for word in words]
@@ -81,7 +81,7 @@ def test_the_table_says_how_many_finished_when_why_and_what_they_used_of_what() 
     table = final_table(TRACE, PLANS, delta=1e-6)
     assert set(table) <= set(columns(TRACE))
     for label, row in table.set_index("algorithm").iterrows():
-        lane = TRACE.lanes[str(label)]
+        lane = TRACE.arm_traces[str(label)]
         found = endings(lane)
         assert found is not None and found.describe() == f"8 of 8 runs ended, median step {row['median_stop']:g}"
         assert (row["finished"], row["status"]) == ("8 of 8", found.reasons())
@@ -106,7 +106,7 @@ def _stopped_early():  # type: ignore[no-untyped-def]
 
 def test_the_file_holds_what_each_was_charged_its_ceiling_and_how_it_ended() -> None:
     frame = pd.read_csv(io.StringIO(to_csv(TRACE, EXPERIMENT, PLANS)), comment="#")
-    lane = TRACE.lanes["B"]
+    lane = TRACE.arm_traces["B"]
     rows = frame[frame["algorithm"] == "B"]
     assert (rows["ceiling_rho"] == RHO / 4).all() and {"noise_scale_cheap", "noise_scale_expensive"} <= set(frame)
     last = rows[rows["iteration"] == LAST["B"]].sort_values("replicate")
@@ -117,7 +117,7 @@ def test_the_file_holds_what_each_was_charged_its_ceiling_and_how_it_ended() -> 
 
 
 def test_publishing_several_costs_their_ceilings() -> None:
-    (one, _) = results.costs(PLANS, TRACE.lanes, EXPERIMENT.budget, EXPERIMENT.replicates, 1e-6)
+    (one, _) = results.costs(PLANS, TRACE.arm_traces, EXPERIMENT.budget, EXPERIMENT.replicates, 1e-6)
     assert one.spent == pytest.approx(1.25 * RHO) and 0 < one.epsilon < np.inf
 
 
@@ -146,7 +146,7 @@ def test_against_the_privacy_spent_a_thin_line_leads_from_what_was_used_to_the_c
     assert limits == pytest.approx({"A": RHO, "B": RHO / 4})
     figure = convergence(TRACE, "objective_gap", STYLES, x="spent", spent=spent, ceilings=limits)
     lines = {trace.name: trace for trace in figure.data if trace.name}
-    used = np.median(TRACE.lanes["A"].spent[-1])
+    used = np.median(TRACE.arm_traces["A"].spent[-1])
     assert lines["A"].x[-1] == pytest.approx(used, rel=1e-6)
     assert lines["A, ceiling"].x.tolist() == pytest.approx([used, RHO], rel=1e-6)
     assert np.ptp(lines["A, ceiling"].y) == 0 and not lines["A, ceiling"].showlegend
@@ -158,4 +158,4 @@ def test_against_the_privacy_spent_a_thin_line_leads_from_what_was_used_to_the_c
 def test_it_runs_as_a_job() -> None:
     job = Runner(slots=0).submit(EXPERIMENT, wait=True)
     assert job.state == "done" and job.trace is not None and job.progress == 1.0
-    assert job.trace.lanes["A"].status == TRACE.lanes["A"].status and max(LAST.values()) < ROUNDS
+    assert job.trace.arm_traces["A"].status == TRACE.arm_traces["A"].status and max(LAST.values()) < ROUNDS

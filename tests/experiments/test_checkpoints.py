@@ -122,7 +122,7 @@ def test_while_data_are_loaded_there_are_heartbeats_without_a_method_and_nothing
     steps = endless().stream(heartbeat=early.append)
     assert next(steps).label == "it"
     assert [(step.label, step.snapshot.iteration, step.progress) for step in early] == [("", -1, 0.0)] * 3
-    assert not any(step.trace.lanes for step in early)
+    assert not any(step.trace.arm_traces for step in early)
 
 
 def test_a_heartbeat_that_raises_ends_the_run_which_records_its_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ def test_as_many_slices_as_possible_change_no_result(name: str, monkeypatch: pyt
         paused, often = run(of)
     assert often >= count and often > 2 * len(methods), "there are checkpoints inside steps"
     assert plain.metrics == paused.metrics
-    for label in plain.lanes:
+    for label in plain.arm_traces:
         for metric in plain.metrics:
             for one, other in zip(plain.series(label, metric), paused.series(label, metric), strict=True):
                 assert other == pytest.approx(one, rel=1e-9, abs=1e-12, nan_ok=True), (label, metric)

@@ -157,11 +157,11 @@ def test_the_time_of_an_arm_is_the_processors_not_that_of_others_on_a_busy_machi
 ) -> None:
     clock = itertools.count(step=1000)
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
-    (lane,) = finished(experiment(Nesterov(iterations=50))).lanes.values()
+    (lane,) = finished(experiment(Nesterov(iterations=50))).arm_traces.values()
     assert 0 < lane.seconds < 100
     others = itertools.count()
     monkeypatch.setattr(Problem, "elsewhere", property(lambda problem: float(next(others))))
-    (lane,) = finished(experiment(Nesterov(iterations=50))).lanes.values()
+    (lane,) = finished(experiment(Nesterov(iterations=50))).arm_traces.values()
     assert lane.seconds > 50, "what other processes computed for it is its own"
 
 
@@ -210,7 +210,7 @@ def test_a_stream_that_is_closed_keeps_the_last_state_of_every_arm() -> None:
         full = dict(zip(*whole.series(label, "objective_gap"), strict=True))
         assert all(np.array_equal(values[k], full[iterations[k]]) for k in np.flatnonzero(on_grid)), "a prefix"
     stream.close()  # type: ignore[attr-defined]
-    assert step.trace.series("0", "objective_gap")[0].tolist() == sorted(set(step.trace.lanes["0"].iterations))
+    assert step.trace.series("0", "objective_gap")[0].tolist() == sorted(set(step.trace.arm_traces["0"].iterations))
 
 
 def test_an_arm_that_breaks_its_plan_stops_the_run_and_keeps_what_others_have() -> None:

@@ -99,18 +99,18 @@ def test_secret_iterates_are_judged_like_the_released_ones_under_names_of_their_
     ):
         iterations, values = trace.series("secretive", metric)
         assert iterations.tolist() == t.tolist() and np.array_equal(values, expected), metric
-    assert "internal_x" not in trace.lanes["secretive"].output
-    assert np.array_equal(trace.lanes["secretive"].output["x"], np.full((3, 1), 5.0)), "what is released is kept"
-    assert np.array_equal(np.array(trace.lanes["secretive"].path["x"])[:, 0], t), "and its path"
+    assert "internal_x" not in trace.arm_traces["secretive"].output
+    assert np.array_equal(trace.arm_traces["secretive"].output["x"], np.full((3, 1), 5.0)), "what is released is kept"
+    assert np.array_equal(np.array(trace.arm_traces["secretive"].path["x"])[:, 0], t), "and its path"
 
 
 def test_an_arm_without_secrets_records_none() -> None:
     trace = experiment().run()
-    assert set(trace.lanes["open"].values) == {"duality_gap", "objective"}
-    assert [metric.name for metric in trace.lanes["open"].metrics] == ["duality_gap", "objective"]
+    assert set(trace.arm_traces["open"].values) == {"duality_gap", "objective"}
+    assert [metric.name for metric in trace.arm_traces["open"].metrics] == ["duality_gap", "objective"]
     assert len(trace.series("open", "internal_duality_gap")[0]) == len(trace.last("open", "internal_objective")) == 0
     many = experiment(rows=100).run()  # whether there are any depends on the problem's facts
-    assert set(many.lanes["secretive"].values) == {"duality_gap", "objective", "depth"}
+    assert set(many.arm_traces["secretive"].values) == {"duality_gap", "objective", "depth"}
     assert not [name for name in many.metrics if name.startswith(INTERNAL)]
 
 

@@ -108,7 +108,7 @@ def test_a_run_s_model_is_that_of_its_release_with_its_guarantee() -> None:
     problem = dpviz.LogisticRegression(data=CLASSES)
     experiment = dpviz.Experiment(problem, METHOD, epsilon=5, replicates=2)
     trace = experiment.run()
-    output = trace.lane("DP-NAG").output["x"]
+    output = trace.arm_trace("DP-NAG").output["x"]
     for replicate in (0, 1):
         model = trace.model("DP-NAG", replicate)
         np.testing.assert_allclose(model.decision_function(FRAME), _scores(problem, output[replicate]), atol=1e-9)
@@ -140,7 +140,7 @@ def test_a_run_of_every_family_has_a_model_whose_json_text_alone_predicts_the_sa
     ]
     for problem, method, budget in cases:
         trace = dpviz.Experiment(problem, method, **budget).run()
-        (label,) = trace.lanes
+        (label,) = trace.arm_traces
         model = trace.model(label)
         saved = json.loads(model.to_json())
         values = without_groups.assign(constant=1.0)
@@ -177,7 +177,7 @@ def test_what_has_no_model_and_what_does_not_fit_one_is_said() -> None:
     assert network.linear_score(np.ones(3)) is None
     wrong = [
         lambda: trace.model("DP-NAG"),
-        lambda: game.model(*game.lanes),
+        lambda: game.model(*game.arm_traces),
         lambda: trace.model("Nesterov"),
         lambda: dpviz.Experiment(dpviz.LogisticRegression(data=CLASSES), METHOD, epsilon=1).run().model("DP-NAG", 7),
         lambda: regression.predict_proba(FRAME),

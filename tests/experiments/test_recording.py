@@ -130,7 +130,7 @@ def test_expensive_diagnostics_are_computed_at_few_iterations_and_at_both_ends()
     assert np.array_equal(depths, 10.0 * np.tile(few[:, None], 3)) and values.shape == (len(iterations), 3)
     asked = [t for kind, t in CALLS if kind == "expensive"]
     assert asked == few.tolist() and len(CALLS) == len(iterations), "no state is evaluated twice"
-    assert len(trace.lanes["it"].values["depth"]) == len(iterations), "nan between"
+    assert len(trace.arm_traces["it"].values["depth"]) == len(iterations), "nan between"
     assert not trace.to_frame()["value"].isna().any()
 
 

@@ -44,8 +44,8 @@ def experiment(*arms: Arm, **settings: object) -> Experiment:
 def noise(of: Experiment, label: str) -> np.ndarray:
     """(R, d) the noise of an arm's first step, in units of its scale: x₁ = x₀ - α (∇F(x₀) + b z)."""
     plan = of.plans()[label]
-    lane = of.run().lanes[label]
-    exact = experiment(Arm(label="e", algorithm=ONE_STEP, budget=NoPrivacy()), problem=of.problem).run().lanes["e"]
+    lane = of.run().arm_traces[label]
+    exact = experiment(Arm(label="e", algorithm=ONE_STEP, budget=NoPrivacy()), problem=of.problem).run().arm_traces["e"]
     step = plan.schedule["step_size"][0] * plan.noise["gradient"][0]
     return (exact.output["x"][0] - lane.output["x"]) / step
 
@@ -104,7 +104,7 @@ def test_the_same_data_behind_another_problem_get_other_noise() -> None:
         experiment(arm, problem=LogisticRegression(data=UniformLogistic(rows=500), regularisation=size)).run()
         for size in (0.01, 0.02)
     ]
-    first, second = (trace.lanes["A"].output["x"] for trace in found)
+    first, second = (trace.arm_traces["A"].output["x"] for trace in found)
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.99
 
 
@@ -115,14 +115,16 @@ def test_equal_settings_repeat_whatever_stands_beside_them() -> None:
         Arm(label="B", algorithm=HeavyBall(iterations=5, batch_fraction=0.5), budget=PureDP(epsilon=2.0)),
         replicates=5,
     ).run()
-    np.testing.assert_allclose(alone.lanes["A"].output["x"], beside.lanes["B"].output["x"][:2], rtol=1e-12)
+    np.testing.assert_allclose(alone.arm_traces["A"].output["x"], beside.arm_traces["B"].output["x"][:2], rtol=1e-12)
 
 
 def test_games_with_one_seed_and_two_budgets_share_no_draws() -> None:
     game = MatrixGame()
     arm = Arm(label="A", algorithm=EuclideanGradient(gradient_rounds=20))
     found = [
-        experiment(arm, problem=game, budget=ApproximateDP(epsilon=size, delta=1e-6), replicates=2).run().lanes["A"]
+        experiment(arm, problem=game, budget=ApproximateDP(epsilon=size, delta=1e-6), replicates=2)
+        .run()
+        .arm_traces["A"]
         for size in (1.0, 1.001)
     ]
     first, second = (lane.output["x"] for lane in found)
@@ -167,7 +169,7 @@ def test_nothing_of_an_arm_without_privacy_counts_as_released(
     frame = trace.to_frame()
     assert frame.loc[frame["algorithm"] == "DP-GD", "released"].any()
     assert not frame.loc[frame["algorithm"] == "GD", "released"].any()
-    private, reference = trace.lanes["DP-GD"], trace.lanes["GD"]
+    private, reference = trace.arm_traces["DP-GD"], trace.arm_traces["GD"]
     released = [metric for metric in private.metrics if metric.released]
     assert released and all(map(private.released, released)) and not any(map(reference.released, reference.metrics))
     assert private.path["x"] and not any(reference.path.values()), "exact iterates of an upload are not kept"
@@ -185,9 +187,9 @@ def test_without_diagnostics_such_arms_are_not_there_at_all(
 ) -> None:
     both, trace, _ = compared
     visible, plans = trace.visible(diagnostics=False), both.plans()
-    assert set(visible.lanes) == {"DP-GD"} and trace.visible(diagnostics=True) is trace
+    assert set(visible.arm_traces) == {"DP-GD"} and trace.visible(diagnostics=True) is trace
     assert all(metric.released for metric in visible.metrics.values())
-    assert set(visible.lanes["DP-GD"].values) == set(visible.metrics)
+    assert set(visible.arm_traces["DP-GD"].values) == set(visible.metrics)
     assert final_table(visible, plans)["algorithm"].tolist() == ["DP-GD"]
     frame = pd.read_csv(io.StringIO(to_csv(visible, both, plans)), comment="#")
     assert set(frame["algorithm"]) == {"DP-GD"} and not any(name.endswith(NOT_PRIVATE) for name in frame)
@@ -222,14 +224,14 @@ def test_the_seed_of_an_upload_is_drawn_afresh_and_stands_nowhere() -> None:
     arm = Arm(label="A", algorithm=GradientDescent(iterations=2))
     secret = experiment(arm, problem=problem)
     assert secret.seed is None and json.loads(secret.to_json())["seed"] is None
-    outputs = [secret.run(tables).lanes["A"].output["x"] for _ in range(2)]
+    outputs = [secret.run(tables).arm_traces["A"].output["x"] for _ in range(2)]
     assert not np.isclose(*outputs).any(), "every run has noise of its own"  # type: ignore[call-overload]
     assert Experiment.from_json(secret.to_json()) == secret
     trace = secret.run(tables)
     assert '"seed":null' in to_csv(trace, secret, secret.plans())
     assert "'seed': None" in to_script(secret)
     fixed = secret.replaced(seed=3)
-    first, second = (fixed.run(tables).lanes["A"].output["x"] for _ in range(2))
+    first, second = (fixed.run(tables).arm_traces["A"].output["x"] for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 

@@ -103,14 +103,14 @@ def test_a_stopped_run_has_spent_what_its_plan_had_spent_by_then(experiment: Exp
     table = final_table(step.trace, plans, delta=1e-6).set_index("algorithm")
     for label in ("DP-GD", "DP-NAG"):
         steps = table.loc[label, "steps"]
-        assert steps == step.trace.lanes[label].iterations[-1]
+        assert steps == step.trace.arm_traces[label].iterations[-1]
         assert table.loc[label, "spent"] == plans[label].spent("epsilon")[steps]
     assert table.loc["DP-GD", "steps"] == 5 and table.loc["DP-GD", "spent"] == pytest.approx(0.5)
 
 
 def test_before_the_first_step_nothing_is_spent_and_nothing_is_known(experiment: Experiment) -> None:
     finished = experiment.run()
-    empty = Trace({label: lane.metrics for label, lane in finished.lanes.items()})
+    empty = Trace({label: lane.metrics for label, lane in finished.arm_traces.items()})
     table = final_table(empty, experiment.plans(), delta=1e-6)
     assert table["epsilon_at_delta"].tolist() == [0, 0, math.inf], "without privacy there is no ε at any step"
     assert table["steps"].tolist() == [0, 0, 0] and table["spent"].tolist()[:2] == [0, 0]
@@ -210,10 +210,10 @@ def test_too_few_runs_and_runs_without_numbers_have_no_interval() -> None:
 
 def test_diverged_replicates_are_counted_and_not_dropped(experiment: Experiment) -> None:
     finished = experiment.run()
-    trace = Trace({label: lane.metrics for label, lane in finished.lanes.items()})
+    trace = Trace({label: lane.metrics for label, lane in finished.arm_traces.items()})
     status = ("running", "diverged", "diverged")
     snapshot = Snapshot(1, {"x": np.zeros((3, 3))}, status=status)
-    trace.lanes["DP-GD"].append(snapshot, {"objective_gap": np.array([1.0, 1e190, 1e200])}, 0.1)
+    trace.arm_traces["DP-GD"].append(snapshot, {"objective_gap": np.array([1.0, 1e190, 1e200])}, 0.1)
     row = final_table(trace, experiment.plans()).set_index("algorithm").loc["DP-GD"]
     assert row["diverged"] == 2 and row["objective_gap"] == 1e190
 

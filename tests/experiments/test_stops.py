@@ -60,7 +60,7 @@ def leaving(replicates: int) -> Experiment:
 
 
 def test_the_trace_knows_who_stopped_when_and_what_each_was_charged() -> None:
-    lane = leaving(3).run().lanes["A"]
+    lane = leaving(3).run().arm_traces["A"]
     assert lane.stopped_at.tolist() == [2, 4, 6] and set(lane.status) == {"converged"}
     assert lane.iterations[-1] == 6, "the arm ends with its last replicate"
     iterations, charged = leaving(3).run().spent("A")
@@ -109,7 +109,7 @@ def test_methods_with_a_fixed_end_have_neither_columns_nor_marks() -> None:
     fixed = leaving(1).replaced(arms=(Arm(label="A", algorithm=Staying()),))
     table = final_table(fixed.run(), fixed.plans())
     assert not {"finished", "used", "ceiling", "status"} & set(table)
-    assert fixed.run().lanes["A"].status == ("exhausted",), "it has done all its steps"
+    assert fixed.run().arm_traces["A"].status == ("exhausted",), "it has done all its steps"
     figure = convergence(fixed.run(), "objective_gap", arm_styles(fixed.arms))
     assert not any(trace.text is not None for trace in figure.data)
 
@@ -137,7 +137,7 @@ def test_the_bias_reduced_oracle_ends_with_progress_one_and_every_replicate_exha
         replicates=6,
     )
     *_, last = experiment.stream()
-    lane = last.trace.lanes["A"]
+    lane = last.trace.arm_traces["A"]
     assert last.progress == 1.0 and set(lane.status) == {"exhausted"}
     assert (lane.stopped_at > 0).all() and lane.iterations[-1] == lane.stopped_at.max()
     plan = experiment.plans()["A"]
@@ -150,7 +150,7 @@ def test_a_run_that_is_stopped_from_outside_leaves_its_replicates_running() -> N
     stream = leaving(3).stream()
     trace = [next(stream) for _ in range(4)][-1].trace
     stream.close()  # type: ignore[attr-defined]
-    lane = trace.lanes["A"]
+    lane = trace.arm_traces["A"]
     assert lane.status == ("converged", "running", "running") and lane.stopped_at.tolist() == [2, -1, -1]
     found = endings(lane)
     assert found is not None and found.describe() == "1 of 3 runs ended, median step 2"
@@ -158,7 +158,7 @@ def test_a_run_that_is_stopped_from_outside_leaves_its_replicates_running() -> N
 
 
 def test_who_outlives_the_plan_has_used_all_steps_and_did_not_stop_by_itself() -> None:
-    lane = leaving(6).run().lanes["A"]
+    lane = leaving(6).run().arm_traces["A"]
     assert lane.status == ("converged",) * 4 + ("exhausted",) * 2 and lane.stopped_at.tolist() == [2, 4, 6, 8, -1, -1]
 
 
@@ -187,4 +187,4 @@ class Marked(Algorithm[Problem, Facts]):
 
 def test_what_a_plan_asks_for_is_recorded() -> None:
     experiment = leaving(1).replaced(arms=(Arm(label="A", algorithm=Marked()),))
-    assert {137, 251} <= set(experiment.run().lanes["A"].iterations)
+    assert {137, 251} <= set(experiment.run().arm_traces["A"].iterations)

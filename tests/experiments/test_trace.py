@@ -21,7 +21,7 @@ def snapshot(iteration: int, replicates: int = 3, **more: object) -> Snapshot:
 def recorded(iterations: list[int], replicates: int = 3) -> Trace:
     trace = Trace({"A": (GAP, SPENT), "B": (GAP,)})
     for t in iterations:
-        trace.lanes["A"].append(snapshot(t, replicates), {"objective_gap": np.arange(replicates) + 100.0 * t}, 0.1)
+        trace.arm_traces["A"].append(snapshot(t, replicates), {"objective_gap": np.arange(replicates) + 100.0 * t}, 0.1)
     return trace
 
 
@@ -57,10 +57,10 @@ def test_series_are_iterations_by_replicates_and_empty_if_not_recorded() -> None
 
 def test_what_may_be_shown_does_not_grow_with_the_trace() -> None:
     trace = recorded([0, 3])
-    trace.lanes["A"].finish()
+    trace.arm_traces["A"].finish()
     visible = trace.visible(False)
-    trace.lanes["A"].append(snapshot(7), {"objective_gap": np.zeros(3)}, 0.1, np.ones(3), np.ones((3, 2)))
-    arm_trace = visible.lanes["A"]
+    trace.arm_traces["A"].append(snapshot(7), {"objective_gap": np.zeros(3)}, 0.1, np.ones(3), np.ones((3, 2)))
+    arm_trace = visible.arm_traces["A"]
     assert visible.series("A", "rho_spent")[0].tolist() == [0, 3] and len(arm_trace.path["x"]) == 2
     assert arm_trace.status == ("exhausted",) * 3 and not arm_trace.cloud and not arm_trace.spent
 
@@ -69,10 +69,10 @@ def test_what_is_recorded_does_not_change_with_the_snapshot() -> None:
     """A snapshot's arrays are valid until the next step only: the algorithm may write into them."""
     trace, source = recorded([]), snapshot(1)
     gap = np.ones(3)
-    trace.lanes["A"].append(source, {"objective_gap": gap}, 0.0)
+    trace.arm_traces["A"].append(source, {"objective_gap": gap}, 0.0)
     gap[:] = source.output["x"][:] = source.released["rho_spent"][:] = np.nan
     assert trace.last("A", "objective_gap").tolist() == [1, 1, 1]
-    assert np.isfinite(trace.last("A", "rho_spent")).all() and np.isfinite(trace.lanes["A"].output["x"]).all()
+    assert np.isfinite(trace.last("A", "rho_spent")).all() and np.isfinite(trace.arm_traces["A"].output["x"]).all()
 
 
 def test_an_iteration_is_recorded_once_and_never_backwards() -> None:
@@ -117,7 +117,7 @@ def test_readers_see_whole_rows_while_a_writer_appends() -> None:
     def write() -> None:
         for t in range(1_500):
             value = np.full(3, float(t))
-            trace.lanes["A"].append(snapshot(t), {"objective_gap": value}, 0.0)
+            trace.arm_traces["A"].append(snapshot(t), {"objective_gap": value}, 0.0)
         done.set()
 
     writer = threading.Thread(target=write)
@@ -131,13 +131,13 @@ def test_readers_see_whole_rows_while_a_writer_appends() -> None:
         if len(frame) % 3:
             wrong.append(("frame", len(frame)))
     writer.join()
-    assert wrong == [] and len(trace.lanes["A"].iterations) == 1_500
+    assert wrong == [] and len(trace.arm_traces["A"].iterations) == 1_500
 
 
 def test_places_are_kept_as_finite_numbers_and_go_with_the_rest() -> None:
     trace = recorded([])
-    assert trace.lanes["B"].iterations == [] and not len(trace.cloud("B")[1])
-    lane, places = trace.lanes["A"], np.array([[0.5, -1e300], [np.nan, np.inf], [1.0, 2.0]])
+    assert trace.arm_traces["B"].iterations == [] and not len(trace.cloud("B")[1])
+    lane, places = trace.arm_traces["A"], np.array([[0.5, -1e300], [np.nan, np.inf], [1.0, 2.0]])
     for t in (0, 4):
         lane.append(snapshot(t), {"objective_gap": np.zeros(3)}, 0.0, points=places)
     places[:] = 0.0
@@ -150,4 +150,4 @@ def test_places_are_kept_as_finite_numbers_and_go_with_the_rest() -> None:
     assert lane.bytes - without.bytes == 2 * 3 * 2 * 4
     assert not lane.end().cloud and len(lane.without_diagnostics().cloud) == 2
     lane.private = False
-    assert not trace.visible(False).lanes.get("A") and trace.visible(True).cloud("A")[1].shape == (2, 3, 2)
+    assert not trace.visible(False).arm_traces.get("A") and trace.visible(True).cloud("A")[1].shape == (2, 3, 2)

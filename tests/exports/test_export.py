@@ -83,7 +83,7 @@ def test_the_csv_holds_every_recorded_value(experiment: Experiment) -> None:
     tidy = trace.to_frame()
     assert len(frame) == 3 * (7 + 5 + 7)
     for (label, metric), expected in tidy.groupby(["algorithm", "metric"]):
-        released = trace.lanes[label].released(trace.metrics[metric])
+        released = trace.arm_traces[label].released(trace.metrics[metric])
         column = metric if released else f"{metric}_nonprivate"
         found = frame[frame["algorithm"] == label].sort_values(["iteration", "replicate"])[column]
         np.testing.assert_array_equal(found, expected.sort_values(["iteration", "replicate"])["value"])

@@ -304,7 +304,7 @@ def test_a_run_ends_with_progress_one_and_no_replicate_running(cls: type[Algorit
         steps = list(experiment.stream(next(iter(case.worlds.values())).tables))
         progress = [step.progress for step in steps]
         assert progress == sorted(progress) and progress[-1] == 1.0, case.name
-        lane = steps[-1].trace.lanes["it"]
+        lane = steps[-1].trace.arm_traces["it"]
         assert len(lane.status) == R and "running" not in lane.status, case.name
         assert len(lane.statuses) == len(lane.iterations) and lane.iterations[-1] == steps[-1].snapshot.iteration
 

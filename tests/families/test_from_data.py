@@ -282,7 +282,7 @@ def test_nothing_of_such_a_run_is_called_private(
 ) -> None:
     experiment, trace = ran(family, problem, budget, tables)
     plans, visible = experiment.plans(), trace.visible(False)
-    assert visible.lanes and {lane.privacy for lane in visible.lanes.values()} == {experiment.privacy}
+    assert visible.arm_traces and {lane.privacy for lane in visible.arm_traces.values()} == {experiment.privacy}
     assert conditional(experiment.privacy) and "known beforehand" in experiment.privacy
     assert not visible.to_frame()["released"].any()
     assert bool(visible.metrics) == any(arm.algorithm.metrics for arm in experiment.arms)
@@ -306,7 +306,9 @@ def test_nothing_of_such_a_run_is_called_private(
         assert not any(curve.released for curve in comparison.curves([side], metric, "steps", every=True))
     arrived = Trace({})
     add_increment(arrived, *Sender().increment(trace, last=True))
-    assert [lane.privacy for lane in arrived.lanes.values()] == [lane.privacy for lane in trace.lanes.values()]
+    assert [lane.privacy for lane in arrived.arm_traces.values()] == [
+        lane.privacy for lane in trace.arm_traces.values()
+    ]
     assert "seconds" in final_table(trace, plans) and "seconds" not in final_table(visible, plans)
 
 
@@ -344,7 +346,7 @@ def told(experiment: Experiment, trace: Trace, tables: Tables) -> dict[str, str]
         "script": to_script(experiment).splitlines()[1],
         "notebook": "".join(json.loads(to_notebook(experiment))["cells"][0]["source"]),
         "table": next(line for line in to_csv(visible, experiment, plans).splitlines() if "guarantee of one" in line),
-        "arrived": " ".join(lane.privacy for lane in _sent(visible).lanes.values()),
+        "arrived": " ".join(lane.privacy for lane in _sent(visible).arm_traces.values()),
     }
 
 

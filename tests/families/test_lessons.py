@@ -156,4 +156,4 @@ def test_with_a_small_budget_it_goes_down_and_does_not_know_when_it_has_arrived(
     small = FLAT.after.replaced(budget=FLAT.after.budget.replaced(epsilon=0.02), replicates=4)
     trace = small.run()
     assert FLAT.measure.value(Side(small, small.plans(), trace)) == 1.0
-    assert (trace.lanes["OPT"].stopped_at < 0).mean() > 0.5 and trace.lanes["OPT"].iterations[-1] == 60
+    assert (trace.arm_traces["OPT"].stopped_at < 0).mean() > 0.5 and trace.arm_traces["OPT"].iterations[-1] == 60

@@ -84,7 +84,7 @@ def plainly(family: str, name: str) -> Trace | None:
 
 
 def check_ended(experiment: Experiment, trace: Trace) -> None:
-    for label, lane in trace.lanes.items():
+    for label, lane in trace.arm_traces.items():
         last = trace.last(label, next(iter(trace.metrics)))
         assert np.isfinite(last).all() and lane.iterations[-1] <= experiment.plans()[label].iterations, label
         assert "running" not in lane.status and "diverged" not in lane.status, label
@@ -170,7 +170,7 @@ def of_settings(path: str, label: str = "", start: str = "") -> Quantity:
 def holding(family: str, start: str, label: str) -> Trace:
     """The run that has a method: of the preset, or of its references."""
     plain = plainly(family, named(family, start).name)
-    return plain if plain is not None and label in plain.lanes else outcome(family, start)
+    return plain if plain is not None and label in plain.arm_traces else outcome(family, start)
 
 
 def of_runs(one: str, other: str = "", start: str = "", metric: str = "") -> Quantity:
@@ -193,7 +193,7 @@ def inverse(quantity: Quantity) -> Quantity:
 
 def stopped(label: str) -> Quantity:
     """The median step at which runs of a method stopped."""
-    return lambda family, preset: float(np.median(holding(family, preset.name, label).lanes[label].stopped_at))
+    return lambda family, preset: float(np.median(holding(family, preset.name, label).arm_traces[label].stopped_at))
 
 
 NAG, BEST, VERTICES = "DP-NAG", "DP-NAG-opt", "Vertex sampling"
@@ -354,10 +354,12 @@ def test_every_text_fits_beside_its_picture_and_speaks_of_what_is_there() -> Non
         text, sentences = preset.look_for, sentences_of(preset.look_for)
         assert 2 <= len(sentences) <= 4 and len(text) <= LONGEST, preset.name
         assert all(len(sentence.split()) <= 20 for sentence in sentences), preset.name
-        drawn = {arm.label for experiment in (preset.experiment, *preset.beside.values()) for arm in experiment.arms}
+        drawn = {
+            arm.label for experiment in (preset.experiment, *preset.comparisons.values()) for arm in experiment.arms
+        }
         assert without_names(family, text)[0] <= drawn, preset.name
-        assert bool(preset.beside) == ("faint line" in text), preset.name
-        for label, experiment in preset.beside.items():
+        assert bool(preset.comparisons) == ("faint line" in text), preset.name
+        for label, experiment in preset.comparisons.items():
             common = {arm.label for arm in experiment.arms} & {arm.label for arm in preset.experiment.arms}
             assert clean(label) == label and experiment.public and common, preset.name
         assert len(numbers_in(family, text)) == len(quantities(family, preset)), preset.name
@@ -461,7 +463,7 @@ def test_with_half_the_budget_runs_get_to_a_minimum_and_never_learn_it() -> None
     trace, (arm,) = experiment.run(), experiment.arms
     met, plan = advice.within_targets(trace, arm, experiment.plans()[arm.label]), experiment.plans()[arm.label]
     assert met is not None and all(part.all() for part in met) and plan.iterations == 1511
-    assert set(trace.lanes[arm.label].status) == {"exhausted"}
+    assert set(trace.arm_traces[arm.label].status) == {"exhausted"}
 
 
 # --------------------------------------------------------------------------------------------------- gradient methods

@@ -279,7 +279,7 @@ def test_the_first_number_is_the_accuracy_beside_that_of_the_majority_once_the_s
     (card,) = [card for card in app.metric if "Accuracy of" in card.label]
     done = app.session_state[f"{prefix}_job"]
     label = card.label.removeprefix("Accuracy of ")
-    lane = done.job.trace.lanes[label]
+    lane = done.job.trace.arm_traces[label]
     right = float(np.median(done.experiment.problem.build(done.tables).correct(lane.output["x"])))
     assert lane.private and card.value == f"{short(100 * right)} %"
     bought = pd.read_csv(io.BytesIO(people()))["bought"]

@@ -145,8 +145,8 @@ def test_two_files_whose_releases_are_alike_look_alike(
     assert list(pages[0]) == list(pages[1])
     assert not [name for name in pages[0] if pages[0][name] != pages[1][name]]
 
-    lanes = app.session_state[f"{prefix}_job"].job.trace.lanes.values()
-    assert all(lane.seconds > 0 for lane in lanes) and not any("Time" in name for name in app.dataframe[-1].value)
+    arm_traces = app.session_state[f"{prefix}_job"].job.trace.arm_traces.values()
+    assert all(lane.seconds > 0 for lane in arm_traces) and not any("Time" in name for name in app.dataframe[-1].value)
     app.toggle(key=f"{prefix}_diagnostics").set_value(True).run()
     assert len(shown(app, files)) > len(pages[1])  # there is something to hide
     assert "Time [s] (not private)" in app.dataframe[-1].value
@@ -198,7 +198,7 @@ def test_a_file_runs_by_click_only_and_its_run_is_never_shown_open_beside_other_
     assert not any("reference" in lane or "no privacy" in lane for lane in _drawn(app))
     kept = run_panel.runner()._kept.values()
     assert mine.job not in kept and not any(job.task == mine.experiment for job in kept)
-    assert any("no privacy" in lane for lane in mine.job.trace.lanes), "there is something to hide"
+    assert any("no privacy" in lane for lane in mine.job.trace.arm_traces), "there is something to hide"
     app.session_state["accel_follow"] = False
     app.selectbox(key="accel_data").set_value("uniform").run()
     assert not app.exception and app.session_state["accel_job"] is mine

@@ -78,7 +78,7 @@ def test_what_a_preset_compares_with_is_in_its_picture_and_leaves_with_its_setti
 ) -> None:
     page = families.named("accelerated").page()
     small = run(load("accelerated", **TINY)).session_state["accel_job"].experiment
-    preset = replace(page.presets[0], experiment=small, beside={"Other rows": small.replaced(seed=1)})
+    preset = replace(page.presets[0], experiment=small, comparisons={"Other rows": small.replaced(seed=1)})
     monkeypatch.setattr(page, "presets", (preset, *page.presets[1:]))
     app = run(load("accelerated", preset=preset.slug))
     (beside,) = app.session_state["accel_beside_pins"]

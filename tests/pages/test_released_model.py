@@ -30,7 +30,7 @@ def test_the_released_model_comes_first_and_the_switch_after_it(load: Load) -> N
     model = table(app, "column")
     assert model["column"].tolist() == ["age", "income", "(constant)"] and model["highest"][0] == 70.0
     trace: Trace = app.session_state["accel_job"].job.trace
-    for label, lane in trace.lanes.items():
+    for label, lane in trace.arm_traces.items():
         np.testing.assert_allclose(model[label], lane.output["x"][0])
     assert "each value scaled from its range to [0, 1], the constant being 1" in text(app)
     assert not any("Excess loss" in alt for alt in charts(app))

@@ -186,7 +186,7 @@ def test_a_file_has_one_run_at_first_and_run_says_what_more_add_up_to(load: Load
     assert f"Press Run: {more}" in text(app) and price not in text(app)
     app = run(app, press="accel_run", job="accel_job")
     job = app.session_state["accel_job"].job
-    assert sum(len(lane.status) for lane in job.trace.lanes.values() if lane.private) == 9
+    assert sum(len(lane.status) for lane in job.trace.arm_traces.values() if lane.private) == 9
     assert f"runs start by click only. Run: {more}" in text(app), "the next ones cost as much again"
     app.session_state["accel_section"] = "Sweep"
     app.run()

@@ -173,7 +173,7 @@ def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
     assert "Norm of the noisy gradient" in alts and "Objective" not in alts and "Clipped" not in text(app)
     model = table(app, "column")
     trace = app.session_state["zeroth_job"].job.trace
-    np.testing.assert_allclose(model[presets.FRESH], trace.lanes[presets.FRESH].output["x"][0])
+    np.testing.assert_allclose(model[presets.FRESH], trace.arm_traces[presets.FRESH].output["x"][0])
     assert "What one run releases" in text(app) and model["column"].tolist()[-1] == "(constant)"
     app.toggle(key="zeroth_diagnostics").set_value(True).run()
     assert not app.exception and "Objective" in " ".join(charts(app)) and "Clipped" in text(app)

@@ -32,7 +32,7 @@ def test_what_is_unpacked_is_what_was_packed_and_who_diverged_is_at_the_edge() -
         inside = (places >= low) & (places <= high)
         assert inside.mean() > 0.9 and np.abs(back - places)[inside].max() < (high - low).max() / 32767
         assert (told["places"][3:, 5] == [1, -1]).all() and np.abs(told["places"][~inside]).min() == 1
-        assert (told["plainly"][:, 0] == told["places"][:, 0]).all()
+        assert (told["other_places"][:, 0] == told["places"][:, 0]).all()
         assert told["region"][0][3] == 1e4 and told["region"][0][2] == pytest.approx(2 / (x.high - x.low), abs=1e-4)
     levels = found["ground"]["levels"] * BANDS  # each band is equally large, however steep
     assert np.histogram(levels, BANDS, (0, BANDS))[0].tolist() == pytest.approx([35 / BANDS] * BANDS, abs=1)

@@ -16,7 +16,7 @@ def made(*rows: list[float], metric: Metric = GAP) -> Trace:
     """A trace of one arm with these values (R,) at iterations 0, 1, ..."""
     trace = Trace({"a": (metric,)})
     for t, row in enumerate(rows):
-        trace.lanes["a"].append(Snapshot(t, {"x": np.zeros((len(row), 1))}), {metric.name: np.array(row)}, 0.0)
+        trace.arm_traces["a"].append(Snapshot(t, {"x": np.zeros((len(row), 1))}), {metric.name: np.array(row)}, 0.0)
     return trace
 
 
@@ -76,8 +76,8 @@ def test_against_privacy_spent_references_are_left_out(experiment, trace) -> Non
 
 def test_one_band_that_of_the_method_that_ends_best_whatever_is_drawn(experiment, trace) -> None:
     styles = arm_styles(experiment.arms)
-    ends = {label: np.median(trace.series(label, "objective_gap")[1][-1]) for label in trace.lanes}
-    best = min((label for label in ends if trace.lanes[label].private), key=ends.__getitem__)
+    ends = {label: np.median(trace.series(label, "objective_gap")[1][-1]) for label in trace.arm_traces}
+    best = min((label for label in ends if trace.arm_traces[label].private), key=ends.__getitem__)
     for metric in ("objective_gap", "distance"):  # of all charts of a run, the same method's
         figure = convergence(trace, metric, styles)
         low, high = (line for line in figure.data if not line.name and line.fill in (None, "tonexty") and not line.text)
@@ -95,7 +95,7 @@ def test_the_best_method_and_step_are_those_of_the_metric_s_own_direction(experi
     for level, label in enumerate("abc"):
         for t in range(2):
             values = {"share": np.array([level, level + 0.5]) * t}
-            trace.lanes[label].append(Snapshot(t, {"x": np.zeros((2, 1))}), values, 0.0)
+            trace.arm_traces[label].append(Snapshot(t, {"x": np.zeros((2, 1))}), values, 0.0)
     figure = convergence(trace, "share", dict.fromkeys("abc", ArmStyle("#0072B2", "solid")))
     assert (f"band: {best}" in notes(figure)) if best else "band:" not in notes(figure)
     table = final_table(trace, dict.fromkeys("abc", experiment.plans()["DP-NAG"]))
@@ -113,6 +113,6 @@ def test_diverged_replicates_count_with_their_last_value() -> None:
 
 def test_a_row_that_is_being_written_is_not_read_yet() -> None:
     trace = made([1.0, 2.0], [0.5, 0.6])
-    trace.lanes["a"].values["objective_gap"].append(np.array([9.0, 9.0]))  # the iteration number comes last
+    trace.arm_traces["a"].values["objective_gap"].append(np.array([9.0, 9.0]))  # the iteration number comes last
     figure = convergence(trace, "objective_gap", STYLES)
     assert all(len(line.x) == 2 for line in figure.data)

@@ -45,8 +45,8 @@ def trace() -> Trace:
             },
             active=np.array(active[t]),
         )
-        found.lanes["A"].follow(snapshot)
-        found.lanes["A"].append(snapshot, {}, 0.0)
+        found.arm_traces["A"].follow(snapshot)
+        found.arm_traces["A"].append(snapshot, {}, 0.0)
     return found
 
 

@@ -32,5 +32,5 @@ def test_who_ends_lowest_and_where_lines_cross() -> None:
 @pytest.mark.parametrize("bands", ["best", "panels"])
 def test_a_run_names_its_best_method(experiment, trace, bands: str) -> None:
     figure = convergence(trace, "objective_gap", arm_styles(experiment.arms), bands=bands)
-    ends = {label: float(np.median(trace.series(label, "objective_gap")[1][-1])) for label in trace.lanes}
+    ends = {label: float(np.median(trace.series(label, "objective_gap")[1][-1])) for label in trace.arm_traces}
     assert f": {min(ends, key=ends.__getitem__)} ends lowest" in alt_text(figure)

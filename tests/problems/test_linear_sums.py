@@ -113,12 +113,12 @@ def test_methods_that_ask_where_they_were_evaluated_save_a_pass_for_every_record
     arms = tuple(Arm(label=m.title, algorithm=m(iterations=6)) for m in (GradientDescent, HeavyBall, Nesterov))
     of = Experiment(problem=MODELS["clipped"], arms=arms, replicates=2)
     trace = of.run()
-    assert [len(lane.iterations) for lane in trace.lanes.values()] == [7, 7, 7]
+    assert [len(lane.iterations) for lane in trace.arm_traces.values()] == [7, 7, 7]
     assert 5 <= len(passes) <= 8, "Nesterov's own, and of those that all share at the start"
     monkeypatch.setattr(LinearProblem, "_recalled", lambda self, x: None)
     again = of.run()
-    for label, lane in trace.lanes.items():
-        assert np.array_equal(lane.output["x"], again.lanes[label].output["x"])
+    for label, lane in trace.arm_traces.items():
+        assert np.array_equal(lane.output["x"], again.arm_traces[label].output["x"])
 
 
 def test_parts_of_replicates_are_the_same_for_diagnostics_and_gradients(

@@ -141,5 +141,5 @@ def test_a_run_keeps_the_places_of_all_replicates_or_none(monkeypatch: pytest.Mo
     trace = experiment.run()
     iterations, places = trace.cloud("4")
     assert iterations.tolist() == list(range(5)) and (places[0] == 1).all() and places.shape == (5, 2, 2)
-    assert (places[-1] == trace.lanes["4"].output["x"][:, [0, 2]].astype(np.float32)).all()
-    assert not len(trace.cloud("40")[1]) and len(trace.lanes["40"].iterations) == 41
+    assert (places[-1] == trace.arm_traces["4"].output["x"][:, [0, 2]].astype(np.float32)).all()
+    assert not len(trace.cloud("40")[1]) and len(trace.arm_traces["40"].iterations) == 41

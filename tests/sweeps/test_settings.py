@@ -92,6 +92,6 @@ def test_values_are_within_their_range_and_no_more_than_wanted(
 def test_what_will_be_recorded_is_known_before_anything_runs() -> None:
     for experiment in (EXPERIMENT.replaced(replicates=1), games.PRESETS[0].experiment.replaced(replicates=1)):
         steps = experiment.stream()
-        recorded = next(step.trace for step in steps if step.trace.lanes).metrics
+        recorded = next(step.trace for step in steps if step.trace.arm_traces).metrics
         steps.close()  # type: ignore[attr-defined]
         assert experiment.metrics() == recorded and next(iter(experiment.metrics())) == next(iter(recorded))

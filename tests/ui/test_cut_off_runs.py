@@ -27,7 +27,7 @@ def _page() -> None:
     experiment = planned.ready()
     job = Runner(slots=0).submit(experiment, wait=True)
     assert job.trace is not None, job.message
-    first, *others = job.trace.lanes.values()
+    first, *others = job.trace.arm_traces.values()
     for lane in (first, *others):
         lane.output = {}  # too large to travel with every row
     for lane in others:

@@ -103,8 +103,8 @@ def test_second_order() -> None:
         "smallest_eigenvalue": np.array([[-0.9, -1.1, 1.0]]) * beta,
     }
     trace = Trace({"a": ()})
-    trace.lanes["a"].iterations.append(0)
-    trace.lanes["a"].values |= {name: list(last) for name, last in lasts.items()}
+    trace.arm_traces["a"].iterations.append(0)
+    trace.arm_traces["a"].values |= {name: list(last) for name, last in lasts.items()}
     met = within_targets(trace, arm, plan)
     assert met is not None and [part.tolist() for part in met] == [[True, True, False], [True, False, True]]
 

@@ -27,14 +27,14 @@ class Settings:
     repeats: int = 20
     public: bool = True
     too_much: bool = False
-    times: float = 5.0
+    work_ratio: float = 5.0
 
     @property
     def first(self) -> "Settings | None":
         return replace(self, repeats=FIRST) if self.repeats >= 2 * FIRST else None
 
     @property
-    def few(self) -> bool:
+    def has_few_repeats(self) -> bool:
         return self.first is None
 
     def is_task_of(self, job: Any) -> bool:

@@ -140,10 +140,10 @@ def _divergence(public: bool) -> None:
     from dpviz.families.accelerated import GradientDescent
     from dpviz.ui.experiment import run
 
-    lanes = {label: Some(status=["diverged", "running"], private=label == "DP") for label in ("DP", "reference")}
-    arms = [Some(label=label, algorithm=GradientDescent()) for label in lanes]
+    arm_traces = {label: Some(status=["diverged", "running"], private=label == "DP") for label in ("DP", "reference")}
+    arms = [Some(label=label, algorithm=GradientDescent()) for label in arm_traces]
     experiment = Some(arms=arms, problem=Some(public=public))
-    run._warn_diverged(Some(job=Some(trace=Some(lanes=lanes)), experiment=experiment))  # type: ignore[arg-type]
+    run._warn_diverged(Some(job=Some(trace=Some(arm_traces=arm_traces)), experiment=experiment))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("public", "told"), [(True, 2), (False, 1)])

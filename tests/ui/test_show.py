@@ -90,9 +90,9 @@ def test_the_table_of_a_run_that_was_stopped_names_whose_numbers_are_those_of_a_
             break
     app.session_state["trace"] = step.trace
     (said,) = [caption.value for caption in app.run().caption if "Not at the end" in caption.value]
-    unfinished = {label for label, lane in step.trace.lanes.items() if lane.private and lane.iterations[-1] < 4}
+    unfinished = {label for label, lane in step.trace.arm_traces.items() if lane.private and lane.iterations[-1] < 4}
     assert not app.exception and "DP-NAG-opt" in unfinished
-    assert all((escape_name(label) in said) is (label in unfinished) for label in step.trace.lanes)
+    assert all((escape_name(label) in said) is (label in unfinished) for label in step.trace.arm_traces)
 
 
 def test_files_hold_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

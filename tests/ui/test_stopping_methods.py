@@ -22,7 +22,7 @@ def _page() -> None:
     job = Runner(slots=0).submit(experiment, wait=True)
     assert job.trace is not None
     run, panel = Run(job, planned.plans, "toy", "Toy"), Panel("toy")
-    longest = [max(arm_trace.iterations) for arm_trace in job.trace.lanes.values()]
+    longest = [max(arm_trace.iterations) for arm_trace in job.trace.arm_traces.values()]
     assert sum(longest) < sum(plan.iterations for plan in planned.plans.values())
     assert run.progress_text == f"{sum(longest)} steps"
     st.session_state["toy_axis"] = "spent"

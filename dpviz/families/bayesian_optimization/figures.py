@@ -93,7 +93,7 @@ def by_trainings(
     thin_lines: list[Line] = []
     last_medians: dict[str, float] = {}  # of the private methods
     curves: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # of the methods that are lines, not points
-    for label, arm_trace in trace.lanes.items():
+    for label, arm_trace in trace.arm_traces.items():
         curve = stepped(trace, label, metric_name) if spent is None else _over_spent(trace, label, metric_name, spent)
         if curve is None:
             continue
@@ -170,7 +170,7 @@ def _over_spent(
 ) -> tuple[np.ndarray, np.ndarray, float] | None:
     """Return (k,) the privacy spent at a method's recorded steps, (k, R) the metric there, and the privacy spent at the
     end; None for a method without privacy or records. spent : (t+1,) after each step, by label."""
-    iterations, values = trace.lanes[label].series(metric_name)
+    iterations, values = trace.arm_traces[label].series(metric_name)
     if label not in spent or not len(iterations) or not np.isfinite(spent[label][-1]):  # inf without privacy
         return None
     spent_then = spent[label][iterations]
@@ -183,8 +183,8 @@ def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.
 
     Runs do different numbers of trainings in a step, so each holds its value until the step in which it has done more.
     """
-    iterations, values = trace.lanes[label].series(metric_name)
-    training_iterations, trainings = trace.lanes[label].series(algorithms.TRAININGS.name)
+    iterations, values = trace.arm_traces[label].series(metric_name)
+    training_iterations, trainings = trace.arm_traces[label].series(algorithms.TRAININGS.name)
     if not len(iterations) or not len(training_iterations):
         return None
     trainings = trainings[np.searchsorted(training_iterations, iterations)]  # at the iterations of the metric
@@ -380,7 +380,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") 
     """
     lines = []
     for name, line_name, line_style in GRADIENT_LINES:
-        steps, values = trace.lanes[label].series(name)
+        steps, values = trace.arm_traces[label].series(name)
         if not len(values):
             continue
         has_gradient = np.isfinite(values).all(axis=1) & (steps > 0)  # before the first step there is no gradient
@@ -391,7 +391,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") 
     if noise > 0 and lines:
         longest_x = max((line.x for line in lines), key=len)
         lines.append(_noise(longest_x, noise))
-    method_privacy = trace.lanes[label].privacy
+    method_privacy = trace.arm_traces[label].privacy
     statuses: dict[str, Privacy] = {
         line.name: "not private" if line.name in SECRET else method_privacy for line in lines
     }
@@ -418,7 +418,7 @@ def _noise(x: np.ndarray, noise: float) -> Line:
 
 
 def paths(
-    lanes: Mapping[str, ArmTrace],
+    arm_traces: Mapping[str, ArmTrace],
     styles: Mapping[str, ArmStyle],
     facts: TuningFacts,
     pair: tuple[int, int],
@@ -427,16 +427,16 @@ def paths(
     """Draw two of the settings, in their own units: a dot for every run of every method at its current iterate, the
     path of each method's first run, and the outline of the box.
 
-    lanes : traces of the methods, by label. pair : indices of the two settings. privacy : a sentence on what may be
-    published, for the caption.
+    arm_traces : by label. pair : indices of the two settings. privacy : a sentence on what may be published, for the
+    caption.
     """
     box = facts.natural(np.array(facts.box))[:, pair]  # (2, 2): lower ends, upper ends; a column for each setting
     is_log = [facts.logarithmic[j] for j in pair]
     x_title, y_title = (facts.names[j].capitalize() for j in pair)
-    entries = max(2, len(lanes))  # at two and more there is a legend, which names a single method, too
+    entries = max(2, len(arm_traces))  # at two and more there is a legend, which names a single method, too
     frame = style.layout(Axes(x_title, y_title, log_x=is_log[0], log_y=is_log[1]), legend_entries=entries)
     traces: list[dict[str, Any]] = []
-    for number, (label, arm_trace) in enumerate(lanes.items()):
+    for number, (label, arm_trace) in enumerate(arm_traces.items()):
         path = facts.natural(np.array(arm_trace.path["x"]))[:, pair]  # (t, 2) iterates of the first run
         iterates = facts.natural(arm_trace.output["x"])[:, pair]  # (R, 2)
         color, common = styles[label].color, {"type": "scatter", "legendgroup": label}
@@ -460,7 +460,7 @@ def paths(
         "Where did the settings go?",
         "Two settings: a dot for every run, the way of the first, and the box",
         f"A dot for every run, the way of the first one, and the edges of the box. {privacy}",
-        provenance=provenance(arm_trace.privacy for arm_trace in lanes.values()),
+        provenance=provenance(arm_trace.privacy for arm_trace in arm_traces.values()),
     )
 
 

@@ -304,7 +304,7 @@ def mixtures(trace: Trace, styles: Mapping[str, ArmStyle], height: int, privacy:
     uniform play. height : in pixels. privacy : a sentence on what may be published, for the caption.
     """
     lines = []
-    for label, arm_trace in trace.lanes.items():
+    for label, arm_trace in trace.arm_traces.items():
         for player, width in (("x", 2.0), ("y", 1.0)):
             if player in arm_trace.output and arm_trace.output[player].shape[1] > 1:
                 descending = np.sort(arm_trace.output[player], axis=1)[:, ::-1]  # (R, d)
@@ -323,7 +323,7 @@ def mixtures(trace: Trace, styles: Mapping[str, ArmStyle], height: int, privacy:
         "Mixed strategies",
         "Weight of each strategy in the mixture, the heaviest first, one line per method and player",
         f"What the players play on average: medians of the ordered weights. {privacy}",
-        provenance=provenance(arm_trace.privacy for arm_trace in trace.lanes.values()),
+        provenance=provenance(arm_trace.privacy for arm_trace in trace.arm_traces.values()),
     )
 
 

@@ -221,7 +221,7 @@ class RunEndings:
 
 def run_endings(trace: Trace, arm: Arm, plan: Plan) -> RunEndings | None:
     """Return the endings of an arm's runs so far; None before their first record."""
-    arm_trace = trace.lanes[arm.label]
+    arm_trace = trace.arm_traces[arm.label]
     if not arm_trace.status or not len(arm_trace.stopped_at):  # nothing is recorded yet
         return None
     has_converged = np.array([status == "converged" for status in arm_trace.status])  # (R,)
@@ -244,8 +244,10 @@ def within_targets(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.n
     for the exact curvature. None where they may not be shown, as they read raw data, or were not computed."""
     method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
     assert isinstance(method, NonconvexMethod)
-    _, gradient_norms = trace.lanes[arm.label].series("gradient_norm", gaps=True)  # (k, R) at the records, with NaN
-    _, eigenvalues = trace.lanes[arm.label].series("smallest_eigenvalue", gaps=True)
+    _, gradient_norms = trace.arm_traces[arm.label].series(
+        "gradient_norm", gaps=True
+    )  # (k, R) at the records, with NaN
+    _, eigenvalues = trace.arm_traces[arm.label].series("smallest_eigenvalue", gaps=True)
     gradient, curvature = last_numbers(gradient_norms), last_numbers(eigenvalues)  # (R,) the last that are not NaN
     if not len(gradient) or not len(curvature) or np.isnan(curvature).any():  # NaN: not computed for a run
         return None

@@ -137,7 +137,7 @@ def stopping_test(
         heading,
         f"{heading} {title} in every step of every run, with its tolerance and the kind of step",
         f"{label}: {words}",
-        provenance=trace.lanes[label].privacy,
+        provenance=trace.arm_traces[label].privacy,
     )
 
 
@@ -167,12 +167,12 @@ def _values_by_step(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, 
     Each value is taken once, and only values up to the end of its run. If there are more than a figure can show
     quickly, only those of the first runs are taken.
     """
-    iterations, values = trace.lanes[label].series(metric, gaps=True)
-    _, kinds = trace.lanes[label].series(KIND.name)
+    iterations, values = trace.arm_traces[label].series(metric, gaps=True)
+    _, kinds = trace.arm_traces[label].series(KIND.name)
     if not len(values):
         return np.empty(0), np.empty(0), np.empty(0)
     runs = max(1, MAX_POINTS // len(values))
-    steps = _steps_of_records(trace.lanes[label], iterations, values.shape[1])[:, :runs]
+    steps = _steps_of_records(trace.arm_traces[label], iterations, values.shape[1])[:, :runs]
     values, kinds = values[:, :runs], kinds[: len(values), :runs]  # a record may have been added since `values`
     is_drawn = np.isfinite(values) & (steps >= 1)
     return steps[is_drawn], values[is_drawn], kinds[is_drawn]
@@ -229,7 +229,7 @@ def spent_by_purpose(
         "What the budget went to",
         "Privacy spent after each step, stacked by purpose, and the ceiling",
         f"{label}: {words}",
-        provenance=trace.lanes[label].privacy,
+        provenance=trace.arm_traces[label].privacy,
     )
 
 
@@ -238,9 +238,9 @@ def _spent_figure(
 ) -> go.Figure:
     """Draw the figure of `spent_by_purpose`, which explains the arguments."""
     parts: list[tuple[str, np.ndarray]] = []  # word for the legend, and mean charge after each record
-    iterations = np.array(trace.lanes[label].iterations, dtype=int)  # a record may be added from now on
+    iterations = np.array(trace.arm_traces[label].iterations, dtype=int)  # a record may be added from now on
     for name, word in purposes.items():
-        _, values = trace.lanes[label].series(name)
+        _, values = trace.arm_traces[label].series(name)
         if len(values):
             parts.append((word, values[: len(iterations)].mean(axis=1)))
     if before and parts:

@@ -38,7 +38,7 @@ class Valleys(FinalMedian):
         if side.trace is not None:
             gradients = FinalMedian(self.arm, "gradient_norm")
             numbers |= {"gradient": gradients.value(side), "loss": FinalMedian(self.arm, "objective").value(side)}
-            arm_trace = side.trace.lanes[self.arm]
+            arm_trace = side.trace.arm_traces[self.arm]
             # (R,) the last step of each run; `stopped_at` is -1 for those that did not stop.
             steps = np.where(arm_trace.stopped_at < 0, arm_trace.iterations[-1], arm_trace.stopped_at)
             numbers |= {"valleys": round(self.value(side) * side.experiment.replicates), "taken": int(np.median(steps))}

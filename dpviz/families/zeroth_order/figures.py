@@ -450,7 +450,7 @@ def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle
     privacy : sentence for the caption that says what of it may be published.
     """
     lines = []
-    for label, arm_trace in trace.lanes.items():
+    for label, arm_trace in trace.arm_traces.items():
         if not arm_trace.private:
             continue
         steps, values = arm_trace.series("noisy_gradient_norm")
@@ -544,7 +544,7 @@ def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], priv
     metric : a key of STATIONARITY. privacy : sentence for the caption that says that this is not private.
     """
     lines = []
-    for label, arm_trace in trace.lanes.items():
+    for label, arm_trace in trace.arm_traces.items():
         steps, values = arm_trace.series(metric)
         if len(values):
             middle = np.median(values, axis=1)

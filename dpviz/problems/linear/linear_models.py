@@ -123,7 +123,7 @@ class RegressionProblem(LinearProblem):
         Metric("objective", "Squared loss F(x_t)", headline=6),
         Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
         Metric("absolute_error", "Mean absolute error / range", headline=7),
-        Metric("median_guess", "Always guessing the median", headline=8, beside="absolute_error"),
+        Metric("median_guess", "Always guessing the median", headline=8, guess_for="absolute_error"),
     )
 
     @staticmethod
@@ -242,7 +242,7 @@ class LogisticProblem(LinearProblem):
         Metric("objective", "Loss F(x_t)", headline=6),
         Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
         Metric("accuracy", "Training accuracy", headline=7, better="higher"),
-        Metric("majority", "Always guessing the majority", headline=8, better="higher", beside="accuracy"),
+        Metric("majority", "Always guessing the majority", headline=8, better="higher", guess_for="accuracy"),
     )
 
     @staticmethod

@@ -391,7 +391,7 @@ def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
     sign = 1 if is_share else -1
     # The standard error of a share of n rows; for errors, which have no such law, a hundredth.
     margin = math.sqrt(guess_value * (1 - guess_value) / problem.facts().n) if is_share else guess_value / 100
-    samples = {label: trace.last(label, name) for label in trace.lanes}
+    samples = {label: trace.last(label, name) for label in trace.arm_traces}
     medians = {label: float(np.median(values)) for label, values in samples.items() if len(values)}
     # `not … >`, so that a model that is NaN counts as no better.
     no_better = [

@@ -68,7 +68,7 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     The function is public, so all visitors share the runs.
     """
     trace = story.walk(epsilon)
-    end_heights = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
+    end_heights = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.arm_traces}
     # Positions (k, R, 2) and median heights (k,) at the k steps of the private arm that were recorded.
     steps, positions = trace.cloud(story.PRIVATE)
     reference = clouds.values_at_steps(*trace.cloud(story.REFERENCE), steps)
@@ -78,7 +78,13 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     color, last = style.PALETTE["private"], int(steps[-1])
     # Without noise all replicates are the same, so one point is enough for the reference.
     walk = Trajectories(
-        story.PRIVATE, color, positions, last, plainly=reference[:, :1], without=story.REFERENCE, median=median_texts
+        story.PRIVATE,
+        color,
+        positions,
+        last,
+        other_places=reference[:, :1],
+        other_label=story.REFERENCE,
+        median=median_texts,
     )
     coordinates, ground_heights = story.ground()
     ground = Background(coordinates, coordinates, ground_heights)

@@ -168,8 +168,8 @@ class StartableAudit:
     public: bool = True  # its data are synthetic
     # Its runs are not divided into a first part and the rest, and they fit into memory.
     first: None = None
-    few: bool = False
-    times: float = 1.0
+    has_few_repeats: bool = False
+    work_ratio: float = 1.0
     too_much: bool = False
 
     def is_task_of(self, job: Job) -> bool:

@@ -173,7 +173,7 @@ class TuningPage(FamilyPage):
             axis_name, title = f"privacy spent, {unit}", f"Privacy spent, {unit}"
             spent = {
                 label: spent_curve(trace, label, run.plans[label], currency)
-                for label, arm_trace in trace.lanes.items()
+                for label, arm_trace in trace.arm_traces.items()
                 if arm_trace.private
             }
             figure, note = draw(trace, LOSS, styles, spent, title)
@@ -197,7 +197,7 @@ class TuningPage(FamilyPage):
         if headline is None or result is None or result.metric.name != LOSS:
             return headline
         ends = {result.best: result.end, **dict(result.others)}  # the final loss of each method, by label
-        trainings = {label: trace.lanes[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
+        trainings = {label: trace.arm_traces[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
         means = [f"{label} {short(float(counts.mean()))}" for label, counts in trainings.items() if len(counts)]
         sentences = [headline.sentence, f"Trainings of a run: {', '.join(means)}."]
         gibo_end = ends.get(presets.GIBO) if run.job.state == "done" else None  # a stopped run has no ends to compare
@@ -234,7 +234,7 @@ class TuningPage(FamilyPage):
         left, right = st.columns(2, gap="medium")
         with left:
             _incumbent(panel, run, trace)
-        if arm is not None and diagnostics and _can_draw_process(run, arm, trace.lanes[arm.label]):
+        if arm is not None and diagnostics and _can_draw_process(run, arm, trace.arm_traces[arm.label]):
             with right:
                 _process(panel, run, trace, arm)
         return drawings
@@ -247,7 +247,7 @@ class TuningPage(FamilyPage):
         arm = _gibo(run, trace)
         if not diagnostics or arm is None:
             return
-        shares = trace.lanes[arm.label].last("internal_clipped_share")
+        shares = trace.arm_traces[arm.label].last("internal_clipped_share")
         if not len(shares) or not np.isfinite(shares).all():
             return
         share = float(shares.mean())
@@ -314,7 +314,7 @@ def _gibo(run: Run, trace: Trace) -> Arm | None:
     """Return the first arm with a private DP-GIBO that has taken a step, as its recorded path shows; else None."""
     for arm in run.experiment.arms:
         is_private_gibo = isinstance(arm.algorithm, Gibo) and not arm.reference
-        if is_private_gibo and arm.label in trace.lanes and trace.lanes[arm.label].path.get("x"):
+        if is_private_gibo and arm.label in trace.arm_traces and trace.arm_traces[arm.label].path.get("x"):
             return arm
     return None
 
@@ -338,7 +338,7 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
     """Draw the path of the first run of each method in the plane of two settings that the visitor chooses."""
     arm_traces: Mapping[str, ArmTrace] = {
         label: arm_trace
-        for label, arm_trace in trace.lanes.items()
+        for label, arm_trace in trace.arm_traces.items()
         if "x" in arm_trace.output and arm_trace.path.get("x")
     }
     facts, experiment = facts_of(run), run.experiment
@@ -390,7 +390,7 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
 
     The visitor chooses setting and step; it is the process of the arm's first run.
     """
-    facts, arm_trace = facts_of(run), trace.lanes[arm.label]
+    facts, arm_trace = facts_of(run), trace.arm_traces[arm.label]
     last = arm_trace.iterations[-1]
     st.subheader("What does the process see?", anchor=False)
     row = st.container(horizontal=True)

@@ -53,7 +53,7 @@ def show(panel: Panel, run: Run, trace: Trace, currency: Currency, page: Page) -
     currency : in which the panels state the privacy spent.
     """
     plane = run.experiment.problem.plane
-    moving = [label for label, arm_trace in trace.lanes.items() if arm_trace.private and len(arm_trace.cloud) > 1]
+    moving = [label for label, arm_trace in trace.arm_traces.items() if arm_trace.private and len(arm_trace.cloud) > 1]
     if plane is None or not moving:
         return False
     # All that a film depends on, besides its run: the colour of the mark "not private", and the scale of type.
@@ -128,9 +128,9 @@ class _Film:
             label,
             style.arm_styles(run.experiment.arms)[label].color,
             places=clouds.values_at_steps(*trace.cloud(label), steps),
-            last=trace.lanes[label].iterations[-1],
-            plainly=reference_points,  # of the method without privacy
-            without=reference,  # its label
+            last=trace.arm_traces[label].iterations[-1],
+            other_places=reference_points,
+            other_label=reference,
             region=region,
             median=self.medians(label, steps),
             spent=self.spent(label, steps),
@@ -151,7 +151,7 @@ class _Film:
         spent_after = spent_curve(self.trace, label, self.run.plans[label], self.currency)  # (T+1,): after steps 0..T
         if not np.isfinite(spent_after).all():
             return []
-        last_step = self.trace.lanes[label].iterations[-1]
+        last_step = self.trace.arm_traces[label].iterations[-1]
         symbol = f"{UNITS[self.currency].symbol}\u00a0="  # no-break spaces: no line ends before the number
         until_last_step = np.minimum(steps, last_step)  # a method that has ended spends no more
         return [f"{symbol}\u00a0{short_up(value)} spent" for value in spent_after[until_last_step]]
@@ -172,7 +172,7 @@ def _label_without_privacy(trace: Trace, arms: Sequence[Arm], arm: Arm) -> str:
         is_same_rule = (
             type(other.algorithm) is type(arm.algorithm) and styles[other.label].color == styles[arm.label].color
         )
-        if other.reference and is_same_rule and other.label in trace.lanes and trace.lanes[other.label].cloud:
+        if other.reference and is_same_rule and other.label in trace.arm_traces and trace.arm_traces[other.label].cloud:
             return other.label
     return ""
 
@@ -202,7 +202,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     """
     experiment = run.experiment
     raw_parts = []
-    if any(walk.plainly is not None for walk in animation.walks):  # repeats of a method without privacy
+    if any(walk.other_places is not None for walk in animation.walks):  # repeats of a method without privacy
         raw_parts.append("the grey rings")
     if animation.raw:  # the objective behind the dots follows from the data
         raw_parts.append("the shades")

@@ -185,12 +185,12 @@ def _chart(
     trace = None if present_run is None else present_run.job.trace
     if trace is not None and present_size is not None:
         for arm in arms:
-            final_values = trace.last(arm.label, sweep.metric) if arm.label in trace.lanes else np.empty(0)  # (R,)
+            final_values = trace.last(arm.label, sweep.metric) if arm.label in trace.arm_traces else np.empty(0)  # (R,)
             if len(final_values) and np.isfinite(final_values).all():
                 curve = drawn_result.curves[arm.label]
                 # In place of the sweep's own point at this budget, if any; its points have numbers below `places`.
                 curve.ends = tuple(end for end in curve.ends if end.place.value != present_size)
-                curve.status = trace.lanes[arm.label].status_of(metric)
+                curve.status = trace.arm_traces[arm.label].status_of(metric)
                 curve.add(PointRuns(PointKey(sweep.places, present_size), final_values, diverged=0))
     bound, remark = _bound(panel, page, sweep, present_size)
     budgets = sweep.values if present_size is None else (*sweep.values, present_size)
@@ -247,7 +247,7 @@ def _level(trace: Trace, metric: str) -> tuple[str, float] | None:
     """Return label and median final value of the best method without privacy; None if there is no such method."""
     sign = -1.0 if trace.metrics[metric].better == "higher" else 1.0
     without_privacy = [
-        label for label, arm_trace in trace.lanes.items() if not arm_trace.private and len(arm_trace.last(metric))
+        label for label, arm_trace in trace.arm_traces.items() if not arm_trace.private and len(arm_trace.last(metric))
     ]
     medians = {label: float(np.median(trace.last(label, metric))) for label in without_privacy}
     return min(medians.items(), key=lambda item: sign * item[1], default=None)

@@ -27,11 +27,11 @@ class Startable(Protocol):
         """The same with its first repeats alone; None if it has too few repeats for a part of them to pay."""
 
     @property
-    def few(self) -> bool:
+    def has_few_repeats(self) -> bool:
         """True if it has so few repeats that all of them are run at once."""
 
     @property
-    def times(self) -> float:
+    def work_ratio(self) -> float:
         """The ratio of its work to the work of its first repeats."""
 
     @property
@@ -88,7 +88,7 @@ def next_run(ready: Startable, newest: Job | None, others_wait: bool) -> Startab
     if newest is None or not matches_job(ready, newest):
         return ready.first or ready
     are_first_done = newest.state == "done" and not ready.is_task_of(newest)  # it matches, so it had the first ones
-    is_short_enough = newest.computing * ready.times < FOLLOW
+    is_short_enough = newest.computing * ready.work_ratio < FOLLOW
     return ready if are_first_done and not others_wait and is_short_enough else None
 
 
@@ -99,5 +99,5 @@ def is_short(ready: Startable, newest: Job | None) -> bool:
     as short if it has few repeats.
     """
     if newest is not None and newest.state == "done" and matches_job(ready, newest):
-        return newest.computing * ready.times < SOON
-    return ready.few
+        return newest.computing * ready.work_ratio < SOON
+    return ready.has_few_repeats

@@ -64,7 +64,7 @@ class Frame(NamedTuple):
     """Everything that a page says about the place in which its picture is drawn.
 
     ready : the present settings, None while they make no run. uploaded : true if they are about a visitor's own file;
-    lacks : texts that name what is missing until that file can be used. title : of the page.
+    missing_parts : texts that name what is missing until that file can be used. title : of the page.
     leads : values of the controls above the picture, with which the browser may keep former pictures.
     face : title of the chosen face. further : true if it is one of the family's further faces. other : returns the
     `Face` that is drawn in place of the run's curves; None if the curves, or a further face, are drawn.
@@ -73,7 +73,7 @@ class Frame(NamedTuple):
     ready: StartableExperiment | None
     uploaded: bool
     title: str
-    lacks: Sequence[str] = ()
+    missing_parts: Sequence[str] = ()
     leads: components.Leads | None = None
     face: str = ""
     further: bool = False
@@ -132,7 +132,9 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
             _offer_button(panel, frame, state)
         elif run_panel.partial_repeats(panel.page, run) and is_idle and not is_picture_old and frame.ready is not None:
             # The run had the first repeats alone, and all of them would take too long to begin by themselves.
-            duration = about(run.job.computing * frame.ready.times)  # time of the first repeats × ratio of the work
+            duration = about(
+                run.job.computing * frame.ready.work_ratio
+            )  # time of the first repeats × ratio of the work
             _start_button(panel, "run_all", f"Run all ({duration})", frame.title, frame.ready)
     if face is not None:
         return face.draw()
@@ -158,8 +160,8 @@ def blank() -> DeltaGenerator:
 
 def _before_run(frame: Frame) -> str:
     """Return a sentence on what is missing until a visitor's file can be used, or else on what a run on it releases."""
-    if frame.lacks:
-        return f"Before Run: {'; '.join(frame.lacks)}."
+    if frame.missing_parts:
+        return f"Before Run: {'; '.join(frame.missing_parts)}."
     return texts.UNSET if frame.ready is None else f"Press Run: {frame.ready.releases}."
 
 
@@ -305,7 +307,7 @@ def curves(
     styles = arm_styles(run.experiment.arms)
     figure = run_figures.convergence(selection, metric.name, styles, limits=limits, height=HEIGHT)
     privacy = results.privacy(metric, selection, run.experiment)
-    left_out = len(trace.lanes) - len(selection.lanes)
+    left_out = len(trace.arm_traces) - len(selection.arm_traces)
     others = f" {left_out} more method{'s' * (left_out > 1)} under Results." if left_out > 0 else ""
     caption = f"{metric.label}. {explain.spread_sentence(run.experiment.replicates)}{others} {privacy}"
     alt = f"{metric.label} by step, one line per method"
@@ -326,12 +328,12 @@ def accuracy(run: Run) -> Headline | None:
         return None  # losses of strategies, or a target of numbers: no classes
     labels = data.load(run.tables).labels  # (n,): 1 in rows of the class `data.positive`, -1 in others
     shares: dict[str, float] = {}  # of the rows that a method's models predict right: median over the repeats
-    for label, arm_trace in trace.lanes.items():
+    for label, arm_trace in trace.arm_traces.items():
         # "x" has the released models (R, d) of the repeats; None if the problem has no classes to predict.
         correct = run.problem.correct(arm_trace.output["x"]) if "x" in arm_trace.output else None
         if correct is not None:
             shares[label] = float(np.median(correct))
-    private = {label: share for label, share in shares.items() if trace.lanes[label].private}
+    private = {label: share for label, share in shares.items() if trace.arm_traces[label].private}
     if not private:
         return None
     best = max(private, key=private.__getitem__)

@@ -503,7 +503,7 @@ class _Screen(PageBody):
             if chart_note:
                 st.caption(chart_note)
             story = st.container()  # for the preset's text, which speaks of the picture along the steps, or of the map
-            has_comparison = self.preset is not None and self.preset.beside  # experiments to compare it with
+            has_comparison = self.preset is not None and self.preset.comparisons  # experiments to compare it with
             self.comparing = st.container() if has_comparison else None
             if self.uploaded:
                 results.diagnostics_switch(panel)
@@ -523,9 +523,9 @@ class _Screen(PageBody):
             run_panel.stop_other_sweeps(page.family if face == faces.BUDGET else "")
             is_further = face in further_faces
             draw, other = (further_faces[face], None) if is_further else self._drawing(face, ready)
-            lacks = file.missing_parts() if self.uploaded else ()
+            missing_parts = file.missing_parts() if self.uploaded else ()
             frame = hero.Frame(
-                ready, self.uploaded, page.texts.TITLE, lacks, leads, face, further=is_further, other=other
+                ready, self.uploaded, page.texts.TITLE, missing_parts, leads, face, further=is_further, other=other
             )
             draw_with_pins = pins.with_pins(panel, draw, self.preset)
             hero.picture(panel, active, make_chart=draw_with_pins, make_number=page.headline, frame=frame)

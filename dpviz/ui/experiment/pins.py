@@ -112,7 +112,7 @@ def with_pins(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
         if picture is None:
             return None
         pinned_here = list(on_page(panel.page))
-        if preset is not None and preset.beside and _is_of(run, preset):  # `beside`: experiments to compare
+        if preset is not None and preset.comparisons and _is_of(run, preset):
             pinned_here += on_page(panel.page + _BESIDE)
         has_contours = any(trace.type == "contour" for trace in picture.figure.data)  # of the run's objective
         fitting, other_names = [], []
@@ -142,9 +142,9 @@ def compute_comparison(panel: Panel, title: str, preset: Preset, draw: Draw, vie
     of these runs in the sidebar.
     """
     run, page = run_panel.finished_run(panel.page), panel.page + _BESIDE
-    if not preset.beside or run is None or run.job.active or not _is_of(run, preset):
+    if not preset.comparisons or run is None or run.job.active or not _is_of(run, preset):
         return
-    comparison_pins = [Pin(name, experiment) for name, experiment in preset.beside.items()]
+    comparison_pins = [Pin(name, experiment) for name, experiment in preset.comparisons.items()]
     if [pinned.pin for pinned in on_page(page)] != comparison_pins:  # as after another preset was picked
         set_pins(page, [PagePin(pin, key=uuid4().hex[:8]) for pin in comparison_pins])
     under_way: list[Run] = []
@@ -391,7 +391,8 @@ def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, view: V
         if ready.too_much:
             st.caption("No lines: this run would need more memory than a run may use.")
             return ()
-        run = ready.start(panel.page, f"{title}, {escape_name(pinned.pin.name)}", short=ready.few)  # few repeats
+        name = f"{title}, {escape_name(pinned.pin.name)}"
+        run = ready.start(panel.page, name, short=ready.has_few_repeats)
         visitors.current().keep(key, run)
         run.job.wait(run_panel.FIRST_PICTURE)  # a quick run has ended then, and needs no further drawing of the page
     if run.job.active:

@@ -24,7 +24,7 @@ NAMED = 3  # largest number of coefficients that a sentence names
 
 def private_traces(trace: Trace) -> dict[str, ArmTrace]:
     """Return the traces of the private methods that have released something, by label."""
-    return {label: arm_trace for label, arm_trace in trace.lanes.items() if arm_trace.private and arm_trace.output}
+    return {label: arm_trace for label, arm_trace in trace.arm_traces.items() if arm_trace.private and arm_trace.output}
 
 
 def coefficients(facts: DatasetFacts | GroupedFacts, constant: bool = False) -> pd.DataFrame:

@@ -84,9 +84,9 @@ def show_hidden_note(panel: Panel, experiment: Experiment) -> None:
 def metrics(trace: Trace) -> dict[str, Metric]:
     """Return the metrics that a trace records, by name: the most telling first, those for horizontal axes last.
 
-    Metrics `beside` another one, the values that a constant guess reaches in it, are left out: they are in its chart.
+    Metrics that are the value of a constant guess in another one are left out: they are in its chart.
     """
-    by_name = {name: metric for name, metric in trace.metrics.items() if not metric.beside}
+    by_name = {name: metric for name, metric in trace.metrics.items() if not metric.guess_for}
     axes_last = sorted(by_name, key=lambda name: by_name[name].axis)
     return {name: by_name[name] for name in dict.fromkeys([*results.headline_metrics(trace)[:1], *axes_last])}
 
@@ -117,7 +117,7 @@ def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> 
             help = "Theory to compare the first chart with."
             overlay = panel.choice("overlay", "Thin lines", named, NO_OVERLAY, help)
         every_band = False
-        if len(trace.lanes) > 2 and run.experiment.replicates > 1:
+        if len(trace.arm_traces) > 2 and run.experiment.replicates > 1:
             every_band = panel.switch("all_bands", "All bands", default=False, help=texts.ALL_BANDS)
     curve = partial(_curve, run, trace, axis=axis, options=options, overlay_name=overlay, every_band=every_band)
     first_chart = curve(available[first], overlays=options.overlays.get(overlay, {}))  # none for NO_OVERLAY
@@ -145,7 +145,7 @@ def _curve(
     10-90 % band of each method, false for one panel with the band of the best.
     """
     # The key has everything that the chart depends on, except the run: visible arms and metrics, and the controls.
-    key = (*trace.lanes, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
+    key = (*trace.arm_traces, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
     if key in run.charts:
         return run.charts[key]
     if len(run.charts) >= MAX_CHARTS:
@@ -194,7 +194,7 @@ def _horizontal_axis(
     spent = {
         label: results.spent_curve(trace, label, plan, options.currency)
         for label, plan in run.plans.items()
-        if label in trace.lanes and plan.private
+        if label in trace.arm_traces and plan.private
     }
     return spent, options.currency_title, results.ceilings(run.plans, options.currency)
 
@@ -245,11 +245,11 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
     if run.experiment.condition:
-        private_count = sum(arm_trace.private for arm_trace in trace.lanes.values())
+        private_count = sum(arm_trace.private for arm_trace in trace.arm_traces.values())
         st.caption(explain.release_sentence(run.experiment, run.experiment.replicates, methods=private_count))
     stopping = []
     unfinished = []
-    for label, arm_trace in trace.lanes.items():
+    for label, arm_trace in trace.arm_traces.items():
         endings = results.endings(arm_trace)  # counts of how the repeats ended, of a method that stops by itself
         if endings:
             stopping.append(f"{label}: {endings.describe()} ({endings.reasons()})")
@@ -263,7 +263,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     notes = []
     if raw_headings:
         notes.append(f"**Not private**, because read off the raw data: {', '.join(raw_headings)}.")
-    if any(not arm_trace.private for arm_trace in trace.lanes.values()):
+    if any(not arm_trace.private for arm_trace in trace.arm_traces.values()):
         notes.append(explain.REFERENCES)
     if notes:  # without any, no caption: that values are medians stands under the charts, too
         repeats = run.experiment.replicates
@@ -276,7 +276,7 @@ def publishing_line(run: Run, trace: Trace, delta: float) -> None:
     delta : at which ε is read.
     """
     experiment = run.experiment
-    costs_of_publishing = results.costs(run.plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    costs_of_publishing = results.costs(run.plans, trace.arm_traces, experiment.budget, experiment.replicates, delta)
     several = [cost for cost in costs_of_publishing if cost.methods * cost.repeats > 1]
     if several:
         costs = "; publishing ".join(results.cost_sentences(several, conditions=False))

@@ -62,12 +62,12 @@ class StartableExperiment:
         return self.experiment.estimated_bytes(self.plans)
 
     @property
-    def few(self) -> bool:
+    def has_few_repeats(self) -> bool:
         """True if it has so few repeats that all of them are run at once."""
         return self.experiment.replicates < 2 * freshness.FIRST  # the first ones would be more than half of them
 
     @property
-    def times(self) -> float:
+    def work_ratio(self) -> float:
         """The ratio of its work to the work of its first repeats, from whose time that of all follows; see `first`."""
         return self.experiment.replicates / freshness.FIRST
 
@@ -83,7 +83,7 @@ class StartableExperiment:
 
         It is also None on a file, where no run is a part of another: each has noise of its own.
         """
-        if not self.public or self.few:
+        if not self.public or self.has_few_repeats:
             return None
         return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
 
@@ -195,7 +195,7 @@ class Run:
             return f"{result.finished} of {result.points} points" if result is not None else "the first point"
         if self.job.state == "done" and self.job.trace is not None:
             trace = self.job.trace.visible(diagnostics=self.is_restorable)
-            steps = sum(arm_trace.iterations[-1] for arm_trace in trace.lanes.values() if arm_trace.iterations)
+            steps = sum(arm_trace.iterations[-1] for arm_trace in trace.arm_traces.values() if arm_trace.iterations)
             return f"{steps:,} steps" if self.is_restorable else f"{steps:,} private steps"
         total = sum(plan.iterations for plan in self.plans.values())
         return f"{round(self.job.progress * total):,} of {total:,} steps"
@@ -248,7 +248,7 @@ def pictured(page: str) -> Run | None:
     """
     run, last = newest_run(page), st.session_state.get(page + _PICTURED)
     trace = None if run is None else run.job.trace
-    if run is None or trace is None or not all(arm_trace.iterations for arm_trace in trace.lanes.values()):
+    if run is None or trace is None or not all(arm_trace.iterations for arm_trace in trace.arm_traces.values()):
         return last
     if run.job.active and last is not None and _first_of(last.job, run.job):
         return last
@@ -541,7 +541,7 @@ def _warn_diverged(run: Run) -> None:
     """
     if run.job.trace is None:
         return
-    for label, arm_trace in run.job.trace.lanes.items():
+    for label, arm_trace in run.job.trace.arm_traces.items():
         diverged = sum(status == "diverged" for status in arm_trace.status)
         if diverged and (arm_trace.private or run.experiment.problem.public):
             (algorithm,) = (arm.algorithm for arm in run.experiment.arms if arm.label == label)

@@ -62,7 +62,7 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
     metrics = {}
     for name, metric in experiment.metrics().items():
         # A metric with `beside` is the value of a constant guess in another one: it is in the caption, by `_guess`.
-        if not metric.beside and (diagnostics or metric.released):
+        if not metric.guess_for and (diagnostics or metric.released):
             metrics[name] = metric
     if not offered or not metrics:
         raise UserError(

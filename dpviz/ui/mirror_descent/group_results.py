@@ -107,7 +107,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
 
     They read the raw data. Returns the charts.
     """
-    arm_traces = {label: arm_trace for label, arm_trace in trace.lanes.items() if arm_trace.output}
+    arm_traces = {label: arm_trace for label, arm_trace in trace.arm_traces.items() if arm_trace.output}
     measured = _measure_models(panel, run, game, arm_traces)
     label = panel.named("groups_of", "Losses of", arm_traces, "Whose model is compared.")
     names = [escape_name(name) for name in game.groups]

@@ -237,7 +237,7 @@ class GamesPage(FamilyPage):
         if problem.public:  # that of a file is drawn by `draw_release`
             group_results.show_released(panel, run, trace)
         # A run that was cut off may have sent no output.
-        has_output = any(arm_trace.output for arm_trace in trace.lanes.values())
+        has_output = any(arm_trace.output for arm_trace in trace.arm_traces.values())
         has_diagnostics = isinstance(problem, GroupLoss | LossMatrix | MarginalQueries)
         game = run.problem if diagnostics and has_output and run.has_data and has_diagnostics else None
         if isinstance(game, GroupedGame):
@@ -345,7 +345,7 @@ def _mixtures(run: Run, diagnostics: bool) -> Chart | None:
     if run.job.trace is None:
         return None
     trace, experiment = run.job.trace.visible(diagnostics), run.experiment
-    is_private = [arm_trace.private for arm_trace in trace.lanes.values()]
+    is_private = [arm_trace.private for arm_trace in trace.arm_traces.values()]
     privacy = explain.release_sentence(experiment, experiment.replicates, sum(is_private))
     if not all(is_private):
         privacy = f"{privacy} {explain.REFERENCES}"
@@ -357,7 +357,7 @@ def _mixtures(run: Run, diagnostics: bool) -> Chart | None:
 
 def _certified(run: Run, trace: Trace) -> None:
     """Draw, for each method with a certificate, the upper bound on the gap that its first run has released."""
-    for label, arm_trace in trace.lanes.items():
+    for label, arm_trace in trace.arm_traces.items():
         gaps = arm_trace.last(CERTIFIED_GAP.name) if arm_trace.private else np.empty(0)
         if len(gaps) and np.isfinite(gaps[0]):
             width = run.plans[label].resolved["certificate_width"]
@@ -367,7 +367,9 @@ def _certified(run: Run, trace: Trace) -> None:
 
 def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
     """Draw the released strategies of the first run over the rounds; return the charts."""
-    arm_traces = {label: arm_trace for label, arm_trace in trace.lanes.items() if len(arm_trace.path.get("x", ())) > 1}
+    arm_traces = {
+        label: arm_trace for label, arm_trace in trace.arm_traces.items() if len(arm_trace.path.get("x", ())) > 1
+    }
     if not arm_traces:
         return []
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
@@ -415,7 +417,7 @@ def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Show
 
     They read the raw data: a diagnostic.
     """
-    arm_traces = {label: arm_trace for label, arm_trace in trace.lanes.items() if arm_trace.output}
+    arm_traces = {label: arm_trace for label, arm_trace in trace.arm_traces.items() if arm_trace.output}
     label = panel.named("marginals_of", "Marginals of", arm_traces, "Whose output is compared.")
     # Shares of the rows in the q cells: (R, q) by a method's R runs; (q,) by the first run of `label`, and in the data.
     all_answers = {name: game.answers(arm_trace.output["x"]) for name, arm_trace in arm_traces.items()}

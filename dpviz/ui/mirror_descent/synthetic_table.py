@@ -75,7 +75,7 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
     problem = run.experiment.problem
     assert isinstance(problem, MarginalQueries)
     domain = problem.data.facts()
-    labels = {label for label, arm_trace in trace.lanes.items() if arm_trace.private and "x" in arm_trace.output}
+    labels = {label for label, arm_trace in trace.arm_traces.items() if arm_trace.private and "x" in arm_trace.output}
     arms = [arm for arm in run.experiment.arms if arm.label in labels]
     if not arms:
         return
@@ -116,7 +116,7 @@ def _build_offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int,
 
     other : (|Z|,) true for combinations with "other" in some column. without_other : true to leave these out.
     """
-    problem, arm_trace = run.experiment.problem, trace.lanes[arm.label]
+    problem, arm_trace = run.experiment.problem, trace.arm_traces[arm.label]
     assert isinstance(problem, MarginalQueries)
     shares = arm_trace.output["x"][0]
     fit_errors = arm_trace.last("fit_error")  # (R,); empty for a method that releases none, whose bound needs none

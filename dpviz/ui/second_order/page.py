@@ -187,7 +187,9 @@ class SecondOrderPage(FamilyPage):
         """Return the number of runs of the first private method that stopped; its sentence says how many of them meet
         the targets, when they stopped, and how those of further methods ended."""
         private = {
-            arm.label: arm for arm in run.experiment.arms if arm.label in trace.lanes and trace.lanes[arm.label].private
+            arm.label: arm
+            for arm in run.experiment.arms
+            if arm.label in trace.arm_traces and trace.arm_traces[arm.label].private
         }
         endings_or_none = {label: advice.run_endings(trace, arm, run.plans[label]) for label, arm in private.items()}
         # None before a record.
@@ -230,7 +232,7 @@ class SecondOrderPage(FamilyPage):
         """Draw a table of the ends of the runs of every method: for these methods, to finish is the result."""
         rows = []
         for arm in run.experiment.arms:
-            endings = advice.run_endings(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
+            endings = advice.run_endings(trace, arm, run.plans[arm.label]) if arm.label in trace.arm_traces else None
             if endings is not None:
                 rows.append(_ending_row(run, trace, arm.label, endings))
         if not rows:
@@ -253,12 +255,12 @@ class SecondOrderPage(FamilyPage):
 
         Returns the charts.
         """
-        labels = [label for label, arm_trace in trace.lanes.items() if len(arm_trace.last(NOISY_GRADIENT.name))]
+        labels = [label for label, arm_trace in trace.arm_traces.items() if len(arm_trace.last(NOISY_GRADIENT.name))]
         if not labels:
             return []
         with st.columns([1, 2])[0]:
             label = panel.named("tests_of", "Tests of", labels, help="Whose steps are shown.")
-        status, analysis = trace.lanes[label].privacy, analysis_of(run, label)
+        status, analysis = trace.arm_traces[label].privacy, analysis_of(run, label)
         released = explain.release_sentence(run.experiment, run.experiment.replicates)
         privacy = explain.REFERENCES if status == "not private" else released
         certified = f" {texts.CERTIFIED}" if "certificate" in run.plans[label].noise else ""
@@ -408,7 +410,7 @@ def _ending_row(run: Run, trace: Trace, label: str, endings: advice.RunEndings) 
     }
     if endings.solved is not None:
         row[SOLVED] = f"{endings.solved} of {endings.finished}" if endings.finished else None
-    statuses = trace.lanes[label].status  # one for each run
+    statuses = trace.arm_traces[label].status  # one for each run
     # Each once, in the order in which they come first.
     other_statuses = [status for status in dict.fromkeys(statuses) if status in ENDINGS]
     row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in other_statuses) or None
@@ -424,11 +426,11 @@ def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:
     The share is counted in a unit in which costs add up. The cost of batches does not add up: for them, it is the share
     of the iterations.
     """
-    iterations = trace.lanes[label].last("iterations_charged")  # (R,), recorded with batches only
+    iterations = trace.arm_traces[label].last("iterations_charged")  # (R,), recorded with batches only
     if plan.private and len(iterations):
         return float(iterations.mean()) / plan.iterations
     _, charged = trace.spent(label)  # (k, R)
-    currency = trace.lanes[label].currency
+    currency = trace.arm_traces[label].currency
     if currency is None or not len(charged):
         return None
     share = charged[-1] / plan.statement.spent(currency)[-1]  # (R,), of what the guarantee allows until the last step
@@ -462,7 +464,7 @@ def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Sh
     privacy : the sentence for the caption on the privacy of the chart.
     """
     plan = run.plans[label]
-    if len(trace.lanes[label].last("iterations_charged")):
+    if len(trace.arm_traces[label].last("iterations_charged")):
         purposes, ceiling, start, title = ITERATIONS, float(plan.iterations), 0.0, "Iterations charged"
         caption = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
     else:

@@ -91,7 +91,7 @@ class File:
     identities: dict[Hashable, str] = field(default_factory=dict)  # identities of the data sets so far, by choice
     counts: dict[Hashable, Any] = field(default_factory=dict)  # what was read off the rows, by `quantity` of `count`
     contents: str = ""  # description of the data set in a line; empty until there is one
-    lacks: list[str] = field(default_factory=list)  # texts that name what is still missing for a data set
+    missing_parts: list[str] = field(default_factory=list)  # texts that name what is still missing for a data set
 
     @property
     def known_as(self) -> Hashable:
@@ -267,7 +267,7 @@ def uploaded(
     if result is not None:
         st.session_state[LACKS] = ()
     elif file is not None:
-        st.session_state[LACKS] = tuple(file.lacks)
+        st.session_state[LACKS] = tuple(file.missing_parts)
     else:
         proposal = getattr(st.session_state.get(f"{page}_upload"), "proposal", None)
         st.session_state[LACKS] = ("your file" if proposal is None else "how the file is read, to be confirmed",)
@@ -285,12 +285,14 @@ def _result(file: Kind, make: Callable[[Kind], Prepared[U]]) -> tuple[U, Mapping
 
     make : as in `uploaded`.
     """
-    file.lacks.clear()
+    file.missing_parts.clear()
     with draw_errors():
         try:
             prepared = make(file)
         except UserError as error:
-            file.lacks = file.lacks or [escape_sentence(error.title) or "what the panel of the file says"]
+            file.missing_parts = file.missing_parts or [
+                escape_sentence(error.title) or "what the panel of the file says"
+            ]
             raise
         specification = prepared.specification.replaced(from_data=tuple(file.from_data))
         return specification, {specification.identity: prepared.table}

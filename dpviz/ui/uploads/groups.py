@@ -132,7 +132,7 @@ def _choose_group(upload: GroupedFile, target: str | None) -> str:
     index = None if likely is None else names.index(likely)
     group = st.selectbox(options=names, index=index, **upload.widget_options("group"))
     if group is None:
-        upload.lacks.append("the group column")
+        upload.missing_parts.append("the group column")
         raise MissingInput(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
     return str(group)
 

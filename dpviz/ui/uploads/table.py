@@ -175,7 +175,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
     positive = right.selectbox(options=listed, index=index, **upload.widget_options("positive"))
     right.caption(texts.CLASSES_SHOWN)
     if not positive:
-        upload.lacks.append("the positive class")
+        upload.missing_parts.append("the positive class")
     return Target(target, (positive or "").strip())
 
 
@@ -270,7 +270,7 @@ def declare_ranges(upload: File, features: Sequence[str], with_target: bool = Fa
     unknown = [escape_name(quote_name(name)) for name, ends in bounds.items() if np.isnan(ends).any()]
     if unknown:
         more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
-        upload.lacks.append(f"the range of {', '.join(unknown[:MAX_NAMED])}{more}")
+        upload.missing_parts.append(f"the range of {', '.join(unknown[:MAX_NAMED])}{more}")
     parts: dict[Mark, set[tuple[str, float]]] = {
         ("bounds", name): file.range_parts(*ends) for name, ends in bounds.items()
     }

@@ -261,7 +261,7 @@ class ZerothOrderPage(FamilyPage):
         if not diagnostics:
             return
         clipped: dict[str, tuple[float, float]] = {}  # by label: share of the differences, and share of their sum
-        for label, arm_trace in trace.lanes.items():
+        for label, arm_trace in trace.arm_traces.items():
             shares, masses = arm_trace.last("clipped_share"), arm_trace.last("clipped_mass")
             if len(shares) and len(masses):
                 clipped[label] = float(shares.mean()), float(masses.mean())
@@ -363,7 +363,7 @@ def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
     """Draw the length of the released gradients next to that of the noise in them; return the chart, or an empty list
     if no method has such gradients."""
     experiment = run.experiment
-    private = [arm_trace for arm_trace in trace.lanes.values() if arm_trace.private]
+    private = [arm_trace for arm_trace in trace.arm_traces.values() if arm_trace.private]
     methods = sum(len(arm_trace.last("noisy_gradient_norm")) > 0 for arm_trace in private)
     privacy = explain.release_sentence(experiment, experiment.replicates, methods)
     chart = figures.norms(trace, run.plans, arm_styles(experiment.arms), privacy)

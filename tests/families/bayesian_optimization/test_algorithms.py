@@ -165,7 +165,7 @@ def started(of: Experiment) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     first: dict[str, np.ndarray] = {}
     for step in of.stream():
         first.setdefault(step.label, step.snapshot.output["x"])
-    return {label: (first[label], step.trace.lanes[label].output["x"]) for label in first}
+    return {label: (first[label], step.trace.arm_traces[label].output["x"]) for label in first}
 
 
 def test_all_methods_begin_where_the_others_do_and_search_the_same_settings() -> None:

@@ -176,5 +176,5 @@ def test_every_method_starts_from_uniform_play(problem: ProblemSpecification) ->
         if step.snapshot.iteration == 0:
             np.testing.assert_allclose(step.snapshot.output["x"], np.repeat(x, 2, axis=0), err_msg=step.label)
             np.testing.assert_allclose(step.snapshot.output["y"], np.repeat(y, 2, axis=0), err_msg=step.label)
-        if all(len(lane.iterations) for lane in step.trace.lanes.values()):
+        if all(len(lane.iterations) for lane in step.trace.arm_traces.values()):
             break

@@ -35,7 +35,7 @@ def test_the_bound_on_a_histograms_error_holds_and_is_near_for_noisy_tables() ->
     found = {}
     for arm in experiment.arms:
         fit = trace.last(arm.label, "fit_error")
-        distance, rounds = float(np.append(fit, 0.0)[0]), trace.lanes[arm.label].iterations[-1]
+        distance, rounds = float(np.append(fit, 0.0)[0]), trace.arm_traces[arm.label].iterations[-1]
         bound = bounds.histogram_error(arm.algorithm, plans[arm.label], marginals, rounds, distance)
         error = trace.last(arm.label, "worst_query_error").mean()
         found[arm.label] = error / bound

@@ -73,7 +73,7 @@ def test_its_gap_never_grows_and_every_replicate_is_the_same(problem: ProblemSpe
 def test_it_finds_the_value_of_a_matrix_game() -> None:
     problem = MatrixGame(data=LatentGame(structure="hide_seek", strategies_x=30, strategies_y=20, seed=3))
     game = problem.build()
-    output = {name: value[0] for name, value in run(problem, 1024).lanes["it"].output.items()}
+    output = {name: value[0] for name, value in run(problem, 1024).arm_traces["it"].output.items()}
     found = float(output["x"] @ game.payoffs(1).value[0] @ output["y"])
     assert found == pytest.approx(game.value(), abs=1e-3)
 

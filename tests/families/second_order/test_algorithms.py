@@ -445,7 +445,7 @@ def test_runs_escape_the_saddle_without_a_matrix(
 ) -> None:
     monkeypatch.setattr(NonconvexRisk, "hessian", None)
     trace = experiment(method, 30, 20_000, 10).run()
-    assert trace.lanes["a"].status.count("converged") >= 9
+    assert trace.arm_traces["a"].status.count("converged") >= 9
     solved = (trace.last("a", "gradient_norm") <= 0.11) & (trace.last("a", "smallest_eigenvalue") >= -0.2)
     assert solved.sum() >= 9
 
@@ -472,7 +472,7 @@ def test_a_few_products_do_not_stop_a_run_at_a_curvature_that_is_too_negative() 
     stop would be at the saddle. More products of the same matrix settle it, and nothing else is paid for."""
     of = experiment(ShortStep(hessian_products=4, curvature_target=0.4), 150, 20_000, 8)
     trace, plan = of.run(), of.plans()["a"]
-    assert (trace.lanes["a"].stopped_at > 1).all()
+    assert (trace.arm_traces["a"].stopped_at > 1).all()
     assert isinstance(plan.terms, Filter)
     each = plan.terms.cost(plan.terms.allowed["hessian"]) / 2  # μ² in ρ
     assert trace.series("a", "hessian_charged")[1][1] == pytest.approx(np.full(8, each), rel=1e-9)

@@ -107,6 +107,6 @@ def test_losses_and_endings_are_those_of_the_paper(epsilon: float) -> None:
     trace = experiment.run()
     for arm in experiment.arms:
         cell = TABLES["loose"][arm.label][EPSILONS.index(epsilon)]
-        assert set(trace.lanes[arm.label].status) == {"converged"} and cell.finished
+        assert set(trace.arm_traces[arm.label].status) == {"converged"} and cell.finished
         # The paper's spread is over starts, 0.02-0.03; ours is one start.
         assert trace.last(arm.label, "objective").mean() == pytest.approx(cell.loss, abs=0.03)

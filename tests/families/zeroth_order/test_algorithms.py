@@ -200,7 +200,7 @@ def test_compared_methods_return_the_same_epoch() -> None:
         Arm(label="other", algorithm=method.replaced(sums="optimal"), budget=NoPrivacy()),
     )
     trace = Experiment(problem=SHORT, arms=arms, budget=MU, replicates=20).run()
-    one, other = (lane.stopped_at for lane in trace.lanes.values())
+    one, other = (lane.stopped_at for lane in trace.arm_traces.values())
     assert set(one.tolist()) == {8, 16, 24} and np.array_equal(one, other)
 
 
