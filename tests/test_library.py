@@ -119,8 +119,9 @@ def test_a_link_opens_the_experiment_of_its_page(family: str) -> None:
     assert Experiment.from_json(opened) == first
     with pytest.raises(UserError, match="Seed must be"):
         dpviz.open(f"{address}?{named(family).page().prefix}_seed=-1")
-    for damaged in (f"{named(family).page().prefix}_seed=x\0", "s=eJx", "preset=none"):  # no other settings instead
-        with pytest.raises(UserError, match=r"could not be read|is missing|no preset"):
+    # No other settings instead.
+    for damaged in (f"{named(family).page().prefix}_seed=x\0", "s=eJx", "preset=none", "epsilon=3"):
+        with pytest.raises(UserError, match=r"could not be read|is missing|no preset|no setting"):
             dpviz.open(f"{address}?{damaged}")
 
 

@@ -27,6 +27,7 @@ from dpviz.execution.store import versions
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.task import OURS, Cell, Keep, OnProgress, Outcome, StopSignal, execute
 from dpviz.later import require_package
+from dpviz.specification import MODULES
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -100,13 +101,18 @@ def work(text: str, keep: Keep, server_versions: str) -> bytes:
             "Install the same versions there."
         )
         return outcome_to_bytes(Outcome("failed", sentence))
+    try:
+        experiment = Experiment.from_json(text)
+    except UserError as error:  # it holds a kind of the user's own code
+        hint = f"A worker imports the modules that its variable {MODULES} names."
+        return outcome_to_bytes(Outcome("failed", f"{error} {hint}"))
     is_given_up, stopping = _given_up(), threading.Event()
 
     def on_step(*_: object) -> None:
         if is_given_up():
             stopping.set()
 
-    return outcome_to_bytes(execute(Cell(Experiment.from_json(text), keep=keep), stopping, on_step))
+    return outcome_to_bytes(execute(Cell(experiment, keep=keep), stopping, on_step))
 
 
 def _given_up() -> Callable[[], bool]:

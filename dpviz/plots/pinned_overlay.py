@@ -88,8 +88,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Fi
     # Pinned lines are beneath the figure's lines, and above its contours, which are the first traces.
     contours = sum(trace.type == "contour" for trace in result.data)
     result.data = (*result.data[:contours], *result.data[count:], *result.data[contours:count])
-    _, first_line = pinned_lines[0]
-    if not first_line.dots:  # else it is a map of dots, which keeps its range
+    if not all(line.dots for _, line in pinned_lines):  # else it is a map of dots, which keeps its range
         y_range = _grow(result, [line.y for _, line in pinned_lines])
         if has_labels:
             _label(result, pinned_lines, y_range)

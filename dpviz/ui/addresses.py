@@ -59,8 +59,8 @@ def _page(address: SplitResult) -> str:
 def _experiment_or_message(address: str) -> dict[str, str]:
     """Draw the page of an address; return the JSON of its experiment, or a message why there is none.
 
-    There is none if a part of the address cannot be read: the page would have the default there. Raises UserError for a
-    packed link that cannot be read.
+    There is none if a part of the address cannot be read, where the page would have the default, or is no setting.
+    Raises UserError for a packed link that cannot be read.
     """
     from streamlit.testing.v1 import AppTest
 
@@ -88,6 +88,9 @@ def _experiment_or_message(address: str) -> dict[str, str]:
     if ready is None or unread:
         messages = " ".join(dict.fromkeys(box.value for box in unread or [*app.error, *app.info]))
         return {"message": messages or "Its data are a file, which no link holds."}
+    unknown = [name for name in parameters if name not in app.session_state and name not in links.NO_SETTINGS]
+    if unknown:
+        return {"message": f"The page has no setting {unknown[0]!r}; the names are those in its own links."}
     return {"experiment": ready.experiment.to_json()}
 
 

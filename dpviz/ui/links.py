@@ -39,7 +39,7 @@ _IS_DAMAGED = "link_is_damaged"  # session key: the packed link with which the v
 MAX_SETTINGS = 300  # largest number of settings in a packed link
 WORTH = 0.9  # a short link is offered if it is shorter than this share of the full one
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")  # of a setting
-_OTHERS = {PACKED, PRESET, PIN, PINS, presenting.NAME, presenting.ONLY, EMBED}  # parameters that are no settings
+NO_SETTINGS = {PACKED, PRESET, PIN, PINS, presenting.NAME, presenting.ONLY, EMBED}  # parameters that are no settings
 
 Query = Mapping[str, str | list[str]]
 
@@ -99,8 +99,8 @@ def short(query: Query, preset: PresetLink | None) -> str:
     if len(pins) > 1 and not isinstance(pins, str):  # a parameter with several values
         without_pins = {name: value for name, value in query.items() if name != PIN}
         query = without_pins | {PINS: join_links(pins)}
-    others = {name: value for name, value in query.items() if name in _OTHERS}
-    settings = {name: value for name, value in query.items() if name not in _OTHERS}
+    others = {name: value for name, value in query.items() if name in NO_SETTINGS}
+    settings = {name: value for name, value in query.items() if name not in NO_SETTINGS}
     queries: list[Query] = [query]
     if settings:
         queries.append({PACKED: compress(urlencode(settings, doseq=True)), **others})
@@ -126,7 +126,7 @@ def expand(page: "StreamlitPage") -> None:
         del st.query_params[PACKED]
         st.session_state[_IS_DAMAGED] = True
         st.rerun()  # the next run draws the warning: a fresh server drops this one, to draw its menu
-    others = {name: st.query_params.get_all(name) for name in st.query_params if name in _OTHERS - {PACKED}}
+    others = {name: st.query_params.get_all(name) for name in st.query_params if name in NO_SETTINGS - {PACKED}}
     st.switch_page(page, query_params={**settings, **others})
 
 
@@ -140,7 +140,7 @@ def unpacked(packed: str) -> dict[str, list[str]]:
         raise
     except ValueError:
         raise UserError("This is no list of settings.") from None
-    if not all(_NAME.fullmatch(name) and name not in _OTHERS for name in settings):
+    if not all(_NAME.fullmatch(name) and name not in NO_SETTINGS for name in settings):
         raise UserError("It names what is no setting.")
     return settings
 

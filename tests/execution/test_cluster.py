@@ -183,6 +183,13 @@ def test_another_version_on_a_worker_is_refused_with_a_sentence() -> None:
     assert "dpviz 0.0.1, numpy 1.0" in outcome.message and "Install the same versions" in outcome.message
 
 
+def test_a_class_that_a_worker_does_not_know_is_a_sentence() -> None:
+    (cell,) = cells(1)
+    mine = cell.text.replace("families.accelerated.gradient_descent", "mine.descent")
+    outcome = outcome_from_bytes(cluster.work(mine, "last", cluster.versions()))
+    assert outcome.state == "failed" and "mine.descent" in outcome.message and "DPVIZ_MODULES" in outcome.message
+
+
 @pytest.mark.parametrize(
     "address", ["", "cluster", "http://a:1", "tcp://a", "tcp://a:1/x", "tcp://a b:1", "inproc://a"]
 )
