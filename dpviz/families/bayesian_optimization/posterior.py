@@ -167,10 +167,9 @@ class Surrogate(Specification):
 
         A relative noise that is set replaces the declared one.
         """
-        if self.relative_noise is None:
+        variance, minimum = self.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
+        if variance is None:
             variance, minimum = deviation**2, MIN_NOISE
-        else:
-            variance, minimum = self.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
         return self.replaced(relative_noise=min(100.0, max(minimum, variance * factor**2)))
 
     @property
