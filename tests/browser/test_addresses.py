@@ -141,6 +141,7 @@ def test_back_forward_and_reload_keep_all_settings(visit: Visit) -> None:
     at("Private games", "mirror_descent", "1")
     page.get_by_role("slider", name=SLIDER).press("ArrowRight")
     expect(page).to_have_url(re.compile("epsilon="))
+    expect(page.get_by_label(NUMBER)).not_to_have_value("1")  # drawn later than the address changes
     other = page.url.rpartition("/")[2], page.get_by_label(NUMBER).input_value()
     menu.get_by_role("link", name="Lessons").click()
     at("Lessons", "learn", "")
