@@ -296,6 +296,7 @@ class LinearModel(base.ProblemSpecification):
 
     @property
     def released_by_itself(self) -> tuple[events.Event, ...]:
+        """The release of L, if it was released: its cost is a person's, and events are those of a row."""
         return () if self.smoothness_cost is None else (events.Laplace(self.smoothness_cost / self.rows_per_person),)
 
     def _plane(self) -> base.Plane | None:

@@ -297,6 +297,7 @@ class NonconvexModel(base.ProblemSpecification):
 
     @property
     def released_by_itself(self) -> tuple[Event, ...]:
+        """The release of the gap Γ, if it was released: its cost ε_Γ is a person's, and events are those of a row."""
         return () if self.gap_cost is None else (Laplace(self.gap_cost / self.rows_per_person),)
 
     @classmethod

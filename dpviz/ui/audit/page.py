@@ -126,14 +126,14 @@ def describe(auditing: Auditing) -> str:
     if auditing.family != BROKEN:
         if case.canary_name == WORST:
             return text
-        # Of no other canary is it known that it is the worst.
-        note = texts.CANARIES if case.canary_name == ORDINARY else texts.UNKNOWN
-        return f"{text} {note}"
+        if case.canary_name == ORDINARY:
+            return f"{text} {texts.CANARIES}"  # that the guarantee is about the worst row
+        return f"{text} {texts.UNKNOWN}"  # that another pair of data sets may prove more
     mistake = mistake_named(auditing.case)  # `auditing.case` is its name
     if auditing.mended:
         return f"{text} This is “{mistake.title}” without the mistake."
     catch = {"attack": "the attack catches", "tests": "the tests of the implementation catch"}[mistake.by]
-    # `Broken.runs` is chosen so, for the budget that the mistake claims to keep.
+    # `mistake.runs` is chosen so, for the budget that the mistake claims to keep.
     sufficient = f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {catch} it in 99 of 100 audits."
     return f"{text}  \n**The mistake.** {mistake.mistake} {sufficient}"
 

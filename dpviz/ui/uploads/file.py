@@ -307,7 +307,8 @@ def missing_parts() -> Sequence[str]:
 
 def fold() -> None:
     """Fold up the page's panel at the next draw, because the visitor has finished the declarations; for callbacks."""
-    st.session_state[USED] = st.session_state[WHOLE] = True
+    st.session_state[USED] = True
+    st.session_state[WHOLE] = True  # the next draw is of the whole page, not of its fragment
 
 
 def pop_removed() -> bool:
