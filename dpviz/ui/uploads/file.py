@@ -211,10 +211,11 @@ def choose_people(upload: File, used: Collection[str] = ()) -> People:
     has_releases = any(st.session_state.get(name, {}).get(upload.known_as) for name in RELEASES)
     if not has_releases:  # until the first release, the visitor may still choose another column
         protected[upload.known_as] = person
-    if person is None:
+    if person is None:  # what protected all rows of a person protects each row, at the same cost
         return People()
     rows = right.number_input(**upload.widget_options("rows_per_person"))
     st.caption(texts.PEOPLE)
+    # The number of rows may change: what was released costs a person the same whatever it is now.
     if protected.get(upload.known_as) != person:
         raise UserError(
             "Facts of this file were released before, at a cost that is not that of these people. Leave the person "
