@@ -2,18 +2,20 @@
 
 import streamlit as st
 
-from dpviz.ui import navigation, streamlit_patches
-from dpviz.ui.server import files, origins, phones, start
+from dpviz.ui import navigation, server, streamlit_patches
+from dpviz.ui.server import phones
 
 if __name__ == "__main__":  # Streamlit executes this file whenever it draws a page
     navigation.configure()
     page = navigation.build()
-    start.prepare()
+    server.prepare()
     page.run()
     streamlit_patches.page_drawn()
-    start.tidy()
+    server.tidy()
 else:  # and imports it when the server starts
     streamlit_patches.apply()
     app = st.App(
-        __file__, lifespan=start.lifespan, middleware=[*origins.MIDDLEWARE, *phones.MIDDLEWARE, *files.MIDDLEWARE]
+        __file__,
+        lifespan=server.lifespan,
+        middleware=[*server.ORIGINS_MIDDLEWARE, *phones.MIDDLEWARE, *server.FILES_MIDDLEWARE],
     )

@@ -75,7 +75,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "uploads",
         "downloads",
         "charts glossary links number_table",
-        "appearance explain controls presenting screen visitors",
+        "appearance explain controls visitors",
         "components",
         "markdown streamlit_patches terms",
     ),

@@ -18,7 +18,7 @@ from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
 from dpviz.plots.elements.style import enlarged, figure_values, say_condition
 from dpviz.plots.elements.style import with_subscripts as without_markup
-from dpviz.ui import components, explain, markdown, presenting, screen
+from dpviz.ui import appearance, components, explain, markdown
 
 
 def show(chart: Chart, key: str, group: str = "", leads: components.Leads | None = None) -> Chart:
@@ -122,7 +122,7 @@ def browser_data(chart: Chart) -> dict[str, Any]:
 
 def page_style() -> tuple[bool, bool]:
     """Return the style of the page: (the screen is narrow, the page is for a lecture hall)."""
-    return screen.narrow(), presenting.on()
+    return appearance.is_narrow(), appearance.presents()
 
 
 def _sent(chart: Chart) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _sent(chart: Chart) -> dict[str, Any]:
 
     `chart.drawn` is a figure or its plain values, which save time in the usual style; `chart.figure` is a figure.
     """
-    if screen.narrow() or presenting.on():
+    if appearance.is_narrow() or appearance.presents():
         return components.drawing(figure_values(as_shown(chart.figure)), chart.handles)
     plain_values = chart.drawn if isinstance(chart.drawn, dict) else figure_values(chart.drawn)
     return components.drawing(plain_values, chart.handles)
@@ -139,10 +139,10 @@ def _sent(chart: Chart) -> dict[str, Any]:
 def as_shown(figure: go.Figure) -> go.Figure:
     """Return the figure for this visitor: with a legend in place of labels on a narrow screen, larger in a lecture
     hall."""
-    if screen.narrow():
+    if appearance.is_narrow():
         figure = compact(figure)
-    if presenting.on():
-        figure = enlarged(figure, presenting.FACTOR)
+    if appearance.presents():
+        figure = enlarged(figure, appearance.FACTOR)
     return figure
 
 

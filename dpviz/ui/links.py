@@ -14,7 +14,7 @@ import streamlit as st
 
 from dpviz.compare.pins import compress, decompress, join_links
 from dpviz.errors import UserError
-from dpviz.ui import components, presenting
+from dpviz.ui import appearance, components
 from dpviz.ui.controls import UNREAD, Panel
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ LESSON = "from_lesson"  # session key: name in addresses of the lesson that open
 AS_IT_IS = "As it is"
 USES: Mapping[str, Mapping[str, str]] = {
     AS_IT_IS: {},
-    "Lecture hall": {presenting.NAME: "1"},
+    "Lecture hall": {appearance.PRESENT: "1"},
     "Another web page": {EMBED: "true"},
-    "Picture alone": {EMBED: "true", presenting.ONLY: presenting.PICTURE},
+    "Picture alone": {EMBED: "true", appearance.ONLY: appearance.PICTURE},
 }
 USE_HELP = (
     "For a lecture hall: larger type, no sidebar. In another web page: without menus, for an iframe; the picture with "
@@ -39,7 +39,7 @@ _IS_DAMAGED = "link_is_damaged"  # session key: the packed link with which the v
 MAX_SETTINGS = 300  # largest number of settings in a packed link
 WORTH = 0.9  # a short link is offered if it is shorter than this share of the full one
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")  # of a setting
-NO_SETTINGS = {PACKED, PRESET, PIN, PINS, presenting.NAME, presenting.ONLY, EMBED}  # parameters that are no settings
+NO_SETTINGS = {PACKED, PRESET, PIN, PINS, appearance.PRESENT, appearance.ONLY, EMBED}  # parameters that are no settings
 
 Query = Mapping[str, str | list[str]]
 

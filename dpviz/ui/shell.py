@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dpviz.ui import appearance, links, presenting, screen, visitors
+from dpviz.ui import appearance, links, visitors
 from dpviz.ui.components import apply_style
 from dpviz.ui.experiment import run
 
@@ -15,8 +15,8 @@ def draw(page: "StreamlitPage") -> None:
     links.expand(page)  # opens the full link in place of a packed one
     apply_style("shell.css")
     appearance.correct_theme()
-    presenting.begin()
-    screen.report_screen(appearance.theme(), page.url_path)
+    appearance.begin_presenting()
+    appearance.report_screen(appearance.theme(), page.url_path)
     visitors.current().drawn()  # so that the end of the tab's connection is noticed
     visitors.sync_tab()
     run.stop_other_sweeps(page.url_path)

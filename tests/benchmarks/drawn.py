@@ -23,16 +23,16 @@ from dpviz.problems.games.group_loss import LossMatrix
 from dpviz.problems.linear.linear_models import HuberRegression, LeastSquares
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.specification import Control
-from dpviz.ui.accelerated import problem as accelerated
-from dpviz.ui.bayesian_optimization import problem as tuning
+from dpviz.ui.accelerated import page as accelerated
+from dpviz.ui.bayesian_optimization import page as tuning
 from dpviz.ui.experiment.controls import BY_NAME, CURRENCIES
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.problem_menu import ANY, UPLOAD
 from dpviz.ui.families import FAMILIES
-from dpviz.ui.mirror_descent import problem as mirror
-from dpviz.ui.second_order import problem as second_order
+from dpviz.ui.mirror_descent import page as mirror
+from dpviz.ui.second_order import page as second_order
 from dpviz.ui.uploads.table import GENERATORS
-from dpviz.ui.zeroth_order import problem as zeroth_order
+from dpviz.ui.zeroth_order import page as zeroth_order
 
 PAGES: Mapping[str, FamilyPage] = {family.name: family.page() for family in FAMILIES}
 IDENTITY = "0" * 32

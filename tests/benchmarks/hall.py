@@ -7,7 +7,8 @@ from starlette.routing import Route
 
 import app as dashboard
 from dpviz.lessons.classroom import ROOMS, Choice
-from dpviz.ui.server import files, origins, phones, start
+from dpviz.ui import server
+from dpviz.ui.server import phones
 
 QUESTION = Choice("How much better?", ("Not at all", "2 to 10 times", "More"))
 
@@ -27,7 +28,7 @@ async def act(request: Request) -> JSONResponse:
     return JSONResponse({"code": room.code, "key": room.key, "phones": room.phones, "answers": answers})
 
 
-middleware = [*origins.MIDDLEWARE, *phones.MIDDLEWARE, *files.MIDDLEWARE]
+middleware = [*server.ORIGINS_MIDDLEWARE, *phones.MIDDLEWARE, *server.FILES_MIDDLEWARE]
 app = st.App(
-    dashboard.__file__, lifespan=start.lifespan, middleware=middleware, routes=[Route("/_lecturer/{what}", act)]
+    dashboard.__file__, lifespan=server.lifespan, middleware=middleware, routes=[Route("/_lecturer/{what}", act)]
 )

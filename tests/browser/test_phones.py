@@ -26,8 +26,7 @@ from dpviz.lessons.classroom import (
     Rooms,
     Threshold,
 )
-from dpviz.ui.server.files import Files
-from dpviz.ui.server.origins import OwnOrigins
+from dpviz.ui.server import Files, OwnOrigins
 from dpviz.ui.server.phones import Phones
 from tests.browser.conftest import tab_to
 from tests.waiting import until

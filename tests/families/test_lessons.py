@@ -14,9 +14,9 @@ from dpviz.families.second_order.lessons import FLAT
 from dpviz.lessons.lesson import Answer, Lesson, NoiseOfMeans, Side
 from dpviz.plots import lesson_figures
 from dpviz.specification import Specification
-from dpviz.ui.learn import steps
+from dpviz.ui.learn import page
 
-LESSONS = steps.ordered()
+LESSONS = page.ordered()
 SECONDS = 2.0  # that both runs of a lesson may take, as estimated
 MARGIN = 1.1  # from the ends of the right answer
 each = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.slug)

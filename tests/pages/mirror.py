@@ -2,7 +2,7 @@
 
 from streamlit.testing.v1 import AppTest
 
-from dpviz.ui.mirror_descent import problem as game_controls
+from dpviz.ui.mirror_descent import page as games_page
 from tests.pages.reading import Load
 
 PAGE = "mirror_descent"
@@ -16,7 +16,7 @@ DIAGNOSTICS = ("Duality gap", "Excess loss", "Worst query error", "Highest mean 
 
 
 def open_problem(load: Load, problem: str, **settings: str | list[str]) -> AppTest:
-    app = load(PAGE, mirror_problem=game_controls.PROBLEMS[problem].title, **settings)
+    app = load(PAGE, mirror_problem=games_page.PROBLEMS[problem].title, **settings)
     assert app.selectbox(key="mirror_problem").value == problem
     return app
 

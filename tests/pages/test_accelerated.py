@@ -10,8 +10,7 @@ from dpviz.families.accelerated import Nesterov, presets
 from dpviz.privacy.events import Laplace
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.ui.accelerated import problem as problem_controls
-from dpviz.ui.accelerated.page import PAGE
+from dpviz.ui.accelerated.page import PAGE, QUADRATIC
 from dpviz.ui.experiment.run import runner
 from dpviz.ui.uploads import table as data_panel
 from tests.confirming import confirmed
@@ -47,7 +46,7 @@ def test_a_changed_preset_is_named_and_can_be_picked_again(load: Load) -> None:
     assert not app.exception and app.number_input(key="accel_iterations").value == 100
 
 
-KINDS = {**data_panel.GENERATORS, problem_controls.QUADRATIC: Quadratic}
+KINDS = {**data_panel.GENERATORS, QUADRATIC: Quadratic}
 
 
 @pytest.mark.parametrize("source", ["uniform", "correlated", "heavy", "paper", "bundled", "quadratic"])

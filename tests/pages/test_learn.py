@@ -13,7 +13,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.lessons.lesson import Side
 from dpviz.ui import families, visitors
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.learn import steps
+from dpviz.ui.learn import page as learn_page
 from dpviz.ui.learn.page import NO_LESSON
 from tests.pages.reading import Load, charts, said, words
 from tests.ui.uploaded_run import uploaded_run
@@ -44,7 +44,7 @@ def verdict(app: AppTest) -> Any:
 
 def test_a_lesson_is_predicted_seen_and_explained(load: Load) -> None:
     app = load("learn")
-    assert app.title[0].value == "Lessons" and f"0 of {len(steps.ordered())} answered" in words(app)
+    assert app.title[0].value == "Lessons" and f"0 of {len(learn_page.ordered())} answered" in words(app)
     turn(app, "learn_open_steps")
     assert app.title[0].value == "How many steps can you afford?"
     assert "With 20 steps," in words(app) and len(charts(app)) == 1
@@ -60,14 +60,14 @@ def test_a_lesson_is_predicted_seen_and_explained(load: Load) -> None:
     turn(app)
     assert "its noise is 10 times larger" in words(app)
     turn(app, "learn_list")
-    assert f"1 of {len(steps.ordered())} answered" in words(app)
+    assert f"1 of {len(learn_page.ordered())} answered" in words(app)
     turn(app, "learn_begin")  # the first of those that are not answered
     (slug,) = np.atleast_1d(app.query_params["lesson"])
-    assert slug == steps.ordered()[0].slug != "steps"
+    assert slug == learn_page.ordered()[0].slug != "steps"
     turn(app, "learn_list")
     app.switch_page("pages/home.py").run()
     app.switch_page("pages/learn.py").run()
-    assert f"1 of {len(steps.ordered())} answered" in words(app)
+    assert f"1 of {len(learn_page.ordered())} answered" in words(app)
 
 
 def test_a_right_prediction_is_told_so(load: Load) -> None:
@@ -101,11 +101,11 @@ def test_a_run_that_fails_is_told_and_can_be_tried_again(load: Load, monkeypatch
     def broken(self: Experiment, *_: Any, **__: Any) -> Any:
         raise RuntimeError("broken on purpose")
 
-    shrink = steps.named("shrink")
+    shrink = learn_page.named("shrink")
     assert shrink is not None and isinstance(shrink.before, Experiment) and isinstance(shrink.after, Experiment)
     # Runs that nobody has kept.
     own = replace(shrink, slug="own", before=shrink.before.replaced(seed=77), after=shrink.after.replaced(seed=77))
-    monkeypatch.setattr(steps, "ordered", lambda: (own,))
+    monkeypatch.setattr(learn_page, "ordered", lambda: (own,))
     with monkeypatch.context() as patch:
         patch.setattr(Experiment, "stream", broken)
         app = load("learn", lesson="own")
@@ -120,13 +120,13 @@ def test_a_page_waits_only_for_the_run_that_is_under_way(monkeypatch: pytest.Mon
     ended = uploaded_run()
     waiting = replace(ended, job=Runner(slots=0).submit(ended.experiment, dict(ended.tables)))
     runs, awaited = {"before": ended, "after": waiting}, list[Run]()
-    monkeypatch.setattr(steps, "_run", lambda _, which: runs[which])
-    monkeypatch.setattr(steps, "rerun_when_ended", lambda _, under_way: awaited.extend(under_way))
-    assert not steps.ready(steps.ordered()[0], steps.BOTH) and awaited == [waiting]
+    monkeypatch.setattr(learn_page, "_run", lambda _, which: runs[which])
+    monkeypatch.setattr(learn_page, "rerun_when_ended", lambda _, under_way: awaited.extend(under_way))
+    assert not learn_page.ready(learn_page.ordered()[0], learn_page.BOTH) and awaited == [waiting]
 
 
 def test_texts_are_there_before_the_runs_are() -> None:
-    for lesson in steps.ordered():
+    for lesson in learn_page.ordered():
         sides = [
             Side(settings, settings.plans() if isinstance(settings, Experiment) else {})
             for settings in (lesson.before, lesson.after)
@@ -135,7 +135,7 @@ def test_texts_are_there_before_the_runs_are() -> None:
             assert "{" not in lesson.told(template, *sides, there=False)
 
 
-@pytest.mark.parametrize("lesson", steps.ordered(), ids=lambda lesson: lesson.slug)
+@pytest.mark.parametrize("lesson", learn_page.ordered(), ids=lambda lesson: lesson.slug)
 def test_the_page_that_a_lesson_leads_to_can_express_its_settings(lesson: Any) -> None:
     if isinstance(lesson.after, Experiment):
         page = families.named(lesson.page).page()
@@ -159,7 +159,7 @@ def test_try_it_yourself_opens_the_page_with_the_lessons_settings(load: Load) ->
     app = run(load("learn", lesson="shrink", step="4", accel_follow="false"))
     app.button(key="learn_try").click().run()
     assert not app.exception and app.title[0].value == "Accelerated gradient"
-    lesson = steps.named("shrink")
+    lesson = learn_page.named("shrink")
     assert lesson is not None and isinstance(lesson.after, Experiment)
     # On a busy machine the first four repeats may be all that has run.
     ran = app.session_state["accel_job"].job.experiment.replaced(replicates=lesson.after.replicates)

@@ -8,11 +8,11 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.ui import controls
 from dpviz.ui.families import FAMILIES
-from dpviz.ui.mirror_descent import problem as game_controls
+from dpviz.ui.mirror_descent import page as games_page
 from tests.pages.reading import link
 
 Load = Callable[..., AppTest]
-GAMES = [("mirror_descent", {"mirror_problem": entry.title}) for entry in game_controls.PROBLEMS.values()]
+GAMES = [("mirror_descent", {"mirror_problem": entry.title}) for entry in games_page.PROBLEMS.values()]
 OTHERS = (*(family.name for family in FAMILIES if family.name != "mirror_descent"), "budget_planner")
 SECTIONS = [("budget_planner", {"planner_section": name}) for name in ("From the accuracy", "Split a budget")]
 PAGES: list[tuple[str, dict[str, str]]] = [*((page, {}) for page in OTHERS), *GAMES, *SECTIONS]

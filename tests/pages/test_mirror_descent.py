@@ -12,7 +12,7 @@ import streamlit as st
 
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.ui.experiment.controls import CURRENCIES
-from dpviz.ui.mirror_descent import problem as game_controls
+from dpviz.ui.mirror_descent import page as games_page
 from tests.families.mirror_descent import measure
 from tests.pages.mirror import TINY, open_problem
 from tests.pages.reading import (
@@ -31,7 +31,7 @@ from tests.pages.reading import (
     text,
 )
 
-PROBLEMS = pytest.mark.parametrize("problem", game_controls.PROBLEMS)
+PROBLEMS = pytest.mark.parametrize("problem", games_page.PROBLEMS)
 GAMES = ("matrix", "quadratic", "curved", "groups", "losses")
 
 
@@ -81,11 +81,11 @@ def test_a_number_that_does_not_move_with_a_slider_says_what_does(load: Load) ->
 
 @PROBLEMS
 def test_both_ends_of_every_number_of_the_problem(load: Load, problem: str) -> None:
-    cls, app = game_controls.PROBLEMS[problem], open_problem(load, problem)
+    cls, app = games_page.PROBLEMS[problem], open_problem(load, problem)
     app.pills[0].set_value(app.pills[0].value[:1]).run()  # one method: it is the problem that changes
     own = [(f"{problem}_{control.name}", control) for control in cls.controls()]
-    for source, kind in game_controls.SOURCES.get(problem, {"": None}).items():
-        if problem in game_controls.UPLOADS:
+    for source, kind in games_page.SOURCES.get(problem, {"": None}).items():
+        if problem in games_page.UPLOADS:
             choose(app, f"{problem}_data", source)
         controls = [(f"{problem}_{source}_{c.name}", c) for c in kind.controls()] if kind else []
         once, own = own, []  # the problem's own numbers with the first source of its data

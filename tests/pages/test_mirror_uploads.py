@@ -11,7 +11,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dpviz.ui.mirror_descent import problem as game_controls
+from dpviz.ui.mirror_descent import page as games_page
 from tests.confirming import confirmed
 from tests.pages.mirror import DIAGNOSTICS, PAGE, TINY
 from tests.pages.reading import Load, all_methods, chart, charts, choose, lines, link, run, said, table, text
@@ -50,7 +50,7 @@ TABLES = {"groups": people, "losses": waiting, "synthetic": homes}
 
 def upload(load: Load, problem: str, content: bytes | None = None) -> AppTest:
     settings = {f"mirror_{problem}_data": "Your own file", **TINY}
-    app = load(PAGE, mirror_problem=game_controls.PROBLEMS[problem].title, **settings)
+    app = load(PAGE, mirror_problem=games_page.PROBLEMS[problem].title, **settings)
     assert "Before Run: " in text(app) and app.button(key="mirror_run").disabled
     app.file_uploader[0].upload("mine.csv", TABLES[problem]() if content is None else content, "text/csv")
     confirmed(app.run())

@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.compare.pins import compress
-from dpviz.ui import navigation, presenting
+from dpviz.ui import appearance, navigation
 from tests.pages.conftest import APP
 from tests.pages.reading import Load, charts, link, said
 
@@ -88,7 +88,7 @@ def test_the_first_visitor_of_a_server_is_told_of_a_damaged_link(monkeypatch: py
 def test_a_lecture_hall_has_large_charts_on_every_page_until_it_is_ended(load: Load) -> None:
     usual = heights(load("accelerated"))
     app = load("accelerated", present="1")
-    assert heights(app) == {alt: pytest.approx(presenting.FACTOR * height, abs=1) for alt, height in usual.items()}
+    assert heights(app) == {alt: pytest.approx(appearance.FACTOR * height, abs=1) for alt, height in usual.items()}
     app = load("home", present="1")
     app.button(key="present_end").click().run()
     assert not app.exception and "present" not in app.query_params

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from dpviz.ui.components import curve
+from dpviz.ui import components
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ from dpviz.ui.components import curve
 )
 def test_anything_else_is_no_curve(monkeypatch: pytest.MonkeyPatch, said: Any) -> None:
     monkeypatch.setattr(st, "session_state", {"sheet": said})
-    assert curve.values("sheet", 3) is None
+    assert components.sheet_heights("sheet", 3) is None
 
 
 def test_places_beyond_the_frame_are_at_its_edge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "session_state", {"sheet": {"values": [-3, 0.5, 1e300]}})
-    assert curve.values("sheet", 3) == (0.0, 0.5, 1.0)
+    assert components.sheet_heights("sheet", 3) == (0.0, 0.5, 1.0)

@@ -11,9 +11,8 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.ui.experiment import freshness, run
-from dpviz.ui.experiment.freshness import FIRST
-from dpviz.ui.experiment.run import StartableExperiment
+from dpviz.ui.experiment import run
+from dpviz.ui.experiment.run import FIRST, StartableExperiment
 from dpviz.ui.families import FAMILIES, Entry
 
 STATES = ("queued", "running", "done", "stopped", "timeout", "failed")
@@ -68,13 +67,13 @@ A = Settings("A")
     ],
 )
 def test_what_begins_by_itself(settings: Settings, newest: Any, begins: Settings | None) -> None:
-    assert freshness.next_run(settings, newest, others_wait=False) == begins
+    assert run.next_run(settings, newest, others_wait=False) == begins
 
 
 def test_where_others_wait_the_first_repeats_begin_and_no_more_follow() -> None:
-    assert freshness.next_run(A, None, others_wait=True) == A.first
-    assert freshness.next_run(A, job("A", FIRST), others_wait=True) is None
-    assert freshness.next_run(replace(A, repeats=7), None, others_wait=True) == replace(A, repeats=7)
+    assert run.next_run(A, None, others_wait=True) == A.first
+    assert run.next_run(A, job("A", FIRST), others_wait=True) is None
+    assert run.next_run(replace(A, repeats=7), None, others_wait=True) == replace(A, repeats=7)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_where_others_wait_the_first_repeats_begin_and_no_more_follow() -> None:
 def test_only_few_repeats_and_what_the_first_ones_measured_count_as_short(
     settings: Settings, newest: Any, short: bool
 ) -> None:
-    assert freshness.is_short(settings, newest) == short
+    assert run.is_short(settings, newest) == short
 
 
 @pytest.mark.parametrize(
@@ -117,8 +116,8 @@ def test_only_few_repeats_and_what_the_first_ones_measured_count_as_short(
     ],
 )
 def test_what_a_page_shows(settings: Any, newest: Any, pictured: Any, state: str, pale: bool) -> None:
-    assert freshness.state(settings, newest, pictured) == state
-    assert freshness.matches_job(settings, pictured) != pale
+    assert run.job_state(settings, newest, pictured) == state
+    assert run.matches_job(settings, pictured) != pale
 
 
 @pytest.mark.parametrize("public", [True, False])
@@ -129,7 +128,7 @@ def test_no_run_on_a_file_is_the_first_repeats_of_another(public: bool) -> None:
     whole = Experiment(problem, GradientDescent(iterations=3), replicates=20)
     few: Any = SimpleNamespace(task=whole.replaced(replicates=FIRST))
     ready = StartableExperiment(whole, whole.plans())
-    assert (ready.first is not None) == freshness.matches_job(ready, few) == public
+    assert (ready.first is not None) == run.matches_job(ready, few) == public
     assert run._first_of(few, SimpleNamespace(task=whole)) == public  # type: ignore[arg-type]
 
 
@@ -147,6 +146,4 @@ def test_every_preset_begins_by_itself(family: Entry) -> None:
     """Seventeen of them left another experiment's picture on the screen."""
     for preset in family.page().presets:
         planned = preset.experiment.planned()
-        assert freshness.next_run(StartableExperiment(planned.ready(), planned.plans), None, False) is not None, (
-            preset.name
-        )
+        assert run.next_run(StartableExperiment(planned.ready(), planned.plans), None, False) is not None, preset.name

@@ -18,9 +18,7 @@ from starlette.types import ASGIApp, Message, Scope
 
 from dpviz.lessons import classroom
 from dpviz.lessons.classroom import MAX_PHONES, Choice, Rooms
-from dpviz.ui.server import phones
-from dpviz.ui.server.files import Files
-from dpviz.ui.server.origins import OwnOrigins
+from dpviz.ui.server import Files, OwnOrigins, phones
 from dpviz.ui.server.phones import MAX_BODY, Phones, address
 from tests.apart import apart
 

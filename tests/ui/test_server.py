@@ -12,9 +12,8 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dpviz.ui.server import files
-from dpviz.ui.server.files import ADDRESS, Files
-from dpviz.ui.server.origins import OwnOrigins
+from dpviz.ui import server
+from dpviz.ui.server import ADDRESS, Files, OwnOrigins
 
 SCRIPT = b"let x = 1;" * 1000
 PAGE = b"<html><head><title>Streamlit</title></head></html>"
@@ -96,7 +95,7 @@ def test_addresses_that_nobody_serves_take_no_memory(streamlit: Streamlit, monke
     for i in range(5):
         _, headers, body = get(app, f"/{i}.js", accept_encoding="gzip")
         assert body == PAGE and "content-encoding" not in headers
-    monkeypatch.setattr(files, "MAX_FILES", 2)
+    monkeypatch.setattr(server, "MAX_FILES", 2)
     for i in (0, 1, 2, 0, 1, 2):
         assert gzip.decompress(get(app, f"/static/{i}.js", accept_encoding="gzip")[2]) == SCRIPT
     assert [streamlit.asked.count(f"/static/{i}.js") for i in range(3)] == [1, 1, 2]

@@ -9,7 +9,7 @@ from dpviz.exports.export import to_csv, to_script
 from dpviz.families.accelerated import GradientDescent
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.ui.experiment import released_model
+from dpviz.ui.experiment import results
 from dpviz.ui.explain import release_sentence as released_caption
 
 
@@ -94,5 +94,5 @@ def test_what_is_taken_away_says_whom_it_protects() -> None:
     experiment = Experiment(problem=Quadratic(rows=100), arms=arms, budget=PureDP(epsilon=2.0), replicates=2)
     assert "# unit of protection: one row replaced" in to_csv(experiment.run(), experiment, experiment.plans())
     assert "private for one row replaced" in to_script(experiment, "toy")
-    model = released_model._csv(pd.DataFrame({"it": [1.0]}), "Private at ε = 2 for one row replaced.").decode()
+    model = results._csv(pd.DataFrame({"it": [1.0]}), "Private at ε = 2 for one row replaced.").decode()
     assert model.startswith("# Private at ε = 2 for one row replaced.\n")

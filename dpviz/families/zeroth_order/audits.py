@@ -13,8 +13,7 @@ import numpy as np
 
 from dpviz.audits.audit import KNOWN, WORST, Case, Neighbours, Row
 from dpviz.datasets import UploadedTable
-from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
-from dpviz.families.zeroth_order.baselines import DirectionalDescent, FirstOrder
+from dpviz.families.zeroth_order.algorithms import DirectionalDescent, FirstOrder, Naive, VarianceReduced
 from dpviz.privacy.budgets import GaussianDP
 from dpviz.problems.values.black_box import CappedRegression
 

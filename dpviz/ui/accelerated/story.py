@@ -11,9 +11,8 @@ from dpviz.plots.clouds import Animation, Background, Trajectories
 from dpviz.plots.elements import style
 from dpviz.plots.elements.chart import Chart
 from dpviz.privacy.budgets import PureDP
-from dpviz.ui import charts, presenting
+from dpviz.ui import appearance, charts, components
 from dpviz.ui.appearance import theme
-from dpviz.ui.components import cloud
 from dpviz.ui.controls import Panel, input_error
 from dpviz.ui.explain import SETTINGS_ONLY
 
@@ -97,7 +96,9 @@ def _every_step(epsilon: float) -> None:
     st.header("2. Noise on every step", anchor=False)
     st.markdown(f"Learning asks many questions: {story.WALK.iterations} noisy steps downhill share the budget.")
     animation, end_heights = _walked(epsilon)
-    cloud.draw("home_walk", clouds.animation_bytes(animation, style.NOT_PRIVATE[theme()], presenting.scale()))
+    components.draw_cloud(
+        "home_walk", clouds.animation_bytes(animation, style.NOT_PRIVATE[theme()], appearance.type_scale())
+    )
     st.caption(
         f"Half of the runs end within {short_up(end_heights[story.PRIVATE])} of the lowest value; without privacy, "
         f"{short(end_heights[story.REFERENCE])}. **Not private**: it reads the raw data, which are made up."

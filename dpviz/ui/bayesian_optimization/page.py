@@ -1,4 +1,4 @@
-"""The page of private tuning."""
+"""The page of private tuning: the choice of the tuned model and its data, the picture, plan and results."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dpviz.datasets import DatasetSpecification
+from dpviz.datasets import BundledTable, DatasetSpecification, UniformLinear, UniformLogistic
 from dpviz.datasets.users import UserFacts
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
@@ -28,19 +28,64 @@ from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.problems.tuning.model_tuning import HuberRegression, KernelMachine, LengthScales, NormalLocation
 from dpviz.problems.tuning.trainers import SLOW
 from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem, TuningSpecification
 from dpviz.ui import charts, explain
 from dpviz.ui.bayesian_optimization import closer_looks
-from dpviz.ui.bayesian_optimization.problem import MENU
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment import hero, released_model, results
+from dpviz.ui.experiment import hero, results
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.problem_menu import UPLOAD, Menu, ProblemEntry, ProblemMenu, Source, generators, setting_names
 from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run, problem_key
+from dpviz.ui.uploads import table
 from dpviz.ui.uploads.file import missing_rule
+
+# The short names are part of the address.
+MODELS: Mapping[str, type[TuningSpecification]] = {
+    "scales": LengthScales,
+    "machine": KernelMachine,
+    "location": NormalLocation,
+    "huber": HuberRegression,
+}
+DRAWN = "drawn"  # name of the source with the default data of a model, which are generated for it
+GENERATORS: Mapping[str, type[DatasetSpecification]] = {
+    "linear": UniformLinear,
+    "uniform": UniformLogistic,
+    "bundled": BundledTable,
+}
+# Names of the settings of noise in the evaluated losses.
+NOISY = tuple(control.name for control in TuningSpecification.controls() if control.name.startswith("observation"))
+
+
+def drawn_for(model: str) -> type[DatasetSpecification]:
+    """Return the class that generates the default data of a model. model : its name in MODELS."""
+    return type(MODELS[model].model_fields["data"].default)
+
+
+def _tuned(name: str, cls: type[TuningSpecification]) -> ProblemEntry:
+    """Return the entry of a model in the menu: its settings in one expander, those of noisy evaluations in another."""
+    groups = {"Model and users": setting_names(cls, NOISY), "Noisy evaluations": NOISY}
+    return ProblemEntry(cls, prefix=f"{name}_", shared=NOISY, groups=groups)
+
+
+MENU = ProblemMenu(
+    problems={name: _tuned(name, cls) for name, cls in MODELS.items()},
+    menu=Menu("model", "What is tuned", {name: cls.title for name, cls in MODELS.items()}, "scales", texts.MODEL_HELP),
+    sources={
+        name: {DRAWN: Source("Drawn for it", drawn_for(name), prefix=f"{name}_{DRAWN}_")}
+        | generators(GENERATORS)
+        | {UPLOAD: Source("Your own file", upload=table.uploaded_with_users)}
+        for name in MODELS
+    },
+    label="Data",
+    help="Part of the users train the model, the others judge it. Your own file stays on this server.",
+    expanders=("Model and users", "Noisy evaluations", ""),
+)
+
 
 LOSS = "objective"  # name of the metric with the mean validation loss
 GROUND = 0.4  # seconds of trainings that the map of the loss over two settings may take
@@ -423,7 +468,7 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
     """Draw what one run of each private method releases: the settings where it ended, in their natural units."""
     facts, problem = facts_of(run), run.experiment.problem
     assert isinstance(problem, TuningSpecification)
-    arm_traces = released_model.private_traces(trace)
+    arm_traces = results.private_traces(trace)
     if not arm_traces:
         return
     low, high = facts.natural(np.array(facts.box))
@@ -431,7 +476,7 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
     model = model.assign(**{label: facts.natural(arm_trace.output["x"][0]) for label, arm_trace in arm_traces.items()})
     sentences = {label: _describe_end(facts, arm_trace) for label, arm_trace in arm_traces.items()}
     meaning = f"{texts.RELEASED} {problem.not_protected}".strip()
-    released_model.show(panel, run, sentences, model, meaning, digits="%.4g")
+    results.show_model(panel, run, sentences, model, meaning, digits="%.4g")
 
 
 def _describe_end(facts: TuningFacts, arm_trace: ArmTrace) -> str:

@@ -1,5 +1,5 @@
-"""Parts of pages that our own code draws in the browser: charts that move in place, sliders, a button that copies, and
-terms with their meaning.
+"""Parts of pages that our own code draws in the browser: charts that move in place, sliders, a button that copies,
+terms with their meaning, dots that move in a plane, and a sheet to draw a curve on.
 
 `st.plotly_chart` removes a chart and draws a new one, two or three times, whenever its data change. But the picture of
 a run must not blink, and a slider with five charts must not lag. The library is the part of plotly.js that our charts
@@ -12,6 +12,7 @@ the last move that it knows, so that the browser can tell an old value from a ne
 
 import hashlib
 import json
+import math
 import time
 import zlib
 from base64 import b64encode
@@ -27,6 +28,7 @@ from plotly.io.json import to_json_plotly
 from streamlit.components.v1 import declare_component
 
 from dpviz import resources
+from dpviz.plots.elements.sheets import Sheet
 from dpviz.plots.elements.style import NOT_PRIVATE, browser_figure
 from dpviz.ui.terms import TERMS
 
@@ -228,3 +230,58 @@ def glossary_button(key: str, on_all: Callable[[], None]) -> bool:
     Return true when the visitor asks for the list of all terms; `on_all` is called before the page is drawn for that.
     """
     return bool(_words()(key=key, data={}, on_all_change=on_all).all)
+
+
+@cache
+def _cloud() -> Any:
+    return part("cloud", '<div class="cloud"></div>')
+
+
+def draw_cloud(key: str, animation: bytes) -> None:
+    """Draw an animation, made by `plots.clouds.animation_bytes`; a new one of the same key goes on at the same step.
+
+    The browser has all of it: a visitor plays, pauses and steps through it without a request to the server.
+    """
+    _cloud()(key=key, data=animation)
+
+
+@cache
+def _sheet() -> Any:
+    return part("curve", '<div class="curve"></div>')
+
+
+def draw_sheet(key: str, sheet: Sheet, heights: Sequence[float], label: str, moved: Callable[[], None]) -> None:
+    """Draw a sheet with axes on which a visitor draws a curve by its handles, with a pointer or the keyboard.
+
+    At first the handles are at `heights`, which are shares of the sheet's height from 0 to 1. Later they are where the
+    visitor moved them, as the browser may know of moves that have not reached the server.
+
+    label : text alternative. moved : is called when a handle has moved; `sheet_heights` then returns the new heights.
+    """
+    data = {
+        "height": sheet.height,
+        "margin": sheet.margin,
+        "x": {"title": sheet.x.title, "ticks": sheet.x.ticks},
+        "y": {"title": sheet.y.title, "ticks": sheet.y.ticks}
+        | {"low": sheet.y.low, "high": sheet.y.high, "log": sheet.y.log},
+        "known": sheet.known,  # points of the curve that is there already
+        "start": sheet.start,  # first point of the visitor's curve; None: it begins at the first handle
+        "handles": list(sheet.handles),
+        "labels": [f"{sheet.x.title} {text}" for text in sheet.handle_texts],
+        "values": list(heights),
+        "label": label,
+    }
+    _sheet()(key=key, data=data, on_values_change=moved, height=sheet.height)
+
+
+def sheet_heights(key: str, count: int) -> tuple[float, ...] | None:
+    """Return the heights of the `count` handles of the sheet with this key, as shares of its height from 0 to 1.
+
+    Return None if the browser has not sent as many finite numbers.
+    """
+    heights = (st.session_state.get(key) or {}).get("values")
+    if not isinstance(heights, Sequence) or isinstance(heights, str) or len(heights) != count:
+        return None
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in heights):
+        return None
+    return tuple(min(1.0, max(0.0, float(value))) for value in heights)

@@ -27,8 +27,9 @@ from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import PointKey, PointRuns, SweepResult, by_reason
 from dpviz.ui import charts, visitors
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment import freshness, hero, sweep_tab, texts
+from dpviz.ui.experiment import hero, texts
 from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment.hero import Face
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.results import CurveOptions
@@ -94,7 +95,7 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
     wanted = None if experiment is None else along(experiment)
     # The run at the present budget, if it has ended and has the present settings.
     last_ended = run_panel.finished_run(panel.page)
-    present_run = last_ended if last_ended is not None and freshness.matches_job(ready, last_ended.job) else None
+    present_run = last_ended if last_ended is not None and run_panel.matches_job(ready, last_ended.job) else None
     sweep_run: Run | None = st.session_state.get(key)  # the last one
     is_wanted = False  # whether it has the wanted sweep, under way or ended; one that was stopped begins again
     if sweep_run is not None and sweep_run.job.task == wanted:
@@ -136,7 +137,7 @@ def along(experiment: Experiment) -> Sweep | None:
     if not experiment.public or not arms:
         return None
     # As many repeats as a page runs first: a sweep that nobody has asked for must be short.
-    control, repeats = _size_control(experiment), min(freshness.FIRST, experiment.replicates)
+    control, repeats = _size_control(experiment), min(run_panel.FIRST, experiment.replicates)
     with suppress(UserError):
         budget = experiment.budget.replaced(**{control.name: control.default})
         template = experiment.replaced(arms=arms, replicates=repeats, budget=budget)
@@ -214,7 +215,7 @@ def _chart(
         bound=bound,
         height=hero.HEIGHT,
     )
-    status, privacy = sweep_tab.status(sweep, drawn_result)
+    status, privacy = sweep_panel.status(sweep, drawn_result)
     repeats = sweep.experiment.replicates
     run_count = f"Median of {repeats} runs at each budget, 10-90 % band"
     if repeats == 1:

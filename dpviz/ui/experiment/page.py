@@ -28,24 +28,12 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.ui import charts, components, downloads, explain, glossary, links, screen
+from dpviz.ui import appearance, charts, components, downloads, explain, glossary, links
 from dpviz.ui.controls import PageBody, Panel, Settings, draw_errors
-from dpviz.ui.experiment import (
-    cloud,
-    controls,
-    faces,
-    freshness,
-    guarantee,
-    hero,
-    pins,
-    plan,
-    results,
-    sections,
-    sweep_tab,
-    texts,
-)
+from dpviz.ui.experiment import controls, faces, guarantee, hero, pins, plan, results, sections, texts
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.problem_menu import ProblemMenu, Selection
@@ -436,7 +424,7 @@ class _Screen(PageBody):
             self.drawings = plan.cached_charts(view, page.plan_charts(view))
             self.small = [*islice(self.drawings, len(SMALL))]
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
-            if not screen.narrow():
+            if not appearance.is_narrow():
                 self._note(view)
             if not self.uploaded and (own_file := page.problems.own_file):
                 st.button(
@@ -560,7 +548,7 @@ class _Screen(PageBody):
         """
         page, run = self.page, run_panel.finished_run(self.panel.page)
         trace = None if run is None or not run.is_restorable else run.job.trace
-        is_pale = trace is not None and run is not None and not freshness.matches_job(ready, run.job)
+        is_pale = trace is not None and run is not None and not run_panel.matches_job(ready, run.job)
 
         def draw() -> None:
             if run is None or trace is None:
@@ -568,14 +556,16 @@ class _Screen(PageBody):
                     st.markdown(texts.CLOUD_WAITS)
                 return
             currency = page.curve_options(page.view(run.experiment)).currency
-            if not cloud.show(self.panel, run, trace, currency, page):  # nothing to draw: no plane, or nothing moved
+            if not hero.show_cloud(
+                self.panel, run, trace, currency, page
+            ):  # nothing to draw: no plane, or nothing moved
                 st.caption(texts.NO_PLANE)
 
         return hero.Face(is_pale, draw)
 
     def _below(self, view: PlanView | None) -> None:
         """Draw which methods have no plan and why, the reason if the run is refused as too large, and the pins."""
-        if screen.narrow():  # on a phone, so that the picture is near the sliders
+        if appearance.is_narrow():  # on a phone, so that the picture is near the sliders
             self._note(view)
         if view is not None:
             plan.refusals(view.refused)
@@ -652,7 +642,7 @@ class _Sections:
         source = self.screen.sidebar.source
         tables = source.tables if source is not None else {}
         diagnostics = results.diagnostics_shown(self.screen.panel, self.view.experiment)
-        sweep_tab.show(self.screen.panel, self.page.texts.TITLE, self.view.experiment, tables, diagnostics)
+        sweep_panel.show_section(self.screen.panel, self.page.texts.TITLE, self.view.experiment, tables, diagnostics)
 
     def check(self) -> None:
         """Draw links to audits of these methods."""

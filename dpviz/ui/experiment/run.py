@@ -2,6 +2,9 @@
 
 A page is known by its prefix, with which all its keys in the session begin. Its newest run is under `<prefix>_job`. An
 older one may still be in the picture or under Results, until the newest has curves or has ended.
+
+On public data a change of a setting starts a run of the first few repeats, and all repeats follow if they are quick.
+CONTRIBUTING has the table of states of a picture.
 """
 
 import os
@@ -9,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal, Optional, Protocol
 
 import numpy as np
 import streamlit as st
@@ -24,9 +28,107 @@ from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.sweeps.sweep import Sweep
 from dpviz.ui import components, streamlit_patches, visitors
 from dpviz.ui.controls import WHOLE, Panel
-from dpviz.ui.experiment import freshness, texts
-from dpviz.ui.experiment.freshness import Startable
+from dpviz.ui.experiment import texts
 from dpviz.ui.uploads import file
+from dpviz.ui.visitors import Kept
+
+# --------------------------------------------------------------------------------------- state of the picture, next run
+
+State = Literal["idle", "queued", "first repeats", "all repeats", "old", "failed", "stopped"]
+FIRST = 4  # number of repeats that are run first
+SOON = 2.0  # seconds of computing below which a run counts as short
+FOLLOW = 5.0  # seconds of computing below which all repeats follow the first ones by themselves
+
+
+class Startable(Protocol):
+    """An experiment or an audit that is ready to run."""
+
+    @property
+    def public(self) -> bool:
+        """True if it may start by itself: it reads no file of a visitor."""
+
+    @property
+    def first(self) -> Optional["Startable"]:
+        """The same with its first repeats alone; None if it has too few repeats for a part of them to pay."""
+
+    @property
+    def has_few_repeats(self) -> bool:
+        """True if it has so few repeats that all of them are run at once."""
+
+    @property
+    def work_ratio(self) -> float:
+        """The ratio of its work to the work of its first repeats."""
+
+    @property
+    def too_much(self) -> bool:
+        """True if it needs more memory than a run may use."""
+
+    def is_task_of(self, job: Job) -> bool:
+        """Return true if a job is the one that it would start."""
+
+    def start(self, page: str, title: str, short: bool) -> Kept:
+        """Queue the run and return it.
+
+        page : prefix of the keys of its page. title : name of the run in the sidebar. short : true if it is known to
+        take less than SOON.
+        """
+
+
+def matches_job(ready: Startable | None, job: Job | None) -> bool:
+    """Return true if a job runs these settings, with all repeats or only the first ones."""
+    if ready is None or job is None:
+        return False
+    return ready.is_task_of(job) or (ready.first is not None and ready.first.is_task_of(job))
+
+
+def job_state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> State:
+    """Return the state of a page.
+
+    ready : its present settings; None while they make no run. newest : the job that began last. pictured : the job
+    whose results its picture, number and sentence show. In the states "queued", "old", "failed" and "stopped" the
+    picture may be of earlier settings: it is pale unless `matches_job(ready, pictured)`.
+    """
+    job = next((job for job in (newest, pictured) if matches_job(ready, job)), None)
+    if ready is None or job is None:  # no run has these settings
+        return "idle" if pictured is None else "old"
+    if job.active and not matches_job(ready, pictured):  # it has no curves yet
+        return "queued"
+    if job.state == "failed":
+        return "failed"
+    if job.state in ("stopped", "timeout"):
+        return "stopped"
+    has_first_repeats = pictured is not None and not ready.is_task_of(pictured)
+    return "first repeats" if has_first_repeats else "all repeats"
+
+
+def next_run(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | None:
+    """Return the run that is to begin by itself now; None if there is none.
+
+    The first repeats of new settings begin at once. All repeats follow if the computing time of the first ones shows
+    that all take less than FOLLOW, and no other visitor waits. Nothing begins by itself on a visitor's file, as each
+    run there is a release, or if memory would not suffice.
+    """
+    if not ready.public or ready.too_much:
+        return None
+    if newest is None or not matches_job(ready, newest):
+        return ready.first or ready
+    are_first_done = newest.state == "done" and not ready.is_task_of(newest)  # it matches, so it had the first ones
+    is_short_enough = newest.computing * ready.work_ratio < FOLLOW
+    return ready if are_first_done and not others_wait and is_short_enough else None
+
+
+def is_short(ready: Startable, newest: Job | None) -> bool:
+    """Return true if the run that follows a page's newest job is known to be short.
+
+    If the newest job had the first repeats of the same settings, their computing time shows it. Otherwise a run counts
+    as short if it has few repeats.
+    """
+    if newest is not None and newest.state == "done" and matches_job(ready, newest):
+        return newest.computing * ready.work_ratio < SOON
+    return ready.has_few_repeats
+
+
+# ----------------------------------------------------------------------------------------------------------------- runs
 
 # A poll is one drawing of the parts of a page that show a run; the following are about the seconds between two polls.
 POLL = 0.25  # lower limit for a run that computes
@@ -64,12 +166,12 @@ class StartableExperiment:
     @property
     def has_few_repeats(self) -> bool:
         """True if it has so few repeats that all of them are run at once."""
-        return self.experiment.replicates < 2 * freshness.FIRST  # the first ones would be more than half of them
+        return self.experiment.replicates < 2 * FIRST  # the first ones would be more than half of them
 
     @property
     def work_ratio(self) -> float:
         """The ratio of its work to the work of its first repeats, from whose time that of all follows; see `first`."""
-        return self.experiment.replicates / freshness.FIRST
+        return self.experiment.replicates / FIRST
 
     @cached_property
     def releases(self) -> str:
@@ -85,7 +187,7 @@ class StartableExperiment:
         """
         if not self.public or self.has_few_repeats:
             return None
-        return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
+        return replace(self, experiment=self.experiment.replaced(replicates=FIRST))
 
     def without_tables(self) -> "StartableExperiment":
         """Return the same without tables, for the session to remember: it must not hold the rows of a removed file."""
@@ -261,7 +363,7 @@ def _first_of(earlier: Job, job: Job) -> bool:
     experiment = job.task
     if not isinstance(experiment, Experiment) or not experiment.public:  # on a file each run has noise of its own
         return False
-    return earlier.task != experiment and earlier.task == experiment.replaced(replicates=freshness.FIRST)
+    return earlier.task != experiment and earlier.task == experiment.replaced(replicates=FIRST)
 
 
 def note_settings(page: str, ready: Startable | None) -> None:
@@ -269,23 +371,19 @@ def note_settings(page: str, ready: Startable | None) -> None:
     st.session_state[page + _SETTLED] = ready
 
 
-def picture_state(page: str) -> tuple[freshness.State, bool]:
+def picture_state(page: str) -> tuple[State, bool]:
     """Return the state of a page, and true if its picture is of earlier settings, and therefore pale."""
     ready = st.session_state.get(page + _SETTLED)
     newest, picture = newest_run(page), pictured(page)
     newest_job = None if newest is None else newest.job
     picture_job = None if picture is None else picture.job
-    return freshness.state(ready, newest_job, picture_job), not freshness.matches_job(ready, picture_job)
+    return job_state(ready, newest_job, picture_job), not matches_job(ready, picture_job)
 
 
 def partial_repeats(page: str, run: Run) -> tuple[int, int] | None:
     """Return (repeats of a run, repeats of the page's settings) if the run has only the first ones, else None."""
     ready = st.session_state.get(page + _SETTLED)
-    if (
-        not isinstance(ready, StartableExperiment)
-        or ready.is_task_of(run.job)
-        or not freshness.matches_job(ready, run.job)
-    ):
+    if not isinstance(ready, StartableExperiment) or ready.is_task_of(run.job) or not matches_job(ready, run.job):
         return None
     return run.experiment.replicates, ready.experiment.replicates
 
@@ -309,7 +407,7 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
         if at_once and ready is not None:
             _follow(page, title, ready)
     run, is_pressed = newest_run(page), bool(st.session_state.get(f"{page}_run"))  # pressed just before this drawing
-    if is_pressed and run is not None and ready is not None and not freshness.matches_job(ready, run.job):
+    if is_pressed and run is not None and ready is not None and not matches_job(ready, run.job):
         # A number was typed just before Run was pressed, and the button's callback started a run without it.
         run.job.stop()
         if not ready.too_much:
@@ -338,7 +436,7 @@ def _follow(page: str, title: str, ready: Startable) -> None:
     is_queued = run is not None and run.job.state == "queued"
     others_wait = runner().waiting > int(is_queued)  # `waiting` counts the runs in the queue, also this one if queued
     while True:
-        due = freshness.next_run(ready, None if run is None else run.job, others_wait)
+        due = next_run(ready, None if run is None else run.job, others_wait)
         if due is None:
             return
         start(page, title, due)
@@ -456,13 +554,13 @@ def show_outdated_notice(page: str) -> None:
     ready, run, newest = st.session_state.get(page + _SETTLED), finished_run(page), newest_run(page)
     if run is None:
         return
-    has_just_begun = newest is not None and newest.job.active and newest.job.seconds < freshness.SOON
+    has_just_begun = newest is not None and newest.job.active and newest.job.seconds < SOON
     counts = partial_repeats(page, run)
     if not run.has_data:
         container.info(
             "The file of this run was removed. What needs its rows is no longer shown.", icon=":material/delete:"
         )
-    elif not freshness.matches_job(ready, run.job) and not has_just_begun:
+    elif not matches_job(ready, run.job) and not has_just_begun:
         container.info(
             "Settings changed since this run. The results below belong to the settings it was started with.",
             icon=":material/history:",
@@ -511,8 +609,8 @@ def start(page: str, title: str, ready: Startable) -> None:
         st.session_state[WHOLE] = True  # all of the page is to be drawn, so that the tab remembers that it has a run
     else:
         last.job.stop()
-    is_short = freshness.is_short(ready, None if last is None else last.job)
-    visitors.current().keep(page + _SUFFIX, ready.start(page, title, is_short))
+    is_quick = is_short(ready, None if last is None else last.job)
+    visitors.current().keep(page + _SUFFIX, ready.start(page, title, is_quick))
 
 
 def _stop(page: str) -> None:

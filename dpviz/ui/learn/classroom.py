@@ -43,12 +43,11 @@ from dpviz.plots.elements.style import with_subscripts as without_markup
 from dpviz.privacy import local
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
 from dpviz.privacy.mechanisms import seed_or_random
-from dpviz.ui import charts, explain, glossary, presenting, visitors
+from dpviz.ui import appearance, charts, explain, glossary, visitors
 from dpviz.ui.controls import draw_errors
 from dpviz.ui.experiment.run import draw_repeatedly
 from dpviz.ui.markdown import escape_name
-from dpviz.ui.server import phones
-from dpviz.ui.server.origins import HERE
+from dpviz.ui.server import HERE, phones
 
 KEY = "class"  # query parameter of the class's pages, and name of the visitor's note with the lecturer's key
 NEW, HALL, COINS, ODDS = "new", "open", "coins", "odds"  # its values
@@ -81,7 +80,7 @@ def show(name: str) -> None:
         with draw_errors():
             if room() is None:
                 visitors.current().notes[KEY] = ROOMS.open().key
-            st.session_state[presenting.NAME] = True
+            st.session_state[appearance.PRESENT] = True
             go_to(HALL)
             st.rerun()
     current = room()

@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dpviz import resources
 from dpviz.errors import UserError
 from dpviz.lessons.classroom import LASTS, MAX_ID, ROOMS, Room, Rooms, TooOften
-from dpviz.ui.server.origins import HERE
+from dpviz.ui.server import HERE
 
 PATH = "/c"  # below `server.baseUrlPath`
 MAX_BODY = 4096  # bytes of a request: ten times the largest answer

@@ -1,24 +1,264 @@
 """The panel for a visitor's own file whose rows belong to groups, for a game in which one player weighs the groups.
 
 The other player either learns a model that predicts a target column, or mixes strategies, whose losses are columns.
+
+The share of each group in all rows decides the noise, so shares must not be counted in the rows for free. The visitor
+declares them, or buys a private release of them with a part of the budget. They can also be filled in from the data,
+which no budget accounts for; every guarantee then says so.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
-from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups, suggested_bounds
-from dpviz.datasets.groups import MAX_GROUPS
+from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups, suggested_bounds, target_classes
+from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, group_positions
 from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import quote_name
 from dpviz.datasets.uploads.parsing import OTHER
+from dpviz.datasets.uploads.upload import limit_person_rows
 from dpviz.errors import MissingInput, UserError
 from dpviz.numbers import short
-from dpviz.ui.markdown import escape_name
-from dpviz.ui.uploads import file, shares, table
-from dpviz.ui.uploads.shares import GroupedFile, Shares
+from dpviz.problems.games import grouped
+from dpviz.ui.markdown import column_configs, escape_name
+from dpviz.ui.uploads import file, table, texts
+from dpviz.ui.uploads.file import File, People, mark_from_data
+
+# --------------------------------------------------------------------------------------------------------------- shares
+
+DECLARED, BOUGHT = "declared", "bought"
+SOURCES = {DECLARED: "Declared", BOUGHT: "Bought with a part of the budget"}
+
+
+class Release(NamedTuple):
+    """A private release of the numbers of rows in the G groups of a column.
+
+    counts : the noisy numbers (G,). epsilon : the privacy that they cost.
+    """
+
+    column: str
+    groups: tuple[str, ...]
+    epsilon: float
+    counts: np.ndarray
+
+
+class Shares(NamedTuple):
+    """The groups, the share of each in all rows, and the ε of every release of shares of this file so far.
+
+    Bought shares always include the group "other".
+    """
+
+    groups: list[str]
+    shares: list[float]
+    costs: tuple[float, ...] = ()
+
+
+@dataclass
+class GroupedFile(File):
+    """A file with the groups of its columns.
+
+    groups : for a column, by name, the groups as typed: name and share, which is NaN if none is typed.
+    """
+
+    groups: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
+
+    @property
+    def bought(self) -> list[Release]:
+        """The releases of shares of this file in this session, as a list that grows with them.
+
+        They all count, also after the file was read again or used for another game.
+        """
+        releases: list[Release] = st.session_state.setdefault("bought_shares", {}).setdefault(self.known_as, [])
+        return releases
+
+    @property
+    def costs(self) -> tuple[float, ...]:
+        """The ε of every release of shares of this file."""
+        return tuple(release.epsilon for release in self.bought)
+
+
+def declare(file: GroupedFile, group: str, people: People) -> Shares:
+    """Draw the controls for the groups in the column `group` and their shares; return both.
+
+    people : who is protected by a release of the shares.
+
+    Raises UserError while some are missing.
+    """
+    st.markdown(texts.SHARES)
+    source = st.segmented_control(
+        options=list(SOURCES), default=DECLARED, format_func=SOURCES.__getitem__, **file.widget_options("shares")
+    )
+    rows = _edit(file, group, source)
+    rest = texts.REST if source == DECLARED else "."  # the end of the sentence below
+    st.caption(f"Rows of no listed group belong to “{OTHER}”, which is always there{rest}")
+    proposed = ("groups", "shares") if source == DECLARED else ("groups",)  # bought shares are released, not proposed
+    st.button(
+        f"Propose {' and '.join(proposed)} from the data (not private)",
+        key=f"{file.page}_upload_propose",
+        on_click=_propose,
+        args=(file, group, source == DECLARED),
+        help=texts.PROPOSED,
+    )
+    parts: dict[Mark, Collection[object]] = {("groups", group): {name for name, _ in rows}}
+    if source == DECLARED:
+        parts["shares", group] = {share for _, share in rows}  # without names, as a group may be renamed
+    mark_from_data(file, parts, nouns={"groups": "groups", "shares": "shares"})
+    names = _check_names(group, [name for name, _ in rows])
+    if source == BOUGHT:
+        return _buy(file, group, names, people)
+    if file.costs:
+        st.caption(texts.SPENT_BEFORE.format(spent=" + ".join(map(short, file.costs))))
+    return _declared_shares(rows)._replace(costs=file.costs)
+
+
+def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]:
+    """Draw the table in which the visitor types groups and shares; return its rows (name, share), without empty ones.
+
+    A share that is not typed is NaN. The rows are also stored in `file.groups`. source : DECLARED or BOUGHT; a table
+    for bought shares has no column for them.
+    """
+    config = column_configs(texts.TABLES["members"])
+
+    def start() -> pd.DataFrame:
+        table = pd.DataFrame(file.groups.get(group, []), columns=["group", "share"])
+        return table.astype({"group": str, "share": "Float64"})
+
+    edited = file.editor(
+        "members",
+        rows=(group, source),
+        start=start,
+        num_rows="dynamic",
+        placeholder="",
+        hide_index=True,
+        column_config=config if source == DECLARED else {**config, "share": None},  # None hides the column
+        alt="Groups that you declare, and the share of all rows that you declare for each",
+    )
+    rows = [
+        ("" if pd.isna(name) else str(name), math.nan if pd.isna(share) else float(share))
+        for name, share in zip(edited["group"], edited["share"], strict=True)
+    ]
+    rows = [(name, share) for name, share in rows if name.strip() or not math.isnan(share)]
+    file.groups[group] = rows
+    return rows
+
+
+def _check_names(group: str, names: Sequence[str]) -> list[str]:
+    """Return the names of the groups in the column `group`.
+
+    Raises UserError if there are none, if one is empty, or if one is listed twice.
+    """
+    if not names:
+        raise MissingInput("List the groups that may occur in it.", title=f"Column {quote_name(group)} needs groups")
+    if not all(name.strip() for name in names):
+        raise UserError("Name the group, or delete the row.", title="A share has no group")
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise UserError("List every group once.", title=f"Group {quote_name(name)} is listed twice")
+    return list(names)
+
+
+def _declared_shares(rows: Sequence[tuple[str, float]]) -> Shares:
+    """Return the groups with their declared shares, from rows (name, share).
+
+    The group "other" may have no share. Raises UserError if a share is missing or out of range, or the sum exceeds 1.
+    """
+    if len(rows) > 1:  # then "other" without a share counts as not listed, since it gets the rest; alone it needs one
+        rows = [(name, share) for name, share in rows if name != OTHER or not math.isnan(share)]
+    missing = [name for name, share in rows if math.isnan(share)]
+    if missing:
+        title = f"Group {quote_name(missing[0])} needs a share"
+        if len(missing) > 1:
+            title = f"{len(missing)} groups need a share"
+        raise MissingInput(texts.WHAT_TO_DO, title=title)
+    for name, share in rows:
+        if not MIN_SHARE <= share <= 1:
+            raise UserError(
+                f"It must be between {short(MIN_SHARE, 6)} and 1.", title=f"The share of {quote_name(name)} is no share"
+            )
+    total = math.fsum(share for _, share in rows)
+    if total > 1 + 1e-6:  # with room for shares that were typed rounded, such as 0.3333334 three times
+        raise UserError("They must sum to 1. Lower some of them.", title=f"The shares sum to {short(total)}")
+    return Shares([name for name, _ in rows], [share for _, share in rows])
+
+
+def _buy(file: GroupedFile, group: str, names: list[str], people: People) -> Shares:
+    """Draw the controls of a private release of the shares of the groups `names`; return the released shares.
+
+    The plan of a run pays for all releases of this file. Raises UserError while these groups have no released shares.
+    """
+    left, right = st.columns(2)
+    epsilon: float = left.number_input(value=grouped.COST, **file.widget_options("shares_cost"))
+    smallest: float = right.number_input(
+        min_value=MIN_SHARE, value=grouped.SMALLEST, **file.widget_options("shares_smallest")
+    )
+    groups = names if OTHER in names else [*names, OTHER]
+    if len(groups) > MAX_GROUPS:
+        raise UserError("Leave some of them to “other”.", title=f"At most {MAX_GROUPS} groups can be used")
+    matches = [release for release in file.bought if (release.column, release.groups) == (group, tuple(groups))]
+    st.button(
+        "Release the shares again" if file.bought else "Release the shares",
+        key=f"{file.page}_upload_release",
+        on_click=_release,
+        args=(file, group, tuple(groups), epsilon, people),
+        help=texts.RELEASED,
+    )
+    spent = " + ".join(map(short, file.costs)) if file.costs else short(epsilon)
+    when = "Spent" if file.costs else "Will spend"
+    # The mean absolute Laplace noise: each replaced row of a person changes two numbers by 1 each.
+    error = 2 * people.rows_per_person / epsilon
+    st.caption(texts.PRICE.format(when=when, spent=spent, error=error))
+    if not matches:
+        raise MissingInput("Press “Release the shares”.", title="The shares of these groups are not released yet")
+    return Shares(groups, list(grouped.floored_shares(matches[-1].counts, smallest)), file.costs)  # of the newest
+
+
+def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float, people: People) -> None:
+    """Release noisy numbers of rows of the groups at the cost `epsilon` of a person, or of a row; for a callback.
+
+    The noise comes from the operating system's random numbers: no seed repeats it.
+    """
+    rows = limit_person_rows(file.frame, *people)  # at most k of each person, so that ε/k for a row is ε for a person
+    positions = group_positions(rows[group], groups)
+    counts = grouped.release_counts(positions, len(groups), epsilon / people.rows_per_person)
+    file.bought.append(Release(group, groups, epsilon, counts))
+
+
+def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
+    """Fill in the most frequent groups of the column `group`, and "other", from the data; for a callback.
+
+    Shares that were declared before stay as they are. with_shares : true to fill in the shares of the other groups,
+    too: what the declared ones leave of 1 is divided among them in proportion to their numbers of rows.
+    """
+    max_names = MAX_GROUPS - 1  # without "other"
+    frequent = [name for name in target_classes(file.frame[group], max_names) if name != OTHER]
+    names = [*frequent, OTHER]
+    declared = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
+    filled: dict[str, float] = {}
+    if with_shares:
+        all_counts = np.bincount(group_positions(file.frame[group], names), minlength=len(names)).astype(float)
+        counts = {}  # of the groups with rows, but without a declared share
+        for name, count in zip(names, all_counts, strict=True):
+            if count and name not in declared:
+                counts[name] = count
+        rest = 1 - math.fsum(declared.values())
+        if counts and rest >= MIN_SHARE * len(counts):  # else the rest is too small for all of them
+            # Each part is at least MIN_SHARE of all rows, but the product may be below it by rounding.
+            parts_of_rest = grouped.floored_shares(np.array(list(counts.values())), smallest=MIN_SHARE / rest)
+            for name, part in zip(counts, parts_of_rest, strict=True):
+                filled[name] = max(rest * part, MIN_SHARE)
+    shares = declared | filled
+    file.groups[group] = [(name, shares.get(name, math.nan)) for name in names]
+    file.note_from_data(("groups", group), set(frequent))
+    file.note_from_data(("shares", group), set(filled.values()))
+    file.edition += 1
+
+
+# ---------------------------------------------------------------------------------------------------------------- panel
 
 _RANGE: Mark = ("bounds", "losses")  # mark of the one declared range of all loss columns
 
@@ -45,7 +285,7 @@ def _choose_target(upload: GroupedFile) -> Prepared[GroupedUpload]:
     people = file.choose_people(upload, (target.column, group))
     features = table.choose_features(upload, {target.column, group, people.person})
     bounds = table.declare_ranges(upload, features)
-    group_shares = shares.declare(upload, group, people)
+    group_shares = declare(upload, group, people)
     drop = table.choose_dropping(upload, [target.column], features)
     constant = table.choose_constant(upload)
     return _prepare(
@@ -72,7 +312,7 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
     help = "Each holds, row by row, the loss of one strategy."
     losses = table.choose_features(upload, {group, people.person}, "Loss columns", help)
     bounds = dict.fromkeys(losses, _loss_range(upload, losses))
-    group_shares = shares.declare(upload, group, people)
+    group_shares = declare(upload, group, people)
     drop = table.choose_dropping(upload, [], losses)
     return _prepare(
         upload,

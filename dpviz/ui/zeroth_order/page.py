@@ -1,4 +1,5 @@
-"""The page of the zeroth-order methods."""
+"""The page of the zeroth-order methods: the choice of a function of which only values can be computed, simulated or a
+model on a table; and the picture, plan and results."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from dpviz.datasets import BundledTable, DatasetSpecification, SphereLinear, UniformLinear, UniformLogistic
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.summary import headline_result
@@ -24,20 +26,81 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.values import black_box
 from dpviz.problems.values.black_box import BentValley, BlackBox, PhaseRetrieval, ReluNetwork, TableModel
 from dpviz.problems.values.value_problem import ValueFacts
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment import guarantee, hero, released_model
+from dpviz.ui.experiment import guarantee, hero, results
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.controls import BY_NAME
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView, Shown, show_advice
+from dpviz.ui.experiment.problem_menu import (
+    ANY,
+    UPLOAD,
+    Menu,
+    ProblemEntry,
+    ProblemMenu,
+    Source,
+    generators,
+    setting_names,
+)
 from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.uploads import table
 from dpviz.ui.uploads.file import missing_rule
 from dpviz.ui.zeroth_order import closer_looks
-from dpviz.ui.zeroth_order.problem import MENU
+
+# The short names are part of the address.
+SIMULATED: Mapping[str, type[black_box.BlackBox]] = {
+    "phase": black_box.PhaseRetrieval,
+    "valley": black_box.BentValley,
+    "votes": black_box.Votes,
+}
+GENERATORS: Mapping[str, type[DatasetSpecification]] = {
+    "sphere": SphereLinear,
+    "linear": UniformLinear,
+    "uniform": UniformLogistic,
+    "bundled": BundledTable,
+}
+MODELS: Mapping[str, type[black_box.TableModel]] = {
+    "capped": black_box.CappedRegression,
+    "network": black_box.ReluNetwork,
+}
+MODEL_TITLES = {"capped": "Robust regression", "network": "Neural network"}
+CONSTANTS = tuple(setting_names(black_box.BlackBox))  # settings that all functions share
+ROW_SETTINGS = tuple(setting_names(black_box.TableModel, CONSTANTS))  # further settings that all models on tables share
+EXPANDER = "Function and constants"
+
+
+def _simulated(name: str, cls: type[black_box.BlackBox]) -> ProblemEntry:
+    """Return the entry of a simulated function in the menu: its own settings first, the shared ones in the expander."""
+    first = setting_names(cls, CONSTANTS)  # without the shared ones
+    return ProblemEntry(cls, prefix=f"{name}_", shared=CONSTANTS, first=first, groups={EXPANDER: CONSTANTS})
+
+
+def _model(cls: type[black_box.TableModel]) -> ProblemEntry:
+    """Return the entry of a model on a table in the menu, with all its settings in the expander."""
+    return ProblemEntry(
+        cls, groups={EXPANDER: (*setting_names(cls, (*CONSTANTS, *ROW_SETTINGS)), *ROW_SETTINGS, *CONSTANTS)}
+    )
+
+
+MENU = ProblemMenu(
+    problems={name: _simulated(name, cls) for name, cls in SIMULATED.items()}
+    | {name: _model(cls) for name, cls in MODELS.items()},
+    menu=Menu("model", "Model", MODEL_TITLES, default="capped", help=texts.MODEL_HELP),
+    sources={
+        ANY: {name: Source(cls.title) for name, cls in SIMULATED.items()}
+        | generators(GENERATORS)
+        | {UPLOAD: Source("Your own file", upload=table.uploaded)}
+    },
+    label="Function",
+    help="Whose values are asked for. Your own file stays on this server.",
+    expanders=(EXPANDER,),
+)
+
 
 LINES = 4  # number of private methods whose curves are in the live picture
 DIRECTIONS = ("Parameter x₁", "Parameter x₂")
@@ -222,7 +285,7 @@ class ZerothOrderPage(FamilyPage):
     def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
         """Draw the coefficients of the models released from a user's file; nothing for public data."""
         problem = run.experiment.problem
-        arm_traces = released_model.private_traces(trace)
+        arm_traces = results.private_traces(trace)
         if problem.public or not arm_traces or not isinstance(problem, TableModel):
             return
         model = _columns(problem)
@@ -233,10 +296,10 @@ class ZerothOrderPage(FamilyPage):
         model = model.assign(**{label: arm_trace.output["x"][0] for label, arm_trace in arm_traces.items()})
         sentences = {
             label: f"{run.plans[label].iterations:,} steps; largest coefficients: "
-            f"{released_model.heaviest(arm_trace.output['x'][0], names)}."
+            f"{results.heaviest(arm_trace.output['x'][0], names)}."
             for label, arm_trace in arm_traces.items()
         }
-        released_model.show(panel, run, sentences, model, meaning(problem))
+        results.show_model(panel, run, sentences, model, meaning(problem))
 
     def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
         """Draw the length of the noisy gradients, the stationarity of the runs and, for a function of two parameters,
@@ -397,7 +460,7 @@ def _grounds(panel: Panel, run: Run, trace: Trace) -> Shown:
 def _columns(problem: TableModel) -> pd.DataFrame:
     """Return a table with a row for each parameter of a model: its column of the data with the declared range and, for
     a network, the number of its unit."""
-    table = released_model.coefficients(problem.data.facts(), problem.intercept)
+    table = results.coefficients(problem.data.facts(), problem.intercept)
     if not isinstance(problem, ReluNetwork):
         return table
     units = np.repeat(np.arange(1, problem.units + 1), len(table))
