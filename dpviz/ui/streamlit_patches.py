@@ -16,7 +16,8 @@ the values of all controls.
    the time that a browser needs to draw, every value counts as the visitor's. For controls of which the browser has
    sent no value yet, see `changed_alone`.
 4. Of two waiting requests Streamlit drops the first. Here each one is served before the next. A request of a fragment
-   that arrives after the visitor has gone to another page would lead back to the page that was left: it is dropped.
+   that arrives after the visitor has gone to another page would lead back to the page that was left, or clear the new
+   one: it is dropped when its turn comes to be taken or, if the new page has begun by then, to be run.
 5. For each connection from another web site, also one of `server.corsAllowedOrigins`, Streamlit asks a server elsewhere
    for the address of this one, and meanwhile answers no request. Here it does not ask. Connections that are not allowed
    are refused earlier, by `server.origins`.
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from streamlit.proto.ClientState_pb2 import ClientState
     from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
     from streamlit.runtime.app_session import AppSession
-    from streamlit.runtime.scriptrunner import ScriptRunContext
+    from streamlit.runtime.scriptrunner import RerunData, ScriptRunContext, ScriptRunner
     from streamlit.runtime.state.query_params import QueryParams
     from streamlit.runtime.state.safe_session_state import SafeSessionState
     from streamlit.runtime.state.session_state import SessionState
@@ -64,7 +65,6 @@ _SETTABLE = {"bool_value", "double_value", "int_value", "string_array_value"}  #
 _log = logging.getLogger(__name__)
 _reported: set[str] = set()  # the missing names that the log has
 _waiting: "WeakKeyDictionary[AppSession, list[ClientState | None]]" = WeakKeyDictionary()  # requests, first come first
-_last_page: "WeakKeyDictionary[AppSession, tuple[str, float]]" = WeakKeyDictionary()  # the page left last, and when
 _original: dict[str, Callable[..., None]] = {}  # Streamlit's own functions in place of which ours are called
 
 
@@ -99,8 +99,10 @@ def _apply() -> None:
     # 1, 2 and 4: requests wait for their turn. 3: old values are ignored.
     sessions = import_module("streamlit.runtime.app_session").AppSession
     states = import_module("streamlit.runtime.state.session_state").SessionState
-    _original.update(request=sessions.request_rerun, set_widgets=states.set_widgets_from_proto)
+    runners = import_module("streamlit.runtime.scriptrunner").ScriptRunner
+    _original.update(request=sessions.request_rerun, set_widgets=states.set_widgets_from_proto, run=runners._run_script)
     sessions.request_rerun = wraps(sessions.request_rerun)(_request)
+    runners._run_script = wraps(runners._run_script)(_run)
     states.set_widgets_from_proto = wraps(states.set_widgets_from_proto)(_set_widgets)
     # 5: nobody is asked for the address of this server.
     network: Any = import_module("streamlit.net_util")
@@ -141,15 +143,13 @@ class _Values(Mapping[str, Any]):
 def _request(session: "AppSession", request: "ClientState | None") -> None:
     """Serve a request, if it is due; replaces `AppSession.request_rerun`, which is called in the event loop."""
     if with_fallback(lambda: _is_due(session, request), otherwise=True):
-        _original["request"](session, request)
+        _serve(session, request)
 
 
 def _is_due(session: "AppSession", request: "ClientState | None") -> bool:
-    """Return true if a request is to be served now. Otherwise it waits from now on, or is dropped."""
+    """Return true if a request is to be served now. Otherwise it waits from now on."""
     if request is not None:
         request.page_script_hash = _page_of(session, request)
-        if _is_of_page_left(session, request):
-            return False
     if session in _waiting:
         _waiting[session].append(request)
         return False
@@ -160,22 +160,34 @@ def _is_due(session: "AppSession", request: "ClientState | None") -> bool:
     return False
 
 
-def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
-    """Return true if a fragment's request is for a page that the visitor has left, or is leaving.
+def _serve(session: "AppSession", request: "ClientState | None") -> None:
+    """Have Streamlit serve a request, unless it is of a fragment of a page that the visitor has left."""
+    if request is None or not with_fallback(lambda: _is_of_page_left(session, request), otherwise=False):
+        _original["request"](session, request)
 
-    A request of a whole page only notes which page is left by it, if any.
+
+def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
+    """Return true if a fragment's request is for another page than the session's, or the one that is about to begin."""
+    if not request.fragment_id:
+        return False
+    page, runner = session._client_state.page_script_hash, session._scriptrunner
+    if runner is not None and runner._requests._state.name == "RERUN":
+        page = runner._requests._rerun_data.page_script_hash
+    return request.page_script_hash != page
+
+
+def _run(runner: "ScriptRunner", request: "RerunData") -> None:
+    """Run a page, or fragments of it unless another page has begun meanwhile; replaces `ScriptRunner._run_script`.
+
+    A session takes requests of fragments until it hears that its script went to another page.
     """
-    current, now = session._client_state.page_script_hash, time.monotonic()
-    if request.fragment_id:
-        last_left, since = _last_page.get(session, ("", -math.inf))
-        # The page of the last whole request may not have begun: the session's current page is then the one being left.
-        is_leaving_current = last_left == current and now - since < DRAWS
-        return request.page_script_hash != current or is_leaving_current
-    if request.page_script_hash != current:
-        _last_page[session] = current, now
-    else:
-        _last_page.pop(session, None)
-    return False
+
+    def is_of_other_page() -> bool:
+        current = runner._get_script_run_ctx().page_script_hash  # "" before the first page of this runner
+        return bool(request.fragment_id_queue and current and request.page_script_hash != current)
+
+    if not with_fallback(is_of_other_page, otherwise=False):
+        _original["run"](runner, request)
 
 
 def _set_widgets(state: "SessionState", message: "WidgetStates") -> None:
@@ -372,7 +384,7 @@ def _serve_waiting(session: "AppSession", polls: int) -> None:
         loop.call_later(SOON, _serve_waiting, session, POLLS)
     else:
         del _waiting[session]
-    _original["request"](session, request)
+    _serve(session, request)
 
 
 def _is_busy(session: "AppSession") -> bool:

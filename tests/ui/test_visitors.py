@@ -25,6 +25,7 @@ from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.scriptrunner import ScriptRunner
 from streamlit.runtime.session_manager import SessionClient
 from streamlit.runtime.state.query_params import QueryParams
 from streamlit.runtime.state.session_state import SessionState
@@ -41,6 +42,7 @@ PATIENCE = 20.0
 # Read on busy servers only.
 RARELY_READ = {
     "streamlit.proto.ForwardMsg_pb2",
+    "_client_state",  # for parts of pages only
     "get_id_from_key",
     "_query_param_bound_widget_ids",
     "_requests",
@@ -51,7 +53,8 @@ RARELY_READ = {
     "get_script_run_ctx",
     "streamlit.runtime.scriptrunner",
 }  # on busy servers
-PAGE = f"from {__name__} import page; page()"
+PAGE, TWO_PAGES = (f"from {__name__} import {name}; {name}()" for name in ("page", "two_pages"))
+BUSY = 3.0  # seconds: more than a request waits for its turn
 here: list[weakref.ref[Visitor]] = []  # those for whom a page was drawn, in that order
 abandoned: list["weakref.ref[Run]"] = []
 noted: list[int] = []  # values that the page was drawn with
@@ -80,19 +83,49 @@ def page() -> None:
     noted.append(st.session_state["toy_number"])
 
 
+def two_pages() -> None:
+    """The script of a toy app with two pages; a button of the first leads to the second."""
+
+    def first() -> None:
+        goes_on = st.button("Go on")
+        st.fragment(lambda: st.slider("First", 0, 9))()
+        noted.append(len(noted))
+        time.sleep(BUSY)  # computes: Streamlit looks for no request meanwhile
+        if goes_on:
+            st.switch_page(pages[1])
+
+    def second() -> None:
+        st.slider("Second", 0, 9)
+        time.sleep(BUSY)
+
+    pages = [st.Page(first, title="first"), st.Page(second, title="second")]
+    st.navigation(pages).run()
+
+
 class Client(SessionClient):
-    """A browser that looks at nothing but whether all of the page has come."""
+    """A browser that looks at the sliders and the button, and whether all of the page has come."""
 
     def __init__(self) -> None:
         self.drawn = 0
-        self.slider = ""
+        self.slider = self.button = self.fragment = ""
+        self.page, self.pages = "", dict[str, str]()  # Streamlit's names: of the page, and of all by title
+        self.labels: list[str] = []  # of the sliders that are on the page
 
     def write_forward_msg(self, msg: Any) -> None:
         match msg.WhichOneof("type"):
+            case "new_session":
+                if msg.new_session.page_script_hash != self.page or not msg.metadata.run.fragment_ids:
+                    self.labels.clear()  # as a browser does
+                self.page = msg.new_session.page_script_hash
+            case "navigation":
+                self.pages = {page.page_name: page.page_script_hash for page in msg.navigation.app_pages}
             case "script_finished" if msg.script_finished == msg.FINISHED_SUCCESSFULLY:
                 self.drawn += 1
             case "delta" if msg.delta.new_element.WhichOneof("type") == "slider":
-                self.slider = msg.delta.new_element.slider.id
+                self.slider, self.fragment = msg.delta.new_element.slider.id, msg.delta.fragment_id
+                self.labels.append(msg.delta.new_element.slider.label)
+            case "delta" if msg.delta.new_element.WhichOneof("type") == "button":
+                self.button = msg.delta.new_element.button.id
 
     client_context: Any = None
 
@@ -146,11 +179,11 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     monkeypatch.setattr(Runtime, "_instance", None)
     monkeypatch.setattr(PagesManager, "uses_pages_directory", None)  # what an earlier app of this process has
     script = tmp_path / "toy.py"
-    script.write_text(PAGE)
     kept = config.get_option("server.disconnectedSessionTTL")
     config.set_option("server.disconnectedSessionTTL", 1)
 
-    async def played(scene: Callable[[Server], Coroutine[Any, Any, None]]) -> None:
+    async def played(scene: Callable[[Server], Coroutine[Any, Any, None]], source: str) -> None:
+        script.write_text(source)
         files = MemoryUploadedFileManager("/upload")
         storage = MemorySessionStorage(ttl_seconds=60)  # longer: this machine may be slow
         runtime = Runtime(RuntimeConfig(str(script), MemoryMediaFileStorage("/media"), files, session_storage=storage))
@@ -161,8 +194,43 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
             runtime.stop()
             await runtime.stopped
 
-    yield lambda scene: apart(played(scene))
+    yield lambda scene, source=PAGE: apart(played(scene, source))
     config.set_option("server.disconnectedSessionTTL", kept)
+
+
+@pytest.mark.parametrize("way", ["menu", "button"])
+def test_a_fragment_of_the_page_that_is_left_leads_nowhere(server, way: str) -> None:
+    """It led back to that page, or cleared the new one."""
+    streamlit_patches.apply()
+
+    async def scene(server: Server) -> None:
+        session = await server.connect()
+        client = server.clients[session]
+
+        def ask(page: str, fragment: str = "", pressed: str = "") -> None:
+            message = BackMsg()
+            message.rerun_script.page_script_hash = client.pages.get(page, "")
+            message.rerun_script.fragment_id = fragment
+            if pressed:
+                message.rerun_script.widget_states.widgets.add(id=pressed, trigger_value=True)
+            server.runtime.handle_backmsg(session, message)
+
+        ask("")
+        await until(lambda: client.drawn == 1)
+        runs = len(noted)
+        ask("first", pressed=client.button if way == "button" else "")
+        await until(lambda: len(noted) > runs)  # the first page is being drawn, and computes
+        if way == "menu":
+            ask("second")
+            await asyncio.sleep(BUSY * 0.8)
+        else:
+            time.sleep(BUSY * 1.2)  # until the script is on the second page; this loop has not heard of it
+        ask("first", fragment=client.fragment)
+        await until(lambda: client.drawn == 2)
+        await asyncio.sleep(0.5)
+        assert client.page == client.pages["second"] and client.labels == ["Second"]
+
+    server(scene, TWO_PAGES)
 
 
 def ended() -> list[Run | None]:
@@ -243,6 +311,7 @@ def _private_names() -> list[str]:
 
 PATCHED: tuple[tuple[Any, str], ...] = (
     (AppSession, "request_rerun"),
+    (ScriptRunner, "_run_script"),
     (SessionState, "set_widgets_from_proto"),
     (QueryParams, "_send_query_param_msg"),
     (QueryParams, "populate_from_query_string"),
