@@ -142,7 +142,8 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
 
 
 def _read_cell(text: str, decimal: str) -> float | str:
-    """Return a text as a float if `class_label` writes both alike, so that nothing is lost; else what it writes."""
+    """Return a text as a float if it is a number and the float has the same class label, so that nothing is lost; else
+    return the label."""
     label = class_label(plain_number(text, decimal))
     value = as_number(label)
     return value if class_label(value) == label else label

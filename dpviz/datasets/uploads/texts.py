@@ -148,11 +148,12 @@ def records(lines: TextRows, separator: str) -> TextRows:
     quote_counts = np.searchsorted(quotes, lines.offsets)  # quotes before each line, and before the end
     quote_counts -= quote_counts[0]  # those above the first of these lines, as in a header
     quote_counts &= 1  # 1 for an odd number; in place, as there may be millions
-    is_inside = quote_counts.astype(bool)  # true for lines that begin inside a cell in quotes
+    is_inside = quote_counts.astype(bool)  # true for lines that begin inside a cell in quotes; the last is for the end
     if not is_inside.any():
         return lines
     merged_rows = TextRows(lines.data, lines.offsets[~is_inside])
-    multiline = np.flatnonzero(np.diff(np.flatnonzero(~is_inside)) > 1)  # records of several lines
+    # Records of several lines. However the quotes of any other are read, it begins and ends with its line.
+    multiline = np.flatnonzero(np.diff(np.flatnonzero(~is_inside)) > 1)
     is_open_at_end = is_inside[-1]
     if is_open_at_end or not _all_match(merged_rows, multiline, _strict_pattern(separator)):
         raise _not_closed()

@@ -37,11 +37,11 @@ def gap_bound(algorithm: algorithms.VertexSampling, plan: Plan) -> np.ndarray | 
     players = planning.players(facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"])))
     if not plan.budget.private:  # the weights themselves are played, so there is no error of sampling
         players = tuple(player._replace(smoothness=0.0) for player in players)
-    # Step sizes and numbers of rows are the same in all rounds.
+    # Step sizes and numbers of rows are the same in all rounds. A player with a single strategy makes no steps.
     steps = [plan.schedule[f"step_size_{name}"][0] for name, d in (("x", facts.d_x), ("y", facts.d_y)) if d > 1]
     rounds, batch = np.arange(1.0, plan.iterations + 1), plan.rows[0]
     bound = theory.direct_bound(players, steps, rounds)
-    if batch < facts.n:  # a single pass
+    if batch < facts.n:  # a single pass: each round has rows of its own
         bound = bound + theory.population_term(players, facts.lipschitz, rounds, batch)
     return np.concatenate([[np.nan], bound])
 

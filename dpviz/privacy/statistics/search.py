@@ -71,9 +71,10 @@ def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
     """Return what a single training may cost if publishing the best of about `mean` of them costs `budget`, by way.
 
     Pure ε gives pure ε: ε/(2 + η) for a random number (Liu, Talwar 2019; Papernot, Steinke 2022, Corollary 3), ε/T for
-    a fixed one, T = `mean`. (ε, δ) gives ρ of each training. For a random number no ρ and no μ of the whole is known:
-    None. In all ways but "selection", for which see `shortfall`, a training pays for its score, too. Raises UserError
-    for other guarantees, and for fewer than 2 trainings.
+    a fixed one, T = `mean`. (ε, δ) gives a ρ for each training. A budget in ρ or μ gives the same kind for a fixed
+    number, and None for a random one, of whose best training neither is known. In all ways but "selection", for which
+    see `shortfall`, a training pays for its score, too. Raises UserError for other guarantees, and for fewer than 2
+    trainings.
     """
     if mean < 2:
         raise UserError("A search has at least 2 trainings.", title="Nothing to search")

@@ -102,6 +102,7 @@ class BlackBox(ProblemSpecification):
     )
 
     def _plane(self) -> Plane | None:
+        """Return the plane in which pictures show runs, that of the first two parameters; None if there is only one."""
         return base.first_two_plane(("Parameter x₁", "Parameter x₂")[: self.facts().d])
 
     @abstractmethod
