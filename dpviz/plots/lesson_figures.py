@@ -83,7 +83,7 @@ def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:
 
 
 def _ranges(axes: Axes, frame: Frame) -> tuple[Range, Range]:
-    """Return the ranges of the horizontal and of the vertical axis, whose ends are powers of ten on a log axis."""
+    """Return the ranges of the horizontal and of the vertical axis, whose ends are exponents of ten on a log axis."""
     (left, right), (low, high) = (
         np.log10(ends).tolist() if log else ends for ends, log in zip(frame, (axes.log_x, axes.log_y), strict=True)
     )

@@ -362,8 +362,8 @@ def _first_guess(noise: Noise, shares: Floats, fraction: float, budget: Budget, 
         # e^x - 1 is convex, and T is far below e^20.
         upper = math.log1p(2 * rho / fraction**2) / float(distinct[-1])
         return float(brentq(excess, math.log(upper) - 20, math.log(upper) + 1e-9, xtol=1e-3))
-    # Without amplification, Laplace noise has a ρ of about ε²/2 if ε is small, and of at most ε. So s solves
-    # Σ (s · shares[t])²/2 = ρ for small ε; for large ones s, the sum of the ε, is ρ, or the ε of a budget that has one.
+    # A Laplace step that costs ε_t = s · shares[t] has a ρ of about ε_t²/2 while that is small, and of at most ε_t. So
+    # Σ ε_t²/2 = ρ for small ε_t. For large ones Σ ε_t = s is ρ, or, of a budget with an ε, that ε.
     if_small = math.log(2 * rho / float(shares @ shares)) / 2
     if_large = math.log(rho if budget.total_epsilon is None else target)
     return max(if_small, if_large)  # ρ is below both ε²/2 and ε, so s is at least as large as either

@@ -125,7 +125,7 @@ def expand(page: "StreamlitPage") -> None:
     except UserError:
         del st.query_params[PACKED]
         st.session_state[_IS_DAMAGED] = True
-        st.rerun()  # the next run draws the warning: a fresh server drops this one, to draw its menu
+        st.rerun()  # the next run draws the warning: what this run draws is lost if the server's menu is still missing
     others = {name: st.query_params.get_all(name) for name in st.query_params if name in NO_SETTINGS - {PACKED}}
     st.switch_page(page, query_params={**settings, **others})
 

@@ -94,7 +94,7 @@ def _without_smoothness(problem: LinearModel) -> LinearModel:
 
 def assumed_constants(problem: ProblemSpecification) -> tuple[str, ...]:
     """Return the names of the constants that a user has set below the value that follows from the declared ranges: "L",
-    the smoothness, and "E₀", the bound on the initial gap.
+    the smoothness, and "E₀", the bound on the initial gap, from which the bound on V₀, `lyapunov`, follows.
 
     Error bounds hold only if such an assumption is right. A released L is no assumption.
     """

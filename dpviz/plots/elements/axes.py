@@ -34,7 +34,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Range:
-    """The part of an axis that a figure shows when it opens; on a log axis `low` and `high` are powers of ten."""
+    """The part of an axis that a figure shows when it opens; on a log axis `low` and `high` are exponents of ten."""
 
     low: float
     high: float

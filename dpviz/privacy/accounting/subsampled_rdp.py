@@ -113,7 +113,8 @@ def _log_poisson(y: Floats, orders: Floats) -> Floats:
     It has the same expectation as r^α - 1, because E r = 1, and is nowhere negative.
     """
     size = orders * y
-    # Near 0 in terms of e^x - 1 - x, in which little cancels; otherwise r^α is taken out.
+    # Near 0 it is g(αy) - α g(y) with g(x) = e^x - 1 - x, in which little cancels; otherwise r^α is taken out, and the
+    # logarithm of 1 - r^-α (1 + α (r - 1)) remains. Each is limited where the other one is used, so that it is finite.
     near = exp_rest(np.minimum(size, 1.0)) - orders * exp_rest(np.minimum(y, 1.0))
     far = np.log1p(-np.exp(-np.maximum(size, 1.0)) * (1 + orders * np.expm1(np.clip(y, 0.0, 700.0))))
     with np.errstate(divide="ignore"):
