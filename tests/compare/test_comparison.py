@@ -7,15 +7,18 @@ import pytest
 
 from dpviz.compare import comparison
 from dpviz.compare.comparison import PRIVACY, SHARE, STEPS, Side
+from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.experiments import changes
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import PASSES, quantiles
 from dpviz.experiments.summary import summary
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 
 DELTA = 1e-6
+METHOD = Nesterov(iterations=4)
 
 
 def experiment(budget: Budget, noise: str, steps: int = 8, seed: int = 0) -> Experiment:
@@ -111,6 +114,20 @@ def test_settings_fixed_beforehand_compose_tightly(sides: tuple[Side, Side]) -> 
     alone = [comparison.joint_cost([found], DELTA, repeats=False) for found in sides]
     assert mixed is not None and all(found is not None and found.epsilon < mixed.epsilon for found in alone)
     assert mixed.epsilon <= sum(found.epsilon for found in alone if found is not None) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_what_was_released_before_the_runs_counts_once_for_each_problem(fixed: bool) -> None:
+    """Each side spends 2: 0.5 or 0.25 on its problem's smoothness, the rest on its run."""
+    paid = {"smoothness": 0.2, "smoothness_source": "released"}
+    data = UniformLogistic(rows=100, dimension=2)
+    half, quarter = (
+        side(str(cost), Experiment(LogisticRegression(data=data, smoothness_cost=cost, **paid), METHOD, epsilon=2.0))
+        for cost in (0.5, 0.25)
+    )
+    for sides, spent in (([half, half], 3.5), ([half, quarter], 4.0), ([quarter, half, half], 5.5)):
+        cost = comparison.joint_cost(sides, DELTA, repeats=False, fixed=fixed)
+        assert cost is not None and cost.spent == pytest.approx(spent)
 
 
 def test_settings_chosen_after_seeing_earlier_runs_add_up(sides: tuple[Side, Side]) -> None:

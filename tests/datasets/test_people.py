@@ -1,6 +1,7 @@
 """Uploads of every kind in which a person has several rows: which are kept, and whom the guarantee names."""
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from dpviz.datasets.own_table import BoughtRanges
 from dpviz.datasets.uploads import limits
 from dpviz.experiments import results
 from dpviz.experiments.summary import summary
+from dpviz.exports.export import to_csv
 from dpviz.families.accelerated import planning
 from dpviz.families.mirror_descent import GaussianMarginals, GaussianMirrorDescent
 from dpviz.families.second_order import advice
@@ -59,6 +61,13 @@ def person_of(names: pd.Series) -> np.ndarray:
 
 def array(data: Upload) -> np.ndarray:
     return np.asarray(data.carried[data.identity])
+
+
+def epsilon_of_file(experiment: dpviz.Experiment) -> float:
+    """ε of one run of the only method, as the table of the run states it."""
+    text = to_csv(experiment.run(), experiment, experiment.plans(), delta=1e-6)
+    (stated,) = re.findall(r"one whole run of [^:]*: epsilon = (\S+) at delta", text)
+    return float(stated)
 
 
 @EVERY
@@ -135,6 +144,7 @@ def test_the_budget_is_that_of_a_person_and_every_text_says_so(kind: str) -> Non
     curves = comparison.curves([side], name, comparison.PRIVACY, True, currency)
     assert curves[0].x[-1] == pytest.approx(3.0)
     assert comparison.readings(side, 1e-6)[label] == pytest.approx(dpviz.epsilon(plan, 1e-6))
+    assert epsilon_of_file(experiment) == pytest.approx(dpviz.epsilon(plan, 1e-6), rel=1e-3)
 
 
 @EVERY
@@ -188,6 +198,7 @@ def test_what_was_bought_for_a_person_costs_a_person_no_more() -> None:
     (plan,) = experiment.plans().values()
     assert plan.statement.spent("epsilon").tolist() == pytest.approx([0.5, 0.875, 1.25, 1.625, 2.0])
     assert "ε = 0.5 of releases before" in experiment.promise
+    assert epsilon_of_file(experiment) == pytest.approx(dpviz.epsilon(plan, 1e-6), rel=1e-3) == 2.0
 
 
 @pytest.mark.parametrize("released", [planning.release_smoothness, advice.release_gap], ids=["smoothness", "gap"])

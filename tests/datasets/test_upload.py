@@ -23,7 +23,7 @@ from dpviz.datasets import (
     target_classes,
     usual_positive,
 )
-from dpviz.datasets.uploads.parsing import Bins
+from dpviz.datasets.uploads.parsing import Bins, class_label, encode_classes
 from dpviz.errors import UserError
 from dpviz.specification import Specification
 
@@ -293,6 +293,15 @@ def test_numbers_that_pandas_keeps_as_objects_are_numbers() -> None:
     assert big.numeric and big.infinite == 2 and big.distinct == 4
     assert flag.numeric and flag.missing == 1 and flag.distinct == 2
     assert suggested_bounds(table, ["flag"]) == {"flag": (0.0, 1.0)}
+
+
+@pytest.mark.parametrize("first", [True, 1])
+def test_true_and_one_are_two_classes_whichever_comes_first(first: object) -> None:
+    """A dictionary would take them for one key, so that one row would decide how the others are read."""
+    cells = [first, True, 1, 1.0, "1", False, 0]
+    codes, classes = encode_classes(pd.Series(cells, dtype=object))
+    assert [classes[code] for code in codes] == [class_label(cell) for cell in cells]
+    assert sorted(classes) == ["0", "1", "False", "True"]
 
 
 def test_targets_with_two_classes_come_first() -> None:

@@ -123,6 +123,8 @@ def test_a_run_s_model_is_that_of_its_release_with_its_guarantee() -> None:
     several = dpviz.Experiment(problem, arms, epsilon=1, replicates=1)
     assert several.guarantee == "ε = 3 (own), ε = 1 (ours)"
     assert several.run().model("own").guarantee == "ε = 3, one row replaced"
+    free = several.replaced(arms=(dpviz.Arm("free", METHOD, dpviz.NoPrivacy()),))
+    assert free.run().model("free").guarantee == "none: it was trained without privacy"
     bought = dpviz.LogisticRegression(data=problem.data.replaced(ranges_costs=(0.5,)))
     own_alone = several.replaced(problem=bought, budget=dpviz.NoPrivacy())
     assert own_alone.guarantee == "ε = 3" and "includes ε = 0.5" in own_alone.promise

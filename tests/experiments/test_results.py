@@ -312,11 +312,15 @@ def test_of_several_runs_of_which_only_epsilon_and_delta_are_known_both_add_up()
     frame = pd.DataFrame({"a": rows / 2, "y": rows, "who": np.arange(24) // 2})
     data = own_table.table(frame, target="y", positive=1, bounds={"a": (0, 1)}, person="who", rows_per_person=2)
     method = GradientDescent(iterations=3, noise="gaussian", batch_fraction=0.5)
-    arms, budget = (Arm(label="a", algorithm=method),), ApproximateDP(epsilon=2.0, delta=1e-6)
+    arms = tuple(Arm(label=label, algorithm=method) for label in ("a", "b"))
+    budget = ApproximateDP(epsilon=2.0, delta=1e-6)
     plans = Experiment(problem=LogisticRegression(data=data), arms=arms, budget=budget).plans()
     (one, three) = costs(plans, ["a"], budget, 3, 1e-6)
     assert (one.epsilon, one.delta) == (2.0, 1e-6)
     assert three.epsilon == pytest.approx(6.0) and three.delta == pytest.approx(3e-6)
+    (both, all_six) = costs(plans, ["a", "b"], budget, 3, 1e-6)
+    assert both.epsilon == pytest.approx(4.0) and both.delta == pytest.approx(2e-6)
+    assert all_six.epsilon == pytest.approx(12.0) and all_six.delta == pytest.approx(6e-6)
 
 
 def test_a_share_of_the_start_has_its_interval_as_shares_too() -> None:

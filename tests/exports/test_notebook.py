@@ -18,7 +18,7 @@ from dpviz.experiments.results import final_table
 from dpviz.exports import export
 from dpviz.exports.export import to_notebook
 from dpviz.families.accelerated import Nesterov
-from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Mean, Quantile, Sum
 from dpviz.problems.linear.linear_models import LogisticRegression
@@ -53,7 +53,11 @@ def executed(text: str) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("budget", [PureDP(epsilon=1.0), ZeroConcentratedDP(rho=0.1)], ids=lambda budget: budget.name)
+@pytest.mark.parametrize(
+    "budget",
+    [PureDP(epsilon=1.0), ZeroConcentratedDP(rho=0.1), ApproximateDP(epsilon=1.0, delta=1e-5)],
+    ids=lambda budget: budget.name,
+)
 def test_the_notebook_of_analyses_computes_their_numbers(budget: Budget) -> None:
     planned = PLAN.planned(budget)
     found = executed(export.of_analyses(PLAN, budget, 1e-7, 0.02))
@@ -63,7 +67,7 @@ def test_the_notebook_of_analyses_computes_their_numbers(budget: Budget) -> None
     assert table["scale"].tolist() == [p.scale for p in planned]
     assert table["rows_needed"].tolist() == [p.rows_needed(0.02) for p in planned]
     assert table["largest_error"]["histogram"] == planned[3].largest_error
-    assert found["total"] == allocation.joint_guarantee([p.share for p in planned], 1e-7)
+    assert found["total"] == allocation.joint_guarantee([p.share for p in planned], budget.own_delta(1e-7))
     assert list(found["seen"]) == table.index[:4].tolist()
     assert all(0.95 - 5 * 0.0022 < share < 0.99 for share in found["seen"].values())
     rehearsed = found["rehearsal"].set_index("analysis")["released"]

@@ -144,6 +144,9 @@ def test_what_opendps_count_costs_in_noise_and_what_the_planned_noise_costs_by_i
         made, as_planned = releases(plan, stated), releases(plan, stated, "dpviz")
         assert 1.05 < made[0].factor < 1.08 and as_planned[0].factor == pytest.approx(1)
         assert f"up to {short_up(made[0].factor, 5)} times" in accounting_note(made, stated, "opendp")
+    for k in (1, 3):  # rows of a person, of which OpenDP knows no more than of one row
+        made = releases(Analyses(rows_per_person=k, noise="gaussian", statistics=GROUPED), ZeroConcentratedDP(rho=0.1))
+        assert [r.factor / made[2].factor for r in made] == pytest.approx([1.0, 4 / 3, 1.0, math.sqrt(2)])
     under_mu = GaussianDP(mu=0.5)
     made = releases(five, under_mu)
     assert [release.factor for release in made] == pytest.approx([1] * 5)

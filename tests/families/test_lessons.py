@@ -11,8 +11,9 @@ from dpviz.experiments.changes import changes
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated.lessons import MOMENTUM
 from dpviz.families.second_order.lessons import FLAT
-from dpviz.lessons.lesson import Answer, Lesson, NoiseOfMeans, Side
+from dpviz.lessons.lesson import Answer, Lesson, NoiseOfMeans, Released, Side
 from dpviz.plots import lesson_figures
+from dpviz.privacy.budgets import ApproximateDP
 from dpviz.specification import Specification
 from dpviz.ui.learn import page
 
@@ -80,6 +81,16 @@ def test_a_ratio_is_a_number_whatever_the_runs_come_to(before: float, after: flo
     sides = Side(one.before), Side(one.after)
     assert Told().ratio(*sides) == pytest.approx(ratio, nan_ok=True)
     assert Told().outcome(*sides)
+
+
+def test_debts_are_equal_parts_of_both_epsilon_and_delta() -> None:
+    one = next(lesson for lesson in LESSONS if lesson.slug == "currencies")
+    for settings in (one.before, one.after):
+        assert isinstance(settings, Released) and isinstance(settings.budget, ApproximateDP)
+        count, budget = settings.means.iterations, settings.budget
+        part = ApproximateDP(epsilon=budget.epsilon / count, delta=budget.delta / count)
+        alone = settings.means.replaced(iterations=1).noise_scale(part)
+        assert one.measure.numbers(side(settings, None))["debts"] == pytest.approx(alone)
 
 
 @pytest.mark.one_in(4)

@@ -79,7 +79,9 @@ def test_what_a_preset_compares_with_is_in_its_picture_and_leaves_with_its_setti
     page = families.named("accelerated").page()
     small = run(load("accelerated", **TINY)).session_state["accel_job"].experiment
     preset = replace(page.presets[0], experiment=small, comparisons={"Other rows": small.replaced(seed=1)})
-    monkeypatch.setattr(page, "presets", (preset, *page.presets[1:]))
+    next_experiment, beside_next = small.replaced(seed=2), {"Others still": small.replaced(seed=3)}
+    following = replace(page.presets[1], experiment=next_experiment, comparisons=beside_next)
+    monkeypatch.setattr(page, "presets", (preset, following, *page.presets[2:]))
     app = run(load("accelerated", preset=preset.slug))
     (beside,) = app.session_state["accel_beside_pins"]
     if (key := f"accel_beside_pin_{beside.key}_job") in app.session_state:
@@ -89,6 +91,8 @@ def test_what_a_preset_compares_with_is_in_its_picture_and_leaves_with_its_setti
     assert not listed(app) and "pin" not in app.query_params
     run(app.number_input(key="accel_iterations").set_value(6).run())
     assert not pinned_overlay(app)
+    run(app.selectbox(key="accel_preset").set_value(following.name).run())
+    assert [pinned.pin.name for pinned in app.session_state["accel_beside_pins"]] == ["Others still"]
 
 
 def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:

@@ -67,11 +67,18 @@ def test_a_reference_on_an_upload_is_nowhere_until_diagnostics_are_asked_for(loa
     raw = [name for name in app.dataframe[-1].value if name.endswith("(not private)")]
     assert any("Time" in name for name in raw) and any("accuracy" in name.lower() for name in raw)
     assert "no value of theirs is private" in text(app)
-    released = pd.read_csv(io.BytesIO(files["accel_model_csv"]()), comment="#")
+    saved = files["accel_model_csv"]()
+    assert f"Guarantee: {app.session_state['accel_job'].experiment.promise}. " in saved.decode()
+    released = pd.read_csv(io.BytesIO(saved), comment="#")
     assert labels - references <= {*released} and not references & {*released, *table(app, "column")}
     taken = pd.read_csv(io.BytesIO(files["accel_csv"]()), comment="#", quoting=csv.QUOTE_NONNUMERIC)
     reference = taken[taken["algorithm"].isin(references)].dropna(axis=1, how="all")
     assert "distance_nonprivate" in reference and "distance" not in reference
+
+    trace = app.session_state["accel_job"].job.trace
+    trace.arm_traces["DP-GD"].statuses[-1] = ("running",) * len(trace.arm_traces["DP-GD"].status)  # as if cut off
+    app.run()
+    assert trace.time_note and trace.time_note in files["accel_model_csv"]().decode()
 
 
 def test_a_chart_that_was_drawn_with_references_is_not_shown_without_diagnostics(load: Load) -> None:

@@ -138,6 +138,10 @@ def test_disjoint_rows_share_nothing() -> None:
     assert [share.fraction for share in doubled] == pytest.approx([1.0, 1.0])
     proportional = split(PureDP(epsilon=1.0), analyses, "proportional")
     assert [share.fraction for share in proportional] == pytest.approx([1 / 3, 2 / 3, 1 / 3, 1 / 3])
+    for weight, expected in ((4.0, [1 / 5, 4 / 5, 2 / 5, 2 / 5]), (1.0, [1 / 3, 2 / 3, 1 / 3, 1 / 3])):
+        analyses[1] = analyses[1].replaced(weight=weight)  # the set with the largest weight decides
+        found = split(PureDP(epsilon=1.0), analyses, "proportional")
+        assert [share.fraction for share in found] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("budget", TOTALS, ids=lambda budget: budget.name)

@@ -25,7 +25,7 @@ from dpviz.problems.base import Facts, Metric, Problem
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.sweeps.sweep import Sweep, SweepStep, settings, with_numbers
+from dpviz.sweeps.sweep import Axis, Sweep, SweepStep, settings, with_numbers
 from dpviz.sweeps.sweep_result import SweepResult, log_law, power_law
 
 BENCH = Quadratic(rows=1000, dimension=2)
@@ -64,6 +64,8 @@ class Scripted(Algorithm[Problem, Facts]):
     dimension: int = 4
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
+        if self.happens == "no plan" and facts.d == self.dimension:
+            raise UserError("It has no plan here.")
         events = Nesterov(iterations=2).plan(BENCH.facts(), NoPrivacy()).events
         return Plan.fixed(facts, budget, events, batch_size=np.ones(2))
 
@@ -167,6 +169,14 @@ def test_an_arm_without_a_plan_is_left_out_where_it_has_none() -> None:
     result = sweep.run()
     assert result.series("all")[0].tolist() == [8, 500] and result.series("blocks")[0].tolist() == [8]
     assert [(item.place.value, item.label) for item in result.left_out] == [(500, "blocks")]
+
+
+def test_a_value_at_which_no_method_has_a_plan_takes_no_results_of_others() -> None:
+    result = scripted("no plan", other=Scripted(happens="no plan")).run()
+    for label in ("told", "other"):
+        values, samples = result.series(label)
+        assert values.tolist() == [2, 8] and [found.tolist() for found in samples] == [[2.0] * 3, [8.0] * 3]
+    assert {(item.place.value, item.label) for item in result.left_out} == {(4, "told"), (4, "other")}
 
 
 def test_without_any_plan_there_is_no_sweep() -> None:
@@ -402,6 +412,8 @@ def test_the_price_of_a_sweep_on_a_file_is_of_all_runs_that_it_makes(replicates:
     for view in (result, result.visible(False)):
         assert view.price == price
     assert price in displayed.chart(result, False).caption and price in sweep_to_csv(result, sweep)
+    steps = sweep.replaced(second=Axis(fields=("arms.0.algorithm.iterations",), values=(2.0, 3.0))).run(tables)
+    assert [steps.at(second).price for second in steps.second] == [price] * 2 != [steps.price] * 2
     assert DIMENSIONS.price() == DIMENSIONS.run().price == "", "of public data nothing is paid"
     assert "ublishing" not in displayed.chart(DIMENSIONS.run(), False).caption
 

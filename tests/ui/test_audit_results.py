@@ -9,6 +9,7 @@ from dpviz import families
 from dpviz.audits.audit import Attack, Look, Progress, Verdict
 from dpviz.execution.auditing import BROKEN, Auditing
 from dpviz.plots.elements.words import alt_text
+from dpviz.privacy.budgets import PureDP
 from dpviz.ui.audit import results
 from dpviz.ui.audit.results import proven_at, recognised, verdict
 from tests.bounds import after, number
@@ -63,6 +64,18 @@ def test_a_test_is_told_as_one_that_is_seldom_wrong(reverse: bool, hits: int, fa
     found = Verdict("ε", 1.0, 0.5, 0.95, 100, Attack(0.0, reverse), (look,), None)
     which, side, caught, alarms = recognised(found)
     assert (which, side) == told[:2] and (caught, alarms) == pytest.approx(told[2:])
+
+
+def test_a_threshold_of_ones_own_is_tried_on_the_runs_that_count_and_on_no_others() -> None:
+    """Practice runs are seen before it is placed, and runs since the last look have no bound yet."""
+    auditing = Auditing(family="accelerated", case="nesterov", budget=PureDP(epsilon=1.0), runs=400)
+    present, absent = np.repeat([1.0, -1.0], [90, 10]), np.repeat([1.0, -1.0], [20, 80])
+    looks = (Look(100, 90, 20, 0.5),)
+    proven = proven_at(auditing, Progress(present, absent, 0, Attack(0.0), looks), 0.0)
+    assert 0 < proven < math.log(90 / 20)
+    for others in (np.full(100, -9.0), np.full(100, 9.0)):
+        there = Progress(np.r_[others, present, others], np.r_[-others, absent, -others], 100, Attack(0.0), looks)
+        assert proven_at(auditing, there, 0.0) == proven
 
 
 @pytest.mark.parametrize("claim", [0.5, 1.0, 1.2345])

@@ -12,11 +12,12 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.bayesian_optimization import Gibo, GlobalSearch, GradientDescent, Placing, RandomSearch, Surrogate
+from dpviz.families.bayesian_optimization.algorithms import Walk
 from dpviz.families.bayesian_optimization.forecast import advice
 from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP
 from dpviz.privacy.events import ExpMech, Gaussian, Laplace
-from dpviz.privacy.ledger import Ledger
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales, NormalLocation
 from dpviz.problems.tuning.tuning import TuningProblem
@@ -191,6 +192,18 @@ def test_all_methods_begin_where_the_others_do_and_search_the_same_settings() ->
     assert np.array_equal(fewer, found["steps"][0][:2]), "nor do they hang on the budget or the number of repeats"
     for change in ({"seed": 1}, {"problem": problem.replaced(validation_users=41)}):
         assert not np.isin(started(of.replaced(**change))["steps"][0], found["steps"][0]).any()
+
+
+def test_steps_of_adagrad_follow_all_gradients_so_far_and_plain_ones_the_last() -> None:
+    """Against gradients 2 and 2, then 1: AdaGrad moves by η, η/√2 and η/√(4 + 4 + 1), plain steps by η times each."""
+    facts = LengthScales().facts()
+    for rule, moves in (("adagrad", (1.0, 1 / math.sqrt(2), 1 / 3)), ("sgd", (2.0, 2.0, 1.0))):
+        walk = Walk(facts, Mechanisms(Ledger(FixedEvents(()), 3), 0), rule)  # type: ignore[arg-type]
+        walk.x = np.full_like(walk.x, (walk.low + walk.high) / 2)
+        for size, move in zip((2.0, 2.0, 1.0), moves, strict=True):
+            before = walk.x
+            walk.step(np.full_like(before, size), 1e-3)
+            np.testing.assert_allclose(before - walk.x, 1e-3 * move, rtol=1e-6)
 
 
 def test_a_share_of_the_budget_is_a_share_of_its_mu_in_every_currency() -> None:
