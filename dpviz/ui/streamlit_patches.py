@@ -170,21 +170,22 @@ def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
     """Return true if a fragment's request is for another page than the session's, or the one that is about to begin."""
     if not request.fragment_id:
         return False
-    page, runner = session._client_state.page_script_hash, session._scriptrunner
+    page, runner = session._pages_manager.current_page_script_hash, session._scriptrunner
     if runner is not None and runner._requests._state.name == "RERUN":
-        page = runner._requests._rerun_data.page_script_hash
+        next_run = runner._requests._rerun_data
+        page = page if next_run.fragment_id_queue else next_run.page_script_hash
     return request.page_script_hash != page
 
 
 def _run(runner: "ScriptRunner", request: "RerunData") -> None:
     """Run a page, or fragments of it unless another page has begun meanwhile; replaces `ScriptRunner._run_script`.
 
-    A session takes requests of fragments until it hears that its script went to another page.
+    A session takes requests of fragments until its script goes to another page.
     """
 
     def is_of_other_page() -> bool:
-        current = runner._get_script_run_ctx().page_script_hash  # "" before the first page of this runner
-        return bool(request.fragment_id_queue and current and request.page_script_hash != current)
+        current = runner._pages_manager.current_page_script_hash
+        return bool(request.fragment_id_queue) and request.page_script_hash != current
 
     if not with_fallback(is_of_other_page, otherwise=False):
         _original["run"](runner, request)

@@ -180,6 +180,9 @@ def test_what_needs_more_than_rows_of_people_is_refused(tmp_path: Any, monkeypat
     bought = BoughtRanges({"x": (0, 1)}, (0.5,), ("x",))
     with pytest.raises(dpviz.UserError, match="user='who'"):
         dpviz.table(FRAME, target="sick", positive="yes", features=["x"], bounds=bought, person="who")
+    of_rows = dpviz.table(FRAME, target="sick", positive="yes", features=["x"], bounds=bought)
+    with pytest.raises(dpviz.UserError, match="'who'"):
+        of_rows.replaced(person="who", rows_per_person=K)
     data = KINDS["table"](FRAME.assign(who=np.arange(N)), person="who")
     FRAME.assign(who=np.arange(N)).to_parquet(tmp_path / "t.parquet")
     monkeypatch.setattr(limits, "MAX_ROWS", N - 1)

@@ -89,6 +89,18 @@ def test_a_run_that_was_cut_off_has_no_pin_and_gives_a_pin_no_lines(state: Liter
     assert not app.exception and app.session_state["p_pins"][0].drawn is None
 
 
+def test_a_run_on_a_file_is_pinned_once_and_another_one_of_its_settings_again() -> None:
+    app = page()
+    pin = app.button(key="p_pin")  # as it was drawn before the first press
+    press(app)
+    pin.click().run()
+    assert len(app.session_state["p_pins"]) == 1 and app.button(key="p_pin").disabled
+    app.session_state["p_job"] = uploaded_run()
+    app.run()
+    app.button(key="p_pin").click().run()
+    assert len(app.session_state["p_pins"]) == 2
+
+
 def test_a_pin_of_a_file_holds_no_table_is_in_no_link_and_in_no_file() -> None:
     app = page()
     pinned = press(app)

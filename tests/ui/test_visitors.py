@@ -42,7 +42,7 @@ PATIENCE = 20.0
 # Read on busy servers only.
 RARELY_READ = {
     "streamlit.proto.ForwardMsg_pb2",
-    "_client_state",  # for parts of pages only
+    "current_page_script_hash",  # for parts of pages only
     "get_id_from_key",
     "_query_param_bound_widget_ids",
     "_requests",
@@ -118,6 +118,7 @@ class Client(SessionClient):
                     self.labels.clear()  # as a browser does
                 self.page = msg.new_session.page_script_hash
             case "navigation":
+                self.page = msg.navigation.page_script_hash
                 self.pages = {page.page_name: page.page_script_hash for page in msg.navigation.app_pages}
             case "script_finished" if msg.script_finished == msg.FINISHED_SUCCESSFULLY:
                 self.drawn += 1
@@ -233,6 +234,24 @@ def test_a_fragment_of_the_page_that_is_left_leads_nowhere(server, way: str) -> 
     server(scene, TWO_PAGES)
 
 
+def test_a_fragment_is_served_while_the_tab_draws_its_first_page(server) -> None:
+    """It was taken for one of another page, and dropped."""
+    streamlit_patches.apply()
+
+    async def scene(server: Server) -> None:
+        session = await server.connect()
+        client = server.clients[session]
+        server.ask(session)
+        await until(lambda: bool(client.fragment))
+        message = BackMsg()
+        message.rerun_script.page_script_hash = client.pages["first"]
+        message.rerun_script.fragment_id = client.fragment
+        server.runtime.handle_backmsg(session, message)
+        await until(lambda: client.labels == ["First", "First"])
+
+    server(scene, TWO_PAGES)
+
+
 def ended() -> list[Run | None]:
     return [run() for run in abandoned]
 
@@ -305,6 +324,7 @@ def _private_names() -> list[str]:
     source = Path(streamlit_patches.__file__).read_text()
     undocumented = "id_key_mapping|get_pages|main_script_hash|page_script_hash|fragment_ids_this_run|fragment_id_queue"
     undocumented += "|get_id_from_key|request_rerun|set_widgets_from_proto|get_external_ip|get_internal_ip"
+    undocumented += "|current_page_script_hash"
     attributes = re.findall(rf"(?<=\.)(?:_[a-z]\w+|{undocumented})", source)
     return sorted({*attributes, *re.findall(r'import_module\("([\w.]+)"\)(?=\.)', source), "get_script_run_ctx"})
 

@@ -110,11 +110,20 @@ class Upload(Specification):
         """Return a validated copy with some fields changed.
 
         With other people declared, other rows are used: the copy gets a new identity, unless `changes` has one.
+
+        Raises UserError for people whom releases by which declarations were bought do not protect.
         """
         people = {"person": self.person, "rows_per_person": self.rows_per_person}
         if any(changes.get(field, value) != value for field, value in people.items()):
             changes = {"identity": new_identity()} | changes
-        return super().replaced(**changes)
+        copy = super().replaced(**changes)
+        if copy.costs and copy.person not in (None, self.person):
+            raise UserError(
+                f"Declarations were bought at a cost that is not that of the people by {quote_name(copy.person)}. "
+                "Declare the table again, with declarations bought for these people.",
+                title="Somebody else was protected before",
+            )
+        return copy
 
     def carrying(self, rows: "np.ndarray | TableFile") -> Self:
         """Keep the rows with this object, for `carried`, as long as it lives; return the object."""

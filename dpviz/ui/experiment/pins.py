@@ -48,6 +48,7 @@ class PagePin:
     drawn, summary : the lines of its run's picture and the summary of its results; None until they are computed.
     raw : true if these read the rows of a visitor's file, and so may be seen only while diagnostics are shown.
     key : text in the keys of its controls, different for each pin.
+    run : the identity of the run that they are of.
     """
 
     pin: Pin
@@ -55,6 +56,7 @@ class PagePin:
     summary: Summary | None = None
     raw: bool = False
     key: str = ""
+    run: str = ""
 
 
 def on_page(page: str) -> tuple[PagePin, ...]:
@@ -164,23 +166,30 @@ def button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
 
     draw : draws the picture from which the pin takes its lines. can_express : as in `read_address`.
     """
-    run = run_panel.finished_run(panel.page)
-    page_pins = on_page(panel.page)
-    # A run on a file can be pinned again: with the same settings it has other noise.
-    is_pinned = (
-        run is not None and run.is_restorable and any(run.experiment == pinned.pin.experiment for pinned in page_pins)
-    )
     st.button(
         "Pin this run",
         key=panel.key("pin"),
         type="tertiary",
         icon=":material/keep:",
-        disabled=run is None or run.job.state != "done" or is_pinned or len(page_pins) >= MOST,
+        disabled=_run_to_pin(panel.page) is None,
         on_click=_pin,
         args=(panel, draw),
         help=texts.PIN_HELP.format(most=MOST),
     )
-    files(panel.page, page_pins, {panel.page: can_express})
+    files(panel.page, on_page(panel.page), {panel.page: can_express})
+
+
+def _run_to_pin(page: str) -> Run | None:
+    """Return the run whose results the page shows; None if it has no pin to make, or the page has no room for one."""
+    run, page_pins = run_panel.finished_run(page), on_page(page)
+    # A run that was cut off does not end as its settings would.
+    if run is None or run.job.state != "done" or len(page_pins) >= MOST:
+        return None
+    for pinned in page_pins:
+        # Another run on a file has other noise, also with the same settings.
+        if pinned.run == run.identity or (run.is_restorable and pinned.pin.experiment == run.experiment):
+            return None
+    return run
 
 
 def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, view: View) -> None:
@@ -304,8 +313,9 @@ def _add(pin: Pin, takers: Mapping[str, CanExpress], errors: list[UserError]) ->
 
 def _pin(panel: Panel, draw: Draw) -> None:
     """Pin the run whose results the page shows, under the first free name "Pin 1", "Pin 2", …; for a callback."""
-    run, page = run_panel.finished_run(panel.page), panel.page
-    if run is None or run.job.state != "done":  # the end of a run that was cut off is not that of its settings
+    page = panel.page
+    run = _run_to_pin(page)
+    if run is None:  # as after a second press before the first was drawn
         return
     pages = [str(key).removesuffix(f"_{_PINS}") for key in st.session_state if str(key).endswith(f"_{_PINS}")]
     # A name is free if no page has it, as the pins of all pages can be compared.
@@ -334,6 +344,7 @@ def _with_results(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePi
         drawn=NOTHING if picture is None else pinned_overlay.pinned_parts(picture.figure, references),
         summary=summary(trace.visible(diagnostics)),
         raw=diagnostics and not run.experiment.problem.public,
+        run=run.identity,
     )
 
 

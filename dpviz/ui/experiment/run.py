@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Optional, Protocol
+from uuid import uuid4
 
 import numpy as np
 import streamlit as st
@@ -222,6 +223,7 @@ class Run:
     tables : the uploaded tables that it ran on, by name, which its results may need; empty after the file was removed.
     charts : cached charts of its results, by all that they depend on.
     films : cached animations of its moving dots with their caption, by the colour of marks and the size of type.
+    identity : a random text that no other run has.
     """
 
     job: Job
@@ -231,6 +233,7 @@ class Run:
     tables: dict[str, np.ndarray] = field(default_factory=dict)
     charts: dict[Hashable, Chart] = field(default_factory=dict, repr=False)
     films: dict[tuple[str, float], tuple[bytes, str]] = field(default_factory=dict, repr=False)
+    identity: str = field(default_factory=lambda: uuid4().hex)
 
     def abandon(self) -> None:
         """Stop the job, because its visitor has left."""
