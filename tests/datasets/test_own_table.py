@@ -50,6 +50,21 @@ def test_a_table_of_any_kind_has_the_rows_that_its_declarations_make(kind: str, 
     assert "20" not in data.to_json().replace(data.identity, "")
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pd.to_timedelta([1.5, 3] * 10, "s"),
+        pd.array([1.5, 3] * 10, pd.ArrowDtype(pyarrow.dictionary(pyarrow.int32(), pyarrow.float64()))),
+        pd.array([b"1.5", b"3"] * 10, pd.ArrowDtype(pyarrow.binary())),
+    ],
+)
+def test_a_column_of_pandas_is_read_as_that_of_arrow(cells: Any) -> None:
+    frame = pd.DataFrame({"x": cells, "y": cells})
+    for table in (frame, frame.astype({"y": object}), pyarrow.table(frame)):
+        data = dpviz.table(table, target="y", positive=1.5, bounds=(0, 5))
+        np.testing.assert_array_equal(data.carried[data.identity][:2], [[1.5, 1], [3, -1]])
+
+
 def test_runs_and_sweeps_find_the_rows_and_those_of_an_equal_text_too() -> None:
     data = dpviz.table(FRAME, **DECLARED)
     experiment = dpviz.Experiment(dpviz.LogisticRegression(data=data), **EXPERIMENT)
