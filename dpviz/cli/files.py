@@ -135,7 +135,7 @@ def preset_named(name: str) -> Preset:
 def print_refusals(reasons: Mapping[str, UserError]) -> None:
     """Print a line for every method that is left out. reasons : the cause by the label of the method."""
     for label, error in reasons.items():
-        click.echo(f"Left out: {label}. {error}", err=True)
+        click.echo(f"Left out: {label}. {error.sentence}", err=True)
 
 
 def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = False) -> Mapping[str, Any]:

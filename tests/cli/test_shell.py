@@ -304,7 +304,7 @@ def test_a_plan_says_what_the_plans_hold(shell) -> None:
     assert code == 0 and "Guarantee: ε = 2, one row replaced." in out
     Path("partly.json").write_text(EXPERIMENT.replaced(arms=(*EXPERIMENT.arms, STRANGE)).to_json())
     code, same, err = shell("plan partly.json")
-    assert (code, same) == (0, out) and err.startswith("Left out: games only. games only does not work on the problem")
+    assert (code, same) == (0, out) and err.startswith("Left out: games only. Algorithm and problem do not fit.")
     plans = EXPERIMENT.plans()
     code, text, _ = shell("plan experiment.json --json --delta 1e-5")
     found = json.loads(text)
