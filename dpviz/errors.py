@@ -4,7 +4,6 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
-
 _USUAL_TITLE = "Please check your settings"
 
 
