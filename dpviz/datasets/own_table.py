@@ -322,8 +322,13 @@ def _in_blocks(file: TableFile, first: Prepared[UploadedTable], costs: tuple[flo
     """
     upload = first.specification
     n = file.rows
+    for note in first.notes:
+        warnings.warn(f"Not private, read off the first rows of your file: {note}.", stacklevel=4)
     if upload.missing == "drop":  # only reading the whole file tells how many rows are left out
         n = sum(len(upload.read(frame).table) for frame in file.blocks())
+        if n < file.rows:
+            note = f"rows left out because of missing values: {file.rows - n:,}"
+            warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=4)
     return upload.replaced(identity=new_identity(), n=n, ranges_costs=costs).carrying(file)
 
 

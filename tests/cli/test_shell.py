@@ -147,8 +147,8 @@ def test_two_settings_of_every_method_on_several_data_sets_in_two_slots(shell, m
         data_seeds=(0, 7),
     )
     code, out, _ = shell(
-        "sweep experiment.json --grid iterations=2,3 --grid epsilon=1,1.0000001 --metric objective --seeds 0,7 --workers 2 "
-        "--store off --out results.csv"
+        "sweep experiment.json --grid iterations=2,3 --grid epsilon=1,1.0000001 --metric objective --seeds 0,7 "
+        "--workers 2 --store off --out results.csv"
     )
     assert code == 0 and out.count("1.0000001") == 2 and asked == [(2, True, math.inf)]
     assert Path("results.csv").read_text() == sweep_to_csv(sweep.run(), sweep)

@@ -126,11 +126,20 @@ def test_a_large_file_is_read_in_blocks_and_gives_the_same_run(tmp_path: Path, m
     np.testing.assert_array_equal(*rows)
 
 
-def test_oddities_are_warnings_and_rows_that_are_left_out_are_counted() -> None:
-    frame = FRAME.assign(pay=FRAME.pay.where(FRAME.pay > 0))
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_oddities_are_warnings_and_rows_that_are_left_out_are_counted(
+    in_blocks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame: Any = FRAME.assign(pay=FRAME.pay.where(FRAME.pay > 0))
     missing = int(frame.pay.isna().sum())
+    if in_blocks:
+        frame.to_parquet(tmp_path / "t.parquet")
+        frame = tmp_path / "t.parquet"
+        monkeypatch.setattr(limits, "MAX_ROWS", N - 1)
     with pytest.warns(UserWarning, match=f"left out.*{missing}"):
         data = dpviz.table(frame, **DECLARED, drop_missing=True)
+    with pytest.warns(UserWarning, match=f"middle of the declared range: {missing}"):
+        dpviz.table(frame, **DECLARED)
     assert data.n == N - missing and "left out" in repr(data)
     with warnings.catch_warnings(action="error"):
         dpviz.table(FRAME, **DECLARED)
