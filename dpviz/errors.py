@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+_USUAL_TITLE = "Please check your settings"
+
 
 class UserError(ValueError):
     """A mistake that the user can correct: shown as a sentence where it was made, never as a traceback.
@@ -23,9 +25,16 @@ class UserError(ValueError):
     Please check your settings
     """
 
-    def __init__(self, message: str, *, title: str = "Please check your settings") -> None:
+    def __init__(self, message: str, *, title: str = _USUAL_TITLE) -> None:
         super().__init__(message)
         self.title = title
+        if title != _USUAL_TITLE:
+            self.add_note(f"{title}.")  # which a traceback shows below the message
+
+    @property
+    def sentence(self) -> str:
+        """The title, unless it is the usual one, and the message."""
+        return str(self) if self.title == _USUAL_TITLE else f"{self.title}. {self}"
 
 
 class MissingInput(UserError):

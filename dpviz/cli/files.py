@@ -135,7 +135,7 @@ def preset_named(name: str) -> Preset:
 def print_refusals(reasons: Mapping[str, UserError]) -> None:
     """Print a line for every method that is left out. reasons : the cause by the label of the method."""
     for label, error in reasons.items():
-        click.echo(f"Left out: {label}. {error}", err=True)
+        click.echo(f"Left out: {label}. {error.sentence}", err=True)
 
 
 def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = False) -> Mapping[str, Any]:
@@ -186,9 +186,10 @@ def parse_grid(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tupl
         return by_name[name].fields, parse_numbers(values)
     if "." in name or name in type(experiment).model_fields:
         return (name,), parse_numbers(values)
-    matches = difflib.get_close_matches(name, by_name, n=1, cutoff=0.4)  # of low similarity, since it is only a hint
+    names = [*by_name, "replicates", "seed"]
+    matches = difflib.get_close_matches(name, names, n=1, cutoff=0.4)  # of low similarity, since it is only a hint
     hint = f" Did you mean {matches[0]}?" if matches else ""
-    raise UserError(f"'{name}' is not a number among these settings.{hint} They have: {', '.join(by_name)}.")
+    raise UserError(f"'{name}' is not a number among these settings.{hint} They have: {', '.join(names)}.")
 
 
 def budget_of(text: str) -> Budget:

@@ -37,7 +37,7 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
             "read_from_the_data": list(experiment.problem.from_data),
             "seeded": experiment.seeded,
             "methods": methods,
-            "refused": {label: str(error) for label, error in planned.refused.items()},
+            "refused": {label: error.sentence for label, error in planned.refused.items()},
             "publishing": list(results.cost_sentences(costs)),
         }
         click.echo(json.dumps(document, indent=2))

@@ -452,4 +452,8 @@ def _medians(frame: "pd.DataFrame", settings: Sequence[str]) -> "pd.DataFrame":
     medians = frame.groupby([*names, "algorithm"])["value"].median().unstack("algorithm")
     methods = list(dict.fromkeys(frame["algorithm"]))
     # A method may have the name of a setting.
-    return medians[methods].rename_axis(index=list(settings), columns=None).reset_index(allow_duplicates=True)
+    table = medians[methods].rename_axis(index=list(settings), columns=None).reset_index(allow_duplicates=True)
+    for position in range(len(names)):  # with all digits, by which values that are close to each other differ
+        texts = [np.format_float_positional(value, trim="-") for value in table.iloc[:, position]]
+        table.isetitem(position, texts)
+    return table

@@ -31,7 +31,7 @@ from dpviz.datasets.uploads.upload import (
 )
 from dpviz.datasets.users import prepare_users
 from dpviz.errors import UserError, value_in_words
-from dpviz.later import pd, pyarrow
+from dpviz.later import pd, pyarrow, types
 from dpviz.numbers import short_up
 
 Bounds = Mapping[str, tuple[float, float]]  # the declared range (lowest, highest) of each column
@@ -112,7 +112,8 @@ def table(
     target : str, optional
         The column to predict; "y" for arrays.
     positive : str, float or bool, optional
-        The class of the target that counts as yes. None: the target is a number, whose range is in `bounds`.
+        The class of the target that counts as yes; 1 and True are the same class. None: the target is a number, whose
+        range is in `bounds`.
     features : sequence of str, optional
         The columns to learn from. By default all that have no other use.
     bounds : mapping of column to (lowest, highest), one pair for all, or what `dpviz.private_bounds` returns
@@ -272,9 +273,15 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
             for column, name in zip(arrow_table.columns, names, strict=True)
         ]
         return frame_of(pyarrow.Table.from_arrays(columns, names=names))
-    # Columns of pandas stay as they are, since `parsing` reads cells of every dtype.
+    # Columns of pandas stay as they are, since `parsing` reads cells of every dtype but those of Arrow.
     names = limits.checked_names(list(map(str, data.columns)), min_columns=1, max_columns=limits.MAX_COLUMNS)
-    return data.set_axis(names, axis=1).reset_index(drop=True)
+    frame = data.set_axis(names, axis=1).reset_index(drop=True)
+    kinds = {name: dtype.pyarrow_dtype for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)}
+    nested = [name for name, kind in kinds.items() if types.is_nested(kind)]  # an error only where they are used
+    frame[nested] = frame[nested].astype(object)
+    for name in kinds.keys() - set(nested):
+        frame[name] = _frame(pyarrow.table(frame[[name]]), None)[name]
+    return frame
 
 
 def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
@@ -315,8 +322,13 @@ def _in_blocks(file: TableFile, first: Prepared[UploadedTable], costs: tuple[flo
     """
     upload = first.specification
     n = file.rows
+    for note in first.notes:
+        warnings.warn(f"Not private, read off the first rows of your file: {note}.", stacklevel=4)
     if upload.missing == "drop":  # only reading the whole file tells how many rows are left out
         n = sum(len(upload.read(frame).table) for frame in file.blocks())
+        if n < file.rows:
+            note = f"rows left out because of missing values: {file.rows - n:,}"
+            warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=4)
     return upload.replaced(identity=new_identity(), n=n, ranges_costs=costs).carrying(file)
 
 

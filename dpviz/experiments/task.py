@@ -188,7 +188,7 @@ def execute(
     try:
         state, message = running.all_arms(), ""
     except UserError as error:
-        state, message = "failed", str(error)
+        state, message = "failed", error.sentence
     except MemoryError:
         state, message = "failed", TOO_LARGE
     except Exception:
@@ -237,7 +237,7 @@ class _Running:
             if self.trace is None or self._cell.keep == "all" or not isinstance(experiment, Experiment):
                 raise  # no data were loaded, the whole trace is wanted, or it is an audit, whose only arm is all of it
             if len(experiment.arms) == 1:  # there is no other arm to save
-                self.left_out[experiment.arms[0].label], self.trace = str(error), None
+                self.left_out[experiment.arms[0].label], self.trace = error.sentence, None
                 return "done"
         complete = Trace({})  # for its records alone: a sweep reads nothing else of it
         for arm in experiment.arms:
@@ -251,7 +251,7 @@ class _Running:
         try:
             state = self._stream(experiment.replaced(arms=(arm,)))
         except UserError as error:
-            self.left_out[arm.label], state = str(error), "done"
+            self.left_out[arm.label], state = error.sentence, "done"
         else:
             if self.trace is not None:
                 complete.arm_traces |= self.trace.arm_traces

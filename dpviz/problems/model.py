@@ -151,6 +151,7 @@ class Model:
             If there is no target, or it does not fit the rows, or as `predict` does.
         """
         target = self.data.target if isinstance(self.data, UploadedTable | GroupedUpload) else None
+        is_own_column = y is None
         if y is None:
             frame = _as_frame(rows)
             if frame is None or target not in frame.columns:
@@ -171,7 +172,7 @@ class Model:
         if not self._predicts_numbers:
             if not isinstance(self.data, UploadedTable | GroupedUpload):  # labels ±1, or True and False
                 is_positive = column_numbers(labels) > 0
-            elif labels.dtype == bool and class_label(self.data.positive) != "False":
+            elif labels.dtype == bool and not is_own_column and class_label(self.data.positive) != "False":
                 is_positive = labels.to_numpy()  # as `predict` returns; but a class "False" may be the positive one
             else:
                 is_positive = encode_target(labels, self.data.positive) > 0

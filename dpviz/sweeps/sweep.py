@@ -623,6 +623,6 @@ def _planned(place: PointKey, experiment: Experiment) -> Point:
         place.second,
         experiment=planned.experiment,
         plans=planned.plans,
-        left_out={label: str(error) for label, error in planned.refused.items()},
+        left_out={label: error.sentence for label, error in planned.refused.items()},
         bytes=0.0 if planned.experiment is None else planned.experiment.estimated_bytes(planned.plans),
     )

@@ -529,8 +529,7 @@ class SweepResult(Displayed):
         """Return the values of the setting (k,), ascending, at which an arm has results, and at each of them the last
         numbers of all its runs on all data sets so far, (R × S,)."""
         by_value: dict[float, list[np.ndarray]] = {}
-        check_one_of(arm, self.curves, "method")
-        for end in self.curves[arm].ends:
+        for end in self._curve(arm).ends:
             by_value.setdefault(end.place.value, []).append(end.samples)
         values = sorted(by_value)
         return np.array(values), [np.concatenate(by_value[value]) for value in values]
@@ -585,16 +584,25 @@ class SweepResult(Displayed):
 
         It is empty for several data sets, as the spread of the crossings between these tells more.
         """
-        for arm in (one, other):
-            check_one_of(arm, self.curves, "method")
+        curve_one, curve_other = self._curve(one), self._curve(other)
         if len(self._data_seeds()) != 1:
             return ()
         (seed,) = self._data_seeds()
-        samples_one, samples_other = self.curves[one].on(seed), self.curves[other].on(seed)
+        samples_one, samples_other = curve_one.on(seed), curve_other.on(seed)
         values = sorted(set(samples_one) & set(samples_other))
         return crossing_intervals(
             np.array(values), [samples_one[value] for value in values], [samples_other[value] for value in values]
         )
+
+    def _curve(self, arm: str) -> Curve:
+        """Return the results of an arm along one setting. Raises UserError for an unknown label, and two settings."""
+        check_one_of(arm, self.curves, "method")
+        if self.second:
+            raise UserError(
+                f"Choose a value of the second one, such as result.at({self.second[0]:g}), or take `grid`.",
+                title="A curve is along one setting, and this sweep has two",
+            )
+        return self.curves[arm]
 
     def _complete(self, arm: str) -> tuple[np.ndarray, list[Samples]]:
         """Return the values (k,) at which the arm has a result on some data set, ascending, and its numbers on every
@@ -602,8 +610,7 @@ class SweepResult(Displayed):
 
         While the first data set is being run, it counts as complete with the values so far.
         """
-        check_one_of(arm, self.curves, "method")
-        by_seed = [self.curves[arm].on(seed) for seed in self._data_seeds()]
+        by_seed = [self._curve(arm).on(seed) for seed in self._data_seeds()]
         values = sorted(set().union(*by_seed))
         complete = [by_value for by_value in by_seed if len(by_value) == len(values)]
         return np.array(values), [[by_value[value] for value in values] for by_value in complete]

@@ -329,6 +329,11 @@ def test_two_classes_become_minus_and_plus_one(values: object, classes: tuple[st
     assert np.array_equal(encode_target(series, classes[0]), -expected)
 
 
+@pytest.mark.parametrize(("truths", "positive"), [([True, False], "1"), ([1, 0], "True"), ([False, True], "0")])
+def test_one_and_true_are_the_same_class_of_a_target(truths: list[object], positive: str) -> None:
+    assert np.array_equal(encode_target(pd.Series(truths), positive), [1.0, -1.0])
+
+
 def test_one_class_against_the_rest() -> None:
     series = pd.Series([3, 1, 2, 2], name="target")
     assert np.array_equal(encode_target(series, "2"), [-1.0, -1.0, 1.0, 1.0])

@@ -90,9 +90,10 @@ def test_a_model_says_of_the_table_what_the_problem_says() -> None:
         assert model.score(FRAME) == pytest.approx(score), name
 
 
-def test_a_positive_class_false_is_scored_as_the_run_learnt_it() -> None:
+@pytest.mark.parametrize("positive", ["False", 0])
+def test_a_positive_class_false_is_scored_as_the_run_learnt_it(positive: str | int) -> None:
     frame = FRAME[["age"]].assign(sick=FRAME.age > 40)
-    data = dpviz.table(frame, target="sick", positive="False", features=["age"], bounds={"age": (0, 100)})
+    data = dpviz.table(frame, target="sick", positive=positive, features=["age"], bounds={"age": (0, 100)})
     model = _model(dpviz.LogisticRegression(data=data, intercept="yes"), np.array([-1.0, 0.4]))
     np.testing.assert_array_equal(model.predict(frame), ~frame.sick)
     assert model.score(frame) == model.score(frame, frame.sick.astype(str)) == 1

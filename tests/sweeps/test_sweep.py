@@ -75,7 +75,7 @@ class Scripted(Algorithm[Problem, Facts]):
             if t:
                 mechanisms.batch(plan.events[t - 1])
             if t == 1 and here and self.happens == "mistake":
-                raise UserError("The table is too large. Choose fewer.")
+                raise UserError("Choose fewer.", title="The table is too large")
             told = np.full(replicates, float(problem.facts.d))
             if t == 2 and here and self.happens in ("nan", "infinite"):
                 told[0] = math.nan if self.happens == "nan" else math.inf

@@ -128,6 +128,9 @@ def test_what_two_settings_give_can_be_read_value_by_value() -> None:
         assert values.tolist() == [2, 4] and view.second == () and "second_setting" not in view.to_frame()
         np.testing.assert_array_equal(samples[0], alone.run().last("b", GAP))
         assert view.orders("a", "b") and view.laws("a")[0] is not None
+    for along_both in (result.medians, result.laws):
+        with pytest.raises(UserError, match=r"result\.at\(0\.5\)"):
+            along_both("a")
 
 
 def test_a_sweep_has_any_number_of_points() -> None:

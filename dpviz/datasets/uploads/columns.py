@@ -19,6 +19,7 @@ from dpviz.later import pd
 
 DISTINCT_CAP = 100  # different values of a column that are counted
 MAX_CLASSES_SHOWN = 20
+_SAME_CLASS = {"1": "True", "True": "1", "0": "False", "False": "0"}
 _FIRST_ROWS, _MORE_ROWS = 10_000, 100_000  # rows in the first block in which values are counted, and in each later one
 
 
@@ -104,12 +105,12 @@ def usual_positive(column: ColumnInfo) -> str:
 
 
 def encode_target(series: "pd.Series", positive: str) -> np.ndarray:
-    """Return labels (n,): +1 where the series has the class `positive`, -1 elsewhere."""
+    """Return labels (n,): +1 where the series has the class `positive`, -1 elsewhere; 1 and true are the same here."""
     codes, labels = encode_classes(series)
     label = class_label(positive)
-    if label not in labels:
-        return np.full(len(series), -1.0)
-    return np.where(codes == labels.index(label), 1.0, -1.0)
+    positives = {label, _SAME_CLASS.get(label, label)}
+    is_positive = np.array([*(name in positives for name in labels), False])
+    return np.where(is_positive[codes], 1.0, -1.0)  # code -1, missing, takes the last entry
 
 
 def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str, tuple[float, float]]:

@@ -65,10 +65,9 @@ def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[
     Raises UserError for too few or too many columns, and for names that are too long or repeated.
     """
     if len(names) < min_columns:
-        if min_columns > 1:
+        shortage = "No column was found."
+        if names:
             shortage = "Only one column was found; two at least are needed, such as a feature and a target."
-        else:
-            shortage = "No column was found."
         raise UserError(
             f"{shortage} Put the column names into the first row and separate the cells by commas, semicolons or tabs.",
             title=NO_TABLE,

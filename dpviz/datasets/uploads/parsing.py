@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import pairwise
 from typing import Annotated, Any, TypeVar
 
@@ -40,13 +41,16 @@ Read = TypeVar("Read")  # the result of reading one cell
 
 
 def as_number(value: Any) -> float:
-    """Return a cell as a number: 1 for true, ±inf beyond float64, NaN if the cell is missing or no number."""
+    """Return a cell as a number: 1 for true, the seconds of a duration, ±inf beyond float64, NaN if the cell is missing
+    or no number."""
     if isinstance(value, str):
         text = value.strip()
         # float() reads more than numbers: "1_000", "nan", digits of other scripts.
         if not _PLAIN.match(text) or "_" in text or not text.isascii():
             return _TRUTHS.get(text.lower(), math.nan)
         value = text
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     try:
         return float(value)
     except OverflowError:  # a whole number beyond float64
@@ -65,6 +69,8 @@ def class_label(value: Any) -> str:
         return str(bool(value))
     if isinstance(value, (int, np.integer)) and abs(int(value)) < 10**_MAX_DIGITS:
         return str(int(value))
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
     if isinstance(value, str):
         value = value.strip()
         if value.lower() in _TRUTHS:
@@ -138,8 +144,10 @@ def column_numbers(series: "pd.Series") -> np.ndarray:
         else:
             values = column_numbers(pd.Series(categories))
         return np.append(values, np.nan)[series.cat.codes]
-    if _are_times(series):  # they are classes, not numbers
+    if pd.api.types.is_datetime64_any_dtype(series.dtype):  # they are classes, not numbers
         return np.full(len(series), np.nan)
+    if pd.api.types.is_timedelta64_dtype(series.dtype):
+        return series.dt.total_seconds().to_numpy()
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     codes, cell_numbers = _read_distinct(series, read=as_number, read_text=lambda _: math.nan)
@@ -166,14 +174,10 @@ def is_empty(series: "pd.Series") -> np.ndarray:
         codes, texts = dictionary
         are_blank = pyarrow.compute.match_substring_regex(texts, _BLANK)
         return np.append(are_blank.to_numpy(zero_copy_only=False), True)[codes]  # code -1: missing
-    if pd.api.types.is_numeric_dtype(series.dtype) or _are_times(series):
+    if pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_datetime64_any_dtype(series.dtype):
         return series.isna().to_numpy()
     codes, are_values_blank = _read_distinct(series, read=_is_blank, read_text=_is_blank)
     return np.array([*are_values_blank, True], dtype=bool)[codes]
-
-
-def _are_times(series: "pd.Series") -> bool:
-    return bool(pd.api.types.is_datetime64_any_dtype(series.dtype) or pd.api.types.is_timedelta64_dtype(series.dtype))
 
 
 def _is_blank(value: Any) -> bool:
@@ -194,7 +198,7 @@ def _read_distinct(
         return codes, _read_texts(texts, read, read_text)
     if series.dtype != object:
         codes, values = pd.factorize(series)
-        if _are_times(series):
+        if pd.api.types.is_datetime64_any_dtype(series.dtype):
             values = _times(values)
         return codes, [read(value) for value in values]
     # `pd.factorize` would take true, 1 and 1.0 for the same value, so that the first of them decided about the others.
@@ -241,7 +245,7 @@ def text_numbers(texts: "pyarrow.Array") -> np.ndarray:
 
 
 def _times(values: Any) -> list[str]:
-    """Return points in time or durations as texts, without a fraction of a second that is 0 before their end or zone.
+    """Return points in time as texts, without a fraction of a second that is 0 before their end or zone.
 
     Arrow writes them, since pandas cannot for years beyond its range.
     """

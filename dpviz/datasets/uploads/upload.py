@@ -451,7 +451,10 @@ def _join_first(phrases: Sequence[str]) -> str:
 
 def range_phrases(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> list[str]:
     """Return each column with its range, as text."""
-    return [f"{name} in [{low:g}, {high:g}]" for name, (low, high) in zip(names, bounds, strict=True)]
+    return [
+        f"{name} in [{parsing.class_label(low)}, {parsing.class_label(high)}]"
+        for name, (low, high) in zip(names, bounds, strict=True)
+    ]
 
 
 def limit_person_rows(frame: "pd.DataFrame", person: str | None, rows_per_person: int) -> "pd.DataFrame":
