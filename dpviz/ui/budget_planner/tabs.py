@@ -346,7 +346,7 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
         figure,
         "Noise against the number of rows",
         "Noise scale against the number of rows, and the number that gives the wanted noise",
-        "At the same budget, steps and share of rows per batch: noise falls like 1/n.",
+        "At the same budget, steps and share of rows per batch: noise falls about like 1/n.",
     )
     _means_in_python(f"print(means.rows_needed({budget.to_python()}, {scale!r}))", means, budget)
     return figures
