@@ -312,7 +312,8 @@ class Audit:
     seed : seed of all noise; None to draw one.
 
     >>> import dpviz
-    >>> case = dpviz.families.audits()["accelerated"][0]
+    >>> from dpviz import families
+    >>> case = families.audits()["accelerated"][0]
     >>> verdict = dpviz.Audit(case, case.budgets[0], runs=10_000, seed=1).run()
     >>> verdict.violation
     False

@@ -98,7 +98,7 @@ def _noise_and_error(p: PlannedStatistic) -> str:
         subject = f"one number of {subject}"
     error = f"In 95 of 100 releases {subject} is off by at most {short_up(p.error)}{unit}"
     if p.largest_error is not None:
-        error += f", and none of its {values:,} numbers by more than {short_up(p.largest_error)}{unit}"
+        error += f"; in 95 of 100 none of its {values:,} numbers by more than {short_up(p.largest_error)}{unit}"
     error += "."
     if p.drowned:
         error += " That is as much as so many rows can give: it says nothing."

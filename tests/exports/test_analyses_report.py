@@ -87,7 +87,7 @@ def test_no_name_turns_the_text_around() -> None:
 def test_what_holds_of_each_and_of_all_at_once_and_of_rounding_is_said() -> None:
     """0.95³ = 0.857."""
     found = Read(to_report(Analyses(statistics=STATISTICS[:3]), PureDP(epsilon=1.0), 1e-6, 0.05, "2031-02-03")).text
-    assert "All 3 of them hold at once in at least 85.7 of 100" in found
+    assert "Those in the table hold at once in at least 85.7 of 100" in found
     assert found.count("rounded to whole numbers, which costs no privacy") == 2
     one = to_report(Analyses(statistics=STATISTICS[1:2]), PureDP(epsilon=1.0), 1e-6, 0.05, "2031-02-03")
     assert "hold at once" not in one and "rounded to whole" not in one and "in the unit of the column" in one

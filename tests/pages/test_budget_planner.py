@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.deployments import deployments
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
+from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES
 from tests.pages.planner import ANALYSES, SMALL, SOLVE, SOLVED, VIEWS, WORTH, planner, settings_of
 from tests.pages.reading import Load, bars, curve, drawn, metrics, number, traces, words
@@ -66,6 +67,12 @@ def test_the_guarantee_in_words(
     assert f"becomes at most {suspicion} % after" in said
     for praise in ("badge[", "strong", "weak", "fair ", "safe", "little protection"):  # consequences, no marks
         assert praise not in said.replace("fair coin-toss", "")
+
+
+def test_a_table_that_cannot_be_planned_has_no_assumptions_of_noisy_means(load: Load) -> None:
+    app = planner(load, WORTH, currency="Pure ε", analyses_noise="Gaussian")
+    assert texts.MEANS_DECLARED.strip() not in words(app)
+    assert texts.MEANS_DECLARED.strip() in words(planner(load, WORTH, about="T noisy steps"))
 
 
 @pytest.mark.parametrize(("currency", "budget"), ALL_CURRENCIES.items())

@@ -108,6 +108,10 @@ def test_what_a_training_may_cost() -> None:
         )
         assert spent == pytest.approx(2.0, rel=1e-6) and spent <= 2.0
     assert pure["selection"] == pure["all"]
+    # A single training has Gaussian noise of μ, which is less noise than that of the ρ that zCDP proves.
+    single_rho = closed_forms.gdp_mu(2.0, 1e-6) ** 2 / 2
+    expected = math.sqrt(40 * single_rho / closed_forms.zcdp_rho(2.0, 1e-6))
+    assert search.noise_factors(total, 40.0)["all"] == pytest.approx(expected) and expected > 1.01 * math.sqrt(40)
     with pytest.raises(UserError, match="at least 2"):
         search.search_budgets(PureDP(), 1.0)
     for wrong in ((1, 9), (9, 0)):

@@ -66,7 +66,8 @@ def unexplained(count: int, d: int, noise: float, least: float = 0.0) -> float:
     2d points, m times: then means of m evaluations have the noise s/m.
     """
     if count == 1:  # a single point explains u e^-u/(1 + s) of one direction, most at u = 1, the distance ℓ
-        return 1 - math.exp(-1) / (1 + noise) / d
+        u = max(1.0, least**2)
+        return 1 - u * math.exp(-u) / (1 + noise) / d
     repeats = max(1, count // (2 * d))
     sizes = groups(min(count, 2 * d), d)
     by_size = {size: explained(size, spread(size, noise / repeats, least), noise / repeats) for size in set(sizes)}
@@ -101,7 +102,7 @@ def offsets(count: int, d: int, noise: float, least: float) -> np.ndarray:
     smallest distance from 0.
     """
     if count == 1:
-        points = np.eye(1, d)  # at the distance ℓ, along the first axis
+        points = max(1.0, least) * np.eye(1, d)  # along the first axis
     else:
         repeats = max(1, count // (2 * d))
         sizes = groups(min(count, 2 * d), d)

@@ -154,7 +154,7 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
         lines,
         Axes("Stationarity ε", "Budget μ", log_x=True, log_y=True),
         marks=marks,
-        notes=[f"here: free from μ = {short(published)} on, orthonormal {short(orthonormal)}"],
+        notes=[f"here: free from μ = {short_up(published)} on, orthonormal {short_up(orthonormal)}"],
     )
     return chart(
         figure,

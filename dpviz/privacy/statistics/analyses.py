@@ -1034,7 +1034,18 @@ def _texts(cells: "pd.Series[Any]") -> np.ndarray:
 
 
 def _cell_numbers(cells: "pd.Series[Any]") -> np.ndarray:
-    """Return cells as numbers, (n,); NaN for all that are none."""
+    """Return cells as numbers, (n,); NaN for all that are none, and for whole numbers beyond float64."""
+
+    def plain(cell: Any) -> Any:
+        """Return a text as it is, and any other cell as a float."""
+        try:
+            return cell if isinstance(cell, str) else float(cell)
+        except (OverflowError, TypeError, ValueError):
+            return math.nan
+
+    # Next to a complex number pandas misreads all other cells, and it refuses 10**400.
+    if cells.dtype == object or cells.dtype.kind == "c":
+        cells = cells.map(plain)
     return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float)
 
 

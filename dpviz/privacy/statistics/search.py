@@ -95,8 +95,8 @@ def noise_factors(budget: Budget, mean: float) -> dict[str, float]:
     1/ε, 1/√ρ or 1/μ.
     """
     single_cost = budget  # of one training alone
-    if isinstance(budget, ApproximateDP):  # `search_budgets` then returns ρ
-        single_cost = ZeroConcentratedDP.of(_largest_rho(budget, mean=1.0, shape=None))
+    if isinstance(budget, ApproximateDP):  # `search_budgets` then returns ρ; Gaussian noise alone has a larger one
+        single_cost = ZeroConcentratedDP.of(budget.gaussian_rho(budget.amount))
     power = 1.0 if budget.pure else 0.5  # amounts are ε, ρ and μ²
     costs = search_budgets(budget, mean)
     return {way: (single_cost.amount / cost.amount) ** power for way, cost in costs.items() if cost is not None}

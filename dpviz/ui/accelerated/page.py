@@ -150,7 +150,7 @@ def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], valu
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
     if cost is not None:
         if source == "declared":
-            st.caption(f"This L was released: it stays paid for, with ε_L = {short(cost)}.")
+            st.caption(f"This L was released: it stays paid for, with ε_L = {short_up(cost)}.")
         return {**fields, "smoothness_source": "released", "smoothness_cost": cost}
     if source == "declared":
         purchase.typed(value)

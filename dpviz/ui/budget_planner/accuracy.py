@@ -124,7 +124,7 @@ def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wante
     rows : the number of rows at hand. noise : a sentence on the noise of a step.
     """
     needed = accuracy.rows_needed(bound, wanted, budget)
-    budget_text, error = budget.describe(), f"{bound.error_title} ≤ {short(wanted)}"
+    budget_text, error = budget.describe(), f"{bound.error_title} ≤ {short_up(wanted)}"
     if needed is None:
         result = f"no number of rows up to {accuracy.MOST_NEEDED:,.0f} is proven to give {error}."
     else:

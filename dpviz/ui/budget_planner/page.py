@@ -158,9 +158,10 @@ class _Planner(PageBody):
                 with draw_errors():
                     figures, planned = draw()
                     self.figures += figures
-                    subject = planned or of_means
-                    texts_of_rows = subject.protects, subject.batches, subject.composition, subject.constants
-                    explain.assumptions(*texts_of_rows, screen=texts.NOTHING_READ)
+                    subject = planned or otherwise
+                    if subject is not None:
+                        texts_of_rows = subject.protects, subject.batches, subject.composition, subject.constants
+                        explain.assumptions(*texts_of_rows, screen=texts.NOTHING_READ)
 
             return show_section
 
@@ -168,7 +169,9 @@ class _Planner(PageBody):
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: section(lambda: analyses.show_plan(panel, means, budget, delta, max_error, head, question)),
             SOLVED: section(lambda: self._solve(means, budget, max_error), otherwise=of_means),
-            "What it is worth": section(lambda: self._worth(means, budget), otherwise=of_means),
+            "What it is worth": section(
+                lambda: self._worth(means, budget), otherwise=None if self.about == "statistics" else of_means
+            ),
             "Accounting": section(lambda: (tabs.savings(means, budget, delta), of_means), otherwise=of_means),
             "Split a budget": section(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),

@@ -251,11 +251,11 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     """
     scale = target_noise(means, budget, target)
     cost = noisy_means.guarantee(means.events_of_noise(scale), delta)
-    st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
+    st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short_up(scale)}** cost together:")
     planner_view.show_cost(cost)
     steps = means.affordable_steps(budget, scale)
     steps_text = f"at least {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
-    st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{steps_text} steps**.")
+    st.markdown(f"With noise of scale **{short_up(scale)}** in every mean the budget covers **{steps_text} steps**.")
     longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))  # a little beyond both
     end = steps if steps <= longest else 0  # 0: the end is outside the chart and not marked
     times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
@@ -332,8 +332,8 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
     scale = target_noise(means, budget, target)
     needed = means.rows_needed(budget, scale)
     st.markdown(
-        f"Noise of scale **{short(scale)}** in each of {means.iterations:,} means needs **{needed:,} rows**; you have "
-        f"{means.rows:,}."
+        f"Noise of scale **{short_up(scale)}** in each of {means.iterations:,} means needs **{needed:,} rows**; you "
+        f"have {means.rows:,}."
     )
     present = means.noise_scale(budget)
     low, high = sorted((means.rows, needed))
@@ -346,7 +346,7 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
         figure,
         "Noise against the number of rows",
         "Noise scale against the number of rows, and the number that gives the wanted noise",
-        "At the same budget, steps and share of rows per batch: noise falls like 1/n.",
+        "At the same budget, steps and share of rows per batch: noise falls about like 1/n.",
     )
     _means_in_python(f"print(means.rows_needed({budget.to_python()}, {scale!r}))", means, budget)
     return figures
@@ -493,7 +493,7 @@ def trainers(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> S
     theirs, scale = dpsgd.from_dpsgd(text, means.rows)
     st.markdown(
         f"**{theirs.iterations:,} noisy means of {theirs.batch_size:,} of {theirs.rows:,} rows**, Poisson batches, "
-        f"clip {short(theirs.clip)}, noise σ = {short(scale)} in each mean. For one row added or removed they cost:"
+        f"clip {short(theirs.clip)}, noise σ = {short_up(scale)} in each mean. For one row added or removed they cost:"
     )
     planner_view.show_cost(noisy_means.guarantee(theirs.events_of_noise(scale), delta))
     st.button(

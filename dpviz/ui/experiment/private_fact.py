@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from dpviz.errors import UserError
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
 
@@ -115,9 +115,9 @@ class PrivateFact:
         spends : cost of a release. compute : returns the released value; raises UserError.
         """
         self.panel.reads_leads = True  # the caption follows the budget, a leading control
-        spent = f"Spends {self.symbol} = {short(spends)}"
+        spent = f"Spends {self.symbol} = {short_up(spends)}"
         if self.paid:
-            spent = f"Spent {self.symbol} = {' + '.join(map(short, self.paid))}"
+            spent = f"Spent {self.symbol} = {' + '.join(map(short_up, self.paid))}"
         st.caption(f"{spent} before the run; the plan gets the rest.")
         st.button(
             f"Release {self.what}",
@@ -158,7 +158,7 @@ class PrivateFact:
         """
         if self.paid and not counted:
             st.warning(
-                f"{self.symbol} = {short(self.total)} was spent on {self.what} of this file, and this plan does not "
+                f"{self.symbol} = {short_up(self.total)} was spent on {self.what} of this file, and this plan does not "
                 f"count it. It does {where}.",
                 title=f"A release of {self.what} is not paid for",
             )

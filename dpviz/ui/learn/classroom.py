@@ -452,7 +452,7 @@ def _coins(current: Room) -> None:
         spent = sum(
             item.question.epsilon for item in current.questions if isinstance(item.question, RandomisedQuestion)
         )
-        st.caption(f"So far this class was asked at ε = {short(spent)} together: of one person, reports add up.")
+        st.caption(f"So far this class was asked at ε = {short_up(spent)} together: of one person, reports add up.")
         with st.container(horizontal=True):
             if old_counts is None and ballot.answers:
                 icon, args = ":material/person_remove:", (current, ballot, question)

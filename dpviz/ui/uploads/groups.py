@@ -23,7 +23,7 @@ from dpviz.datasets.uploads.limits import quote_name
 from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.datasets.uploads.upload import limit_person_rows
 from dpviz.errors import MissingInput, UserError
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.problems.games import grouped
 from dpviz.ui.markdown import column_configs, escape_name
 from dpviz.ui.uploads import file, table, texts
@@ -112,7 +112,7 @@ def declare(file: GroupedFile, group: str, people: People) -> Shares:
     if source == BOUGHT:
         return _buy(file, group, names, people)
     if file.costs:
-        st.caption(texts.SPENT_BEFORE.format(spent=" + ".join(map(short, file.costs))))
+        st.caption(texts.SPENT_BEFORE.format(spent=" + ".join(map(short_up, file.costs))))
     return _declared_shares(rows)._replace(costs=file.costs)
 
 
@@ -207,7 +207,7 @@ def _buy(file: GroupedFile, group: str, names: list[str], people: People) -> Sha
         args=(file, group, tuple(groups), epsilon, people),
         help=texts.RELEASED,
     )
-    spent = " + ".join(map(short, file.costs)) if file.costs else short(epsilon)
+    spent = " + ".join(map(short_up, file.costs)) if file.costs else short_up(epsilon)
     when = "Spent" if file.costs else "Will spend"
     # The mean absolute Laplace noise: each replaced row of a person changes two numbers by 1 each.
     error = 2 * people.rows_per_person / epsilon

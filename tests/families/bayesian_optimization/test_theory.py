@@ -148,6 +148,9 @@ def test_values_with_a_smallest_distance_and_best_distances() -> None:
     for noise, spread, rest in ((0.01, 0.24324, 0.034848), (0.1, 0.49498, 0.171532), (1.0, 0.82467, 0.600051)):
         assert designs.best_spread(1, noise) == pytest.approx(spread, abs=1e-4)
         assert 1 - designs.explained(1, spread, noise) == pytest.approx(rest, abs=1e-4)
+    (point,) = designs.offsets(1, 8, 0.1, 2.0)
+    assert np.linalg.norm(point) == 2.0
+    assert left(point[None], 0.1) == pytest.approx(designs.unexplained(1, 8, 0.1, 2.0), abs=2e-6)
     axes = 0.3 * np.concatenate([np.eye(5), -np.eye(5)])
     for points, noise, value in (
         (axes, 1e-10, 0.00139798),

@@ -38,7 +38,7 @@ from dpviz.families.second_order.methods.releases import (
 from dpviz.families.second_order.methods.steps import NoisyDerivatives
 from dpviz.families.second_order.planning import BudgetSplit, Phase, Purpose
 from dpviz.families.second_order.theory import Constants
-from dpviz.numbers import short
+from dpviz.numbers import short_down
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Memory, Metric, check_facts
@@ -259,7 +259,7 @@ class Descent(NonconvexMethod):
         notes = [*planning.limit_note(self.by_theory(facts), max(self.lengths(facts)), budget)]
         if self.curvature != "never" and not self.releases_hessians(facts):
             notes.append(
-                f"No data set has a curvature below {short(facts.curvature_floor)} here, so the curvature test "
+                f"No data set has a curvature below {short_down(facts.curvature_floor)} here, so the curvature test "
                 "cannot fail: no Hessian is released, and gradients get the whole budget."
             )
         return tuple(notes)
