@@ -29,7 +29,9 @@ def test_a_log_axis_never_sees_zero_and_says_so() -> None:
     line = Line(np.arange(4), np.array([1.0, 1e-20, 0.0, -1.0]), "a", BLUE)
     figure = drawn(line, log_y=True)
     assert figure.data[0].y.min() == np.float32(FLOOR)
-    assert "values below 10⁻¹² shown at 10⁻¹²" in notes(figure)
+    assert "values below 10⁻¹² are below the frame" in notes(figure)  # it opens two decades below the lowest point
+    low = Line(np.arange(3), np.array([1.0, 1e-11, 0.0]), "a", BLUE)
+    assert "values below 10⁻¹² shown at 10⁻¹²" in notes(drawn(low, log_y=True))
     linear = drawn(line)
     assert linear.data[0].y.min() == -1 and not notes(linear)
 
