@@ -5,6 +5,7 @@ labelled limits.
 """
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -132,7 +133,11 @@ def line_drawing(
     lines = [drop_undrawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
     visible = merged([line for line in lines if len(line.x)])
     if not visible:  # and so no range of the axis that could begin at zero
-        return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
+        is_small = height <= style.SMALL
+        empty_notes = textwrap.wrap(if_empty, style.FRAME) if is_small else [if_empty]
+        empty_height = height if is_small else style.HEIGHT
+        frame = style.layout(replace(axes, from_zero=False), notes=empty_notes, height=empty_height)
+        return {"data": [], "layout": frame}
     scale = Scale(axes.log_x, axes.log_y)
     if ranges is None:
         x_span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
