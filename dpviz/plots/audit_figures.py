@@ -88,7 +88,7 @@ def rising_bound(
     middle = np.where(finite, estimates, np.nan)
     lines = [
         Line(runs, middle, "measured", _MEASURED, low=bounds, high=np.minimum(upper, cap), width=1.5),
-        Line(runs, bounds, "proven", _ATTACK, width=3.0),
+        Line(runs, np.maximum.accumulate(bounds), "proven", _ATTACK, width=3.0),  # as all bounds hold together
     ]
     return line_figure(
         lines,

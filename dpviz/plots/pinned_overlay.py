@@ -59,7 +59,11 @@ def pinned_parts(figure: go.Figure, references: Collection[str]) -> Drawn:
         names = _names(trace)
         if not set(names) <= set(references):
             color = trace.line.color or trace.marker.color
-            pinned_lines.append(PinnedLine(np.array(trace.x), np.array(trace.y), names, color, trace.mode == "markers"))
+            # A line whose end is thin has its first part, of the same name, in a trace that is not in the legend.
+            others = (other for other in figure.data if other.name == trace.name and other is not trace)
+            parts = [other for other in others if len(other.x) and other.x[-1] == trace.x[0]]
+            x, y = (np.concatenate([part[name] for part in (*parts, trace)]) for name in "xy")
+            pinned_lines.append(PinnedLine(x, y, names, color, trace.mode == "markers"))
     reads_data = any(note.text == style.mark_text(curves=True) for note in figure.layout.annotations)
     return Drawn(_axes(figure), tuple(pinned_lines), reads_data)
 

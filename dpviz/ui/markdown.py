@@ -42,7 +42,7 @@ def show_table(
     *,
     column_config: Mapping[str, Any] = NONE,
     help: Mapping[str, str] = NONE,
-    placeholder: str | None = None,
+    placeholder: str = "–",
     index: bool = False,
     style: Callable[[pd.DataFrame], Any] = lambda frame: frame,
 ) -> None:
@@ -55,9 +55,8 @@ def show_table(
     all_configs = {name: st.column_config.Column(help=text) for name, text in help.items()} | dict(column_config)
     # By the names that `without_formula_cells` gives the columns.
     safe_configs = {_safe(name): config for name, config in all_configs.items()}
-    options: Any = {} if placeholder is None else {"placeholder": placeholder}
     frame = style(without_formula_cells(pd.DataFrame(table), _safe))
-    st.dataframe(frame, hide_index=not index, column_config=safe_configs, alt=alt, **options)
+    st.dataframe(frame, hide_index=not index, column_config=safe_configs, alt=alt, placeholder=placeholder)
 
 
 def _safe(value: Any) -> Any:

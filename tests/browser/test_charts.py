@@ -41,6 +41,11 @@ def test_charts_are_drawn_near_the_screen_and_before_printing_and_fill_the_scree
     near.get_by_role("button", name="Fullscreen").press("Enter")
     expect(svg).to_have_attribute("height", before)
     assert int(before) < 200, "a small chart, of its own size"
+    frame = "node => node._fullLayout._size.h"
+    height = near.evaluate(frame)
+    near.evaluate("node => Plotly.relayout(node, { showlegend: true })")
+    page.emulate_media(color_scheme="light")
+    until(lambda: near.evaluate(frame) == height)  # a picture without a legend keeps no room for a former one
 
 
 def test_one_pointer_marks_a_step_in_all_three_charts_and_its_values_are_read_out(visit: Visit) -> None:

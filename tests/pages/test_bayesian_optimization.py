@@ -56,7 +56,7 @@ QUICK, OTHERS = presets.PRESETS[7:9], (*presets.PRESETS[1:7], *presets.PRESETS[9
 
 def test_a_run_says_who_ends_lowest_and_after_how_many_trainings(load: Load) -> None:
     app = run(load(PAGE, **SMALL))
-    assert "Trainings of a run: " in text(app) and "Random search" in text(app)
+    assert "Trainings of a run, on average: " in text(app) and "Random search" in text(app)
     for axis, words in (("trainings", "trainings so far"), ("training_time", "time of the trainings")):
         choose(app, "axis", axis)
         assert f"against {words}" in " ".join(charts(app))

@@ -75,6 +75,8 @@ def test_a_right_prediction_is_told_so(load: Load) -> None:
     app.radio[0].set_value(3).run()
     turn(app)
     assert verdict(app).type == "success" and "and so it was" in verdict(app).value
+    turn(app, "learn_back")
+    assert app.radio[0].disabled  # who has seen the outcome predicts no more
 
 
 @pytest.mark.parametrize(

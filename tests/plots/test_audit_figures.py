@@ -40,3 +40,5 @@ def test_the_bound_rises_below_its_claim_or_crosses_it() -> None:
     assert any(trace.text is not None and "claimed ε = 1" in trace.text for trace in figure.data)
     assert "refuted after 10,000 runs" in [note.text for note in figure.layout.annotations]
     assert "refuted" not in str(rising_bound(runs, bounds, estimates, upper, 1.0, "ε").layout.annotations)
+    falling = rising_bound(runs, bounds[::-1], estimates, upper, 1.0, "ε").data
+    assert [trace.y[-1] for trace in falling if trace.name == "proven"] == [np.float32(1.2)]  # once proven, it stays

@@ -7,7 +7,7 @@ import pytest
 
 from dpviz.plots.elements.axes import Axes, Bound
 from dpviz.plots.elements.lines import CEILING, FLOOR, MAX_POINTS, Line, downsample, line_figure
-from dpviz.plots.elements.style import HUES, ArmStyle
+from dpviz.plots.elements.style import HUES, SMALL, ArmStyle
 from dpviz.plots.elements.words import alt_text
 from tests.bounds import number
 
@@ -29,9 +29,16 @@ def test_a_log_axis_never_sees_zero_and_says_so() -> None:
     line = Line(np.arange(4), np.array([1.0, 1e-20, 0.0, -1.0]), "a", BLUE)
     figure = drawn(line, log_y=True)
     assert figure.data[0].y.min() == np.float32(FLOOR)
-    assert "values below 10⁻¹² shown at 10⁻¹²" in notes(figure)
+    assert "values below 10⁻¹² are below the frame" in notes(figure)  # it opens two decades below the lowest point
+    low = Line(np.arange(3), np.array([1.0, 1e-11, 0.0]), "a", BLUE)
+    assert "values below 10⁻¹² shown at 10⁻¹²" in notes(drawn(low, log_y=True))
     linear = drawn(line)
     assert linear.data[0].y.min() == -1 and not notes(linear)
+
+
+def test_a_small_figure_without_lines_is_as_small_and_its_reason_fits() -> None:
+    layout = line_figure([], Axes("Step t", "Noise"), if_empty="word " * 20, height=SMALL).layout
+    assert layout.height == SMALL and max(map(len, layout.annotations[0].text.split("<br>"))) <= 48
 
 
 @pytest.mark.parametrize("bound", ["upper", "lower"])

@@ -36,6 +36,15 @@ def test_ghosts_are_faint_dotted_lines_of_the_same_hue_beneath_the_lines_with_la
     assert "Pin 1: A" in set(charts.numbers(drawn)["curve"])
 
 
+def test_a_ghost_of_a_line_whose_end_is_thin_has_the_first_part_too() -> None:
+    x, y = np.arange(5), np.linspace(1.0, 0.5, 5)
+    parts = [Line(x[:3], y[:3], "A", BLUE, legend=False), Line(x[2:], y[2:], "A", BLUE, width=1.0)]
+    drawn = line_figure([*parts, Line(x[:1], y[:1], "a point", RED)], Axes("", ""))
+    line, point = pinned_overlay.pinned_parts(drawn, ()).pinned_lines
+    np.testing.assert_array_equal(line.x, [0, 1, 2, 2, 3, 4])
+    assert line.y[0] == 1 and len(point.x) == 1
+
+
 def test_the_axis_grows_to_hold_a_ghost_but_not_for_ever() -> None:
     own = figure(0.1, floor=False)
     low, high = own.layout.yaxis.range

@@ -39,6 +39,7 @@ def test_a_budget_survives_its_text_and_describes_itself(budget: Budget) -> None
         assert short(getattr(budget, control.name), 4) in budget.describe()
         assert control.scale == "log", "budgets span decades"
     assert budget.name and budget.describe()
+    assert RenyiDP(order=1.0001).describe().endswith("α = 1.0001")
     assert len({stated.name for stated in STATED}) == len(STATED)
 
 

@@ -77,7 +77,7 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
         figure,
         "Rate against momentum",
         "Contraction rate of heavy ball and Nesterov against momentum, for three step sizes; the best is marked",
-        "Without noise, distances shrink by ρ in every step. Heavy ball wants less momentum than Nesterov.",
+        "Without noise, distances shrink by this rate in every step. Heavy ball wants less momentum than Nesterov.",
     )
 
 

@@ -204,10 +204,12 @@ def bias_and_noise(forecast: Forecast) -> Chart:
     """Draw the length of the planned bias of a step's gradient against the bias level, with the length of its noise.
 
     Below the level where both are equal, further trainings reduce a bias that is hidden by noise. Marked are the level
-    as set and the recommended one.
+    as set and the recommended one. Nothing is drawn while no DP-GIBO is selected.
     """
     if forecast.advice is None:
         figure = nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
+    elif not forecast.selected:
+        figure = nothing(texts.NOT_SELECTED)
     else:
         lengths, noise = biases(forecast), forecast.advice.noise
         lines = [Line(LEVELS, lengths, "bias", BIAS, value=False)]
@@ -230,16 +232,17 @@ def bias_and_noise(forecast: Forecast) -> Chart:
 
 def _marked_levels(forecast: Forecast) -> dict[str, float]:
     """Return the bias levels to be marked, by name: the level as set, if batches follow from it, and the recommended
-    one; {} while no DP-GIBO is selected, whose settings these are."""
-    if not forecast.selected:
-        return {}
+    one."""
     levels = {} if forecast.method.batch_size is not None else {"set": forecast.method.bias_level}
     return levels if forecast.advice is None else levels | {"advised": forecast.advice.level}
 
 
 def trainings_by_level(forecast: Forecast) -> Chart:
     """Draw about how many trainings a run of DP-GIBO takes against the bias level, with the trainings of one other
-    method as a limit."""
+    method as a limit; nothing while no DP-GIBO is selected."""
+    heading, alt = "What it takes", "Trainings of a run against the bias level"
+    if not forecast.selected:
+        return chart(nothing(texts.NOT_SELECTED), heading, alt, texts.TRAININGS_BY_LEVEL)
     levels = LEVELS[::3]  # fewer, as the rule for batches is evaluated at each
     others = [
         Limit(count, f"{label} {short(count)}")
@@ -253,7 +256,7 @@ def trainings_by_level(forecast: Forecast) -> Chart:
         limits=others[:1],  # one, so that the labels of several do not meet
         marks=on_curve(levels, trainings, _marked_levels(forecast), BIAS.color),
     )
-    return chart(figure, "What it takes", "Trainings of a run against the bias level", texts.TRAININGS_BY_LEVEL)
+    return chart(figure, heading, alt, texts.TRAININGS_BY_LEVEL)
 
 
 # ----------------------------------------------------------------------------------------------------------- the theory

@@ -330,7 +330,8 @@ def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart
             traces.append(_bars(names_with_test, values, word, color, pattern))
     is_cut_off = any((trace["x"] >= FARTHEST).any() for trace in traces)
     notes = [f"bars end at {FARTHEST:g}"] if is_cut_off else []
-    frame = style.layout(Axes(RATIO, ""), notes=notes, legend_entries=2)
+    height = max(style.HEIGHT, 110 + 36 * len(names))  # room for two numbers, one below the other, in each pair of bars
+    frame = style.layout(Axes(RATIO, ""), notes=notes, legend_entries=2, height=height)
     frame["xaxis"] |= {"rangemode": "tozero"}
     frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
     frame["shapes"] = [limit_across(1)]
@@ -353,6 +354,8 @@ def _bars(names: Sequence[str], values: np.ndarray, name: str, color: str, patte
         "y": list(names),
         "name": name,
         "text": [short(value, 2) for value in values.tolist()],
+        "textposition": "outside",  # a number in a thin or short bar would be too small to read
+        "cliponaxis": False,
         "marker": {"color": color, "pattern": {"shape": pattern, "size": 6, "solidity": 0.2}},
         "hovertemplate": f"%{{y}}, {name}: %{{text}}<extra></extra>",
     }

@@ -118,7 +118,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
         figure,
         "How many rows does it take?",
         "Rows needed against the stationarity, for four methods",
-        f"Rows at ε = {short(accuracy)}: {rows_by_name}.",
+        f"Rows at stationarity {short(accuracy)}: {rows_by_name}.",
     ), needed
 
 
@@ -161,7 +161,8 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
         "When is privacy free?",
         "The region of budgets in which privacy costs no rows",
         "Above a line, the private term of the rate is the smaller one: privacy then costs no more than a "
-        "constant factor of rows. As published from μ = √d ε/L on, with orthonormal directions from ε/L on.",
+        "constant factor of rows. As published from μ = √d s on, with orthonormal directions from s on; s is the "
+        "stationarity over L.",
     )
 
 

@@ -25,7 +25,8 @@ NAME = "end label"  # name of the annotations and shapes of labels
 FRAME = 0.6  # a line that ends beyond this share of the width has its label outside the frame
 _WIDTH, _NARROW = 20, 11  # largest number of characters in a line of a label; the same on a narrow screen
 _SCREEN, _SHARE = 350.0, 0.36  # pixels: width of a narrow screen; largest share of it that labels may take
-_BESIDE, _ALONE = 170, 330  # pixels: smallest width of a frame, of one of two charts side by side, or alone
+# Pixels: smallest width of a frame, next to the live chart, of one of two charts side by side, or alone.
+_SMALL, _BESIDE, _ALONE = 120, 170, 330
 _LINE, _CHARACTER = 1.3 * style.TEXT, 0.54 * style.TEXT  # pixels: height of a line of text, width of a character
 _FIXED, _APART = "\u00a0", "\u2002"  # spaces: within a number, where no line is broken; between a name and its number
 _STROKE, _GAP = (4, 20), 24  # pixels right of the line's end: of the stroke, and of the beginning of the text
@@ -70,8 +71,10 @@ class End:
 def min_frame_width(height: int) -> float:
     """Return the smallest width in pixels that the frame of a figure with this height may have on a page.
 
-    High figures have a row of the page to themselves; lower ones share it with another.
+    High figures have a row of the page to themselves; lower ones share it with another, small ones with a larger one.
     """
+    if height <= style.SMALL:
+        return _SMALL
     return _ALONE if height >= style.ALONE else _BESIDE
 
 

@@ -5,6 +5,7 @@ labelled limits.
 """
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -132,8 +133,11 @@ def line_drawing(
     lines = [drop_undrawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
     visible = merged([line for line in lines if len(line.x)])
     if not visible:  # and so no range of the axis that could begin at zero
-        return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
-    notes = [*notes, *_clip_notes(visible, axes.log_y)]
+        is_small = height <= style.SMALL
+        empty_notes = textwrap.wrap(if_empty, style.FRAME) if is_small else [if_empty]
+        empty_height = height if is_small else style.HEIGHT
+        frame = style.layout(replace(axes, from_zero=False), notes=empty_notes, height=empty_height)
+        return {"data": [], "layout": frame}
     scale = Scale(axes.log_x, axes.log_y)
     if ranges is None:
         x_span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
@@ -145,6 +149,7 @@ def line_drawing(
         x_range, y_opening = ranges
         x_span = (10.0**x_range.low, 10.0**x_range.high) if x_range.log else (x_range.low, x_range.high)
         y_view = {}
+    notes = [*notes, *_clip_notes(visible, axes.log_y, y_opening)]
     frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
     # Labels of lines that end early may be inside the frame, whose width is at least this. The labels of limits are
     # inside, too, so with limits 0 puts all others to the right of the frame.
@@ -435,14 +440,19 @@ def first_view(lines: Sequence[Line]) -> dict[str, Any]:
     return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * drawable_values.min()))}}  # two decades below
 
 
-def _clip_notes(lines: Sequence[Line], log_y: bool) -> list[str]:
-    """Return notes that say which values are beyond FLOOR or CEILING and therefore drawn there."""
+def _clip_notes(lines: Sequence[Line], log_y: bool, opening: Range) -> list[str]:
+    """Return notes that say which values are beyond FLOOR or CEILING and therefore drawn there, maybe out of view.
+
+    opening : part of the y axis that is in view.
+    """
     # A reference is there to compare with: no note says that a part of it is out of view.
     lines = [line for line in lines if not line.style.reference] or lines
     floor = FLOOR if log_y else -CEILING
     notes = []
     if any(line.y.min() < floor for line in lines):
-        notes.append(f"values below {short(floor, 6)} shown at {short(floor, 6)}")
+        is_in_view = not log_y or opening.low <= math.log10(floor)
+        shown = f"shown at {short(floor, 6)}" if is_in_view else "are below the frame"
+        notes.append(f"values below {short(floor, 6)} {shown}")
     if any(line.y.max() > CEILING for line in lines):
         notes.append(f"values above {short(CEILING, 6)} shown at {short(CEILING, 6)}")
     return notes

@@ -64,6 +64,7 @@ _NOT_PRIVATE = {"name": "not private", "showarrow": False, "align": "left"} | {
 _LEGEND = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0} | {
     "itemwidth": 40,  # two periods of every dash
     "tracegroupgap": 0,  # all rows are alike
+    "maxheight": 1,  # a share of the figure, which is high enough: by default plotly cuts it off at half
     "font": {"size": TEXT},
 }
 

@@ -60,8 +60,10 @@ class Budget(Displayed, Specification):
         """Return the guarantee in symbols, for instance "ε = 1, δ = 10⁻⁶"."""
         equations = []
         for control in self.controls():  # one for each field
-            shorten = short_down if control.name in self.larger_is_more else short_up  # never to more privacy
-            equations.append(f"{control.symbol} = {shorten(getattr(self, control.name), 4)}")
+            value = getattr(self, control.name)
+            # Never to more privacy; with 5 digits an order close to 1 is not written as 1.
+            text = short_down(value, 5) if control.name in self.larger_is_more else short_up(value, 4)
+            equations.append(f"{control.symbol} = {text}")
         return ", ".join(equations)
 
     @property

@@ -89,7 +89,6 @@ class HuberRegression(LinearModel):
         0.01,
         2.0,
         label="Threshold",
-        symbol="δ",
         scale="log",
         help="Of the Huber loss: residuals beyond it count linearly. In half widths of the target's range. The "
         "sensitivity grows with it.",

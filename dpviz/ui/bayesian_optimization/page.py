@@ -244,7 +244,7 @@ class TuningPage(FamilyPage):
         ends = {result.best: result.end, **dict(result.others)}  # the final loss of each method, by label
         trainings = {label: trace.arm_traces[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
         means = [f"{label} {short(float(counts.mean()))}" for label, counts in trainings.items() if len(counts)]
-        sentences = [headline.sentence, f"Trainings of a run: {', '.join(means)}."]
+        sentences = [headline.sentence, f"Trainings of a run, on average: {', '.join(means)}."]
         gibo_end = ends.get(presets.GIBO) if run.job.state == "done" else None  # a stopped run has no ends to compare
         for label in (presets.RANDOM, presets.GLOBAL):
             if gibo_end is not None and label in ends and ends[label] < ALIKE * gibo_end:

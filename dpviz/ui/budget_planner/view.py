@@ -87,7 +87,7 @@ def names(delta: float, order: float) -> dict[str, str]:
         "epsilon_at_delta": f"ε at δ = {short_up(delta)}",
         "rho": "ρ (zCDP)",
         "mu": "μ (Gaussian DP)",
-        "renyi": f"Rényi at α = {short_down(order)}",
+        "renyi": f"Rényi at α = {short_down(order, 5)}",
     }
 
 

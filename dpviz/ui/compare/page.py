@@ -341,7 +341,7 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
         f"ε at δ = {short_up(delta)}": epsilons,
     }
     alt = "Final numbers of every method of every run"
-    show_table(pd.DataFrame(columns), alt, placeholder="–", style=explain.format_numbers)
+    show_table(pd.DataFrame(columns), alt, style=explain.format_numbers)
     st.caption(texts.ENDS.format(confidence=100 * CONFIDENCE) + (f" {texts.GUESS}" if has_guess else ""))
 
 

@@ -21,7 +21,7 @@ function learn(terms) {
   const said = new Map(terms.flatMap((term) => term.said.map((word) => [word.toLowerCase(), term])));
   const words = [...said.keys()].sort((one, other) => other.length - one.length).map((word) => RegExp.escape?.(word) ??
     word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  known = { terms, said, any: new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.join("|")})(?![\\p{L}\\p{N}])`, "giu") };
+  known = { terms, said, any: new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.join("|")})(?![\\p{L}\\p{N}_])`, "giu") };
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(MARKED);
   document.adoptedStyleSheets.push(sheet);

@@ -274,5 +274,6 @@ def draw(plan_charts: Sequence[Chart], key: str) -> None:
                 continue
             st.subheader(chart.heading, anchor=False)
             for note in chart.figure.layout.annotations:  # as a sentence: a capital at first, a full stop at the end
-                st.info(f"{note.text[0].upper()}{note.text[1:].rstrip('.')}.", icon=":material/block:")
+                text = note.text.replace("<br>", " ")
+                st.info(f"{text[0].upper()}{text[1:].rstrip('.')}.", icon=":material/block:")
             st.caption(chart.caption)

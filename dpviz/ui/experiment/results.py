@@ -314,7 +314,6 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     show_table(
         view,
         style=explain.format_numbers,
-        placeholder="–",
         column_config={name: _format(view[name], help.get(name)) for name in view},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )

@@ -42,7 +42,7 @@ def show_audit_links(family: str, title: str, experiment: Experiment) -> None:
     if not cases:
         st.info(texts.UNCHECKED)
     if titles_without_budget:
-        st.caption(texts.OWN_BUDGET.format(names=", ".join(titles_without_budget)))
+        st.caption(texts.OWN_BUDGET.format(names="; ".join(titles_without_budget)))
 
 
 def _settings(family: str, title: str, case: "Case", experiment: Experiment | None) -> dict[str, str]:

@@ -149,7 +149,7 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
 
 
 def _ask_prediction(lesson: Lesson) -> None:
-    """Draw the choice among the answers of a lesson."""
+    """Draw the choice among the answers of a lesson; once its outcome was seen, the prediction stays."""
     prediction = _prediction(lesson)
     st.radio(
         "What do you predict?",
@@ -159,6 +159,7 @@ def _ask_prediction(lesson: Lesson) -> None:
         key=_key(lesson, "choice"),
         on_change=_note,
         args=(lesson,),
+        disabled=_key(lesson, "seen") in visitors.current().notes,
     )
 
 
@@ -172,6 +173,8 @@ def _show_verdict(lesson: Lesson, before: Side, after: Side) -> None:
     right = lesson.answer(lesson.measure.ratio(before, after))
     outcome = lesson.measure.outcome(before, after)
     prediction = _prediction(lesson)
+    if prediction is not None:
+        visitors.current().notes[_key(lesson, "seen")] = True
     if prediction is None:
         st.info(f"You made no prediction. It was “{right.words}”: {outcome}.", icon=":material/visibility:")
     elif prediction == right:

@@ -224,7 +224,7 @@ def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -
         table = pd.DataFrame(rows, pd.Index(values, name="Model"), columns)
         formats = {name: st.column_config.NumberColumn(format="%.4f") for name in table}
         with tab:
-            show_table(table, alt=f"{title} by model and group", column_config=formats, placeholder="–", index=True)
+            show_table(table, alt=f"{title} by model and group", column_config=formats, index=True)
     st.caption(
         "Medians over the runs. Selection rate: share of rows predicted positive; true-positive rate: the same among "
         f"the rows that are positive. {privacy}"
@@ -442,7 +442,6 @@ def table(view: PlanView) -> None:
             }
             for row, previous in rows
         ],
-        placeholder="–",
         column_config=column_config,
         alt="The paper's theorems with rate, best rate known before, rounds, draws, batch and step size",
     )

@@ -159,7 +159,6 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
     }
     show_table(
         pd.DataFrame(columns),
-        placeholder="–",
         column_config={
             name: st.column_config.NumberColumn(
                 help=help.get(name), format="%.1f %%" if name.startswith("Rows") else "%.2g"

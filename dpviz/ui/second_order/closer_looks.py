@@ -87,7 +87,6 @@ def _draw_table(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None
         st.markdown(f"**ε = {short(epsilon)}**")
         show_table(
             comparison.rows(TABLES[tolerances], epsilon, comparison.runs_at(result, value), lights.get(value, {})),
-            placeholder="–",
             column_config={"Before": st.column_config.Column(width=WIDEST)},
             alt=f"At ε = {short(epsilon)}: final loss, who finished, and relative run time, in the paper and here",
         )
@@ -177,7 +176,6 @@ def _split_table(compared: SplitComparison) -> None:
             }
             for name, split in compared.splits.items()
         ],
-        placeholder="–",
         help=texts.COLUMNS["split"],
         alt="Of each split: share of the Hessians, both noises, waiting time, rows until W ≤ 2 and until proven",
     )

@@ -361,7 +361,6 @@ class SecondOrderPage(FamilyPage):
                 explain.privacy_badge("not private")
         show_table(
             rows,
-            placeholder="–",
             help=texts.COLUMNS["endings"],
             alt="Of every method: how many runs finished, at which step, and how many of these at a minimum",
         )
@@ -430,7 +429,6 @@ def _table(theory: Theory) -> None:
     rows = [_row(forecast) for phases in theory.values() for forecast in phases]
     show_table(
         rows,
-        placeholder="–",
         help=texts.COLUMNS["forecasts"],
         style=explain.format_numbers,
         alt="Of every method and phase: whether it can stop, waiting time, steps, noise over tolerance, rows needed",

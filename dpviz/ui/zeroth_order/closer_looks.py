@@ -16,16 +16,7 @@ from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
 
 ACCURACY = Control(
-    "accuracy",
-    "Stationarity",
-    texts.ACCURACY_HELP,
-    default=0.3,
-    type=float,
-    low=0.01,
-    high=1.0,
-    symbol="ε",
-    unit="L",
-    scale="log",
+    "accuracy", "Stationarity", texts.ACCURACY_HELP, default=0.3, type=float, low=0.01, high=1.0, unit="L", scale="log"
 )
 
 

@@ -9,6 +9,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.families.bayesian_optimization import figures, presets
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.families.bayesian_optimization.batches import Placing
+from dpviz.families.bayesian_optimization.forecast import forecast
 from dpviz.families.bayesian_optimization.posterior import Surrogate
 from dpviz.families.bayesian_optimization.posterior_slice import slice_along
 from dpviz.plots.elements.style import arm_styles
@@ -70,6 +71,14 @@ def test_readings_and_attacks_of_every_method(experiment: Experiment) -> None:
         for label in (presets.GIBO, presets.RANDOM)
     )
     assert (np.array(random) >= np.array(gibo) - 1e-6).all()
+
+
+def test_figures_of_dp_gibo_are_empty_without_it(experiment: Experiment) -> None:
+    for arms in (experiment.arms, experiment.arms[1:]):
+        one = experiment.replaced(arms=arms)
+        prediction = forecast(one, one.plans())
+        for chart in (figures.bias_and_noise(prediction), figures.trainings_by_level(prediction)):
+            assert bool(chart.figure.data) == (arms == experiment.arms)
 
 
 def test_what_was_bought_before_counts_in_readings_and_attacks(experiment: Experiment) -> None:

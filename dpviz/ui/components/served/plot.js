@@ -607,6 +607,7 @@ async function draw(node, printed = false) {
       const page = look.layout.paper_bgcolor;
       const { data, layout } = onThisPage(composed(state, before, node, page), page, state.data.dark);
       placeLimits({ data, layout }, width);
+      if (!layout.showlegend) delete node._fullLayout?._reservedMargin?.legend; // Plotly keeps the room of a former one
       await Plotly.react(node, data, { ...layout, template: look, width, height }, menu);
       if (state.data.group && !isBars({ data }) && !state.heard) {
         state.heard = true;
