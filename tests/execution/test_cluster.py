@@ -20,6 +20,7 @@ from dpviz.errors import UserError
 from dpviz.execution import cluster
 from dpviz.execution.cluster import UPLOADS, Cluster
 from dpviz.execution.increments import outcome_from_bytes
+from dpviz.execution.store import versions
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.task import Cell, Outcome, SerialExecutor
 from dpviz.families.accelerated import GradientDescent, Nesterov
@@ -186,7 +187,7 @@ def test_another_version_on_a_worker_is_refused_with_a_sentence() -> None:
 def test_a_class_that_a_worker_does_not_know_is_a_sentence() -> None:
     (cell,) = cells(1)
     mine = cell.text.replace("families.accelerated.gradient_descent", "mine.descent")
-    outcome = outcome_from_bytes(cluster.work(mine, "last", cluster.versions()))
+    outcome = outcome_from_bytes(cluster.work(mine, "last", versions()))
     assert outcome.state == "failed" and "mine.descent" in outcome.message and "DPVIZ_MODULES" in outcome.message
 
 
