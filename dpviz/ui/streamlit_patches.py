@@ -300,6 +300,16 @@ def _silent(change: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
+def draws_whole_page() -> bool:
+    """Return true if the running script draws all of a page, and not only fragments of it."""
+
+    def is_whole() -> bool:
+        context = script_context()
+        return context is not None and not context.fragment_ids_this_run
+
+    return with_fallback(is_whole, otherwise=False)
+
+
 def page_begun(path: str) -> None:
     """Send the browser the settings of the page with the address `path`, if the previous page was another one."""
 

@@ -18,6 +18,7 @@ import pytest
 import streamlit as st
 from streamlit import config
 from streamlit.commands import execution_control
+from streamlit.components.v2.bidi_component.main import _make_trigger_id
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.runtime import Runtime, RuntimeConfig
 from streamlit.runtime.app_session import AppSession
@@ -33,6 +34,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.web.server.starlette.starlette_websocket import _is_origin_allowed
 
 from dpviz.ui import streamlit_patches, visitors
+from dpviz.ui.experiment.run import draw_repeatedly
 from dpviz.ui.visitors import Visitor
 from tests.apart import apart
 
@@ -43,6 +45,7 @@ PATIENCE = 20.0
 RARELY_READ = {
     "streamlit.proto.ForwardMsg_pb2",
     "current_page_script_hash",  # for parts of pages only
+    "fragment_ids_this_run",
     "get_id_from_key",
     "_query_param_bound_widget_ids",
     "_requests",
@@ -53,7 +56,7 @@ RARELY_READ = {
     "get_script_run_ctx",
     "streamlit.runtime.scriptrunner",
 }  # on busy servers
-PAGE, TWO_PAGES = (f"from {__name__} import {name}; {name}()" for name in ("page", "two_pages"))
+PAGE, TWO_PAGES, POLLED = (f"from {__name__} import {name}; {name}()" for name in ("page", "two_pages", "polled_page"))
 BUSY = 3.0  # seconds: more than a request waits for its turn
 here: list[weakref.ref[Visitor]] = []  # those for whom a page was drawn, in that order
 abandoned: list["weakref.ref[Run]"] = []
@@ -102,12 +105,19 @@ def two_pages() -> None:
     st.navigation(pages).run()
 
 
+def polled_page() -> None:
+    """The script of a toy app that shows a run which has ended: the next poll has a part of the page drawn instead."""
+    noted.append(st.slider("Number", 0, 20))
+    st.fragment(lambda: None, key="toy_whole")()
+    draw_repeatedly("toy_look", lambda: 60.0, lambda: st.rerun("toy_whole"))
+
+
 class Client(SessionClient):
     """A browser that looks at the sliders and the button, and whether all of the page has come."""
 
     def __init__(self) -> None:
         self.drawn = 0
-        self.slider = self.button = self.fragment = ""
+        self.slider = self.button = self.look = self.fragment = ""
         self.page, self.pages = "", dict[str, str]()  # Streamlit's names: of the page, and of all by title
         self.labels: list[str] = []  # of the sliders that are on the page
 
@@ -127,6 +137,8 @@ class Client(SessionClient):
                 self.labels.append(msg.delta.new_element.slider.label)
             case "delta" if msg.delta.new_element.WhichOneof("type") == "button":
                 self.button = msg.delta.new_element.button.id
+            case "delta" if msg.delta.new_element.WhichOneof("type") == "bidi_component":
+                self.look = msg.delta.new_element.bidi_component.id
 
     client_context: Any = None
 
@@ -250,6 +262,25 @@ def test_a_fragment_is_served_while_the_tab_draws_its_first_page(server) -> None
         await until(lambda: client.labels == ["First", "First"])
 
     server(scene, TWO_PAGES)
+
+
+def test_a_poll_that_is_served_with_a_change_of_the_page_takes_nothing_from_it(server) -> None:
+    """A part of the page was drawn instead of all, without the change; or none, if that part was of another page."""
+    streamlit_patches.apply()
+
+    async def scene(server: Server) -> None:
+        session = await server.connect()
+        server.ask(session)
+        client = server.clients[session]
+        await until(lambda: client.drawn == 1)
+        message = BackMsg()  # as Streamlit makes it of both, if the poll has waited for the script
+        changed, poll = (message.rerun_script.widget_states.widgets.add() for _ in range(2))
+        changed.id, changed.double_array_value.data[:] = client.slider, [7.0]
+        poll.id, poll.json_trigger_value = _make_trigger_id(client.look, "events"), '[{"event": "look", "value": 1}]'
+        server.runtime.handle_backmsg(session, message)
+        await until(lambda: noted[-1] == 7)
+
+    server(scene, POLLED)
 
 
 def ended() -> list[Run | None]:

@@ -511,11 +511,15 @@ def draw_repeatedly(key: str, draw: Callable[[], float | None], on_look: Callabl
     have more of the page drawn instead.
     """
 
+    def look() -> None:
+        if not streamlit_patches.draws_whole_page():  # as for a change of the visitor that came meanwhile
+            on_look()
+
     @st.fragment
     def part() -> None:
         seconds = draw()
         if seconds is not None:
-            components.redraw_after(key, seconds, on_look)
+            components.redraw_after(key, seconds, look)
         streamlit_patches.page_drawn()  # every drawing, also of a part, notes its end
 
     part()
