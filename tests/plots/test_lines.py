@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 import pytest
 
 from dpviz.plots.elements.axes import Axes, Bound
+from dpviz.plots.elements.labels import compact
 from dpviz.plots.elements.lines import CEILING, FLOOR, MAX_POINTS, Line, downsample, line_figure
 from dpviz.plots.elements.style import HUES, SMALL, ArmStyle
 from dpviz.plots.elements.words import alt_text
@@ -39,6 +40,23 @@ def test_a_log_axis_never_sees_zero_and_says_so() -> None:
 def test_a_small_figure_without_lines_is_as_small_and_its_reason_fits() -> None:
     layout = line_figure([], Axes("Step t", "Noise"), if_empty="word " * 20, height=SMALL).layout
     assert layout.height == SMALL and max(map(len, layout.annotations[0].text.split("<br>"))) <= 48
+
+
+def test_a_label_that_does_not_fit_into_a_small_frame_is_in_the_margin() -> None:
+    """A frame next to the live chart may have 130 pixels, which are less than 24 and the text take."""
+    lines = [Line(np.arange(2), np.array([1.0, 0.5]), "Gaussian marginals", BLUE, value=False)]
+    lines.append(Line(np.arange(101), np.ones(101), "MWEM", BLUE, value=False))
+    labels = [note for note in drawn(*lines, height=SMALL).layout.annotations if note.name]
+    assert [(note.text, note.xref) for note in labels] == [("Gaussian marginals", "paper"), ("MWEM", "paper")]
+
+
+def test_names_of_a_legend_are_broken_where_a_phone_ends() -> None:
+    name = "home=owned, area=city, work=seeking, schooling=vocational,<br>age=45 to 59"
+    wide = drawn(Line(np.arange(3), np.ones(3), name, BLUE), labels=False)
+    (trace,) = compact(wide).data
+    assert max(map(len, trace.name.split("<br>"))) <= 36 and trace.name.replace("<br>", " ") == name.replace(
+        "<br>", " "
+    )
 
 
 @pytest.mark.parametrize("bound", ["upper", "lower"])

@@ -24,6 +24,7 @@ MAX_LABELS = 7  # more lines have a legend instead
 NAME = "end label"  # name of the annotations and shapes of labels
 FRAME = 0.6  # a line that ends beyond this share of the width has its label outside the frame
 _WIDTH, _NARROW = 20, 11  # largest number of characters in a line of a label; the same on a narrow screen
+_LEGEND_NAME = 36  # largest number of characters in a row of a legend on a narrow screen
 _SCREEN, _SHARE = 350.0, 0.36  # pixels: width of a narrow screen; largest share of it that labels may take
 # Pixels: smallest width of a frame, next to the live chart, of one of two charts side by side, or alone.
 _SMALL, _BESIDE, _ALONE = 120, 170, 330
@@ -193,7 +194,7 @@ def compact(figure: go.Figure) -> go.Figure:
 
     Else it has a legend. A small figure has neither, because a figure above it has them.
     """
-    result = _wrap_notes(go.Figure(figure))
+    result = _wrap_names(_wrap_notes(go.Figure(figure)))
     notes = _labels(figure)
     if not notes:
         return result
@@ -217,6 +218,18 @@ def _wrap_notes(figure: go.Figure) -> go.Figure:
             growth = style.ROW * (len(rows) - note.text.count("<br>") - 1)
             note.text = "<br>".join(rows)
             figure.update_layout(height=figure.layout.height + growth, margin_t=figure.layout.margin.t + growth)
+    return figure
+
+
+def _wrap_names(figure: go.Figure) -> go.Figure:
+    """Break the names in a figure's legend, in place, into rows that fit a narrow screen; return the figure, which
+    becomes higher, so that the frame keeps its height."""
+    for trace in figure.data:
+        rows = (trace.name or "").split("<br>")
+        if max(map(len, rows)) > _LEGEND_NAME and trace.showlegend is not False:
+            new_rows = textwrap.wrap(" ".join(rows), _LEGEND_NAME, break_long_words=False, break_on_hyphens=False)
+            trace.name = "<br>".join(new_rows)
+            figure.layout.height += 20 * (len(new_rows) - len(rows))  # 20 pixels a row
     return figure
 
 

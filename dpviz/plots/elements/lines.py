@@ -575,8 +575,11 @@ def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: s
         height = float(np.exp(np.interp(math.log(value), np.log(x), np.log(np.maximum(y, FLOOR)))))
         text = f"{' = '.join(names)} {short(value)}"
         is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # from here to a little further right
-        # On the side with room: above a falling curve, below a rising one, or to the left for the first mark.
-        side = "top right" if is_falling else "bottom right" if marks else "top left"
+        # On the side with room: above a falling curve, below a rising one, or to the left for a first mark whose text
+        # does not reach the axis, in a frame of 230 pixels, as on a phone, with 7 for a letter.
+        share = math.log(value / x[0]) / math.log(x[-1] / x[0])  # of the frame that is to the left
+        is_left = not marks and 230 * share > 7 * len(text)
+        side = "top right" if is_falling else "top left" if is_left else "bottom right"
         marks.append(Mark(value, height, text, color, label=text, side=side))
     return marks
 
