@@ -106,10 +106,17 @@ def two_pages() -> None:
 
 
 def polled_page() -> None:
-    """The script of a toy app that shows a run which has ended: the next poll has a part of the page drawn instead."""
+    """The script of a toy app whose polls have a part drawn: its own, or later one of another page, which is gone."""
     noted.append(st.slider("Number", 0, 20))
     st.fragment(lambda: None, key="toy_whole")()
-    draw_repeatedly("toy_look", lambda: 60.0, lambda: st.rerun("toy_whole"))
+
+    def look() -> None:
+        if noted[-1] == 0:
+            st.rerun("toy_whole")
+        noted.append(-1)
+        st.rerun("other_whole")
+
+    draw_repeatedly("toy_look", lambda: 60.0, look)
 
 
 class Client(SessionClient):
@@ -138,7 +145,9 @@ class Client(SessionClient):
             case "delta" if msg.delta.new_element.WhichOneof("type") == "button":
                 self.button = msg.delta.new_element.button.id
             case "delta" if msg.delta.new_element.WhichOneof("type") == "bidi_component":
-                self.look = msg.delta.new_element.bidi_component.id
+                self.look, self.fragment = msg.delta.new_element.bidi_component.id, msg.delta.fragment_id
+            case "delta" if msg.delta.new_element.WhichOneof("type") == "exception":
+                self.labels.append("exception")
 
     client_context: Any = None
 
@@ -265,7 +274,7 @@ def test_a_fragment_is_served_while_the_tab_draws_its_first_page(server) -> None
 
 
 def test_a_poll_that_is_served_with_a_change_of_the_page_takes_nothing_from_it(server) -> None:
-    """A part of the page was drawn instead of all, without the change; or none, if that part was of another page."""
+    """A part of the page was drawn instead of all, without the change; or an error, if that part was gone."""
     streamlit_patches.apply()
 
     async def scene(server: Server) -> None:
@@ -279,6 +288,13 @@ def test_a_poll_that_is_served_with_a_change_of_the_page_takes_nothing_from_it(s
         poll.id, poll.json_trigger_value = _make_trigger_id(client.look, "events"), '[{"event": "look", "value": 1}]'
         server.runtime.handle_backmsg(session, message)
         await until(lambda: noted[-1] == 7)
+        await until(lambda: client.drawn == 2)
+        del message.rerun_script.widget_states.widgets[0]
+        message.rerun_script.page_script_hash, message.rerun_script.fragment_id = client.page, client.fragment
+        server.runtime.handle_backmsg(session, message)
+        await until(lambda: noted[-1] == -1)
+        await asyncio.sleep(0.2)
+        assert "exception" not in client.labels
 
     server(scene, POLLED)
 

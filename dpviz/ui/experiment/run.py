@@ -10,6 +10,7 @@ CONTRIBUTING has the table of states of a picture.
 import os
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Optional, Protocol
@@ -18,6 +19,7 @@ from uuid import uuid4
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.errors import StreamlitAPIException
 
 from dpviz.execution import progress, store
 from dpviz.execution.runner import Job, Runner
@@ -513,7 +515,8 @@ def draw_repeatedly(key: str, draw: Callable[[], float | None], on_look: Callabl
 
     def look() -> None:
         if not streamlit_patches.draws_whole_page():  # as for a change of the visitor that came meanwhile
-            on_look()
+            with suppress(StreamlitAPIException):  # the part to be drawn instead is of a page that was left
+                on_look()
 
     @st.fragment
     def part() -> None:
