@@ -40,6 +40,7 @@ class Between(NamedTuple):
         return self.low <= value <= self.high if self.ends else self.low < value < self.high
 
 
+_PLURALS = {"a finite number": "finite numbers", "a whole number": "whole numbers", "a text": "texts"}
 Delta = Annotated[float, Between(0, 1)]
 Positive = Annotated[float, Between(0, math.inf)]
 
@@ -145,7 +146,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return True
     if getattr(kind, "_is_protocol", False):  # most protocols cannot be checked at run time
         return True
-    if not isinstance(value, kind):
+    if not isinstance(value, tuple | list if kind is tuple else kind):  # JSON has lists alone
         return False
     # Nothing else to check: there are no items, or the annotation does not name their type. The parts of an array's
     # annotation name its shape and its dtype.
@@ -153,7 +154,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return True
     if isinstance(value, str | bytes):  # no annotation means a text as a sequence of characters
         return False
-    if kind is tuple and isinstance(value, tuple) and Ellipsis not in parts and len(value) != len(parts):
+    if kind is tuple and isinstance(value, tuple | list) and Ellipsis not in parts and len(value) != len(parts):
         return False
     # For a mapping its keys and its values, which the two parts of the annotation describe; else the items, which the
     # first part describes (`strict=False`: that of a tuple has a second one, such as Ellipsis).
@@ -196,6 +197,8 @@ def _in_words(hint: Any) -> str:
         return f"a class of {getattr(get_origin(parts[0]) or parts[0], '__name__', 'any kind')}"
     if origin is not None and origin is not np.ndarray:
         items = [_in_words(part) for part in parts if part is not Ellipsis]
+        if len(set(items)) == 1 and items[0] in _PLURALS:  # a pair, or any number
+            items = [f"{'two ' if len(items) == 2 else ''}{_PLURALS[items[0]]}"]
         joined = " to ".join(items) if issubclass(origin, Mapping) else ", ".join(items)
         return f"a {origin.__name__.lower()} of {joined}" if items else f"a {origin.__name__.lower()}"
     texts = {float: "a finite number", int: "a whole number", bool: "True or False", str: "a text", bytes: "bytes"}

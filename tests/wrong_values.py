@@ -107,7 +107,7 @@ def calls() -> list[Call]:
         "prior": (),
         "sampling": "wor",
     }
-    of_steps = {"weights": "weights", "m": "few", "n": "rows"}
+    of_steps = {"weights": "weights", "m": "few", "n": "rows", "prior": "events"}
     arm, metric = {"arm": "DP-NAG"}, {"arm": "DP-NAG", "metric": "objective_gap"}
     budget = {"budget": gaussian}
     return [

@@ -209,6 +209,7 @@ def table(
         bounds = {name: bounds.ranges[name] for name in ranged if name in bounds.ranges}
     elif not isinstance(bounds, Mapping):
         bounds = dict.fromkeys(ranged, bounds)
+    limits.check_choice(frame, target, columns=features, numeric=(), bounds={})
     _check_ranges(ranged, bounds)
     declared: dict[str, Any] = {
         "target": target,
@@ -352,9 +353,9 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
             title=f"{len(missing)} column{'s need' if len(missing) > 1 else ' needs'} a range",
         )
     unused = [name for name in bounds if name not in names]
-    if names and unused:
+    if unused:
         raise UserError(
-            f"The columns that need a range are {', '.join(map(quote_name, names[:_LISTED]))}.",
+            f"The columns that need a range are {', '.join(map(quote_name, names[:_LISTED])) or 'none'}.",
             title=f"{quote_name(unused[0])} has a range and no use",
         )
 

@@ -42,7 +42,7 @@ def refused(data: bytes, name: str = "table.csv", **limits: int) -> tuple[str, s
 BAD_FILES = {
     "nothing": (b"", "This file is empty", "UTF-8 CSV"),
     "white space": (b" \n\r\n\t ", "This file is empty", "UTF-8 CSV"),
-    "byte order mark only": (b"\xef\xbb\xbf", "This file is not a table", "No column"),
+    "byte order mark only": (b"\xef\xbb\xbf", "This file is not a table", "No column was found"),
     "prose": (b"Dear reader\nthis is a letter\n" * 20, "This file is not a table", "commas, semicolons or tabs"),
     "one column": (b"age\n" + b"3\n" * 30, "This file is not a table", "one column"),
     "Latin-1": ("name,größe\n".encode("latin-1") + b"1,2\n" * 30, "This file could not be read", "UTF-8"),

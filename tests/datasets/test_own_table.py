@@ -62,7 +62,7 @@ def test_a_table_of_any_kind_has_the_rows_that_its_declarations_make(kind: str, 
 def test_a_column_of_pandas_is_read_as_that_of_arrow(cells: Any) -> None:
     frame = pd.DataFrame({"x": cells, "y": cells})
     for table in (frame, frame.astype({"y": object}), pyarrow.table(frame)):
-        data = dpviz.table(table, target="y", positive=1.5, bounds=(0, 5))
+        data = dpviz.table(table, target="y", positive=1.5, bounds={"x": [0, 5]})  # a list, as from JSON
         np.testing.assert_array_equal(data.carried[data.identity][:2], [[1.5, 1], [3, -1]])
 
 
@@ -150,6 +150,10 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "one range": ({"bounds": {"age": (0, 1)}}, ("pay",)),
     "a range upside down": ({"bounds": BOUNDS | {"pay": (1, 0)}}, ("pay", "below")),
     "a range of three numbers": ({"bounds": BOUNDS | {"pay": (0, 1, 2)}}, ("'pay' is (0, 1, 2)",)),
+    "a range of categories": (
+        {"features": ["town"], "categories": {"town": ["A", "B"]}, "bounds": {"town": (0, 1)}},
+        ("'town' has a range and no use",),
+    ),
     "a range without a column": ({"bounds": BOUNDS | {"wage": (0, 1)}}, ("wage",)),
     "another column": ({"features": ["wage"]}, ("wage",)),
     "a column that is nearly there": ({"features": ["agee"]}, ("Did you mean 'age'",)),
