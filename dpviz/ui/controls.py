@@ -466,7 +466,8 @@ class Panel:
                 stored[key] = self.query[key]
         for key in stored.keys() - drawn_keys:  # the closed sections
             self.query[key] = stored[key]
-            with suppress(StreamlitAPIException):  # just closed: Streamlit still has the control, and keeps its value
+            streamlit_patches.unbind(key)
+            with suppress(StreamlitAPIException):  # Streamlit has it bound still, if that patch is left out
                 st.query_params[key] = stored[key]
 
     def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
@@ -511,7 +512,7 @@ class Panel:
             )
             return [option for option in options if option in selected]
 
-        return self._bound(name, label, default_options, draw, list, may_be_empty=True)
+        return self._bound(name, label, default_options, draw, lambda selected: selected or "", may_be_empty=True)
 
     def check(self) -> None:
         """Raise UserError if a number that was drawn so far, or a leading one, is out of range."""
@@ -597,8 +598,7 @@ class Panel:
         if key in self._given:
             given, default = self._given[key]
             remaining = st.query_params.get_all(key) if key in st.query_params else default
-            # In any order; sorted as texts, as a number has no order among words.
-            if sorted(map(_comparable, given), key=str) != sorted(map(_comparable, remaining), key=str):
+            if not streamlit_patches.same_setting(given, remaining):
                 self.unread.append(self.titles[name])
 
 
@@ -650,7 +650,7 @@ class PageBody(ABC):
         self.is_redraw = True
         if must_draw_whole:  # and this was the drawing of the whole page
             del st.session_state[WHOLE]
-        streamlit_patches.page_drawn()  # notes the time, to recognise old values of controls
+        streamlit_patches.page_drawn(self.panel.query)
 
 
 @contextmanager
@@ -788,14 +788,6 @@ def _read_numbers(text: str) -> tuple[float, ...] | None:
         return tuple(map(float, text.split(",")))
     except ValueError:
         return None
-
-
-def _comparable(text: str) -> float | str:
-    """Return a number for a text that is one, else the text in lower case: the same for different spellings."""
-    try:
-        return float(text)
-    except ValueError:
-        return text.casefold()
 
 
 def _whole(value: float | None) -> float | int | None:

@@ -26,6 +26,10 @@ the values of all controls.
    has none, before the browser is at the new address: Back then leads to an old page without settings. Here only the
    new page sends its settings, with its name, by which `screen.js` adds one entry to the browser's history for each
    page.
+8. A request carries the address of the browser, which Streamlit takes for the newest one. If the server has set
+   controls since, and the browser has not drawn that yet, the address loses their values: a reload would show others.
+   Here the address is corrected when a page has been drawn. Streamlit also removes the value of a control that is no
+   longer drawn, at the end of the first drawing without it; here not, if the control belongs to a closed section.
 
 The patches need private names of Streamlit. If one of them is missing, that patch and those after it are left
 out, and the log of the server says so once: see `with_fallback`.
@@ -324,9 +328,60 @@ def page_begun(path: str) -> None:
     st.session_state[_PAGE] = path
 
 
-def page_drawn() -> None:
-    """Note the time at which the page has been drawn to its end."""
+def page_drawn(settings: Mapping[str, str | list[str]] | None = None) -> None:
+    """Note the time at which the page has been drawn to its end, and correct the address if it has other settings.
+
+    settings : the values of its controls that are not the default, by parameter of the address; None to leave the
+    address as it is.
+    """
+
+    def correct() -> None:
+        context, outdated = script_context(), []
+        if context is None or settings is None:
+            return
+        with context.session_state.query_params() as params:
+            for key in params._bindings_by_param:
+                if not same_setting(params.get_all(key), settings.get(key, [])):
+                    outdated.append(key)
+                    params._query_params.pop(key, None)
+                    if key in settings:
+                        params._query_params[key] = settings[key]
+            if outdated:
+                params._send_query_param_msg()
+
+    with_fallback(correct, otherwise=None)
     st.session_state[_DRAWN] = time.monotonic()
+
+
+def unbind(key: str) -> None:
+    """Free the address from a control that is no longer drawn, so that Streamlit does not remove its value there."""
+
+    def free() -> None:
+        context = script_context()
+        if context is not None:
+            with context.session_state.query_params() as params:
+                if params.is_bound(key):
+                    params.unbind_widget(params._bindings_by_param[key].widget_id)
+
+    with_fallback(free, otherwise=None)
+
+
+def same_setting(text: str | list[str], other: str | list[str]) -> bool:
+    """Return true if two texts or lists of texts in an address have the same values, in any order and spelling."""
+
+    def values(text: str | list[str]) -> list[float | str]:
+        texts = [text] if isinstance(text, str) else text
+        return sorted(map(_comparable, texts), key=str)  # as texts, as a number has no order among words
+
+    return values(text) == values(other)
+
+
+def _comparable(text: str) -> float | str:
+    """Return a number for a text that is one, else the text in lower case: the same for different spellings."""
+    try:
+        return float(text)
+    except ValueError:
+        return text.casefold()
 
 
 def _kind(control: "WidgetState") -> str:

@@ -51,6 +51,23 @@ def test_a_link_that_names_a_preset_keeps_what_the_preset_does_not_set(load: Loa
     assert link(again) == full
 
 
+def test_an_address_of_before_a_preset_loses_none_of_its_settings(load: Load) -> None:
+    """A change that leaves the browser before the preset's address has arrived there brings the old address."""
+    app = load("accelerated", accel_seed="5")
+    app.selectbox(key="accel_preset").set_value("Real data: doctor visits").run()
+    app.query_params.clear()
+    app.query_params["accel_seed"] = "5"
+    app.number_input(key="accel_replicates").set_value(9.0).run()
+    assert app.query_params == given(link(app)) and "accel_seed" not in app.query_params
+
+
+@pytest.mark.one_section
+def test_a_section_that_is_closed_keeps_its_settings_in_the_address(load: Load) -> None:
+    app = load("budget_planner", planner_section="Solve for", planner_solve="Rows")
+    app.segmented_control(key="planner_section").set_value("Background").run()
+    assert app.query_params == {"planner_section": "Background", "planner_solve": "Rows"}
+
+
 @pytest.mark.parametrize(
     "packed", ["", "%00<b>", compress("{}"), compress("[]"), compress("[1]"), compress("[" + "{}," * 20 + "{}]")]
 )

@@ -47,6 +47,7 @@ RARELY_READ = {
     "current_page_script_hash",  # for parts of pages only
     "fragment_ids_this_run",
     "get_id_from_key",
+    "_bindings_by_param",
     "_query_param_bound_widget_ids",
     "_requests",
     "_state",
