@@ -39,7 +39,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots import class_figures
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import Sheet
-from dpviz.plots.elements.style import with_subscripts as without_markup
+from dpviz.plots.elements.style import with_subscripts
 from dpviz.privacy import local
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
 from dpviz.privacy.mechanisms import seed_or_random
@@ -256,7 +256,7 @@ class Poll:
         if self.sheet is None:
             return Choice(title, tuple(answer.words for answer in lesson.answers))
         x, y, old_curve = self.sheet.x, self.sheet.y, _points(self.sheet.known)
-        titles = without_markup(x.title), without_markup(y.title)
+        titles = with_subscripts(x.title), with_subscripts(y.title)
         return Drawing(title, self.sheet.handles, old_curve, *titles, tuple(x.ticks), tuple(y.ticks))
 
     @property
@@ -375,7 +375,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
     metric, axes = lesson.measure.metric, lesson.measure.axes(after)
     ends = {arm: after.ends(arm, metric) for arm in (first, second)}
     ratios = tuple(float(ratio) for ratio in (ends[second] / ends[first]).round(4))  # phones show three digits
-    label = f"{without_markup(axes.y)}: {second} over {first}"
+    label = f"{with_subscripts(axes.y)}: {second} over {first}"
     question = OwnRun("Your phone has one of the runs. Press, and see how it ends.", label, ratios)
     ballot = next((ballot for ballot in reversed(current.questions) if ballot.question == question), None)
     if ballot is None:
