@@ -37,7 +37,6 @@ from dpviz.lessons.classroom import (
 from dpviz.lessons.lesson import Curve, FinalMedian, Lesson, Side
 from dpviz.numbers import short, short_up
 from dpviz.plots import class_figures
-from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.plots.elements.style import with_subscripts
 from dpviz.privacy import local
@@ -570,16 +569,7 @@ def _report_counts(question: RandomisedQuestion, ballot: Ballot) -> tuple[int, .
 
 
 def _draw_estimates(question: RandomisedQuestion, counts: tuple[int, ...], key: str) -> None:
-    """Draw the chart of the estimates, which is computed anew when a report has come. key : of the chart."""
-    last_question, last_counts, chart = st.session_state.get(f"{key}_chart", (None, None, None))
-    if chart is None or (last_question, last_counts) != (question, counts):
-        chart = _estimates(question, counts)
-        st.session_state[f"{key}_chart"] = question, counts, chart
-    charts.show_bare(chart, key)
-
-
-def _estimates(question: RandomisedQuestion, counts: tuple[int, ...]) -> Chart:
-    """Return the chart of the estimated shares of the options. counts : how often each option was reported.
+    """Draw the estimated shares of the options. counts : how often each option was reported. key : of the chart.
 
     Of yes and no it has the share of yes alone, and next to it the error of a trusted server, around the same estimate.
     """
@@ -601,7 +591,7 @@ def _estimates(question: RandomisedQuestion, counts: tuple[int, ...]) -> Chart:
         for name, (share, low, high) in group.items()
     )
     alt = f"Shares from {people} reports, with 95 % intervals: {numbers}"
-    return Chart(class_figures.estimates(groups), heading="", alt=alt, caption="")
+    charts.show_figure(class_figures.estimates(groups), key, alt)
 
 
 def _close_coins(current: Room, ballot: Ballot) -> None:
