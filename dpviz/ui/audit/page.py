@@ -176,7 +176,6 @@ class StartableAudit(run_panel.Startable):
         return job.task == self.auditing
 
     def start(self, page: str, title: str, short: bool) -> AuditRun:
-
         job = runner().submit(self.auditing, visitor=visitors.current().name, short=short)
         return AuditRun(job, {}, page, title)
 
