@@ -1,6 +1,7 @@
 """dpviz: see what differential privacy costs an optimisation algorithm. Start with `streamlit run app.py`."""
 
 import streamlit as st
+from starlette.middleware import Middleware
 
 from dpviz.ui import navigation, server, streamlit_patches
 from dpviz.ui.server import phones
@@ -17,5 +18,5 @@ else:  # and imports it when the server starts
     app = st.App(
         __file__,
         lifespan=server.lifespan,
-        middleware=[*server.ORIGINS_MIDDLEWARE, *phones.MIDDLEWARE, *server.FILES_MIDDLEWARE],
+        middleware=[Middleware(server.OwnOrigins), Middleware(phones.Phones), Middleware(server.Files)],
     )

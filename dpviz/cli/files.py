@@ -233,29 +233,24 @@ def out_option(help: str) -> Callable[[Command], Command]:
 
 def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
     """Return the value of --out. Raises click's error for another ending, or a folder that cannot be written to."""
-    _check_ending(path, ENDINGS)
+    _check_writable(path, ENDINGS)
     if path is not None and path.suffix.lower() == ".parquet":
         require_package("pyarrow")
-    return _writable_path(path)
+    return path
 
 
 def writable_page(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
     """Return the value of an option for a page of HTML to write. Raises click's errors as `_writable` does."""
-    _check_ending(path, PAGE_ENDINGS)
-    return _writable_path(path)
+    _check_writable(path, PAGE_ENDINGS)
+    return path
 
 
-def _check_ending(path: Path | None, endings: Sequence[str]) -> None:
-    """Raise click's error for a path with another ending."""
+def _check_writable(path: Path | None, endings: Sequence[str]) -> None:
+    """Raise click's error for a path with another ending, or in a folder that cannot be written to."""
     if path is not None and path.suffix.lower() not in endings:
         raise click.BadParameter(f"'{path}' must end in {' or '.join(endings)}.")
-
-
-def _writable_path(path: Path | None) -> Path | None:
-    """Return the path of a file to write. Raises click's error if its folder cannot be written to."""
     if path is not None and not os.access(path.parent, os.W_OK):
         raise click.BadParameter(f"'{path.parent}' is no folder that you may write to.")
-    return path
 
 
 def write(frame: "pd.DataFrame", about: Iterable[str], path: Path) -> None:

@@ -56,7 +56,6 @@ def roc(
         marks=marks,
         notes=["shaded: would refute the claim"],
         labels=False,  # all end in the same corner
-        height=style.HEIGHT,
     )
 
 

@@ -162,7 +162,7 @@ class Trajectories:
 
     places : (k, R, 2), finite positions of the R runs.
     last : last step that was recorded.
-    other_places, other_label : (k, R', 2) positions of a method without privacy to compare with, and its label; None
+    other_places, other_label : (k, R', 2) positions of a method without privacy to compare with, and its label; R' = 0
         and "" if there is none.
     region : centres and half axes, both (k, 2), of the ellipses that should hold about 90 % of the positions by theory.
     median, spent : (k,) texts for each step, the median of the animation's metric and the privacy spent so far; or
@@ -173,8 +173,8 @@ class Trajectories:
     color: str
     places: np.ndarray
     last: int
-    other_places: np.ndarray | None = None
-    other_label: str = ""
+    other_places: np.ndarray
+    other_label: str
     region: tuple[np.ndarray, np.ndarray] | None = None
     median: Sequence[str] = ()
     spent: Sequence[str] = ()
@@ -278,18 +278,14 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
     """
     numbers, walks = [], []
     for trajectories in animation.walks:
-        # No runs, where there is no method without privacy to compare with.
-        other_places = trajectories.other_places
-        if other_places is None:
-            other_places = np.empty((len(animation.steps), 0, 2))
-        numbers += [_numbers(animation, trajectories.places), _numbers(animation, other_places)]
+        numbers += [_numbers(animation, trajectories.places), _numbers(animation, trajectories.other_places)]
         walks.append(
             {
                 "label": trajectories.label,
                 "color": trajectories.color,
                 "last": trajectories.last,
                 "runs": trajectories.places.shape[1],
-                "plain": other_places.shape[1],
+                "plain": trajectories.other_places.shape[1],
                 "without": trajectories.other_label,
                 "region": None if trajectories.region is None else _region(animation, *trajectories.region),
                 "median": list(trajectories.median),

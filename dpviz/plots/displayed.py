@@ -149,7 +149,7 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
     label = metric.label
     status_text = _status_text(statuses, result.public, result.price)
     caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {status_text}"
-    drawing = sweep_figures.metric_by_setting(result, title, label, symbol=symbol, log_x=log)
+    drawing = sweep_figures.metric_by_setting(result, title, symbol=symbol, log_x=log)
     return Chart(drawing, f"{label} against {title}", f"{label} against {title}", caption, provenance(statuses))
 
 

@@ -1,7 +1,7 @@
 """Figures of runs: metrics of all arms over the steps or the privacy spent. They can be drawn while a run goes on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -16,21 +16,9 @@ from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure, one_band
 from dpviz.plots.elements.multiples import small_multiples
 from dpviz.plots.elements.style import ArmStyle
 
-Axis = Literal["iteration", "spent"]
 PANELS = 2  # number of panels side by side, in a chart of half the page's width
 NONE: Mapping[str, np.ndarray] = MappingProxyType({})
 NO_CEILINGS: Mapping[str, float] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class _Curves:
-    """Lines, marks and options of a figure of a run: arguments of `line_figure` and `small_multiples`."""
-
-    lines: list[Line]
-    marks: list[Mark]
-    notes: list[str]
-    axes: Axes
-    not_private: bool | str
 
 
 def convergence(
@@ -38,11 +26,9 @@ def convergence(
     metric_name: str,
     styles: Mapping[str, ArmStyle],
     *,
-    x: Axis = "iteration",
-    spent: Mapping[str, np.ndarray] = NONE,
+    spent: Mapping[str, np.ndarray] | None = None,
     spent_title: str = "Privacy spent",
     ceilings: Mapping[str, float] = NO_CEILINGS,
-    log_y: bool | None = None,
     overlays: Mapping[str, np.ndarray] = NONE,
     overlay_name: str = "bound",
     bands: Literal["best", "all", "panels"] = "best",
@@ -53,73 +39,66 @@ def convergence(
 
     With one replicate there is no band, and a note says so. Diverged replicates count with their last value.
 
-    x : "iteration" to draw against the step, "spent" against the privacy spent.
-    spent, spent_title : by label, (T+1,) the privacy spent up to each step, and the title of that axis. Arms whose
-        privacy spent is unknown or infinite are left out of a figure against it.
+    spent, spent_title : by label, (T+1,) the privacy spent up to each step, and the title of that axis; None to draw
+        against the step. Arms whose privacy spent is unknown or infinite are left out of a figure against it.
     ceilings : by label of a method that stops by itself, the most privacy that it can spend. In a figure against the
         privacy spent, a thin level line leads from the line's end to it.
-    log_y : True for a log axis; None to follow the metric's declaration.
     overlays, overlay_name : by label, (T+1,) a thin line such as a bound or an exact curve, and what it is.
     bands : "best" draws, where there are more than two bands, only that of the best private arm; "all" draws all;
         "panels" draws one panel for each arm, with its band, and no overlays.
     limits : horizontal lines at values to point out.
     """
-    curves = _curves(trace, metric_name, styles, x, spent, spent_title, log_y)
-    lines, notes = curves.lines, curves.notes
+    if metric_name not in trace.metrics:  # no arm has a value yet
+        return line_figure([], Axes("Step t", metric_name), height=height)
+    metric = trace.metrics[metric_name]
+    lines, marks, has_single_run = _medians(trace, metric_name, styles, spent)
+    notes = ["one run; results vary"] if has_single_run else []
+    axes = Axes("Step t" if spent is None else spent_title, metric.label, log_y=metric.scale == "log")
+    not_private = style.privacy_mark(trace.statuses(metric))
     if bands == "panels":
-        return small_multiples(lines, curves.axes, columns=PANELS, notes=notes, not_private=curves.not_private)
+        return small_multiples(lines, axes, columns=PANELS, notes=notes, not_private=not_private)
+    drawn_labels = {line.name for line in lines}  # not of arms without a position along the privacy spent
     if bands == "best":
         lines, band_notes = one_band(lines, _best(trace, metric_name))
-        notes = [*notes, *band_notes]
-    drawn_labels = {line.name for line in curves.lines}  # not of arms without a position along the privacy spent
-    thin_lines = [
-        _overlay(curve, spent.get(label) if x == "spent" else None, label, overlay_name, styles[label])
-        for label, curve in overlays.items()
-        if label in trace.arm_traces and (x == "iteration" or label in drawn_labels)
-    ]
-    level_lines = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
+        notes += band_notes
+    thin_lines = []
+    for label, curve in overlays.items():
+        if label in (trace.arm_traces if spent is None else drawn_labels):
+            x = np.arange(len(curve)) if spent is None else spent[label][: len(curve)]
+            y, name = curve[: len(x)], f"{label}, {overlay_name}"  # a method may have stopped before its theory does
+            thin_lines.append(Line(x, y, name, styles[label], width=1.0, group=label, legend=False))
     if thin_lines:
         notes = [f"thin lines: {overlay_name}", *notes]
-    if level_lines:
-        notes = [*notes, "thin level lines: up to the ceiling, which is the guarantee"]
-    if x == "iteration":
+    if spent is None:
         lines = _extend(trace, lines)
         for line in lines:
             if line.until:  # extended: a dot where its own points end
                 end = float(line.x[-1]), float(line.y[-1])
-                curves.marks.append(Mark(*end, line.name, line.style.color, symbol="circle"))
-    guess = trace.guess(metric_name) if metric_name in trace.metrics else None  # of the best constant
+                marks.append(Mark(*end, line.name, line.style.color, symbol="circle"))
+    else:
+        level_lines = [_up_to(ceilings[line.name], line) for line in lines if line.name in ceilings]
+        if level_lines:
+            thin_lines += level_lines
+            notes.append("thin level lines: up to the ceiling, which is the guarantee")
+    guess = trace.guess(metric_name)  # of the best constant
     if guess is not None:
         guess_metric, guess_value = guess
         limits = [*limits, Limit(guess_value, guess_metric.label.lower())]
     return line_figure(
-        [*lines, *thin_lines, *level_lines],
-        curves.axes,
-        marks=curves.marks,
-        notes=notes,
-        limits=limits,
-        not_private=curves.not_private,
-        height=height,
+        [*lines, *thin_lines], axes, marks=marks, notes=notes, limits=limits, not_private=not_private, height=height
     )
 
 
-def _curves(
-    trace: Trace,
-    metric_name: str,
-    styles: Mapping[str, ArmStyle],
-    x: Axis,
-    spent: Mapping[str, np.ndarray],
-    spent_title: str,
-    log_y: bool | None,
-) -> _Curves:
-    """Return a metric's medians as lines, with marks where methods stopped; arguments are those of `convergence`."""
-    metric = trace.metrics.get(metric_name)
+def _medians(
+    trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle], spent: Mapping[str, np.ndarray] | None
+) -> tuple[list[Line], list[Mark], bool]:
+    """Return a metric's medians as lines, with marks where methods stopped, and true if one of them is a single run."""
     lines: list[Line] = []
     marks: list[Mark] = []
     has_single_run = False
     for label, arm_trace in trace.arm_traces.items():
-        axis = spent.get(label) if x == "spent" else None  # None: the steps
-        if x == "spent" and (axis is None or not np.isfinite(axis[-1])):
+        axis = None if spent is None else spent.get(label)  # None: the steps
+        if spent is not None and (axis is None or not np.isfinite(axis[-1])):
             continue  # its privacy spent is unknown or infinite
         iterations, values = arm_trace.series(metric_name)
         if not len(iterations):
@@ -127,12 +106,7 @@ def _curves(
         lines.append(_median(iterations, values, axis, label, styles[label]))
         marks += _stops(arm_trace, lines[-1], iterations)
         has_single_run |= values.shape[1] == 1  # one column per replicate
-    if log_y is None:
-        log_y = metric is not None and metric.scale == "log"
-    title = metric_name if metric is None else metric.label
-    axes = Axes("Step t" if x == "iteration" else spent_title, title, log_y=log_y)
-    not_private = metric is not None and style.privacy_mark(trace.statuses(metric))
-    return _Curves(lines, marks, ["one run; results vary"] if has_single_run else [], axes, not_private)
+    return lines, marks, has_single_run
 
 
 def _best(trace: Trace, metric_name: str) -> str:
@@ -142,8 +116,7 @@ def _best(trace: Trace, metric_name: str) -> str:
     or of `metric_name` if the trace declares no such metric.
     """
     name = [*headline_metrics(trace), metric_name][0]
-    metric = trace.metrics.get(name)
-    better = "lower" if metric is None else metric.better
+    better = trace.metrics[name].better
     if not better:
         return ""
     finals: dict[str, float] = {}
@@ -206,9 +179,3 @@ def _median(
         low=low if has_band else None,
         high=high if has_band else None,
     )
-
-
-def _overlay(curve: np.ndarray, axis: np.ndarray | None, label: str, name: str, arm_style: ArmStyle) -> Line:
-    """Return a thin line with the heights `curve` after each iteration, at the positions `axis` (None: 0, 1, …)."""
-    x = np.arange(len(curve)) if axis is None else axis[: len(curve)]
-    return Line(x, curve, f"{label}, {name}", arm_style, width=1.0, group=label, legend=False)

@@ -263,12 +263,10 @@ _ROUNDING = 1e-6  # smaller margins are rounding errors: without noise the law i
 def metric_by_setting(
     result: SweepResult,
     x_title: str,
-    y_title: str = "",
     *,
     symbol: str = "",
     compared_arm: str = "",
     log_x: bool = True,
-    log_y: bool | None = None,
     height: int = style.HEIGHT,
 ) -> go.Figure:
     """Return a figure of the metric's median at every value of the sweep, with a band from 10 to 90 %, for every arm.
@@ -282,11 +280,10 @@ def metric_by_setting(
     95 % interval over the runs, or the range over several data sets. Small print says which of the two is better on
     which side, and in how many data sets.
 
-    x_title, symbol : the setting in words and as a symbol. y_title : "" for the metric's own title.
-    compared_arm : its label; "" for the first arm with privacy. log_y : None to follow the metric's declaration.
+    x_title, symbol : the setting in words and as a symbol.
+    compared_arm : its label; "" for the first arm with privacy.
     """
-    if log_y is None:
-        log_y = result.metric is not None and result.metric.scale == "log"
+    log_y = result.metric is not None and result.metric.scale == "log"
     styles = style.arm_styles(result.arms)
     lines, best_label = _lines(result, styles, log_x, log_y)
     lines, notes = one_band(lines, best_label)
@@ -307,7 +304,7 @@ def metric_by_setting(
         notes.append("one run; results vary")
     figure = line_figure(
         [*lines, *_guesses(result)],
-        Axes(x_title, y_title or (result.metric.label if result.metric else ""), log_x=log_x, log_y=log_y),
+        Axes(x_title, result.metric.label if result.metric else "", log_x=log_x, log_y=log_y),
         not_private=style.privacy_mark({name: curve.status for name, curve in result.curves.items() if curve.values}),
         marks=[crossing.mark for crossing in crossings],
         notes=notes,
@@ -397,7 +394,10 @@ def _crossings(
     symbol : of the setting. color : of the marks. better : `better` of the metric: "lower", "higher", or "" if neither.
     """
     # `leaders` of an order : the better arms from left to right. `places` : (data sets, crossings) between them.
-    orders = [_by_merit(order, one, other) if better == "higher" else order for order in result.orders(one, other)]
+    orders = result.orders(one, other)  # whose leaders are the lower curves
+    if better == "higher":
+        swapped = {one: other, other: one}
+        orders = tuple(replace(order, leaders=tuple(swapped[leader] for leader in order.leaders)) for order in orders)
     sets = sum(order.data_sets for order in orders)
     if not orders or (len(orders) == 1 and len(orders[0].leaders) < 2):
         return [], []  # one of them is always better, as the curves show
@@ -420,11 +420,6 @@ def _crossings(
         mark = Mark(point, _height(values, medians, point), sentence, color, _about(symbol, points))
         crossings.append(_Crossing(mark, low, high))
     return crossings, sentences
-
-
-def _by_merit(order: Order, one: str, other: str) -> Order:
-    """Return an order whose leaders are the higher curves, from one whose leaders are the lower curves."""
-    return Order(tuple(other if leader == one else one for leader in order.leaders), order.places)
 
 
 def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> list[str]:

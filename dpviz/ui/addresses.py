@@ -77,8 +77,7 @@ def _experiment_or_message(address: str) -> dict[str, str]:
     for pins in (links.PIN, links.PINS):  # other experiments
         parameters.pop(pins, None)
     parameters[f"{prefix}_follow"] = ["false"]  # "Run at every change" is off, so that no run begins
-    for name, values in parameters.items():
-        app.query_params[name] = values
+    app.query_params.update(parameters)
     logging.disable(logging.WARNING)  # Streamlit warns that no browser is connected
     app.switch_page(f"pages/{family.name}.py").run()
     key = f"{prefix}_settled"  # under which the page notes its settings, ready to run

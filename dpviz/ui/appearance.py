@@ -12,11 +12,11 @@ also scrolls each page to its top when it is opened, because Streamlit keeps the
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import streamlit as st
 
-from dpviz.ui.components import apply_style, asset_text
+from dpviz.ui.components import apply_style, script
 
 # --------------------------------------------------------------------------------------------------------- presentation
 
@@ -61,21 +61,16 @@ SCREEN = "screen"
 NARROWEST = 400
 
 
-@st.cache_resource
-def _watcher() -> Any:
-    return st.components.v2.component("dpviz_screen", html="<span></span>", js=asset_text("screen.js"))
-
-
-def report_screen(theme: str, page: str) -> None:
+def report_screen(page: str) -> None:
     """Draw the script that reports width and theme; call it once per page, before the charts.
 
     The page is drawn again when either changes.
 
-    theme : theme with which the page is drawn now. page : address of the page.
+    page : address of the page.
     """
-    _watcher()(
+    script("screen")(
         key=SCREEN,
-        data={"narrow": is_narrow(), "narrowest": NARROWEST, "theme": theme, "page": page},
+        data={"narrow": is_narrow(), "narrowest": NARROWEST, "theme": theme(), "page": page},
         on_narrow_change=lambda: None,  # callbacks declare the values that the script reports
         on_theme_change=lambda: None,
         height=1,

@@ -16,8 +16,7 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.labels import compact
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
-from dpviz.plots.elements.style import enlarged, figure_values, say_condition
-from dpviz.plots.elements.style import with_subscripts as without_markup
+from dpviz.plots.elements.style import enlarged, figure_values, say_condition, with_subscripts
 from dpviz.ui import appearance, components, explain, markdown
 
 
@@ -28,7 +27,7 @@ def show(chart: Chart, key: str, group: str = "", leads: components.Leads | None
     """
     if conditional(chart.provenance):  # private on a condition, which is then drawn in the figure
         say_condition(chart.figure, chart.provenance)
-    with explain.heading(without_markup(chart.heading)):
+    with explain.heading(with_subscripts(chart.heading)):
         beside_heading(chart, key)
     return show_captioned(chart, key, group=group, leads=leads)
 
@@ -49,7 +48,7 @@ def show_captioned(
     page's sliders, by which the browser tells whether the chart is of earlier settings.
     """
     show_bare(chart, key, pale=pale, group=group, leads=leads)
-    st.caption(without_markup(chart.caption))
+    st.caption(with_subscripts(chart.caption))
     return chart
 
 
@@ -130,10 +129,8 @@ def _sent(chart: Chart) -> dict[str, Any]:
 
     `chart.drawn` is a figure or its plain values, which save time in the usual style; `chart.figure` is a figure.
     """
-    if appearance.is_narrow() or appearance.presents():
-        return components.drawing(figure_values(as_shown(chart.figure)), chart.handles)
-    plain_values = chart.drawn if isinstance(chart.drawn, dict) else figure_values(chart.drawn)
-    return components.drawing(plain_values, chart.handles)
+    is_usual = not any(page_style()) and isinstance(chart.drawn, dict)
+    return components.drawing(chart.drawn if is_usual else figure_values(as_shown(chart.figure)), chart.handles)
 
 
 def as_shown(figure: go.Figure) -> go.Figure:

@@ -295,7 +295,10 @@ class Panel:
             )
             return _whole(value) if control.type is int else value
 
-        return self._bound(name, control.title, default, draw, _number_text, may_be_empty=control.optional)
+        def text(value: float | int | None) -> str:
+            return "" if value is None else repr(value)
+
+        return self._bound(name, control.title, default, draw, text, may_be_empty=control.optional)
 
     def second_slider(self, control: Control, value: float) -> None:
         """Draw the slider of a number a second time, elsewhere on the page; it sets the same control."""
@@ -699,7 +702,9 @@ def grid(control: Control) -> tuple[float, ...]:
         return ()
     is_count = control.type is int
     if control.scale == "log":
-        points = _decades(low, high, MANTISSAS[-1]) if is_count else _log_points(low, high)
+        grids = [_decades(low, high, mantissas) for mantissas in (MANTISSAS[-1:] if is_count else MANTISSAS)]
+        # The finest with at most LOG_POINTS points, else the coarsest.
+        points = next((points for points in grids if len(points) <= LOG_POINTS), grids[-1])
     elif is_count and high - low > 1000:  # more than 16 numbers from one stop to the next: a seed
         return ()
     else:
@@ -741,15 +746,6 @@ def nearest(points: Sequence[float], value: float) -> float:
     return min(points, key=lambda x: abs(x - value))
 
 
-def _log_points(low: float, high: float) -> list[float]:
-    """Return the finest grid of round numbers in [low, high] with at most LOG_POINTS points, else the coarsest."""
-    for mantissas in MANTISSAS:
-        points = _decades(low, high, mantissas)
-        if len(points) <= LOG_POINTS:
-            break
-    return points
-
-
 def _decades(low: float, high: float, mantissas: Sequence[float]) -> list[float]:
     """Return the numbers in [low, high] that are one of the mantissas times a power of ten, in ascending order."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -768,10 +764,6 @@ def _step(control: Control) -> float:
     if control.scale == "log" and control.default:
         return float(10.0 ** (math.floor(math.log10(control.default)) - 1))
     return 0.01
-
-
-def _number_text(value: float | None) -> str:
-    return "" if value is None else repr(value)
 
 
 def _lead_text(lead: Lead) -> str:

@@ -112,7 +112,7 @@ def run_files(
     )
     _button(
         "Figures (HTML)",
-        lambda: to_html(charts(), f"{experiment.to_json()}\n\nGuarantee: {promise}", title="dpviz"),
+        lambda: to_html(charts(), f"{experiment.to_json()}\n\nGuarantee: {promise}"),
         export.file_name(page, experiment, "html"),
         f"{page}_html",
         "All charts of this page in one file. For a PNG, use the camera in a chart's own menu.",
@@ -143,7 +143,7 @@ def figures(
         settings += f"\n\nNot private: read from the data: {'; '.join(facts_read)}."
     _button(
         "Figures (HTML)",
-        lambda: to_html(charts(), settings, title="dpviz"),
+        lambda: to_html(charts(), settings),
         f"dpviz_{panel.page}.html",
         panel.key("html"),
         "The charts that are open now, in one file. For a PNG, use the camera in a chart's own menu.",

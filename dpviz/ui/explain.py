@@ -24,9 +24,9 @@ from dpviz.ui.markdown import escape_sentence
 REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
 
 
-def format_numbers(table: pd.DataFrame, digits: int = 4) -> Styler:
+def format_numbers(table: pd.DataFrame) -> Styler:
     """Return a table whose numbers are drawn with few digits, as on all pages; a visitor still sorts it by value."""
-    return table.style.format(lambda cell: short(cell, digits) if isinstance(cell, Real) else str(cell), na_rep="–")
+    return table.style.format(lambda cell: short(cell, 4) if isinstance(cell, Real) else str(cell), na_rep="–")
 
 
 def privacy_badge(status: Privacy | Literal["partly private"], help: str | None = None) -> None:
@@ -110,12 +110,6 @@ def only_if(status: Privacy) -> str:
     return f"**{status.replace('private if', 'Private only if')}**"
 
 
-def taken(read: Collection[str]) -> str:
-    """Return a sentence on the facts, given by name, that were read from the data instead of being declared."""
-    names = escape_sentence("; ".join(read))
-    return f"Not declared, but read from the data, which **no budget pays for**: {names}."
-
-
 def protects(problem: ProblemSpecification) -> str:
     """Return sentences on who is protected: the difference of neighbouring data sets, and what counts as public."""
     unit = problem.unit
@@ -137,13 +131,17 @@ def assumptions(
     protected, batches, composition, constants, screen : the texts of its rows. read : names of the facts that were read
     from the data instead of being declared.
     """
+    if read:
+        names = escape_sentence("; ".join(read))
+        taken = f"Not declared, but read from the data, which **no budget pays for**: {names}."
+        constants = f"{taken} For all else: {constants}"
     with st.container(border=True):
         st.subheader("Assumptions")
         rows = {
             "Who is protected": protected,
             "Batches": batches,
             "Composition": composition,
-            "Constants": f"{taken(read)} For all else: {constants}" if read else constants,
+            "Constants": constants,
             "On this screen": screen,
         }
         st.markdown("\n".join(f"- **{name}.** {text}" for name, text in rows.items()))

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from dpviz.ui import components
-from dpviz.ui.terms import GROUPS, Term
+from dpviz.ui.terms import TERMS, Term
 
 PAGE, TAB = "pages/learn.py", "Glossary"
 TABS = "learn_tabs"  # key, and name in the address, of the tabs of lessons and glossary
@@ -29,9 +29,9 @@ def _open_tab() -> None:
 def show_list() -> None:
     """Draw the list of all terms, in groups."""
     with st.container(key=LIST):
-        for group, terms in GROUPS.items():
+        for group in dict.fromkeys(term.group for term in TERMS.values()):
             st.header(group, anchor=False)
-            st.markdown("\n".join(map(_line, terms)))
+            st.markdown("\n".join(_line(term) for term in TERMS.values() if term.group == group))
 
 
 def _line(term: Term) -> str:

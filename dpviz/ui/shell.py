@@ -16,7 +16,7 @@ def draw(page: "StreamlitPage") -> None:
     apply_style("shell.css")
     appearance.correct_theme()
     appearance.begin_presenting()
-    appearance.report_screen(appearance.theme(), page.url_path)
+    appearance.report_screen(page.url_path)
     visitors.current().drawn()  # so that the end of the tab's connection is noticed
     visitors.sync_tab()
     run.stop_other_sweeps(page.url_path)

@@ -13,14 +13,14 @@ import gc
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import uuid4
 from weakref import WeakSet, WeakValueDictionary
 
 import streamlit as st
 from streamlit import runtime
 
-from dpviz.ui.components import asset_text
+from dpviz.ui.components import script
 from dpviz.ui.streamlit_patches import script_context, with_fallback
 
 GRACE = 10.0  # seconds without a connection after which a visitor has left; a reload takes two or three
@@ -183,11 +183,6 @@ LOADED = "The page was loaded again, or without a connection for too long."
 _SERVER = uuid4().hex  # identifies this process: after a restart, nothing of an old tab is left
 
 
-@st.cache_resource
-def _component() -> Any:
-    return st.components.v2.component("dpviz_tab", html="<span></span>", js=asset_text("tab.js"))
-
-
 def sync_tab() -> None:
     """Tell the script in the tab the visitor's name and the keys of its runs, and read those it had before.
 
@@ -204,7 +199,7 @@ def sync_tab() -> None:
     }
     # The empty callbacks declare the values that the script reports.
     nothing = lambda: None  # noqa: E731
-    _component()(key=TAB, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
+    script("tab")(key=TAB, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
 
 
 def _read_report(visitor: Visitor) -> None:

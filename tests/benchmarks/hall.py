@@ -1,6 +1,7 @@
 """The dashboard with addresses by which a test acts as the lecturer: it opens a class, asks, reveals and ends it."""
 
 import streamlit as st
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -28,7 +29,7 @@ async def act(request: Request) -> JSONResponse:
     return JSONResponse({"code": room.code, "key": room.key, "phones": room.phones, "answers": answers})
 
 
-middleware = [*server.ORIGINS_MIDDLEWARE, *phones.MIDDLEWARE, *server.FILES_MIDDLEWARE]
+middleware = [Middleware(server.OwnOrigins), Middleware(phones.Phones), Middleware(server.Files)]
 app = st.App(
     dashboard.__file__, lifespan=server.lifespan, middleware=middleware, routes=[Route("/_lecturer/{what}", act)]
 )

@@ -271,7 +271,6 @@ def test_results_hold_nothing_of_a_person_and_go_when_the_class_ends(lecture: tu
     open_question(app, "Late today?")
     answer(room, [1, 0, 1])
     app.run()
-    assert "class_estimates_chart" in app.session_state
     saved = json.loads(classroom.results(room))
     drawn, coins = saved["questions"]
     assert drawn["curves"] == [[0.2] * 6, [0.9] * 6]  # by height, not by seat
@@ -280,5 +279,4 @@ def test_results_hold_nothing_of_a_person_and_go_when_the_class_ends(lecture: tu
     assert "phone 0" not in json.dumps(saved)
     press(app, "class_end")
     assert room.is_over and not app.session_state[visitors.KEY].notes
-    assert "class_estimates_chart" not in app.session_state
     assert app.title[0].value == "Lessons" and not room.questions

@@ -67,7 +67,7 @@ def test_the_bias_follows_the_number_of_vertices(load: Load) -> None:
 def test_the_sweep_over_dimensions_draws_slopes(load: Load) -> None:
     app = open_tab(load(PAGE, **SMALL_GAME, **TINY, mirror_sweep_longest="up to 100"), "Gap against dimension")
     assert "3 points on 5 data sets, 2 runs of each" in text(app) and "Left out" not in said(app)
-    run(app, press="mirror_sweep_sweep_run", job="mirror_sweep_sweep_job")
+    run(app, press="mirror_sweep_run", job="mirror_sweep_job")
     names = lines(app, "Duality gap against the number of strategies")
     assert sum("slope" in name and "±" in name for name in names) == 4 and "budget of its own" in text(app)
     laws = app.dataframe[0].value
@@ -76,6 +76,6 @@ def test_the_sweep_over_dimensions_draws_slopes(load: Load) -> None:
     assert not app.exception and "Settings changed since this sweep" in text(app)
     app.number_input(key="mirror_sweep_data_sets").set_value(0.0).run()
     assert not app.exception and "Data sets must be between 1 and 20" in said(app)
-    assert app.button(key="mirror_sweep_sweep_run").disabled
+    assert app.button(key="mirror_sweep_run").disabled
     app = open_tab(open_problem(load, "groups"), "Gap against dimension")
     assert "Choose the matrix game or the quadratic game" in text(app)

@@ -30,8 +30,8 @@ def test_every_case_can_be_drawn_at_every_moment(family: str, case: str, budget)
     parts = (progress.present[:300], progress.absent[:300])
     early = Progress(*parts, progress.tuning, progress.attack, progress.looks[:1])
     for moment in (early, progress):
-        figures = [results.roc(auditing, moment, 0.1), results.bound(auditing, moment)]
-        figures.append(results.histogram(moment.present, moment.absent, {"yours": math.inf}))
+        figures = [results.rates_chart(auditing, moment, 0.1).figure, results.bound(auditing, moment)]
+        figures.append(results.scores_chart(auditing, moment, guess=math.inf, practice=False).figure)
         for figure in figures:
             assert alt_text(figure)
             for trace in figure.data:

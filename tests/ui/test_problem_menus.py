@@ -75,7 +75,7 @@ def built(page: FamilyPage, panel: Panel) -> Experiment | None:
     budget = controls.budget(panel, page.currency, page.at_first)
     offer = page.offer(source.kind)
     labels = controls.methods(panel, page.catalogue, offer)
-    references = bool(page.references) and controls.references(panel, page.references)
+    references = bool(page.references) and panel.switch("references", "", True, "")
 
     def applicable(names: Sequence[str]) -> Sequence[str]:
         return page.applicable(names, source.kind, budget.cls)

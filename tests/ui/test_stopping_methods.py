@@ -26,7 +26,7 @@ def _page() -> None:
     assert sum(longest) < sum(plan.iterations for plan in planned.plans.values())
     assert run.progress_text == f"{sum(longest)} steps"
     st.session_state["toy_axis"] = "spent"
-    figures = results.show_curves(panel, run, job.trace, results.plain_options(shown))
+    figures = results.show_curves(panel, run, job.trace, results.CurveOptions())
     st.session_state["traces"] = [trace.name for chart in figures for trace in chart.figure.data if trace.name]
     results.table(run, job.trace, 1e-6)
     results.publishing_line(run, job.trace, 1e-6)

@@ -41,7 +41,7 @@ def page() -> None:
     seeds = tuple(range(st.session_state.get("data_sets", 0)))
     more = {"data_seed": "seed", "data_seeds": seeds} if seeds else {}
     sweep = Sweep(experiment=experiment, fields=fields, values=values, metric="objective_gap", **more)
-    sweep_panel.show_sweep("p", "Gap against d", None if st.session_state.get("nothing") else sweep, draw)
+    sweep_panel.show_sweep("p_sweep", "Gap against d", None if st.session_state.get("nothing") else sweep, draw)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """What the page reads off the problem and the run: who is protected, what a run needs, what curves are drawn over."""
 
-import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -9,7 +8,6 @@ from dpviz.exports.export import to_csv, to_script
 from dpviz.families.accelerated import GradientDescent
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.ui.experiment import results
 from dpviz.ui.explain import release_sentence as released_caption
 
 
@@ -19,14 +17,12 @@ def _page() -> None:
     from dpviz.execution.runner import Runner
     from dpviz.experiments.experiment import Arm, Experiment
     from dpviz.families.accelerated import GradientDescent
-    from dpviz.plots.elements.style import arm_styles
     from dpviz.privacy.budgets import NoPrivacy, PureDP
     from dpviz.problems.linear.quadratic import Quadratic
     from dpviz.ui import explain
     from dpviz.ui.controls import Panel
     from dpviz.ui.experiment import guarantee, results
     from dpviz.ui.experiment import run as run_panel
-    from dpviz.ui.experiment.plan import PlanView
 
     Quadratic.unit = "one household added"  # type: ignore[method-assign, assignment]
     arms = (
@@ -36,13 +32,12 @@ def _page() -> None:
     )
     experiment = Experiment(problem=Quadratic(rows=100), arms=arms, budget=PureDP(epsilon=2.0), replicates=3)
     plans = experiment.plans()
-    shown = PlanView(experiment, plans, arm_styles(arms), {}, lambda *_: None)
     job = Runner(slots=0).submit(experiment, wait=True)
     run, panel = run_panel.Run(job, plans, "toy", "Toy"), Panel("toy")
     guarantee.show_cards(experiment, plans, 1e-6)
     explain.assumptions(explain.protects(experiment.problem), "", "", "", "")
     st.session_state["toy_axis"] = st.session_state.get("axis", "passes")
-    figures = results.show_curves(panel, run, job.trace, results.plain_options(shown))
+    figures = results.show_curves(panel, run, job.trace, results.CurveOptions())
     st.session_state["figure"] = figures[0].figure
     run_panel.runner().max_bytes = 1.0
     run_panel.show_memory_error(run_panel.StartableExperiment(experiment, plans))
@@ -94,5 +89,3 @@ def test_what_is_taken_away_says_whom_it_protects() -> None:
     experiment = Experiment(problem=Quadratic(rows=100), arms=arms, budget=PureDP(epsilon=2.0), replicates=2)
     assert "# unit of protection: one row replaced" in to_csv(experiment.run(), experiment, experiment.plans())
     assert "private for one row replaced" in to_script(experiment, "toy")
-    model = results._csv(pd.DataFrame({"it": [1.0]}), "Private at ε = 2 for one row replaced.").decode()
-    assert model.startswith("# Private at ε = 2 for one row replaced.\n")

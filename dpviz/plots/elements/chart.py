@@ -84,7 +84,7 @@ WIDER = 1.3  # width of a text in the type of other pages, relative to the type 
 _EMPTY_MARGIN = 16  # pixels of a margin without text
 
 
-def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> str:
+def to_html(charts: Sequence[Chart], settings: str) -> str:
     """Return an HTML page with every chart, then the settings. It opens offline: it contains plotly.js, about 5 MB.
 
     Captions may mark words as **bold**; all other text is shown as it is.
@@ -105,9 +105,7 @@ def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> 
         (chart.heading + mark, figure, bold(chart.caption))
         for chart, mark, figure in zip(charts, marks, figures, strict=True)
     ]
-    return templates.render(
-        "plots/elements/figures.html.j2", literal=html.escape, title=title, sections=sections, settings=settings
-    )
+    return templates.render("plots/elements/figures.html.j2", literal=html.escape, sections=sections, settings=settings)
 
 
 def bold(caption: str) -> str:

@@ -333,11 +333,9 @@ class AcceleratedPage(FamilyPage):
         st.session_state[f"{self.prefix}_knots"] = address_text(knots)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
-        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
-        """Draw the box of the assumptions on which guarantee and theory rest."""
         plan = next(iter(guarantee.only_private(view.plans).values()))
         m, n = int(plan.rows[0]), plan.facts.n
         problem = view.experiment.problem
@@ -387,8 +385,7 @@ class AcceleratedPage(FamilyPage):
         quadratic, its exact expectations."""
         condition, predictions = _condition(view), view.theory
         exact = {"exact expectation": predictions.exact} if predictions.exact else {}
-        return replace(
-            super().curve_options(view),
+        return CurveOptions(
             second="gradient_norm",
             overlays={"bound": predictions.bounds} | exact,
             remarks={

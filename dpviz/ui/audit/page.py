@@ -161,8 +161,8 @@ class AuditRun(Run):
 
 
 @dataclass(frozen=True)
-class StartableAudit:
-    """An audit that can be started: a `Startable`, by whose attributes the run panel decides when it starts."""
+class StartableAudit(run_panel.Startable):
+    """An audit that can be started."""
 
     auditing: Auditing
     public: bool = True  # its data are synthetic
@@ -173,11 +173,9 @@ class StartableAudit:
     too_much: bool = False
 
     def is_task_of(self, job: Job) -> bool:
-        """Return true if a job runs this audit."""
         return job.task == self.auditing
 
     def start(self, page: str, title: str, short: bool) -> AuditRun:
-        """Put the audit into the queue; return its run. The arguments are those of every `Startable`."""
         job = runner().submit(self.auditing, visitor=visitors.current().name, short=short)
         return AuditRun(job, {}, page, title)
 
@@ -229,7 +227,7 @@ class _Screen(PageBody):
             # A verdict on the present settings, where it is shown, describes the case itself.
             if self.auditing is not None and (self.run is None or self.is_outdated or not self.shows(self.run)):
                 st.markdown(describe(self.auditing))
-            run_panel.show_live(page, active, self._show_verdict, none=texts.NONE, whole=panel.key("whole"))
+            run_panel.show_live(page, active, self._show_verdict, none=texts.NONE)
         with foot:
             link = st.container(width="content")
         if not active:

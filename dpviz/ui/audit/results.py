@@ -1,6 +1,5 @@
 """Verdict and charts of an audit, while it runs and after it: rates against the claim, rising bound, scores."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -210,33 +209,7 @@ def all_charts(auditing: Auditing, progress: Progress, guess: float | None) -> d
 
 
 def rates_chart(auditing: Auditing, progress: Progress, guess: float | None) -> Chart:
-    """Return the chart of the attack's rates so far against the claim. guess : the visitor's threshold, if any."""
-    return Chart(roc(auditing, progress, guess), "What the attacker achieves", texts.RATES_ALT, texts.RATES)
-
-
-def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Chart:
-    """Return the chart of how often each score was seen on both data sets, with the thresholds.
-
-    guess : the visitor's threshold, if there is one.
-    practice : true for the practice runs, for which the attacker has no threshold yet; false for the runs that count.
-    """
-    thresholds = {} if practice or progress.attack is None else {"attacker's threshold": progress.attack.threshold}
-    if guess is not None:
-        thresholds["your threshold"] = guess
-    part = slice(None, progress.tuning) if practice else slice(progress.tuning, None)
-    present, absent = progress.present[part], progress.absent[part]
-    # A case without a score of its own is scored by the likelihood ratio.
-    meaning = texts.RATIO if auditing.audit.case.score is None else texts.OWN
-    return Chart(
-        histogram(present, absent, thresholds),
-        f"Scores of the {'practice runs' if practice else 'runs that count'}",
-        f"How often each score was seen on D and on D', in {len(present):,} runs on each",
-        f"{meaning} What lies beyond is counted in the outermost bins.",
-    )
-
-
-def roc(auditing: Auditing, progress: Progress, guess: float | None) -> go.Figure:
-    """Return the figure of the true against the false positive rates of all thresholds, with claim and thresholds.
+    """Return the chart of the true against the false positive rates of all thresholds, with claim and thresholds.
 
     It is about the runs that count, or about the practice runs until there are such runs. guess : the visitor's
     threshold, if there is one.
@@ -253,7 +226,35 @@ def roc(auditing: Auditing, progress: Progress, guess: float | None) -> go.Figur
     claimed_rates = auditing.audit.claimed(RATES)
     planned_rates = claimed_rates if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
     true_rates, low, high = rates(present, absent, RATES)  # with the ends of their confidence band
-    return audit_figures.roc(true_rates, low, high, claimed_rates, planned_rates, marks)
+    figure = audit_figures.roc(true_rates, low, high, claimed_rates, planned_rates, marks)
+    return Chart(figure, "What the attacker achieves", texts.RATES_ALT, texts.RATES)
+
+
+def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Chart:
+    """Return the chart of how often each score was seen on both data sets, with the thresholds.
+
+    guess : the visitor's threshold, if there is one.
+    practice : true for the practice runs, for which the attacker has no threshold yet; false for the runs that count.
+    """
+    thresholds = {} if practice or progress.attack is None else {"attacker's threshold": progress.attack.threshold}
+    if guess is not None:
+        thresholds["your threshold"] = guess
+    part = slice(None, progress.tuning) if practice else slice(progress.tuning, None)
+    present, absent = progress.present[part], progress.absent[part]
+    edges = bins(present, absent)  # scores and thresholds outside of them are drawn in the outermost ones
+    thresholds = {name: float(np.clip(threshold, edges[0], edges[-1])) for name, threshold in thresholds.items()}
+    shares = {
+        name: np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] / len(scores)
+        for name, scores in zip(WORLDS, (present, absent), strict=True)
+    }
+    # A case without a score of its own is scored by the likelihood ratio.
+    meaning = texts.RATIO if auditing.audit.case.score is None else texts.OWN
+    return Chart(
+        audit_figures.scores(edges, shares, thresholds),
+        f"Scores of the {'practice runs' if practice else 'runs that count'}",
+        f"How often each score was seen on D and on D', in {len(present):,} runs on each",
+        f"{meaning} What lies beyond is counted in the outermost bins.",
+    )
 
 
 def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:
@@ -285,21 +286,6 @@ def bound(auditing: Auditing, progress: Progress) -> go.Figure:
     refuted_at = refuting[0] if refuting else None
     all_runs = runs + progress.tuning
     return audit_figures.rising_bound(all_runs, bounds, estimates, upper, claim.value, claim.symbol, refuted_at)
-
-
-def histogram(present: Floats, absent: Floats, thresholds: Mapping[str, float]) -> go.Figure:
-    """Return the figure of the histograms of the scores on both data sets, with common bins and the thresholds.
-
-    present, absent : scores of the runs on D and on D'. thresholds : by name. Scores and thresholds outside of the bins
-    are drawn in the outermost ones.
-    """
-    edges = bins(present, absent)
-    thresholds = {name: float(np.clip(threshold, edges[0], edges[-1])) for name, threshold in thresholds.items()}
-    shares = {
-        name: np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] / len(scores)
-        for name, scores in zip(WORLDS, (present, absent), strict=True)
-    }
-    return audit_figures.scores(edges, shares, thresholds)
 
 
 def bins(present: Floats, absent: Floats) -> Floats:

@@ -1,7 +1,6 @@
 """The page of private tuning: the choice of the tuned model and its data, the picture, plan and results."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +26,7 @@ from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
-from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.problems.tuning.model_tuning import HuberRegression, KernelMachine, LengthScales, NormalLocation
 from dpviz.problems.tuning.trainers import SLOW
 from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem, TuningSpecification
@@ -169,11 +168,9 @@ class TuningPage(FamilyPage):
         Panel(self.prefix).set_values(settings)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
-        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
-        """Draw the box of the assumptions on which guarantee and theory rest."""
         problem = view.experiment.problem
         assert isinstance(problem, TuningSpecification)
         explain.assumptions(
@@ -187,16 +184,23 @@ class TuningPage(FamilyPage):
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def picture(self, run: Run, diagnostics: bool) -> Chart | None:
-        """Return a map with a dot for every run where the loss can be drawn over two settings, else the curves."""
-        if diagnostics and run.job.trace is not None and self.is_map(run):
-            return landscape(run, run.job.trace)
-        return self.curves(run, diagnostics)
-
-    def is_map(self, view: PlanView | Run) -> bool:
+    def is_map(self, planned: PlanView | Run) -> bool:
         """Return true if a map of the loss can be drawn: over two settings, with public data and quick trainings."""
-        facts = facts_of(view)
-        return view.experiment.problem.public and facts.d == 2 and MIN_POINTS**2 * facts.training_seconds < GROUND
+        facts = facts_of(planned)
+        return planned.experiment.problem.public and facts.d == 2 and MIN_POINTS**2 * facts.training_seconds < GROUND
+
+    def landscape(self, run: Run, trace: Trace) -> Chart | None:
+        """Return contours of the validation loss over two settings, with a dot at what each run would release."""
+        across, up = facts_of(run).axes
+        return clouds.landscape(
+            trace,
+            partial(_ground, run),
+            arm_styles(run.experiment.arms),
+            (across, up),
+            what="validation loss",
+            heading="The validation loss below the runs",
+            caption=f"{texts.LANDSCAPE} **Not private**: it reads the validation losses.",
+        )
 
     def curves(self, run: Run, diagnostics: bool, by_spent: bool = False) -> Chart | None:
         """Return the validation losses of all methods against their trainings; on a user's file without diagnostics the
@@ -213,11 +217,10 @@ class TuningPage(FamilyPage):
         draw = partial(figures.by_trainings, ended=run.job.state == "done", height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)
         if by_spent:
-            currency: Currency = run.experiment.budget.currency or "rho"  # None for (ε, δ), whose costs do not add up
-            unit = UNITS[currency].label
+            unit = UNITS[run.currency].label
             axis_name, title = f"privacy spent, {unit}", f"Privacy spent, {unit}"
             spent = {
-                label: spent_curve(trace, label, run.plans[label], currency)
+                label: spent_curve(trace, label, run.plans[label], run.currency)
                 for label, arm_trace in trace.arm_traces.items()
                 if arm_trace.private
             }
@@ -261,9 +264,9 @@ class TuningPage(FamilyPage):
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
-    def curve_options(self, view: PlanView) -> CurveOptions:
+    def curve_options(self, _view: PlanView) -> CurveOptions:
         """Return options that draw the number of evaluations per step second."""
-        return replace(super().curve_options(view), second=BATCH_SIZE.name)
+        return CurveOptions(second=BATCH_SIZE.name)
 
     def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
         """Draw the length of a step's gradient next to its noise, the paths of two settings, and after the run the
@@ -323,23 +326,6 @@ def facts_of(planned: PlanView | Run) -> TuningFacts:
     first_plan, *_ = planned.plans.values()
     assert isinstance(first_plan.facts, TuningFacts)
     return first_plan.facts
-
-
-def landscape(run: Run, trace: Trace) -> Chart | None:
-    """Return a map: contours of the validation loss over two settings, and a dot at what each run would release.
-
-    None before the first step.
-    """
-    across, up = facts_of(run).axes
-    return clouds.landscape(
-        trace,
-        partial(_ground, run),
-        arm_styles(run.experiment.arms),
-        (across, up),
-        what="validation loss",
-        heading="The validation loss below the runs",
-        caption=f"{texts.LANDSCAPE} **Not private**: it reads the validation losses.",
-    )
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: problem_key})

@@ -43,7 +43,7 @@ def show() -> None:
         glossary.mark_terms(panel.key("words"))
     with st.sidebar:
         st.subheader("Privacy", anchor=False)
-        budget = controls.budget(panel, currencies=view.ALL_CURRENCIES, is_leading=True)
+        budget = controls.budget(panel, currencies=view.ALL_CURRENCIES)
         delta = guarantee.delta(panel, budget, under_pure=True)
         st.subheader("What is released", anchor=False)
         controls_by_name = {control.name: control for control in NoisyMeans.controls()}

@@ -13,7 +13,6 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz import resources
 from dpviz.datasets.uploads.limits import MOST_ROWS
 from dpviz.errors import UserError
 from dpviz.exports import dpsgd
@@ -29,7 +28,7 @@ from dpviz.specification import Control
 from dpviz.ui import explain
 from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner import view as planner_view
-from dpviz.ui.budget_planner.analyses import Names, columns_of
+from dpviz.ui.budget_planner.analyses import TABLES, Names, columns_of
 from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable, Row
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
@@ -39,7 +38,6 @@ from dpviz.ui.markdown import column_configs, show_table
 from dpviz.ui.terms import TERMS
 from dpviz.ui.uploads.file import File, choose_file, fill_button
 
-TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables
 # Columns of the table of analyses that share a budget, in their order.
 COLUMNS = ("analysis", "mechanism", "weight", "sensitivity", "rows", "own guarantee", "amount", "δ")
 NAME, MECHANISM, WEIGHT, SENSITIVITY, ROWS, CURRENCY, AMOUNT, DELTA = COLUMNS

@@ -57,6 +57,12 @@ def part(name: str, html: str, **options: Any) -> Any:
 
 
 @cache
+def script(name: str) -> Any:
+    """Declare an invisible part of pages that is a script, `name`.js in this folder; return it."""
+    return st.components.v2.component(f"dpviz_{name}", html="<span></span>", js=asset_text(f"{name}.js"))
+
+
+@cache
 def _served(name: str, html: str) -> tuple[Any, str]:
     """Declare a part of pages whose script, `name`.js in the folder `_SERVED`, a tab fetches once.
 

@@ -155,16 +155,11 @@ def methods(panel: Panel, catalogue: Catalogue, offer: Offer = EVERY) -> tuple[s
     return labels
 
 
-def references(panel: Panel, help: str) -> bool:
-    """Draw the switch that adds references without privacy; return its value. help : says what the references are."""
-    return panel.switch("references", "Add non-private references", default=True, help=help)
-
-
-def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> dict[str, Any]:
-    """Draw those of the settings `names` that one of `methods` (if empty, of all) has; return their values by name."""
+def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str]) -> dict[str, Any]:
+    """Draw the settings `names`; return their values by name."""
     controls, nested = catalogue.controls(), catalogue.nested()
     values: dict[str, Any] = {}
-    for name in applicable(catalogue, names, methods):
+    for name in names:
         if name in nested:
             values[name] = _draw_nested(panel, nested[name], name)
         elif name in catalogue.by_name and not controls[name].options:  # an empty number is left to the labels
@@ -218,17 +213,17 @@ def choose_settings(
         names = [name for name in names if name not in leading]
         if names:
             with st.expander(group.title) if group.title else st.container():
-                values |= settings(panel, catalogue, names, methods)
+                values |= settings(panel, catalogue, names)
                 conditional = [name for name, (other, value) in group.only.items() if values.get(other) == value]
                 single_values = [name for name in conditional if not controls[name].count]
-                values |= settings(panel, catalogue, single_values, methods)
+                values |= settings(panel, catalogue, applicable(catalogue, single_values, methods))
                 for name in conditional:
                     if controls[name].count:  # several numbers, such as a schedule drawn by hand, are set in a chart
                         panel.add_lead(len(panel.leads), controls[name], values)  # behind all others
     return values
 
 
-def applicable(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> list[str]:
+def applicable(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str]) -> list[str]:
     """Return those of the settings `names` that one of `methods` (if empty, of all) has."""
     owned = {name for label in methods or catalogue.methods for name in type(catalogue.methods[label]).model_fields}
     return [name for name in names if name in owned]
@@ -239,13 +234,13 @@ def budget(
     default: str = "pure",
     at_first: Mapping[str, float] = USUAL,
     currencies: Mapping[str, type[Budget]] = CURRENCIES,
-    is_leading: bool = False,
 ) -> Settings[Budget]:
     """Draw the choice of a privacy budget, its currency and its size; return its class with the values.
 
+    Its size is drawn in the first column above the picture, after which its value arrives in the returned settings.
+
     default : name of the currency that is chosen at first, a key of `currencies`. at_first : first values of "epsilon"
-    or "delta", where they differ from the defaults of the budget's class. is_leading : true to draw the budget's size
-    in the first column above the picture; its value then arrives later in the returned settings.
+    or "delta", where they differ from the defaults of the budget's class.
     """
     currency = panel.choice(
         "currency",
@@ -255,13 +250,14 @@ def budget(
         "Pure ε is the strictest kind. The others allow Gaussian noise and add up more slowly over many steps.",
     )
     cls = currencies[currency]
-    controls = [replace(control, default=at_first.get(control.name, control.default)) for control in cls.controls()]
+    # A budget's class declares its size first.
+    size, *others = (
+        replace(control, default=at_first.get(control.name, control.default)) for control in cls.controls()
+    )
     values: dict[str, Any] = {}
-    for position, control in enumerate(controls):
-        if is_leading and position == 0:  # a budget's class declares its size first
-            panel.add_lead(0, control, values)
-        else:
-            values[control.name] = panel.control(control, control.name)
+    panel.add_lead(0, size, values)
+    for control in others:
+        values[control.name] = panel.control(control, control.name)
     st.caption(cls.direction)
     return Settings(cls, values)
 
@@ -269,7 +265,7 @@ def budget(
 def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "methods") -> dict[str, Any]:
     """Return the values of the controls, by name, that rebuild an experiment's arms, budget, repeats and seed.
 
-    This is the inverse of `methods`, `references`, `settings`, `budget` and `replicates_and_seed`.
+    This is the inverse of `methods`, `settings`, `budget` and `replicates_and_seed`.
 
     name : name of the control of the methods. Raises ValueError for arms that these controls cannot express.
     """

@@ -22,7 +22,7 @@ from dpviz.privacy.events import Event
 from dpviz.privacy.tradeoffs import tradeoff
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings
-from dpviz.ui.markdown import escape_sentence as as_text
+from dpviz.ui.markdown import escape_sentence
 
 DELTA = ApproximateDP().delta  # the δ at which ε is read by default
 FALSE_ALARMS = 0.01  # the rate of false alarms that the attack reading allows the attacker
@@ -181,7 +181,7 @@ def show_sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -
     """
     subject, _, promise = in_words(experiment, plans).partition(": ")
     with st.container(key=key, width="content"):
-        st.markdown(f"**{subject}:** {as_text(promise)}", width="content")
+        st.markdown(f"**{subject}:** {escape_sentence(promise)}", width="content")
     if experiment.condition:
         explain.privacy_badge(experiment.privacy)
 
@@ -195,7 +195,7 @@ def show_cards(
     noise : returns the card of the noise, given the method that is shown.
     """
     budget, unit, condition = experiment.budget, experiment.problem.unit, experiment.condition
-    rests_on = f" {as_text(str(condition))}" if condition else ""  # such as " if nobody learns the seed"
+    rests_on = f" {escape_sentence(str(condition))}" if condition else ""  # such as " if nobody learns the seed"
     private_plans = only_private(plans)
     label = example_method(private_plans)
     by_label = {name: readings(plan, delta) for name, plan in private_plans.items()}

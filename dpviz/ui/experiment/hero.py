@@ -30,7 +30,7 @@ from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.lines import Limit
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
-from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.problems.base import Metric, Plane
 from dpviz.ui import charts, components, explain
 from dpviz.ui.appearance import theme, type_scale
@@ -56,14 +56,13 @@ class Page(Protocol):
         step; None without such a theory."""
 
 
-def show_cloud(panel: Panel, run: Run, trace: Trace, currency: Currency, page: Page) -> bool:
+def show_cloud(panel: Panel, run: Run, trace: Trace, page: Page) -> bool:
     """Draw the repeats of at most PANELS private methods as an animation, with a caption.
 
     Draws nothing and returns False if the problem has no plane, as on a user's file, or no method has moved.
     The run keeps the finished film, because packing it takes long and the page is drawn again often.
 
     run : one that has ended, as the film is not made again. trace : the part of its results that may be shown.
-    currency : in which the panels state the privacy spent.
     """
     plane = run.experiment.problem.plane
     moving = [label for label, arm_trace in trace.arm_traces.items() if arm_trace.private and len(arm_trace.cloud) > 1]
@@ -75,7 +74,7 @@ def show_cloud(panel: Panel, run: Run, trace: Trace, currency: Currency, page: P
         metrics = list(results.metrics(trace).values())
         metric = metrics[0] if metrics else None
         methods = _select_methods(trace, moving, metric)
-        animation = _Film(run, trace, metric, currency, page).animation(plane, methods)
+        animation = _Film(run, trace, metric, page).animation(plane, methods)
         sentences = _describe(run, animation)
         if len(methods) < len(moving):
             sentences.append(texts.CLOUD_LEFT_OUT)
@@ -99,14 +98,13 @@ def _select_methods(trace: Trace, labels: Sequence[str], metric: Metric | None) 
 class _Film:
     """The maker of a run's animation.
 
-    metric, currency : the quantities that the caption of each panel states at each step; no metric if None. In the
-    methods, `steps` (k,) are those of the film.
+    metric : the quantity that the caption of each panel states at each step, next to the privacy spent; None for none.
+    In the methods, `steps` (k,) are those of the film.
     """
 
     run: Run
     trace: Trace
     metric: Metric | None
-    currency: Currency
     page: Page
 
     def animation(self, plane: Plane, labels: Sequence[str]) -> Animation:
@@ -126,7 +124,7 @@ class _Film:
         run, trace = self.run, self.trace
         (arm,) = (arm for arm in run.experiment.arms if arm.label == label)
         reference = _label_without_privacy(trace, run.experiment.arms, arm)
-        reference_points = None
+        reference_points = np.empty((len(steps), 0, 2))
         if reference:
             # (k, R, 2), of R repeats: each stays at its last record until the next one.
             reference_points = clouds.values_at_steps(*trace.cloud(reference), steps)
@@ -135,8 +133,9 @@ class _Film:
                 reference_points = first_repeat
         region = self.page.region(run, arm)
         if region is not None:
-            centres, half_axes = region
-            region = _at_steps(centres, steps), _at_steps(half_axes, steps)
+            each_step = np.arange(len(region[0]))  # 0..T; after step T, the ellipse stays
+            centres, half_axes = (clouds.values_at_steps(each_step, values, steps) for values in region)
+            region = centres, half_axes
         return Trajectories(
             label,
             style.arm_styles(run.experiment.arms)[label].color,
@@ -161,18 +160,14 @@ class _Film:
 
     def spent(self, label: str, steps: np.ndarray) -> list[str]:
         """Return the privacy that a method has spent at each of `steps`, such as "ε = 0.5 spent"; [] if not finite."""
-        spent_after = spent_curve(self.trace, label, self.run.plans[label], self.currency)  # (T+1,): after steps 0..T
+        currency = self.run.currency
+        spent_after = spent_curve(self.trace, label, self.run.plans[label], currency)  # (T+1,): after steps 0..T
         if not np.isfinite(spent_after).all():
             return []
         last_step = self.trace.arm_traces[label].iterations[-1]
-        symbol = f"{UNITS[self.currency].symbol}\u00a0="  # no-break spaces: no line ends before the number
+        symbol = f"{UNITS[currency].symbol}\u00a0="  # no-break spaces: no line ends before the number
         until_last_step = np.minimum(steps, last_step)  # a method that has ended spends no more
         return [f"{symbol}\u00a0{short_up(value)} spent" for value in spent_after[until_last_step]]
-
-
-def _at_steps(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return the entries of `values` (T+1, ...), one for each step 0..T, at `steps`; after step T, the last entry."""
-    return np.asarray(values[np.minimum(steps, len(values) - 1)])
 
 
 def _label_without_privacy(trace: Trace, arms: Sequence[Arm], arm: Arm) -> str:
@@ -215,7 +210,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     """
     experiment = run.experiment
     raw_parts = []
-    if any(walk.other_places is not None for walk in animation.walks):  # repeats of a method without privacy
+    if any(walk.other_label for walk in animation.walks):  # repeats of a method without privacy
         raw_parts.append("the grey rings")
     if animation.raw:  # the objective behind the dots follows from the data
         raw_parts.append("the shades")
@@ -300,7 +295,7 @@ def picture(panel: Panel, active: bool, make_chart: MakeChart, make_number: Make
     make_number : returns its number, None if it has none.
     """
     draw = partial(_draw, panel, make_chart, make_number, frame)
-    run_panel.show_live(panel.page, active, draw, whole=panel.key("whole"), hidden=frame.hides)
+    run_panel.show_live(panel.page, active, draw, hidden=frame.hides)
 
 
 def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: Frame) -> float | None:

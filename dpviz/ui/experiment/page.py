@@ -137,7 +137,8 @@ class FamilyPage:
 
     def size_note(self, view: PlanView, /) -> str:
         """Return the line below the sliders, on the size of the data."""
-        return plan.size(view)
+        first_plan, *_ = view.plans.values()
+        return f"n = {first_plan.facts.n:,} rows."  # the same for all plans
 
     def plan_charts(self, view: PlanView, /) -> Iterator[Chart]:
         """Yield the charts of the plan. The first two, of noise and privacy spent, are also next to the live picture.
@@ -174,15 +175,20 @@ class FamilyPage:
 
         diagnostics : true if the picture may show values that read the raw data.
         """
-        return hero.curves(run, diagnostics)
+        if diagnostics and run.job.trace is not None and self.is_map(run):
+            return self.landscape(run, run.job.trace)
+        return self.curves(run, diagnostics)
 
-    def is_map(self, _view: PlanView, /) -> bool:
+    def is_map(self, _planned: PlanView | Run, /) -> bool:
         """Return true if the live picture is a map, with a dot for every run, instead of curves along the steps."""
         return False
 
+    def landscape(self, _run: Run, _trace: Trace, /) -> Chart | None:
+        """Return that map; None before the first step."""
+
     def curves(self, run: Run, diagnostics: bool, /) -> Chart | None:
         """Return the curves along the steps, which the visitor can choose where the live picture is a map."""
-        return self.picture(run, diagnostics)
+        return hero.curves(run, diagnostics)
 
     def more_faces(self, _view: PlanView | None, /) -> Mapping[str, hero.MakeChart]:
         """Return functions that draw further pictures of a run, by the title under which the visitor chooses them.
@@ -209,9 +215,9 @@ class FamilyPage:
 
     # ------------------------------------------------------------------------------------------------------ after a run
 
-    def curve_options(self, view: PlanView, /) -> CurveOptions:
+    def curve_options(self, _view: PlanView, /) -> CurveOptions:
         """Return options for the curves under Results: the second metric that is drawn, and lines of theory."""
-        return results.plain_options(view)
+        return CurveOptions()
 
     def draw_release(self, panel: Panel, run: Run, trace: Trace, /) -> None:
         """Draw the first results, above the curves, such as the model released from a user's file.
@@ -291,7 +297,7 @@ def show(page: FamilyPage) -> None:
     key, panel = page.prefix, Panel(page.prefix)
     preset_menu.read_address(panel, page.presets)
     preset_menu.apply_pending(panel, page.settings)  # before the controls, whose values it sets
-    st.title(page.texts.TITLE, anchor=False)
+    st.title(page.title, anchor=False)
     st.markdown(page.texts.QUESTION)
     tools = st.container(key=f"{key}_tools", horizontal=True, vertical_alignment="center")
     sidebar = _draw_sidebar(page, panel, st.container())
@@ -311,12 +317,14 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             st.subheader(page.data_heading, anchor=False)
             sidebar.source = source = page.problems.choose(panel, uploads, lead=LEADS - 1)  # the last column
             st.subheader("Privacy", anchor=False)
-            budget = controls.budget(panel, default=page.currency, at_first=page.at_first, is_leading=True)
+            budget = controls.budget(panel, default=page.currency, at_first=page.at_first)
             sidebar.delta = guarantee.delta(panel, budget)
             st.subheader("Methods", anchor=False)
             offer = page.offer(source.kind)
             labels = controls.methods(panel, page.catalogue, offer)
-            references = bool(page.references) and controls.references(panel, page.references)
+            references = bool(page.references) and panel.switch(
+                "references", "Add non-private references", default=True, help=page.references
+            )
             st.subheader("Settings", anchor=False)
             settings = controls.choose_settings(
                 panel,
@@ -499,7 +507,7 @@ class _Screen(PageBody):
             about_file = texts.OWN_FILE if self.uploaded else ""
             if self.uploaded and ready is not None:
                 about_file += f" Run: {ready.releases}."
-            active = run_panel.bar(panel, page.texts.TITLE, ready, switch=plan_column, file_text=about_file)
+            active = run_panel.bar(panel, page.title, ready, switch=plan_column, file_text=about_file)
         with picture_column:
             further_faces = page.more_faces(view)
             is_map = not self.uploaded and view is not None and page.is_map(view)
@@ -513,7 +521,7 @@ class _Screen(PageBody):
             draw, other = (further_faces[face], None) if is_further else self._drawing(face, ready)
             missing_parts = file.missing_parts() if self.uploaded else ()
             frame = hero.Frame(
-                ready, self.uploaded, page.texts.TITLE, missing_parts, leads, face, further=is_further, other=other
+                ready, self.uploaded, page.title, missing_parts, leads, face, further=is_further, other=other
             )
             draw_with_pins = pins.with_pins(panel, draw, self.preset)
             hero.picture(panel, active, make_chart=draw_with_pins, make_number=page.headline, frame=frame)
@@ -546,7 +554,7 @@ class _Screen(PageBody):
         It is pale where the run has other settings than the present ones, `ready`. Only runs on public data have such a
         picture; `is_restorable` is true for these.
         """
-        page, run = self.page, run_panel.finished_run(self.panel.page)
+        run = run_panel.finished_run(self.panel.page)
         trace = None if run is None or not run.is_restorable else run.job.trace
         is_pale = trace is not None and run is not None and not run_panel.matches_job(ready, run.job)
 
@@ -555,10 +563,7 @@ class _Screen(PageBody):
                 with hero.blank():
                     st.markdown(texts.CLOUD_WAITS)
                 return
-            currency = page.curve_options(page.view(run.experiment)).currency
-            if not hero.show_cloud(
-                self.panel, run, trace, currency, page
-            ):  # nothing to draw: no plane, or nothing moved
+            if not hero.show_cloud(self.panel, run, trace, self.page):  # nothing to draw: no plane, or nothing moved
                 st.caption(texts.NO_PLANE)
 
         return hero.Face(is_pale, draw)
@@ -572,11 +577,10 @@ class _Screen(PageBody):
         if self.ready is not None:
             run_panel.show_memory_error(self.ready)
         page = self.page
-        pins.show(self.panel, page.texts.TITLE, self.experiment, draw=page.picture, view=page.ready)
+        pins.show(self.panel, page.title, self.experiment, draw=page.picture, view=page.ready)
         if self.preset is not None and self.comparing is not None:
-            title = page.texts.TITLE
             with self.comparing:
-                pins.compute_comparison(self.panel, title, self.preset, draw=page.picture, view=page.ready)
+                pins.compute_comparison(self.panel, page.title, self.preset, draw=page.picture, view=page.ready)
 
     def _link(self) -> None:
         """Draw the link that restores the page."""
@@ -642,12 +646,12 @@ class _Sections:
         source = self.screen.sidebar.source
         tables = source.tables if source is not None else {}
         diagnostics = results.diagnostics_shown(self.screen.panel, self.view.experiment)
-        sweep_panel.show_section(self.screen.panel, self.page.texts.TITLE, self.view.experiment, tables, diagnostics)
+        sweep_panel.show_section(self.screen.panel, self.page.title, self.view.experiment, tables, diagnostics)
 
     def check(self) -> None:
         """Draw links to audits of these methods."""
         assert self.view is not None
-        sections.show_audit_links(self.page.family, self.page.texts.TITLE, self.view.experiment)
+        sections.show_audit_links(self.page.family, self.page.title, self.view.experiment)
 
     def results(self) -> None:
         """Draw the results of the last run, from what may be published to what reads the raw data."""
@@ -659,7 +663,8 @@ class _Sections:
         diagnostics = results.diagnostics_shown(panel, run.experiment)
         run_panel.show_outdated_notice(page.prefix)
         page.draw_release(panel, run, trace)
-        results.show_hidden_note(panel, run.experiment)
+        if not diagnostics:
+            st.caption(texts.HIDDEN)
         self.result_charts = results.show_curves(panel, run, trace, page.curve_options(view))
         self.result_charts += page.draw_results(panel, run, trace, diagnostics)
         results.table(run, trace, self._delta(run))

@@ -8,6 +8,7 @@ settings to compare it with: their lines are kept like those of pins, under a pa
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from uuid import uuid4
 
 import streamlit as st
@@ -327,10 +328,7 @@ def _pin(panel: Panel, draw: Draw) -> None:
 
 def _free_name(stem: str, first: int, names: Collection[str]) -> str:
     """Return the first of "<stem> <first>", "<stem> <first + 1>", … that is not among `names`."""
-    number = first
-    while f"{stem} {number}" in names:
-        number += 1
-    return f"{stem} {number}"
+    return next(name for number in count(first) if (name := f"{stem} {number}") not in names)
 
 
 def _with_results(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePin:

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
@@ -216,11 +215,6 @@ def cached_charts(plan_view: PlanView, plan_charts: Iterator[Chart]) -> Iterator
     plan_view.charts[count] = None
 
 
-def size(plan_view: PlanView) -> str:
-    """Return the number of rows of the data, which is the same for all plans, as a text."""
-    return f"n = {next(iter(plan_view.plans.values())).facts.n:,} rows."
-
-
 def refusals(refused: Mapping[str, UserError]) -> None:
     """Draw a warning for each reason why methods have no plan, with their labels. refused : the errors, by label."""
     for reason in dict.fromkeys(str(error) for error in refused.values()):
@@ -264,9 +258,8 @@ def draw(plan_charts: Sequence[Chart], key: str) -> None:
 
     A chart without any curve is replaced by its own note on why there is nothing to draw.
     """
-    columns: list[DeltaGenerator] = []
-    for _ in range((len(plan_charts) + 1) // 2):  # rows, of which the last may have a single chart
-        columns += st.columns(2, gap="medium")
+    rows = (len(plan_charts) + 1) // 2  # of which the last may have a single chart
+    columns = [column for _ in range(rows) for column in st.columns(2, gap="medium")]
     for number, (column, chart) in enumerate(zip(columns, plan_charts, strict=False)):  # a last column may be empty
         with column:
             if chart.figure.data:

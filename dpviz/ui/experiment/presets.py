@@ -36,8 +36,7 @@ def preset_link(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf
 
     Return None if the menu shows none, as the visitor's settings are those of no preset.
     """
-    name = st.session_state.get(panel.key("preset"))
-    preset = next((preset for preset in presets if preset.name == name), None)
+    preset = _stored(panel, presets, "preset")
     if preset is None:
         return None
     return links.PresetLink(preset.slug, frozenset(map(panel.key, settings_of(preset))))
@@ -101,12 +100,12 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
         args=(panel, presets),
         label_visibility="collapsed",
     )
-    return _last(panel, presets)
+    return _stored(panel, presets, "last_preset")
 
 
-def _last(panel: Panel, presets: Sequence[Preset]) -> Preset | None:
-    """Return the last preset whose settings the page had, None if there was none."""
-    name = st.session_state.get(panel.key("last_preset"))
+def _stored(panel: Panel, presets: Sequence[Preset], key: str) -> Preset | None:
+    """Return the preset whose name the session holds under `key`, None without one."""
+    name = st.session_state.get(panel.key(key))
     return next((preset for preset in presets if preset.name == name), None)
 
 
@@ -123,7 +122,7 @@ def text(panel: Panel, preset: Preset | None, experiment: Experiment | None, set
 
 def story(panel: Panel, presets: Sequence[Preset]) -> None:
     """Draw the published results that the last preset repeats, with their source."""
-    preset = _last(panel, presets)
+    preset = _stored(panel, presets, "last_preset")
     if preset is not None:
         st.caption(f"**{preset.name}.** {preset.reported} *Source: {preset.source}.*")
 
@@ -149,10 +148,7 @@ def _changed(panel: Panel, preset_values: Mapping[str, Any]) -> str:
 
 def _pick(panel: Panel, presets: Sequence[Preset]) -> None:
     """Make the preset that was picked in the menu pending; for its callback."""
-    key = panel.key("preset")
-    if not streamlit_patches.changed_alone(key):
-        return  # another control changed at once, so the menu may report what it showed before: that is no choice
-    picked = st.session_state[key]
-    for preset in presets:
-        if preset.name == picked:
-            _open(panel, preset)
+    preset = _stored(panel, presets, "preset")
+    # If another control changed at once, the menu may report what it showed before: that is no choice.
+    if preset is not None and streamlit_patches.changed_alone(panel.key("preset")):
+        _open(panel, preset)

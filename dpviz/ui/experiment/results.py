@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -22,12 +21,12 @@ from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots import run_figures
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.style import arm_styles
-from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
-from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import escape_name, escape_sentence, show_table
 
@@ -82,7 +81,7 @@ def show_model(
         explain.privacy_badge(weakest_privacy(run.plans[label].privacy for label in sentences))
         charts.download(
             "the released model of each method",
-            partial(_csv, model, f"{about} Guarantee: {guarantee}. {note} {texts.COMPOSES}"),
+            lambda: as_csv(model, [f"{about} Guarantee: {guarantee}. {note} {texts.COMPOSES}"]).encode(),
             f"dpviz_{panel.page}_model.csv",
             panel.key("model_csv"),
         )
@@ -94,14 +93,7 @@ def show_model(
     st.caption(f"{about} {explain.release_sentence(run.experiment, 1)} {texts.COMPOSES}")
 
 
-def _csv(model: pd.DataFrame, header: str) -> bytes:
-    return as_csv(model, [header]).encode()
-
-
 # ------------------------------------------------------------------------------------------------- curves and the table
-
-if TYPE_CHECKING:
-    from streamlit.elements.lib.column_types import ColumnConfig
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
 NO_OVERLAY = "none"  # value of the choice of thin lines that draws none
@@ -112,26 +104,17 @@ MAX_CHARTS = 12  # largest number of cached charts of a run
 class CurveOptions:
     """A family's options for drawing the curves of a run.
 
-    currency, currency_title : of the horizontal axis "Privacy spent". second : name of the metric that the second chart
-    shows at first.
+    second : name of the metric that the second chart shows at first.
     overlays : curves of theory, one of which can be drawn as thin lines, by name and label of the method: the values
     (T+1,) after each of T steps of the metric named `compared`. remarks, conditions : for each overlay, by name, a
     sentence about it, and the condition under which it holds, which is drawn after its name.
     """
 
-    currency: Currency
-    currency_title: str
     second: str = ""
     overlays: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
     conditions: Mapping[str, str] = field(default_factory=dict)
     compared: str = "objective_gap"
-
-
-def plain_options(plan_view: PlanView) -> CurveOptions:
-    """Return the options of a family that has no theory to compare the curves with."""
-    currency: Currency = plan_view.experiment.budget.currency or "rho"  # a guarantee such as (ε, δ) is read as ρ
-    return CurveOptions(currency, f"Privacy spent, {UNITS[currency].label}")
 
 
 def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
@@ -147,12 +130,6 @@ def diagnostics_switch(panel: Panel) -> None:
         persist_state="session",
         help="Loss, gradient norm and accuracy read your raw data. Nothing that they show is covered by the guarantee.",
     )
-
-
-def show_hidden_note(panel: Panel, experiment: Experiment) -> None:
-    """Draw a caption that results which read raw data are hidden, if they are."""
-    if not diagnostics_shown(panel, experiment):
-        st.caption(texts.HIDDEN)
 
 
 def metrics(trace: Trace) -> dict[str, Metric]:
@@ -193,56 +170,43 @@ def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> 
         every_band = False
         if len(trace.arm_traces) > 2 and run.experiment.replicates > 1:
             every_band = panel.switch("all_bands", "All bands", default=False, help=texts.ALL_BANDS)
-    curve = partial(_curve, run, trace, axis=axis, options=options, overlay_name=overlay, every_band=every_band)
-    first_chart = curve(available[first], overlays=options.overlays.get(overlay, {}))  # none for NO_OVERLAY
-    charts_with_keys = [(first_chart, panel.key(f"chart_{first}"))]
+    curve = partial(_curve, run, trace, axis=axis, options=options, every_band=every_band)
+    charts_with_keys = [(curve(available[first], overlay=overlay), panel.key(f"chart_{first}"))]
     if second:
-        charts_with_keys.append((curve(available[second], overlays={}), panel.key(f"chart_{second}")))
+        charts_with_keys.append((curve(available[second], overlay=NO_OVERLAY), panel.key(f"chart_{second}")))
     return charts.show_side_by_side(*charts_with_keys)
 
 
 def _curve(
-    run: Run,
-    trace: Trace,
-    metric: Metric,
-    *,
-    axis: str,
-    options: CurveOptions,
-    overlays: Mapping[str, np.ndarray],
-    overlay_name: str,
-    every_band: bool,
+    run: Run, trace: Trace, metric: Metric, *, axis: str, options: CurveOptions, overlay: str, every_band: bool
 ) -> Chart:
     """Return the chart of a metric, from the run's cache if it has been made before.
 
-    axis : name of the horizontal axis: "steps", "spent", or one of `results.axes`. overlays : thin lines (T+1,), by
-    label of the method; overlay_name : their name among `options.overlays`. every_band : true for a panel with the
-    10-90 % band of each method, false for one panel with the band of the best.
+    axis : name of the horizontal axis: "steps", "spent", or one of `results.axes`. overlay : name of the thin lines
+    among `options.overlays`, or NO_OVERLAY. every_band : true for a panel with the 10-90 % band of each method, false
+    for one panel with the band of the best.
     """
     # The key has everything that the chart depends on, except the run: visible arms and metrics, and the controls.
-    key = (*trace.arm_traces, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
+    key = (*trace.arm_traces, *trace.metrics), metric.name, axis, overlay, every_band
     if key in run.charts:
         return run.charts[key]
     if len(run.charts) >= MAX_CHARTS:
         run.charts.clear()
-    x_values, title, ceilings = _horizontal_axis(run, trace, axis, options)
-    # With an axis other than the steps, a method that has stopped early has fewer values than its theory has steps.
-    overlays_on_axis = {
-        label: values[: len(x_values[label])] if label in x_values else values for label, values in overlays.items()
-    }
+    x_values, title, ceilings = _horizontal_axis(run, trace, axis)
+    overlays = options.overlays.get(overlay, {})
     draw = partial(
         run_figures.convergence,
         trace,
         metric.name,
         arm_styles(run.experiment.arms),
-        x="iteration" if axis == "steps" else "spent",  # "spent" is any axis with values of its own, `x_values`
-        spent=x_values,
+        spent=x_values,  # the privacy spent, or those of another axis
         spent_title=title,
         ceilings=ceilings,
-        overlays=overlays_on_axis,
-        overlay_name=f"{overlay_name}{options.conditions.get(overlay_name, '')}",
+        overlays=overlays,
+        overlay_name=f"{overlay}{options.conditions.get(overlay, '')}",
     )
     figure = draw(bands="panels" if every_band else "best")
-    remark = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
+    remark = f" {options.remarks.get(overlay, '')}" if overlays else ""
     caption = f"{explain.spread_sentence(run.experiment.replicates)}{remark} {privacy(metric, trace, run.experiment)}"
     axis_texts = {"steps": "steps", "spent": "privacy spent"}
     along = axis_texts.get(axis, title.lower())
@@ -254,23 +218,23 @@ def _curve(
 
 
 def _horizontal_axis(
-    run: Run, trace: Trace, axis: str, options: CurveOptions
-) -> tuple[Mapping[str, np.ndarray], str, Mapping[str, float]]:
-    """Return the horizontal axis: values, title, and upper limits; {}, "" and {} for the axis of steps.
+    run: Run, trace: Trace, axis: str
+) -> tuple[Mapping[str, np.ndarray] | None, str, Mapping[str, float]]:
+    """Return the horizontal axis: values, title, and upper limits; None, "" and {} for the axis of steps.
 
     The values (t+1,) after each of the t steps, and the limit, are by label of the method.
     """
     if axis == "steps":
-        return {}, "", {}
+        return None, "", {}
     others = results.axes(trace, run.plans)
     if axis in others:
         return others[axis].curves, others[axis].title, {}
     spent = {
-        label: results.spent_curve(trace, label, plan, options.currency)
+        label: results.spent_curve(trace, label, plan, run.currency)
         for label, plan in run.plans.items()
         if label in trace.arm_traces and plan.private
     }
-    return spent, options.currency_title, results.ceilings(run.plans, options.currency)
+    return spent, f"Privacy spent, {UNITS[run.currency].label}", results.ceilings(run.plans, run.currency)
 
 
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
@@ -307,14 +271,19 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         numbers["algorithm"] = results.marked(numbers, trace)["algorithm"]  # names that end in " (not private)"
         labels |= {name: headings[name] + results.NOT_PRIVATE for name in columns if not columns[name].released}
     view = _readable(numbers[list(columns)]).rename(columns=labels)
-    help = {labels[name]: column.help for name, column in columns.items()}
+    column_config = {}
+    for name, column in columns.items():
+        if labels[name] in view:
+            is_number = pd.api.types.is_numeric_dtype(view[labels[name]])  # numbers are aligned otherwise than texts
+            kind = st.column_config.NumberColumn if is_number else st.column_config.TextColumn
+            column_config[labels[name]] = kind(help=column.help or None)
     with explain.heading("Final numbers"):
         if raw_headings or run.experiment.condition:  # of the guarantees, such as facts read from the data
             explain.privacy_badge("not private" if raw_headings else run.experiment.privacy)
     show_table(
         view,
         style=explain.format_numbers,
-        column_config={name: _format(view[name], help.get(name)) for name in view},
+        column_config=column_config,
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
     if run.experiment.condition:
@@ -401,10 +370,3 @@ def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: fl
     if name.endswith("_low"):
         return "10-90 %"
     return re.sub(r" (F\(|‖)[^,]*", "", column.label)  # a formula begins like this, and ends at a comma
-
-
-def _format(values: pd.Series, help: str | None) -> "ColumnConfig":
-    """Return Streamlit's description of a column with these values: numbers are aligned otherwise than texts."""
-    if pd.api.types.is_numeric_dtype(values):
-        return st.column_config.NumberColumn(help=help or None)
-    return st.column_config.TextColumn(help=help or None)

@@ -27,6 +27,7 @@ from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.plots.elements.chart import Chart
+from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.sweeps.sweep import Sweep
 from dpviz.ui import components, streamlit_patches, visitors
@@ -146,16 +147,13 @@ STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next s
 SMALL = 300e6  # upper limit of the bytes of memory of a run that counts as short, and so needs no turn after long ones
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # environment variable of the number of runs at the same time, and its default
 # After a page's prefix: keys of its newest run, of the runs under Results and in the picture, and of its settings.
-_SUFFIX, _SHOWN, _PICTURED, _SETTLED = "_job", "_shown", "_pictured", "_settled"
+JOB, _SHOWN, _PICTURED, _SETTLED = "_job", "_shown", "_pictured", "_settled"
 ALONG = "_budget_job"  # after a family's name: key of its sweep along the budget, with the ending of all keys of runs
 
 
 @dataclass(frozen=True)
-class StartableExperiment:
-    """An experiment that is ready to run, with its plans by label, and the uploaded tables on which it runs by name.
-
-    It is a `Startable`, which decides by its properties when it begins by itself.
-    """
+class StartableExperiment(Startable):
+    """An experiment that is ready to run, with its plans by label, and the uploaded tables on which it runs by name."""
 
     experiment: Experiment
     plans: Mapping[str, Plan]
@@ -168,7 +166,6 @@ class StartableExperiment:
 
     @property
     def has_few_repeats(self) -> bool:
-        """True if it has so few repeats that all of them are run at once."""
         return self.experiment.replicates < 2 * FIRST  # the first ones would be more than half of them
 
     @property
@@ -198,20 +195,16 @@ class StartableExperiment:
 
     @property
     def too_much(self) -> bool:
-        """True if it needs more memory than a run may use."""
         return self.bytes > runner().max_bytes
 
     @property
     def public(self) -> bool:
-        """True if it may start by itself: it reads no file of a visitor."""
         return self.experiment.public
 
     def is_task_of(self, job: Job) -> bool:
-        """Return true if a job is the one that it would start."""
         return job.task == self.experiment
 
     def start(self, page: str, title: str, short: bool) -> "Run":
-        """Queue its run and return it. The arguments are those of `Startable.start`."""
         short = short and self.bytes < SMALL
         job = runner().submit(self.experiment, self.tables, visitor=visitors.current().name, short=short)
         return Run(job, self.plans, page, title, dict(self.tables))
@@ -281,6 +274,12 @@ class Run:
         return self.job.experiment
 
     @property
+    def currency(self) -> Currency:
+        """The currency in which the privacy spent is drawn: ρ for a guarantee such as (ε, δ), whose costs do not add
+        up."""
+        return self.experiment.budget.currency or "rho"
+
+    @property
     def problem(self) -> Problem:
         """The problem with its data, for diagnostics after the run; it exists only while the run `has_data`."""
         return _built(self.experiment.problem.to_json(), self.tables)
@@ -333,7 +332,7 @@ def runner() -> Runner:
 
 def newest_run(page: str) -> Run | None:
     """Return the newest run of the page with the prefix `page`, None before the first."""
-    return st.session_state.get(page + _SUFFIX)
+    return st.session_state.get(page + JOB)
 
 
 def finished_run(page: str) -> Run | None:
@@ -428,7 +427,7 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
         on_click=start,
         args=(page, title, ready),
     )
-    st.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,))
+    st.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=stop, args=(page,))
     return active
 
 
@@ -455,13 +454,12 @@ def show_live(
     active: bool,
     draw: Callable[[], float | None],
     none: str = "",
-    whole: str = "app",
     hidden: Callable[[Run], bool] = lambda _: False,
 ) -> None:
     """Draw a part of the page, and the progress of its run below, again and again while the run is under way.
 
-    When the run has ended, or its turn in the queue has come, the fragment with the key `whole` (all of the page if it
-    is "app") is drawn again instead, so that the buttons change.
+    When the run has ended, or its turn in the queue has come, all of the page but its sidebar is drawn again instead,
+    so that the buttons change.
 
     active : the value that `bar` returned. draw : draws the part; if no run is under way, it is drawn again after as
     many seconds as `draw` returns, unless that is None. none : a text for the time before the first run.
@@ -480,7 +478,7 @@ def show_live(
             return
         has_ended, has_its_turn = active and not run.job.active, was_waiting and not run.waits
         if has_ended or has_its_turn:
-            st.rerun(whole)  # instead of the poll
+            st.rerun(f"{page}_whole")  # the fragment of `PageBody`, instead of the poll
 
     def poll() -> float | None:
         """Draw the part and the progress; return the seconds until the next poll, None for no other one."""
@@ -489,7 +487,7 @@ def show_live(
         took = time.perf_counter() - began
         run = newest_run(page)
         if run is None:
-            why_lost = visitors.current().lost.get(page + _SUFFIX)  # a sentence on why the last run is gone
+            why_lost = visitors.current().lost.get(page + JOB)  # a sentence on why the last run is gone
             if why_lost is not None:
                 text = f"{why_lost} The last run is gone, the settings are kept: press Run."
                 st.info(text, icon=":material/restart_alt:")
@@ -589,7 +587,7 @@ def stop_other_sweeps(family: str) -> None:
 
 def sidebar_status() -> None:
     """Draw the progress of the runs of all pages that are under way, in the sidebar."""
-    runs = [run for name, run in visitors.current().runs.items() if name.endswith(_SUFFIX)]
+    runs = [run for name, run in visitors.current().runs.items() if name.endswith(JOB)]
     active = [run for run in runs if isinstance(run, Run) and run.job.active]
     container = st.sidebar.container()  # always there: if it came and went, every control below it would be redrawn
     if not active:
@@ -620,10 +618,10 @@ def start(page: str, title: str, ready: Startable) -> None:
     else:
         last.job.stop()
     is_quick = is_short(ready, None if last is None else last.job)
-    visitors.current().keep(page + _SUFFIX, ready.start(page, title, is_quick))
+    visitors.current().keep(page + JOB, ready.start(page, title, is_quick))
 
 
-def _stop(page: str) -> None:
+def stop(page: str) -> None:
     """Stop the page's run, and wait a moment for its end; for the callback of Stop."""
     run = newest_run(page)
     if run is not None:

@@ -27,7 +27,7 @@ from dpviz.sweeps.sweep_result import LeftOut, SweepResult, better_law, by_reaso
 from dpviz.ui import appearance, charts, downloads, explain, visitors
 from dpviz.ui.controls import Panel, Settings, draw_errors
 from dpviz.ui.experiment import results, texts
-from dpviz.ui.experiment.run import POLL, Run, draw_repeatedly, runner
+from dpviz.ui.experiment.run import JOB, POLL, Run, draw_repeatedly, newest_run, runner, stop
 from dpviz.ui.markdown import escape_sentence, show_table
 
 # -------------------------------------------------------------------------------------------------------------- section
@@ -57,7 +57,7 @@ def show_section(
     if not experiment.problem.public and sweep is not None:
         with draw_errors():
             st.info(texts.SWEEP_UPLOADED.format(price=price(sweep.to_json())), icon=":material/lock:")
-    key = panel.key(PREFIX)
+    key = panel.key(f"{PREFIX}_sweep")
     run = newest_run(key)
     if run is not None:  # it may be on a file while the present data are public
         diagnostics = results.diagnostics_shown(panel, run.experiment)
@@ -71,11 +71,11 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
     metric to show.
     """
     offered = {name: setting for name, setting in settings(experiment).items() if _has_control(panel, name, setting)}
-    metrics = {}
-    for name, metric in experiment.metrics().items():
-        # A metric with `beside` is the value of a constant guess in another one: it is in the caption, by `_guess`.
-        if not metric.guess_for and (diagnostics or metric.released):
-            metrics[name] = metric
+    metrics = {  # without the value of a constant guess in another one, which is in the caption, by `_guess`
+        name: metric
+        for name, metric in experiment.metrics().items()
+        if not metric.guess_for and (diagnostics or metric.released)
+    }
     if not offered or not metrics:
         raise UserError(
             "These methods release no number that could be followed. Switch “Accuracy on my data” on, beside the "
@@ -294,7 +294,6 @@ def _in_sentence(setting: Setting) -> str:
 
 # ----------------------------------------------------------------------------------------------------- runs and results
 
-_SUFFIX = "_sweep_job"  # with the ending of the keys of other runs, so that the sidebar shows a sweep too
 FLAT = 1e-9  # a slope below this is rounding
 
 
@@ -308,11 +307,6 @@ def planned(text: str) -> tuple[Point, ...]:
 def price(text: str) -> str:
     """Return the cost of publishing all of the sweep with this JSON text. Raises UserError as `Sweep.planned`."""
     return Sweep.from_json(text).price(planned(text))
-
-
-def newest_run(page: str) -> Run | None:
-    """Return the run of the newest sweep of the page with the prefix `page`, None before the first."""
-    return st.session_state.get(page + _SUFFIX)
 
 
 def show_sweep(
@@ -339,7 +333,27 @@ def show_sweep(
     with draw_errors():
         cluster_executor = _choose_cluster(page, sweep)
         points = planned(sweep.to_json()) if sweep is not None else ()
-    _bar(page, title, sweep, points, tables, active, cluster_executor)
+    max_bytes = max((point.bytes for point in points), default=0.0)
+    is_too_large = max_bytes > runner().max_bytes
+    row = st.container(horizontal=True, vertical_alignment="center")
+    row.button(
+        "Resume the sweep" if _resumes(page, sweep) else "Run the sweep",
+        key=f"{page}_run",
+        icon=":material/play_arrow:",
+        disabled=active or not points or is_too_large,
+        on_click=_start,
+        args=(page, title, sweep, points, tables, cluster_executor),
+    )
+    row.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=stop, args=(page,))
+    if sweep is not None and points:
+        repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
+        points_text = f"{sweep.places} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
+        row.caption(f"{points_text}, {repeats}.", width="content")
+    if is_too_large:
+        st.error(
+            f"A run may use {runner().max_bytes / 1e9:.0f} GB. Use smaller values, fewer methods or fewer repeats.",
+            title=f"A point of this sweep would need about {max_bytes / 1e9:.0f} GB of memory",
+        )
     is_of_settings = run is not None and run.job.task == sweep
     if not is_of_settings and sweep is not None:  # else the result of the run says below what was left out
         left_out = []
@@ -361,46 +375,6 @@ def show_sweep(
     st.caption(texts.SWEEP_NOT_COVERED)
 
 
-def _bar(
-    page: str,
-    title: str,
-    sweep: Sweep | None,
-    points: tuple[Point, ...],
-    tables: Mapping[str, np.ndarray],
-    active: bool,
-    cluster_executor: Executor | None,
-) -> None:
-    """Draw Run and Stop of a sweep, with its size, and an error if one of its points needs too much memory.
-
-    points : the planned points of `sweep`, () if it has none. active : whether a sweep is under way.
-    cluster_executor : the cluster that is to compute the points, None for this server.
-    """
-    max_bytes = max((point.bytes for point in points), default=0.0)
-    is_too_large = max_bytes > runner().max_bytes
-    row = st.container(horizontal=True, vertical_alignment="center")
-    row.button(
-        "Resume the sweep" if _resumes(page, sweep) else "Run the sweep",
-        key=f"{page}_sweep_run",
-        icon=":material/play_arrow:",
-        disabled=active or not points or is_too_large,
-        on_click=_start,
-        args=(page, title, sweep, points, tables, cluster_executor),
-    )
-    row.button(
-        "Stop", key=f"{page}_sweep_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,)
-    )
-    if sweep is None or not points:
-        return
-    repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
-    points_text = f"{sweep.places} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
-    row.caption(f"{points_text}, {repeats}.", width="content")
-    if is_too_large:
-        st.error(
-            f"A run may use {runner().max_bytes / 1e9:.0f} GB. Use smaller values, fewer methods or fewer repeats.",
-            title=f"A point of this sweep would need about {max_bytes / 1e9:.0f} GB of memory",
-        )
-
-
 def _choose_cluster(page: str, sweep: Sweep | None) -> Executor | None:
     """Draw the choice of a cluster that computes the sweep; return the cluster, or None for this server.
 
@@ -414,11 +388,11 @@ def _choose_cluster(page: str, sweep: Sweep | None) -> Executor | None:
         return None
     with st.container(width=400):
         if address == cluster.ASK:
-            key = f"{page}_sweep_cluster"
+            key = f"{page}_cluster"
             address = st.text_input(
                 "Dask scheduler", key=key, placeholder="tcp://host:8786", help=texts.CLUSTER_HELP
             ).strip()
-        elif not st.toggle("On the cluster", True, key=f"{page}_sweep_cluster", help=texts.CLUSTER_HELP):
+        elif not st.toggle("On the cluster", True, key=f"{page}_cluster", help=texts.CLUSTER_HELP):
             return None
     return Cluster(address) if address else None
 
@@ -468,7 +442,7 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
             draw(_visible(run, result, diagnostics))
         return POLL if active else None
 
-    draw_repeatedly(f"{page}_sweep_look", poll, rerun_at_end)
+    draw_repeatedly(f"{page}_look", poll, rerun_at_end)
 
 
 def _say_left_out(left_out: Sequence[LeftOut], points: int) -> None:
@@ -525,16 +499,9 @@ def _start(
     tables: Mapping[str, np.ndarray],
     cluster_executor: Executor | None,
 ) -> None:
-    """Queue a sweep, in place of the page's last one; for the callback of Run. The parameters are those of `_bar`."""
+    """Queue a sweep, in place of the page's last one; for the callback of Run. points : those of `sweep`, planned."""
     first_points = points[: sweep.places]  # those of the first data set; the others have the same plans
     plans = {f"{label} at {point.where}": plan for point in first_points for label, plan in point.plans.items()}
     visitor = visitors.current()
     job = runner().submit(sweep, tables, visitor=visitor.name, elsewhere=cluster_executor)
-    visitor.keep(page + _SUFFIX, Run(job, plans, page, title))
-
-
-def _stop(page: str) -> None:
-    """Stop the page's sweep; for the callback of Stop."""
-    run = newest_run(page)
-    if run is not None:
-        run.job.stop()
+    visitor.keep(page + JOB, Run(job, plans, page, title))

@@ -37,9 +37,8 @@ from dpviz.lessons.classroom import (
 from dpviz.lessons.lesson import Curve, FinalMedian, Lesson, Side
 from dpviz.numbers import short, short_up
 from dpviz.plots import class_figures
-from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import Sheet
-from dpviz.plots.elements.style import with_subscripts as without_markup
+from dpviz.plots.elements.style import with_subscripts
 from dpviz.privacy import local
 from dpviz.privacy.local import LaplaceCounts, RandomisedResponse
 from dpviz.privacy.mechanisms import seed_or_random
@@ -256,7 +255,7 @@ class Poll:
         if self.sheet is None:
             return Choice(title, tuple(answer.words for answer in lesson.answers))
         x, y, old_curve = self.sheet.x, self.sheet.y, _points(self.sheet.known)
-        titles = without_markup(x.title), without_markup(y.title)
+        titles = with_subscripts(x.title), with_subscripts(y.title)
         return Drawing(title, self.sheet.handles, old_curve, *titles, tuple(x.ticks), tuple(y.ticks))
 
     @property
@@ -375,7 +374,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
     metric, axes = lesson.measure.metric, lesson.measure.axes(after)
     ends = {arm: after.ends(arm, metric) for arm in (first, second)}
     ratios = tuple(float(ratio) for ratio in (ends[second] / ends[first]).round(4))  # phones show three digits
-    label = f"{without_markup(axes.y)}: {second} over {first}"
+    label = f"{with_subscripts(axes.y)}: {second} over {first}"
     question = OwnRun("Your phone has one of the runs. Press, and see how it ends.", label, ratios)
     ballot = next((ballot for ballot in reversed(current.questions) if ballot.question == question), None)
     if ballot is None:
@@ -570,16 +569,7 @@ def _report_counts(question: RandomisedQuestion, ballot: Ballot) -> tuple[int, .
 
 
 def _draw_estimates(question: RandomisedQuestion, counts: tuple[int, ...], key: str) -> None:
-    """Draw the chart of the estimates, which is computed anew when a report has come. key : of the chart."""
-    last_question, last_counts, chart = st.session_state.get(f"{key}_chart", (None, None, None))
-    if chart is None or (last_question, last_counts) != (question, counts):
-        chart = _estimates(question, counts)
-        st.session_state[f"{key}_chart"] = question, counts, chart
-    charts.show_bare(chart, key)
-
-
-def _estimates(question: RandomisedQuestion, counts: tuple[int, ...]) -> Chart:
-    """Return the chart of the estimated shares of the options. counts : how often each option was reported.
+    """Draw the estimated shares of the options. counts : how often each option was reported. key : of the chart.
 
     Of yes and no it has the share of yes alone, and next to it the error of a trusted server, around the same estimate.
     """
@@ -601,7 +591,7 @@ def _estimates(question: RandomisedQuestion, counts: tuple[int, ...]) -> Chart:
         for name, (share, low, high) in group.items()
     )
     alt = f"Shares from {people} reports, with 95 % intervals: {numbers}"
-    return Chart(class_figures.estimates(groups), heading="", alt=alt, caption="")
+    charts.show_figure(class_figures.estimates(groups), key, alt)
 
 
 def _close_coins(current: Room, ballot: Ballot) -> None:

@@ -19,6 +19,7 @@ import streamlit as st
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import lesson as budget_lessons
+from dpviz.lessons.classroom import Room
 from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side, Track
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
@@ -54,7 +55,7 @@ def show_lesson(lesson: Lesson, step: int) -> None:
     with chart_column:  # first, as it waits a moment for the runs whose results the text and the poll contain
         is_ready = ready(lesson, BOTH if step >= SEE else ("before",))
     before, after = (_side(lesson, which) for which in BOTH)
-    poll = _poll(lesson, step, before, after) if is_ready else None
+    poll = _poll(room, lesson, step, before, after) if room is not None and is_ready else None
     if room is not None:
         onward = (go, lesson.slug, step + 1) if step != WHY else ()
         reveal = poll.reveal if poll is not None and step == PREDICT else None
@@ -72,14 +73,11 @@ def show_lesson(lesson: Lesson, step: int) -> None:
     glossary.mark_terms("learn_words")
 
 
-def _poll(lesson: Lesson, step: int, before: Side, after: Side) -> Poll | None:
-    """Return the prediction of the class that this visitor teaches, and have its phones follow; None without a class.
+def _poll(room: Room, lesson: Lesson, step: int, before: Side, after: Side) -> Poll:
+    """Return the prediction of the class that this visitor teaches, and have its phones follow.
 
     before, after : the sides that the step needs have run.
     """
-    room = classroom.room()
-    if room is None:
-        return None
     poll = Poll(room, lesson, before, after, _sheet(lesson, before, after) if lesson.drawn else None)
     if step == PREDICT:
         poll.ask()

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -272,7 +271,6 @@ class GamesPage(FamilyPage):
             st.info(sentence, icon=":material/lightbulb:")
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
-        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
@@ -318,8 +316,7 @@ class GamesPage(FamilyPage):
         anything."""
         gap_bounds = {label: bounds.without_vacuous(bound, facts_of(view)) for label, bound in view.theory.items()}
         useful = {label: bound for label, bound in gap_bounds.items() if np.isfinite(bound).any()}
-        return replace(
-            super().curve_options(view),
+        return CurveOptions(
             second="internal_duality_gap",
             overlays={"bound": useful} if useful else {},
             remarks={"bound": "The bound is on the mean."},

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -186,7 +185,7 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Synthetic table (CSV)",
-            partial(_csv, offer.table, domain),
+            lambda: as_csv(offer.table.frame(domain)).encode(),
             file_name="dpviz_synthetic_table.csv",
             mime="text/csv",
             key=panel.key("synthetic_csv"),
@@ -252,8 +251,3 @@ def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> N
         alt="The columns whose marginal table has the largest error, with the worst cell",
     )
     st.caption(explain.diagnostic_sentence(1, experiment.problem.public))
-
-
-def _csv(table: SyntheticTable, domain: CategoricalFacts) -> bytes:
-    """Return the rows of a synthetic table, with the names of its categories, as a CSV file."""
-    return as_csv(table.frame(domain)).encode()

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, comparison, figures, presets, texts
 from dpviz.families.second_order.advice import Forecast, SplitComparison
 from dpviz.families.second_order.comparison import EPSILONS, TABLES, Mode, Tolerances
@@ -23,6 +22,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.experiment.run import newest_run
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
 
@@ -70,7 +70,7 @@ def _tables(panel: Panel) -> None:
         if point.experiment is not None:  # None for a value with which no method has a plan
             forecasts = advice.forecasts(point.experiment, point.plans)
             lights[point.value] = {label: advice.stopping_phase(phases) for label, phases in forecasts.items()}
-    run = sweep_panel.newest_run(key)
+    run = newest_run(key)
     if run is None or run.job.result is None or run.job.result.metric is None:
         _draw_table(tolerances, sweep, result=None, lights=lights)  # `show_sweep` draws it only with results
     sweep_panel.show_sweep(
@@ -112,8 +112,15 @@ def _split(panel: Panel, view: PlanView) -> None:
         label, *others = comparisons
         if others:
             label = panel.named("split_of", "Method", comparisons, help="Whose plan is looked at.")
-        _controls(panel, _method(view, label), comparisons[label])
-        _search_caption(_method(view, label), view.plans[label])
+        method = _method(view, label)
+        _controls(panel, method, comparisons[label])
+        if isinstance(method, LineSearch):
+            share = short(100 * method.searching(with_hessian=True), 2)  # of an iteration that releases a Hessian, too
+            blindness = short(view.plans[label].resolved["search_blindness"])
+            st.caption(
+                f"The line search has {share} % of an iteration beforehand. Its noise is {blindness} times what it "
+                "tests. Set its share under “Line search”."
+            )
     with left:
         charts.show(figures.by_share(comparisons[label]), panel.key("chart_split"))
     _split_table(comparisons[label])
@@ -144,19 +151,6 @@ def _controls(panel: Panel, method: NonconvexMethod, compared: SplitComparison) 
     panel.second_slider(HESSIAN_SHARE, share)
     with st.expander("As a table"):
         number_table.split(panel, HESSIAN_SHARE, share, NAMES)
-
-
-def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
-    """Draw a caption on the share and the noise of a line search; nothing for a method without one.
-
-    The share is of the budget of an iteration that releases a Hessian, too.
-    """
-    if isinstance(method, LineSearch):
-        share, blindness = method.searching(with_hessian=True), plan.resolved["search_blindness"]
-        st.caption(
-            f"The line search has {short(100 * share, 2)} % of an iteration beforehand. Its noise is "
-            f"{short(blindness)} times what it tests. Set its share under “Line search”."
-        )
 
 
 def _split_table(compared: SplitComparison) -> None:

@@ -2,7 +2,6 @@
 and results."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -264,11 +263,9 @@ class SecondOrderPage(FamilyPage):
             _table(theory)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
-        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
-        """Draw the box of the assumptions on which guarantee and theory rest."""
         private = list(guarantee.only_private(view.plans).values())
         batch, n = min(int(plan.rows[0]) for plan in private), private[0].facts.n  # of a first step, and of the data
         problem = view.experiment.problem
@@ -285,15 +282,22 @@ class SecondOrderPage(FamilyPage):
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def picture(self, run: Run, diagnostics: bool) -> Chart | None:
-        """Return a map with a dot for every run where the objective can be drawn, else the curves."""
-        if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
-            return landscape(run, run.job.trace)
-        return self.curves(run, diagnostics)
+    def is_map(self, planned: PlanView | Run) -> bool:
+        """Return true for the demonstration: a saddle whose first direction leads down."""
+        problem = planned.experiment.problem
+        return isinstance(problem, RobustComponent) and isinstance(problem.data, Saddle)
 
-    def is_map(self, view: PlanView) -> bool:
-        """Return true if the live picture is a map of the objective."""
-        return has_landscape(view.experiment.problem)
+    def landscape(self, run: Run, trace: Trace) -> Chart | None:
+        """Return contours of the objective, with a dot for every run of every method."""
+        return clouds.landscape(
+            trace,
+            partial(_ground, run),
+            arm_styles(run.experiment.arms),
+            DIRECTIONS,
+            what="objective",
+            heading="The objective below the runs",
+            caption=f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated.",
+        )
 
     def curves(self, run: Run, diagnostics: bool) -> Chart | None:
         """Return the curves of the length of the noisy gradient, with its tolerance if all methods have the same."""
@@ -337,14 +341,14 @@ class SecondOrderPage(FamilyPage):
         It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
         matter.
         """
-        return _ground(run) if has_landscape(run.experiment.problem) else None
+        return _ground(run) if self.is_map(run) else None
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
     def curve_options(self, view: PlanView) -> CurveOptions:
         """Return options that draw the exact gradient norm second; for a user's file the cost, as it reads data."""
         public = view.experiment.problem.public
-        return replace(super().curve_options(view), second="gradient_norm" if public else "gradient_charged")
+        return CurveOptions(second="gradient_norm" if public else "gradient_charged")
 
     def draw_release(self, _panel: Panel, run: Run, trace: Trace) -> None:
         """Draw a table of the ends of the runs of every method: for these methods, to finish is the result."""
@@ -467,31 +471,12 @@ def _remark(facts: NonconvexFacts, symbol: str) -> str:
 # ----------------------------------------------------------------------------------------------------- the live picture
 
 
-def has_landscape(problem: ProblemSpecification) -> bool:
-    """Return true if a map of the objective is drawn: for the demonstration, a saddle whose first direction leads
-    down."""
-    return isinstance(problem, RobustComponent) and isinstance(problem.data, Saddle)
-
-
 def analysis_of(run: Run, label: str) -> Analysis:
     """Return the targets and tolerances of the method with this label."""
     method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
     facts = run.plans[label].facts
     assert isinstance(method, NonconvexMethod) and isinstance(facts, NonconvexFacts)
     return method.analysis(facts)
-
-
-def landscape(run: Run, trace: Trace) -> Chart | None:
-    """Return a map: contours of the objective, and a dot for every run of every method; None before the first step."""
-    return clouds.landscape(
-        trace,
-        partial(_ground, run),
-        arm_styles(run.experiment.arms),
-        DIRECTIONS,
-        what="objective",
-        heading="The objective below the runs",
-        caption=f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated.",
-    )
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: problem_key})

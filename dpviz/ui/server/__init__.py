@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 import streamlit as st
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -127,9 +126,6 @@ def _name(address: str) -> str:
         return ""
 
 
-ORIGINS_MIDDLEWARE = [Middleware(OwnOrigins)]
-
-
 # ---------------------------------------------------------------------------------------------------------------- files
 
 MAX_FILES = 1000  # largest number of cached compressed files; there are about 150, but a file has several addresses
@@ -209,6 +205,3 @@ def _fill(answer: Response, body: bytes) -> None:
     """Set the body of an answer, and its length in the headers."""
     answer.body = body
     answer.headers["content-length"] = str(len(body))
-
-
-FILES_MIDDLEWARE = [Middleware(Files)]

@@ -20,7 +20,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import streamlit as st
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
@@ -294,6 +293,3 @@ async def _read(request: Request) -> dict[str, Any] | Response:
     except (ValueError, RecursionError):
         return _refusal(400)
     return body if isinstance(body, dict) else _refusal(400)
-
-
-MIDDLEWARE = [Middleware(Phones)]

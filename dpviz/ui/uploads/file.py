@@ -541,11 +541,7 @@ def mark_from_data(upload: File, declared: Mapping[Mark, Collection[Any]], nouns
     declared : the parts of every declaration, by mark, in the form of `File.filled`. nouns : a word for each kind of
     declaration, the first item of a mark.
     """
-    from_file = []
-    for mark, parts in declared.items():
-        parts_from_file = upload.filled.get(mark, set()) & set(parts)
-        if parts_from_file:
-            from_file.append(mark)
+    from_file = [mark for mark, parts in declared.items() if upload.filled.get(mark, set()) & set(parts)]
     upload.from_data.extend(from_file)
     kinds = [noun for kind, noun in nouns.items() if any(mark[0] == kind for mark in from_file)]
     if not kinds:

@@ -241,16 +241,13 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     filled: dict[str, float] = {}
     if with_shares:
         all_counts = np.bincount(group_positions(file.frame[group], names), minlength=len(names)).astype(float)
-        counts = {}  # of the groups with rows, but without a declared share
-        for name, count in zip(names, all_counts, strict=True):
-            if count and name not in declared:
-                counts[name] = count
+        # Of the groups with rows, but without a declared share.
+        counts = {name: count for name, count in zip(names, all_counts, strict=True) if count and name not in declared}
         rest = 1 - math.fsum(declared.values())
         if counts and rest >= MIN_SHARE * len(counts):  # else the rest is too small for all of them
             # Each part is at least MIN_SHARE of all rows, but the product may be below it by rounding.
             parts_of_rest = grouped.floored_shares(np.array(list(counts.values())), smallest=MIN_SHARE / rest)
-            for name, part in zip(counts, parts_of_rest, strict=True):
-                filled[name] = max(rest * part, MIN_SHARE)
+            filled = {name: max(rest * part, MIN_SHARE) for name, part in zip(counts, parts_of_rest, strict=True)}
     shares = declared | filled
     file.groups[group] = [(name, shares.get(name, math.nan)) for name in names]
     file.note_from_data(("groups", group), set(frequent))

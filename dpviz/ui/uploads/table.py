@@ -51,7 +51,7 @@ def uploaded_with_users(page: str) -> tuple[datasets.UploadedTable | None, Mappi
 
     If such a column is chosen, the data set is a `UserUpload`, in which all rows of a user can be protected together.
     """
-    return file.uploaded(f"{page}_users", File, _choose_with_users)
+    return file.uploaded(f"{page}_users", File, partial(choose, with_users=True))
 
 
 def uploaded(page: str, constant: bool = False) -> tuple[datasets.UploadedTable | None, Mapping[str, np.ndarray]]:
@@ -64,16 +64,18 @@ def uploaded(page: str, constant: bool = False) -> tuple[datasets.UploadedTable 
     return file.uploaded(page, File, partial(choose, constant=constant))
 
 
-def choose(
-    upload: File, user: str | None = None, constant: bool = False, with_users: bool = False
-) -> datasets.Prepared[Any]:
+def choose(upload: File, constant: bool = False, with_users: bool = False) -> datasets.Prepared[Any]:
     """Draw the controls for target, features, ranges, categories and missing values; return the prepared table.
 
     Raises UserError while something is missing or inconsistent.
 
-    user : name of the column that names the user of each row; None for a data set without users. constant : true to
-    offer a constant column, if the target has classes. with_users : true if users are protected, and no other persons.
+    constant : true to offer a constant column, if the target has classes. with_users : true to offer the choice of the
+    column that names the user of each row; then users are protected, and no other persons.
     """
+    user: str | None = None
+    if with_users:
+        names = [column.name for column in upload.columns]
+        user = st.selectbox(options=names, index=None, **upload.widget_options("user"))
     target, positive = choose_target(upload, kinds=tuple(TARGETS))
     people = file.People() if with_users else file.choose_people(upload, (target,))
     used = {target, user, people.person}
@@ -103,6 +105,8 @@ def choose(
         upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{source}"
     )
     file.show_counts(prepared.notes)
+    if isinstance(prepared.specification, datasets.UserUpload):
+        st.caption(texts.USERS.format(users=prepared.specification.users))
     return prepared
 
 
@@ -284,12 +288,3 @@ def _fill_ranges(upload: File, features: Sequence[str]) -> None:
     upload.bounds |= suggested
     for name, bounds in suggested.items():
         upload.note_from_data(("bounds", name), file.range_parts(*bounds))
-
-
-def _choose_with_users(upload: File) -> datasets.Prepared[Any]:
-    """Draw the choice of the column that names the users, and the controls of `choose`; return the prepared table."""
-    user = st.selectbox(options=[column.name for column in upload.columns], index=None, **upload.widget_options("user"))
-    prepared = choose(upload, user, with_users=True)
-    if isinstance(prepared.specification, datasets.UserUpload):
-        st.caption(texts.USERS.format(users=prepared.specification.users))
-    return prepared

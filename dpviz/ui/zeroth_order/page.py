@@ -3,7 +3,6 @@ model on a table; and the picture, plan and results."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -25,7 +24,6 @@ from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
-from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.values import black_box
 from dpviz.problems.values.black_box import BentValley, BlackBox, PhaseRetrieval, ReluNetwork, TableModel
 from dpviz.problems.values.value_problem import ValueFacts
@@ -213,11 +211,9 @@ class ZerothOrderPage(FamilyPage):
         Panel(self.prefix).set_values(settings)
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
-        """Return the functions that draw closer looks at the plan, by title. delta : δ at which ε is stated."""
         return closer_looks.tabs(panel, view, delta)
 
     def draw_assumptions(self, view: PlanView) -> None:
-        """Draw the box of the assumptions on which guarantee and theory rest."""
         forecast: Forecast = view.theory
         facts = forecast.facts
         problem = view.experiment.problem
@@ -232,15 +228,26 @@ class ZerothOrderPage(FamilyPage):
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def picture(self, run: Run, diagnostics: bool) -> Chart | None:
-        """Return a map with a dot for every run where a function of two parameters can be drawn, else the curves."""
-        if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
-            return landscape(run, run.job.trace)
-        return self.curves(run, diagnostics)
+    def is_map(self, planned: PlanView | Run) -> bool:
+        """Return true if a map of the objective can be drawn: for simulated functions of two parameters."""
+        problem = planned.experiment.problem
+        return type(problem) in REACH and problem.facts().d == len(DIRECTIONS)
 
-    def is_map(self, view: PlanView) -> bool:
-        """Return true if the live picture is a map of the objective."""
-        return has_landscape(view.experiment.problem)
+    def landscape(self, run: Run, trace: Trace, smoothed: bool = False) -> Chart | None:
+        """Return contours of the objective, with a dot at what each run would release.
+
+        smoothed : true for the smoothed objective, on which the methods descend.
+        """
+        what = "smoothed objective" if smoothed else "objective"
+        return clouds.landscape(
+            trace,
+            partial(ground, run, smoothed),
+            arm_styles(run.experiment.arms),
+            DIRECTIONS,
+            what=what,
+            heading=f"Smoothed over r = {short(radius(run))}" if smoothed else "The function itself",
+            caption=f"{texts.LANDSCAPE.format(what=what)} **Not private**: it reads the raw data, which are generated.",
+        )
 
     def curves(self, run: Run, diagnostics: bool) -> Chart | None:
         """Return the curves of at most LINES private methods."""
@@ -266,7 +273,7 @@ class ZerothOrderPage(FamilyPage):
         It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
         matter.
         """
-        return ground(run, smoothed=False) if has_landscape(run.experiment.problem) else None
+        return ground(run, smoothed=False) if self.is_map(run) else None
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
@@ -280,7 +287,7 @@ class ZerothOrderPage(FamilyPage):
         second = "smoothed_gradient_norm" if is_discontinuous else "stationarity_bound"
         if not problem.public:
             second = EVALUATIONS.name
-        return replace(super().curve_options(view), second=second)
+        return CurveOptions(second=second)
 
     def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
         """Draw the coefficients of the models released from a user's file; nothing for public data."""
@@ -312,8 +319,10 @@ class ZerothOrderPage(FamilyPage):
         for column, metric in zip((right, left), figures.STATIONARITY, strict=True):  # the left one has the lengths
             with column:
                 drawings += _stationarity(panel, run, trace, metric)
-        if has_landscape(run.experiment.problem):
-            drawings += _grounds(panel, run, trace)
+        if self.is_map(run):
+            maps = [(self.landscape(run, trace, smoothed), smoothed) for smoothed in (False, True)]
+            keyed = [(chart, panel.key(f"chart_ground_{smoothed}")) for chart, smoothed in maps if chart is not None]
+            drawings += charts.show_side_by_side(*keyed)
         return drawings
 
     def draw_verdict(self, _run: Run, trace: Trace, diagnostics: bool) -> None:
@@ -338,28 +347,6 @@ class ZerothOrderPage(FamilyPage):
 
 
 # ------------------------------------------------------------------- the ground: a map of the objective below the runs
-
-
-def has_landscape(problem: ProblemSpecification) -> bool:
-    """Return true if a map of the objective can be drawn: for simulated functions of two parameters."""
-    return type(problem) in REACH and problem.facts().d == len(DIRECTIONS)
-
-
-def landscape(run: Run, trace: Trace, smoothed: bool = False) -> Chart | None:
-    """Return a map: contours of the objective, and a dot at what each run would release; None before the first step.
-
-    smoothed : true for the smoothed objective, on which the methods descend.
-    """
-    what = "smoothed objective" if smoothed else "objective"
-    return clouds.landscape(
-        trace,
-        partial(ground, run, smoothed),
-        arm_styles(run.experiment.arms),
-        DIRECTIONS,
-        what=what,
-        heading=f"Smoothed over r = {short(radius(run))}" if smoothed else "The function itself",
-        caption=f"{texts.LANDSCAPE.format(what=what)} **Not private**: it reads the raw data, which are generated.",
-    )
 
 
 def ground(run: Run, smoothed: bool) -> Background:
@@ -445,16 +432,6 @@ def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
     if metric == "stationarity_bound" and isinstance(problem, BlackBox) and not problem.loss().continuous:
         st.caption(texts.NO_STATIONARITY)
     return []
-
-
-def _grounds(panel: Panel, run: Run, trace: Trace) -> Shown:
-    """Draw the objective next to the smoothed objective, on which the method descends; return the charts."""
-    keyed = []
-    for smoothed in (False, True):
-        chart = landscape(run, trace, smoothed)
-        if chart is not None:
-            keyed.append((chart, panel.key(f"chart_ground_{smoothed}")))
-    return charts.show_side_by_side(*keyed)
 
 
 def _columns(problem: TableModel) -> pd.DataFrame:
