@@ -31,7 +31,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.numbers import short_down, short_up
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy import audit, tradeoffs
-from dpviz.privacy.accounting import closed_forms
+from dpviz.privacy.accounting import closed_forms, pld
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, GaussianDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, draws_batch, inner_events
@@ -79,7 +79,7 @@ class Claim:
                 largest = max(ranges)
                 if len(ranges) == 1:
                     return cls("η", largest, audit.least_eta, partial(closed_forms.exponential_tradeoff, largest))
-                if largest < np.inf:  # of infinite ranges there is no largest loss to scan: the claim is the budget
+                if _FACTORS[-1] * largest <= pld.LARGEST_LOSS:  # larger ones cannot be composed: then the budget
                     least = partial(_least_range, ranges)
                     return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
             if releases and all(isinstance(release, Gaussian) for release in releases):

@@ -17,6 +17,7 @@ from dpviz.experiments.summary import Series, Summary
 from dpviz.later import pd
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.privacy.events import Event, grouped
 from dpviz.problems.base import Condition
 
 STEPS, PRIVACY = "steps", "privacy"  # names of horizontal axes, besides those of the runs
@@ -294,11 +295,15 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
         pure ε, each side's ε at δ / MOST add up, since that δ does not depend on the number of later runs. ρ and μ² add
         up where their total was fixed beforehand (Rogers, Roth, Ullman, Vadhan 2016; Whitehouse et al. 2023).
     """
-    # Releases by which facts of a problem were learned count once, also if several sides have this problem.
-    side_by_problem = {side.experiment.problem.to_json(): side for side in sides}
-    # All plans of a side have these facts in common, so that its first one is enough.
-    first_plans = [next(iter(side.plans.values())).statement for side in side_by_problem.values()]
-    earlier = [event for plan in first_plans for event in plan.facts.released]
+    # Releases by which facts were learned count once, also if several sides have their data set, or their problem.
+    earlier_by_source: dict[str, list[Event]] = {}
+    for problem in (side.experiment.problem for side in sides):
+        released = [grouped(event, problem.rows_per_person) for event in problem.released]
+        count_of_data = len(released) - len(problem.released_by_itself)
+        if problem.dataset is not None:
+            earlier_by_source[problem.dataset.to_json()] = released[:count_of_data]
+        earlier_by_source[problem.to_json()] = released[count_of_data:]
+    earlier = list(chain.from_iterable(earlier_by_source.values()))
     runs_by_side = []  # for each side with private methods, their plans and numbers of runs
     for side in sides:
         count = side.experiment.replicates if repeats else 1

@@ -8,7 +8,7 @@ import pytest
 from dpviz.audits.audit import Audit, Claim
 from dpviz.families.mirror_descent.audits import CASES
 from dpviz.privacy import tradeoffs
-from dpviz.privacy.budgets import PureDP
+from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.privacy.events import ExpMech
 from tests.families.test_implementation import scaled
 
@@ -40,6 +40,12 @@ def test_rates_refute_the_ranges_that_do_not_allow_them_and_no_others(share: flo
     assert (claim_of(ranges).least(q, q) == 0).all()  # guessing proves nothing
     above = 1 - tradeoffs.tradeoff([ExpMech(one) for one in ranges], q) + 1e-4
     assert (claim_of(ranges).least(above, q) > 2.0).all()  # the claim itself is refuted by any more
+
+
+def test_ranges_too_large_to_compose_leave_the_budget_as_the_claim() -> None:
+    """At the largest μ of the page the audit ended in an error."""
+    claim = Audit(SAMPLING, GaussianDP(mu=20.0)).claim
+    assert claim.symbol == "μ" and claim.least(np.array([0.9]), np.array([0.1])) == pytest.approx(2 * 1.2815516)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 
 from dpviz.compare import comparison
 from dpviz.compare.comparison import PRIVACY, SHARE, STEPS, Side
+from dpviz.datasets import UploadedTable
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.experiments import changes
 from dpviz.experiments.experiment import Arm, Experiment
@@ -128,6 +129,20 @@ def test_what_was_released_before_the_runs_counts_once_for_each_problem(fixed: b
     for sides, spent in (([half, half], 3.5), ([half, quarter], 4.0), ([quarter, half, half], 5.5)):
         cost = comparison.joint_cost(sides, DELTA, repeats=False, fixed=fixed)
         assert cost is not None and cost.spent == pytest.approx(spent)
+
+
+def test_what_ranges_of_a_person_cost_counts_once_for_each_data_set() -> None:
+    """Each side spends 2, 0.5 of it on the ranges, and has another clip; one of them begins with a reference."""
+    declared = {"identity": "a" * 32, "n": 100, "bounds": ((0.0, 1.0),), "names": ("a",)}
+    bought = UploadedTable(**declared, ranges_costs=(0.5,), person="who", rows_per_person=4)
+    arms = Arm("reference", METHOD, budget=NoPrivacy()), Arm("private", METHOD)
+    found = [
+        Experiment(LogisticRegression(data=bought, clip=clip), given, epsilon=2.0)
+        for clip, given in ((1.0, METHOD), (0.5, arms))
+    ]
+    sides = [Side("", one, one.plans(), None) for one in reversed(found)]  # type: ignore[arg-type]
+    cost = comparison.joint_cost(sides, DELTA, repeats=False)
+    assert cost is not None and cost.spent == pytest.approx(0.5 + 1.5 + 1.5)
 
 
 def test_settings_chosen_after_seeing_earlier_runs_add_up(sides: tuple[Side, Side]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
-from dpviz.privacy.events import Event, Laplace, Repeat, StatedApproximateDP, Sub
+from dpviz.privacy.events import Event, ExpMech, Laplace, Repeat, StatedApproximateDP, StatedPureDP, Sub
 from tests.oracles.zcdp import zcdp_delta
 
 SIZES = [float(f"1e{k}") for k in (-16, -12, -9, -6, -4, -3)] + [0.03, 0.3, 0.99, 1.01, 3.0, 30.0, 500.0]
@@ -134,3 +134,10 @@ def test_a_release_that_fails_almost_surely_is_read_like_any_other(epsilon: floa
         assert pld.epsilon_at([(event, count)], at) >= 0
     profile = per_event.profile(Repeat(single, 2))(np.array([-1.0, 0.0, 1.0]))
     assert (profile >= delta).all() and (profile <= 1).all()
+
+
+@pytest.mark.parametrize("event", [Laplace(1.0), ExpMech(2.0), StatedPureDP(0.1), Sub("wor", 1, 100, Laplace(1.0))])
+def test_epsilon_of_one_release_is_rounded_up_where_delta_is_next_to_nothing(event: Event) -> None:
+    """Of Laplace(1) it was 0.9999999999999973, where δ is 1e-15."""
+    for delta in (1e-300, 1e-100):
+        assert accountants.tightest([event], delta).epsilon == per_event.pure(event)

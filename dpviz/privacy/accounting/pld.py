@@ -581,7 +581,8 @@ def _inverse(profile: Profile, high: float, delta: float) -> float:
     high *= 1 + 1e-9  # the root may be at the largest loss, and rounding must not hide it
     if excess(high) > 0:
         return math.inf
-    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500))  # xtol: no absolute tolerance
+    root = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=500))  # xtol: no absolute tolerance
+    return root * (1 + 2e-14)  # rounded up by more than the root's tolerance
 
 
 def counted(counts: Counts) -> dict[Event, int]:

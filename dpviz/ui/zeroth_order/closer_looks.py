@@ -7,7 +7,7 @@ import streamlit as st
 
 from dpviz.families.zeroth_order import figures, texts, theory
 from dpviz.families.zeroth_order.advice import Forecast, bound_constants, has_sums, running_sums_method
-from dpviz.numbers import short
+from dpviz.numbers import rounded_up, short
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel, draw_errors, input_error
@@ -157,7 +157,7 @@ def _rows(panel: Panel, view: PlanView) -> None:
 
 
 def _readings(panel: Panel, view: PlanView, delta: float) -> None:
-    """Draw the ε at δ of a budget of μ-Gaussian DP: the exact one, and two others that are in use."""
+    """Draw the ε at δ of a run with μ-Gaussian DP: the exact one, and two others that are in use."""
     forecast: Forecast = view.theory
     if forecast.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
@@ -167,7 +167,9 @@ def _readings(panel: Panel, view: PlanView, delta: float) -> None:
     with left:
         charts.show(figures.readings(mu, delta), panel.key("chart_readings"))
     with right:
-        rows = [{"Reading": name, "ε": float(epsilon_of(mu, delta))} for name, epsilon_of in figures.READINGS.items()]
+        rows = [
+            {"Reading": name, "ε": rounded_up(epsilon_of(mu, delta))} for name, epsilon_of in figures.READINGS.items()
+        ]
         st.subheader(f"At δ = {short(delta)}", anchor=False)
-        show_table(rows, style=explain.format_numbers, alt="ε of the budget at δ, read in three ways")
+        show_table(rows, style=explain.format_numbers, alt="ε of the run at δ, read in three ways")
         st.caption(texts.renyi(mu))
