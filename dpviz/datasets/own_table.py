@@ -91,7 +91,7 @@ def table(
     drop_missing: bool = False,
     constant: bool = False,
     group: str | None = None,
-    groups: Sequence[str] = (),
+    groups: Sequence[str | float] = (),
     shares: Sequence[float] = (),
     user: str | None = None,
     person: str | None = None,
@@ -226,7 +226,8 @@ def table(
                 "Leave out user and categories, and give `positive` with a target.",
                 title="A table with groups has numeric features and two classes",
             )
-        declared |= {"group": group, "groups": groups, "shares": shares}
+        names = [name if isinstance(name, str) else class_label(name) for name in groups]
+        declared |= {"group": group, "groups": names, "shares": shares}
         return _carrying(prepare_groups(frame, **declared, **people), costs)
     declared |= {"categories": categories, "target_range": bounds[target] if target in ranged else None}
     if user is not None:
@@ -259,7 +260,8 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
     if not isinstance(data, pd.DataFrame):
         if not hasattr(data, "__arrow_c_stream__"):
             raise UserError(
-                "Give a DataFrame, (X, y), or the path of a file.", title=f"{value_in_words(data)} is no table"
+                "Give a DataFrame of pandas or Arrow, (X, y), or the path of a file.",
+                title=f"{value_in_words(data)} is no table",
             )
         try:
             arrow_table = pyarrow.table(data)  # from any library that exports Arrow data
@@ -297,6 +299,8 @@ def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
         )
     except ValueError:
         raise UserError("All rows of X need equally many columns.", title="These arrays are no table") from None
+    if hasattr(x, "toarray"):
+        raise UserError("X is sparse: give X.toarray().", title="These arrays are no table")
     if features.ndim != 2 or labels.shape != (len(features),):
         raise UserError(
             f"X needs the shape (n, d) and y the shape (n,), not {features.shape} and {labels.shape}.",
