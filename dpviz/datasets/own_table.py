@@ -232,8 +232,11 @@ def table(
     declared |= {"categories": categories, "target_range": bounds[target] if target in ranged else None}
     if user is not None:
         return _carrying(prepare_users(frame, **declared, user=user), costs)
-    result = prepare(frame, **declared, **people)
-    return _carrying(result, costs) if file is None else _in_blocks(file, result, costs)
+    if file is None:
+        return _carrying(prepare(frame, **declared, **people), costs)
+    # Enough rows may be left of the file where none is left of its first block, so that `_in_blocks` counts them.
+    first_upload = prepare(frame, **declared | {"drop_missing": False}, **people).specification
+    return _in_blocks(file, first_upload.replaced(missing="drop" if drop_missing else "fill"), frame, costs)
 
 
 def frame_blocks(data: Any, reading: Reading | None = None) -> Iterator["pd.DataFrame"]:
@@ -319,18 +322,20 @@ def _read_bytes(path: Path) -> bytes:
         raise UserError(f"{quote_name(str(path))}: {reason}.", title="This file cannot be read") from None
 
 
-def _in_blocks(file: TableFile, first: Prepared[UploadedTable], costs: tuple[float, ...]) -> UploadedTable:
+def _in_blocks(
+    file: TableFile, upload: UploadedTable, first_block: "pd.DataFrame", costs: tuple[float, ...]
+) -> UploadedTable:
     """Return the declarations of a file that is read in blocks, which carry the file in place of rows.
 
-    first : the declarations, prepared from the first block alone; their n becomes that of the whole file.
+    upload : the declarations; their n becomes that of the whole file.
     costs : ε of every release by which ranges were bought.
     """
-    upload = first.specification
     n = file.rows
-    for note in first.notes:
+    for note in upload.read(first_block).notes:
         warnings.warn(f"Not private, read off the first rows of your file: {note}.", stacklevel=4)
     if upload.missing == "drop":  # only reading the whole file tells how many rows are left out
         n = sum(len(upload.read(frame).table) for frame in file.blocks())
+        limits.check_rows(file.rows, remaining=n)
         if n < file.rows:
             note = f"rows left out because of missing values: {file.rows - n:,}"
             warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=4)

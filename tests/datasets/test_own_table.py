@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 
 import dpviz
 from dpviz.datasets import UploadedTable, prepare
-from dpviz.datasets.uploads import limits
+from dpviz.datasets.uploads import files, limits
 from dpviz.datasets.uploads.files import TableFile
 
 N = 40
@@ -161,6 +161,9 @@ def test_oddities_are_warnings_and_rows_that_are_left_out_are_counted(
     with pytest.warns(UserWarning, match=f"middle of the declared range: {missing}"):
         dpviz.table(frame, **DECLARED)
     assert data.n == N - missing and "left out" in repr(data)
+    monkeypatch.setattr(files, "ROWS", 20)  # of the first block, fewer than 20 rows are left
+    with pytest.warns(UserWarning, match=f"left out.*{missing}"):
+        assert dpviz.table(frame, **DECLARED, drop_missing=True).n == data.n
     with warnings.catch_warnings(action="error"):
         dpviz.table(FRAME, **DECLARED)
 
