@@ -55,6 +55,15 @@ class Forgetful(Descent):
 
     def understated(self, query):
         return query._replace(sensitivity=query.sensitivity / 4)
+
+
+class Restless(Descent):
+    kind: ClassVar[str] = "mine.restless"
+    title: ClassVar[str] = "Noise of its own"
+
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        for snapshot in super().run(problem, plan, mechanisms):
+            yield Snapshot(snapshot.iteration, {"x": snapshot.output["x"] + np.random.default_rng().random()})
 """
 DATA = (np.zeros((20, 1)), np.ones(20))
 
@@ -81,6 +90,12 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
     wrong = dpviz.audit(mine.Forgetful(iterations=3), claim, neighbours=pair, runs=4000, seed=1)  # type: ignore[attr-defined]
     assert not right.violation and not right.faulty
     assert wrong.violation or wrong.faulty
+    with pytest.raises(dpviz.UserError, match=r"mechanisms\.public"):  # it keeps its claim, and would be refuted
+        dpviz.audit(mine.Restless(iterations=3), claim, neighbours=pair, runs=4000, seed=1)  # type: ignore[attr-defined]
+    unlike = dpviz.table((np.linspace(0, 1, 20)[:, None], np.ones(20)), positive=1, bounds=(0, 1))
+    pair = extend.neighbours(dpviz.LogisticRegression(data=unlike, clip=0.01), (1.0, 1.0), (1.0, -1.0))
+    with pytest.raises(dpviz.UserError, match="other rows"):  # a batch would not be the one that the replays have
+        dpviz.audit(dpviz.GradientDescent(batch_fraction=0.2), claim, neighbours=pair, runs=10, seed=1)
     for rows in (((1.0,), (1.0, -1.0)), ((1.0, 1.0), (1.0, 2.0, 3.0))):
         with pytest.raises(dpviz.UserError):
             extend.neighbours(problem, *rows)

@@ -131,13 +131,15 @@ WORST, KNOWN, ORDINARY = "Worst case", "Worst known case", "Ordinary row"
 class Neighbours:
     """Two neighbouring data sets, D (`one`) and D' (`other`), as built problems with equal facts.
 
-    row : index of the row in which they differ. For methods that draw random batches all other rows are equal to each
-        other, so that a batch matters only by whether it has this row.
+    row : index of the row in which they differ.
+    alike : True if all other rows are equal to each other, so that a batch matters only by whether it has this row.
+        Methods that draw random batches need that.
     """
 
     one: Problem
     other: Problem
     row: int = 0
+    alike: bool = True
 
     @classmethod
     def of(cls, problem: ProblemSpecification, identity: str, table: np.ndarray, one: Row, other: Row) -> "Neighbours":
@@ -149,7 +151,7 @@ class Neighbours:
             copy[0] = row
             return problem.build({identity: copy})
 
-        return cls(build(one), build(other))
+        return cls(build(one), build(other), alike=bool((table[1:] == table[-1]).all()))
 
 
 @dataclass(frozen=True)
@@ -380,9 +382,23 @@ class Audit:
     def stream(self) -> Iterator[Progress]:
         """Run the audit, yielding its state after every block of runs; closing the stream stops it.
 
-        A world is one of the data sets, 0 for D and 1 for D'.
+        A world is one of the data sets, 0 for D and 1 for D'. Raises UserError for a method that acts on random numbers
+        other than those of the mechanisms, as no replay would be like its run.
         """
         seed, watch = seed_or_random(self.seed), watching(self.case, self.plan, self.budget)
+        pair = self.case.neighbours
+        if not pair.alike and any(draws_batch(event) for event in _events(self.plan)):
+            raise UserError(
+                "Take two data sets whose other rows are all equal, or read all rows in every step.",
+                title="On random batches, the other rows must not matter",
+            )
+        one_twice = replace(self.case, data=lambda: replace(pair, other=pair.one), score=None)
+        if scores(one_twice, self.plan, 0, seed, "one data set twice", runs=2).any():
+            raise UserError(
+                "After the same releases on the same data set it goes on in another way, which would pass for a leak. "
+                "Draw random numbers from `mechanisms.public`, and keep nothing from run to run.",
+                title="The method does not repeat itself",
+            )
         by_world = [np.empty(0), np.empty(0)]  # the scores of both worlds so far
         attack, looks, done = None, list[Look](), 0  # done: number of runs so far
         looks_at = self.ends()
