@@ -125,6 +125,16 @@ def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the
     assert "'table'" in refusal.value.title
 
 
+def test_a_method_with_another_update_rule_does_not_have_the_error_bound_of_its_parent() -> None:
+    class Own(dpviz.GradientDescent):
+        kind = "mine.own"
+
+    problem = dpviz.LogisticRegression(data=dpviz.datasets.UniformLogistic(rows=500))  # type: ignore[attr-defined]
+    arms = {"own": Own(iterations=30), "parent": dpviz.GradientDescent(iterations=30)}
+    plans = dpviz.Experiment(problem, arms, epsilon=0.1).plans()
+    assert ["bound" in " ".join(plans[label].notes) for label in arms] == [False, True]
+
+
 def test_a_method_that_inherits_its_kind_would_have_the_noise_of_its_parent_and_is_refused() -> None:
     class Other(dpviz.GradientDescent):
         title = "Other"
