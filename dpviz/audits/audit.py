@@ -14,6 +14,7 @@ Terms: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import zip_longest
@@ -147,9 +148,9 @@ class Neighbours:
         row."""
 
         def build(row: Row) -> Problem:
-            copy = table.copy()
-            copy[0] = row
-            return problem.build({identity: copy})
+            rows = table.copy()
+            rows[0] = row
+            return problem.build({identity: rows})
 
         return cls(build(one), build(other), alike=bool((table[1:] == table[-1]).all()))
 
@@ -490,8 +491,9 @@ def scores(
     }
     transcripts = {(world, True): actual, **replays}  # without batches the runs themselves serve for their world
     # The runs come first: in each step they release what the replays then hand out.
-    steps = [iter(algorithm.run(problems[world], plan, actual))]
-    steps += [iter(algorithm.run(problems[w], plan, replay)) for (w, _), replay in replays.items()]
+    # Each has a copy of its problem, since a method with a mistake made on purpose may change the problem's queries.
+    steps = [iter(algorithm.run(copy(problems[world]), plan, actual))]
+    steps += [iter(algorithm.run(copy(problems[w]), plan, replay)) for (w, _), replay in replays.items()]
     is_distinguished = np.zeros(runs, dtype=bool)
     try:
         # None stands for the snapshot of a run or replay that has ended before the others.

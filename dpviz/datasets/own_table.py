@@ -16,7 +16,7 @@ from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import frame_of, to_plain_array
 from dpviz.datasets.uploads.files import TableFile, large_file, read_table
 from dpviz.datasets.uploads.limits import check_columns, no_range, quote_name
-from dpviz.datasets.uploads.parsing import Declared, class_label
+from dpviz.datasets.uploads.parsing import Bins, class_label
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import (
     MOST_ROWS_OF_A_PERSON,
@@ -87,7 +87,7 @@ def table(
     positive: str | float | bool | None = None,
     features: Sequence[str] | None = None,
     bounds: Bounds | tuple[float, float] | BoughtRanges = NO_BOUNDS,
-    categories: Mapping[str, Declared] = NO_CATEGORIES,
+    categories: Mapping[str, Sequence[str | float] | Bins] = NO_CATEGORIES,
     drop_missing: bool = False,
     constant: bool = False,
     group: str | None = None,
@@ -176,6 +176,7 @@ def table(
         raise UserError("Give one of the two: a user for tuning, a person otherwise.", title="Who is protected?")
     if group is None and (groups or shares):
         raise UserError("Give the column that names the group of a row: group=….", title="Groups of which column?")
+    categories = {name: part if isinstance(part, Bins) else _as_texts(part) for name, part in categories.items()}
     people: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
     # Of a file in blocks, the declarations are checked with its first block.
     frame = _frame(data, reading) if file is None else next(file.blocks())
@@ -226,8 +227,7 @@ def table(
                 "Leave out user and categories, and give `positive` with a target.",
                 title="A table with groups has numeric features and two classes",
             )
-        names = [name if isinstance(name, str) else class_label(name) for name in groups]
-        declared |= {"group": group, "groups": names, "shares": shares}
+        declared |= {"group": group, "groups": _as_texts(groups), "shares": shares}
         return _carrying(prepare_groups(frame, **declared, **people), costs)
     declared |= {"categories": categories, "target_range": bounds[target] if target in ranged else None}
     if user is not None:
@@ -237,6 +237,11 @@ def table(
     # Enough rows may be left of the file where none is left of its first block, so that `_in_blocks` counts them.
     first_upload = prepare(frame, **declared | {"drop_missing": False}, **people).specification
     return _in_blocks(file, first_upload.replaced(missing="drop" if drop_missing else "fill"), frame, costs)
+
+
+def _as_texts(names: Sequence[str | float]) -> list[str]:
+    """Return names of categories or groups as texts; 1.0 is "1"."""
+    return [name if isinstance(name, str) else class_label(name) for name in names]
 
 
 def frame_blocks(data: Any, reading: Reading | None = None) -> Iterator["pd.DataFrame"]:

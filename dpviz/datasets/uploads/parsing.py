@@ -279,7 +279,7 @@ class Bins:
         return (f"below {texts[0]}", *middle_labels, f"{texts[-1]} or more")
 
 
-Declared = Sequence[str | float] | Bins  # of the categories of one column
+Declared = Sequence[str] | Bins  # of the categories of one column
 
 
 def category_lists(columns: Mapping[str, Declared]) -> tuple[Lists, Edges]:
@@ -349,8 +349,7 @@ def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
             )
         categories = declared.labels
     else:
-        texts = [text.strip() if isinstance(text, str) else class_label(text) for text in declared]
-        categories = tuple(text for text in texts if text != OTHER)  # which `category_lists` adds
+        categories = tuple(text.strip() for text in declared if text.strip() != OTHER)  # which `category_lists` adds
     title = f"The categories of column {quote_name(name)} cannot be used"
     if not categories or "" in categories:
         error = UserError if categories else MissingInput  # without categories the declaration is unfinished
