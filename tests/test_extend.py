@@ -86,7 +86,9 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
     method = mine.Descent(iterations=3)  # type: ignore[attr-defined]
     experiment = dpviz.Experiment(dpviz.LogisticRegression(), [method, dpviz.GradientDescent(3)], epsilon=1)  # type: ignore[call-arg]
     assert dpviz.Experiment.from_json(experiment.to_json()) == experiment
-    assert experiment.run().last("Mine", "objective").shape == (20,)
+    alone = experiment.run().last("Mine", "objective")
+    beside = experiment.replaced(arms=[mine.Forgetful(iterations=3), method]).run()  # type: ignore[attr-defined]
+    assert alone.shape == (20,) and (beside.last("Mine", "objective") == alone).all()
     problem = dpviz.LogisticRegression(data=dpviz.table(DATA, positive=1, bounds=(0, 1)), clip=0.01)
     pair = extend.neighbours(problem, (1.0, 1.0), (1.0, -1.0))
     claim = dpviz.PureDP(epsilon=1)

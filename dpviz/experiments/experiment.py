@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -552,7 +553,8 @@ class _Run:
         # Texts that select the random streams: of the arm's noise, and of public choices, which are equal for all arms.
         release, compared = experiment.release(arm), experiment.problem.to_json()
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
-        self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
+        # With a copy of its own, a method that changes the problem's queries changes those of no other method.
+        self._snapshots = arm.algorithm.run(copy(problem), plan, self._mechanisms)
         self.latest: Snapshot | None = None
         self._is_recorded = False  # true if the latest snapshot has a record
         # Seconds of the last record without (False) and with (True) expensive diagnostics.
