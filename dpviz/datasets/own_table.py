@@ -176,7 +176,9 @@ def table(
         raise UserError("Give one of the two: a user for tuning, a person otherwise.", title="Who is protected?")
     if group is None and (groups or shares):
         raise UserError("Give the column that names the group of a row: group=….", title="Groups of which column?")
-    categories = {name: part if isinstance(part, Bins) else _as_texts(part) for name, part in categories.items()}
+    lists: dict[str, Sequence[str] | Bins] = {
+        name: part if isinstance(part, Bins) else _as_texts(part) for name, part in categories.items()
+    }
     people: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
     # Of a file in blocks, the declarations are checked with its first block.
     frame = _frame(data, reading) if file is None else next(file.blocks())
@@ -188,7 +190,7 @@ def table(
                 f"Leave {' and '.join(unused_arguments)} out, or give a target and `bounds`.",
                 title="A table of categories alone has no such declaration",
             )
-        return _carrying(prepare_categories(frame, categories, reading=reading, **people))
+        return _carrying(prepare_categories(frame, lists, reading=reading, **people))
     if target is None and group is None:
         raise UserError("Give the column to predict, target=…, or a `group`.", title="Nothing says what to predict")
     check_columns(frame, [*(features or ()), *categories, *filter(None, (target, group, user, person))])
@@ -229,7 +231,7 @@ def table(
             )
         declared |= {"group": group, "groups": _as_texts(groups), "shares": shares}
         return _carrying(prepare_groups(frame, **declared, **people), costs)
-    declared |= {"categories": categories, "target_range": bounds[target] if target in ranged else None}
+    declared |= {"categories": lists, "target_range": bounds[target] if target in ranged else None}
     if user is not None:
         return _carrying(prepare_users(frame, **declared, user=user), costs)
     if file is None:
