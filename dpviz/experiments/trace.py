@@ -201,9 +201,7 @@ class ArmTrace:
             metric.name: np.full(snapshot.replicates, np.nan) for metric in self.metrics if metric.cost == "expensive"
         }
         for name, value in {**not_computed, **snapshot.released, **diagnostics}.items():
-            # Raises ValueError for another shape, in the record of the start: before anything is released.
-            numbers = np.broadcast_to(np.array(value, dtype=float), snapshot.replicates)
-            self.values.setdefault(name, []).append(numbers)
+            self.values.setdefault(name, []).append(np.array(value, dtype=float))
         self.output = {name: np.array(value) for name, value in snapshot.output.items()}
         for name, value in self.output.items():
             path = self.path.setdefault(name, [])

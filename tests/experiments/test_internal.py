@@ -190,14 +190,6 @@ def test_the_path_does_not_change_with_the_snapshot() -> None:
     assert np.isfinite(lane.path["x"][0]).all() and np.isfinite(lane.output["x"]).all()
 
 
-def test_one_number_is_that_of_all_replicates_and_another_shape_is_refused_in_the_first_record() -> None:
-    lane = ArmTrace((GAP,))
-    lane.append(snapshot(0, 4), {"duality_gap": np.float64(3)}, 0.0)
-    assert lane.last("duality_gap").tolist() == [3, 3]
-    with pytest.raises(ValueError):
-        lane.append(snapshot(1, 4), {"duality_gap": np.zeros((2, 4))}, 0.0)
-
-
 @pytest.mark.parametrize(("size", "kept"), [(PATH, 4), (PATH + 1, 0)])
 def test_a_path_that_is_too_large_is_dropped_as_a_whole_and_nothing_else_is(size: int, kept: int) -> None:
     lane = ArmTrace((GAP,))
