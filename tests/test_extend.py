@@ -121,9 +121,15 @@ def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the
         def build(self, tables: object = None) -> extend.SmoothProblem:
             raise NotImplementedError
 
+    class Unsaid(Mine):
+        def build(self, tables: object = None):  # type: ignore[no-untyped-def]
+            raise NotImplementedError
+
     data = UploadedTable(identity="a" * 32, n=20, bounds=((0.0, 1.0),), names=("a",), ranges_costs=(0.5,))
     right, wrong = (dpviz.Experiment(Mine(data=data, costs=costs), dpviz.GradientDescent(3)) for costs in (True, False))  # type: ignore[call-arg]
     assert not right.public and right.seed is None and right.plans()["DP-GD"].spent("epsilon")[0] == 0.5
+    with pytest.raises(dpviz.UserError, match="build"):
+        dpviz.Experiment(Unsaid(data=data), dpviz.GradientDescent(3)).metrics()  # type: ignore[call-arg]
     with pytest.raises(dpviz.UserError, match=r"released=self\.released"):
         wrong.plans()
     with pytest.raises(dpviz.UserError, match=r"rows are public") as refusal:  # else it would be public
