@@ -41,6 +41,7 @@ class Between(NamedTuple):
 
 
 _PLURALS = {"a finite number": "finite numbers", "a whole number": "whole numbers", "a text": "texts"}
+_PLURALS["a text or a finite number"] = "texts or finite numbers"
 Delta = Annotated[float, Between(0, 1)]
 Positive = Annotated[float, Between(0, math.inf)]
 
@@ -49,7 +50,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with a check: it raises UserError for an argument that does not match its annotation, has
     another name, or is missing.
 
-    Numbers must be finite, a bool is no number, and every item of a collection is checked. A default is not checked.
+    Numbers must be finite, a bool is no number, and every item of a collection is checked. A default is not checked. An
+    array, or another object with `tolist` such as a pandas Index, may take the place of a list.
     """
     signature = inspect.signature(function)
     hints_by_name: dict[str, Any] = {}
@@ -69,8 +71,11 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             raise UserError(f"{function.__name__}: {error}.", title="These arguments do not fit") from None
         for name, value in bound.arguments.items():
             if name in hints_by_name and value is not signature.parameters[name].default:
-                _check(name, value, hints_by_name[name])
-        return function(*arguments, **named)
+                hint = hints_by_name[name]
+                if hasattr(value, "tolist") and not _fits(value, hint) and _fits(value.tolist(), hint):
+                    bound.arguments[name] = value = value.tolist()
+                _check(name, value, hint)
+        return function(*bound.args, **bound.kwargs)
 
     return call
 

@@ -65,7 +65,7 @@ def neighbours(problem: ProblemSpecification, one: Sequence[float], other: Seque
     """Build a problem on its table twice, with `one` and with `other` in place of the first row.
 
     The audit proves most if the two rows move every release as far apart as two rows can, and if all other rows hide
-    this least: on random batches, if they are equal to each other.
+    this least. For methods that draw random batches, all other rows must be equal to each other.
 
     Parameters
     ----------

@@ -42,19 +42,32 @@ class Descent(Algorithm[SmoothProblem, SmoothFacts]):
         for t, event in enumerate(plan.events, 1):
             batch = mechanisms.batch(event)
             query = problem.mean_gradient(x, batch, "l1")
-            x = x - (batch.laplace(self.understated(query)) + problem.regulariser_gradient(x)) / plan.facts.smoothness
+            x = x - (batch.laplace(query) + problem.regulariser_gradient(x)) / plan.facts.smoothness
             yield Snapshot(t, {"x": x})
-
-    def understated(self, query):
-        return query
 
 
 class Forgetful(Descent):
     kind: ClassVar[str] = "mine.forgetful"
     title: ClassVar[str] = "Half the sensitivity"
 
-    def understated(self, query):
-        return query._replace(sensitivity=query.sensitivity / 4)
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        true = problem.mean_gradient
+
+        def understated(*arguments):
+            query = true(*arguments)
+            return query._replace(sensitivity=query.sensitivity / 4)
+
+        problem.mean_gradient = understated  # for ever
+        yield from super().run(problem, plan, mechanisms)
+
+
+class Restless(Descent):
+    kind: ClassVar[str] = "mine.restless"
+    title: ClassVar[str] = "Noise of its own"
+
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        for snapshot in super().run(problem, plan, mechanisms):
+            yield Snapshot(snapshot.iteration, {"x": snapshot.output["x"] + np.random.default_rng().random()})
 """
 DATA = (np.zeros((20, 1)), np.ones(20))
 
@@ -73,14 +86,22 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
     method = mine.Descent(iterations=3)  # type: ignore[attr-defined]
     experiment = dpviz.Experiment(dpviz.LogisticRegression(), [method, dpviz.GradientDescent(3)], epsilon=1)  # type: ignore[call-arg]
     assert dpviz.Experiment.from_json(experiment.to_json()) == experiment
-    assert experiment.run().last("Mine", "objective").shape == (20,)
+    alone = experiment.run().last("Mine", "objective")
+    beside = experiment.replaced(arms=[mine.Forgetful(iterations=3), method]).run()  # type: ignore[attr-defined]
+    assert alone.shape == (20,) and (beside.last("Mine", "objective") == alone).all()
     problem = dpviz.LogisticRegression(data=dpviz.table(DATA, positive=1, bounds=(0, 1)), clip=0.01)
     pair = extend.neighbours(problem, (1.0, 1.0), (1.0, -1.0))
     claim = dpviz.PureDP(epsilon=1)
-    right = dpviz.audit(method, claim, neighbours=pair, runs=4000, seed=1)
     wrong = dpviz.audit(mine.Forgetful(iterations=3), claim, neighbours=pair, runs=4000, seed=1)  # type: ignore[attr-defined]
+    right = dpviz.audit(method, claim, neighbours=pair, runs=4000, seed=1)
     assert not right.violation and not right.faulty
     assert wrong.violation or wrong.faulty
+    with pytest.raises(dpviz.UserError, match=r"mechanisms\.public"):  # it keeps its claim, and would be refuted
+        dpviz.audit(mine.Restless(iterations=3), claim, neighbours=pair, runs=4000, seed=1)  # type: ignore[attr-defined]
+    unlike = dpviz.table((np.linspace(0, 1, 20)[:, None], np.ones(20)), positive=1, bounds=(0, 1))
+    pair = extend.neighbours(dpviz.LogisticRegression(data=unlike, clip=0.01), (1.0, 1.0), (1.0, -1.0))
+    with pytest.raises(dpviz.UserError, match="other rows"):  # a batch would not be the one that the replays have
+        dpviz.audit(dpviz.GradientDescent(batch_fraction=0.2), claim, neighbours=pair, runs=10, seed=1)
     for rows in (((1.0,), (1.0, -1.0)), ((1.0, 1.0), (1.0, 2.0, 3.0))):
         with pytest.raises(dpviz.UserError):
             extend.neighbours(problem, *rows)
@@ -100,14 +121,30 @@ def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the
         def build(self, tables: object = None) -> extend.SmoothProblem:
             raise NotImplementedError
 
+    class Unsaid(Mine):
+        def build(self, tables: object = None):  # type: ignore[no-untyped-def]
+            raise NotImplementedError
+
     data = UploadedTable(identity="a" * 32, n=20, bounds=((0.0, 1.0),), names=("a",), ranges_costs=(0.5,))
     right, wrong = (dpviz.Experiment(Mine(data=data, costs=costs), dpviz.GradientDescent(3)) for costs in (True, False))  # type: ignore[call-arg]
     assert not right.public and right.seed is None and right.plans()["DP-GD"].spent("epsilon")[0] == 0.5
+    with pytest.raises(dpviz.UserError, match="build"):
+        dpviz.Experiment(Unsaid(data=data), dpviz.GradientDescent(3)).metrics()  # type: ignore[call-arg]
     with pytest.raises(dpviz.UserError, match=r"released=self\.released"):
         wrong.plans()
     with pytest.raises(dpviz.UserError, match=r"rows are public") as refusal:  # else it would be public
         dpviz.Experiment(Mine(table=data), dpviz.GradientDescent(3)).plans()  # type: ignore[call-arg]
     assert "'table'" in refusal.value.title
+
+
+def test_a_method_with_another_update_rule_does_not_have_the_error_bound_of_its_parent() -> None:
+    class Own(dpviz.GradientDescent):
+        kind = "mine.own"
+
+    problem = dpviz.LogisticRegression(data=dpviz.datasets.UniformLogistic(rows=500))  # type: ignore[attr-defined]
+    arms = {"own": Own(iterations=30), "parent": dpviz.GradientDescent(iterations=30)}
+    plans = dpviz.Experiment(problem, arms, epsilon=0.1).plans()
+    assert ["bound" in " ".join(plans[label].notes) for label in arms] == [False, True]
 
 
 def test_a_method_that_inherits_its_kind_would_have_the_noise_of_its_parent_and_is_refused() -> None:

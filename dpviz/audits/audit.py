@@ -14,6 +14,7 @@ Terms: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import zip_longest
@@ -131,13 +132,15 @@ WORST, KNOWN, ORDINARY = "Worst case", "Worst known case", "Ordinary row"
 class Neighbours:
     """Two neighbouring data sets, D (`one`) and D' (`other`), as built problems with equal facts.
 
-    row : index of the row in which they differ. For methods that draw random batches all other rows are equal to each
-        other, so that a batch matters only by whether it has this row.
+    row : index of the row in which they differ.
+    alike : True if all other rows are equal to each other, so that a batch matters only by whether it has this row.
+        Methods that draw random batches need that.
     """
 
     one: Problem
     other: Problem
     row: int = 0
+    alike: bool = True
 
     @classmethod
     def of(cls, problem: ProblemSpecification, identity: str, table: np.ndarray, one: Row, other: Row) -> "Neighbours":
@@ -145,11 +148,11 @@ class Neighbours:
         row."""
 
         def build(row: Row) -> Problem:
-            copy = table.copy()
-            copy[0] = row
-            return problem.build({identity: copy})
+            rows = table.copy()
+            rows[0] = row
+            return problem.build({identity: rows})
 
-        return cls(build(one), build(other))
+        return cls(build(one), build(other), alike=bool((table[1:] == table[-1]).all()))
 
 
 @dataclass(frozen=True)
@@ -380,9 +383,24 @@ class Audit:
     def stream(self) -> Iterator[Progress]:
         """Run the audit, yielding its state after every block of runs; closing the stream stops it.
 
-        A world is one of the data sets, 0 for D and 1 for D'.
+        A world is one of the data sets, 0 for D and 1 for D'. Raises UserError for a user's method that acts on random
+        numbers other than those of the mechanisms, as no replay would be like its run.
         """
         seed, watch = seed_or_random(self.seed), watching(self.case, self.plan, self.budget)
+        pair = self.case.neighbours
+        if not pair.alike and any(draws_batch(event) for event in _events(self.plan)):
+            raise UserError(
+                "Take two data sets whose other rows are all equal, or read all rows in every step.",
+                title="On random batches, the other rows must not matter",
+            )
+        one_twice = replace(self.case, data=lambda: replace(pair, other=pair.one), score=None)
+        is_of_user = not type(self.case.algorithm).__module__.startswith("dpviz.")
+        if is_of_user and scores(one_twice, self.plan, 0, seed, "one data set twice", runs=2).any():
+            raise UserError(
+                "After the same releases on the same data set it goes on in another way, which would pass for a leak. "
+                "Draw random numbers from `mechanisms.public`, and keep nothing from run to run.",
+                title="The method does not repeat itself",
+            )
         by_world = [np.empty(0), np.empty(0)]  # the scores of both worlds so far
         attack, looks, done = None, list[Look](), 0  # done: number of runs so far
         looks_at = self.ends()
@@ -474,8 +492,9 @@ def scores(
     }
     transcripts = {(world, True): actual, **replays}  # without batches the runs themselves serve for their world
     # The runs come first: in each step they release what the replays then hand out.
-    steps = [iter(algorithm.run(problems[world], plan, actual))]
-    steps += [iter(algorithm.run(problems[w], plan, replay)) for (w, _), replay in replays.items()]
+    # Each has a copy of its problem, since a method with a mistake made on purpose may change the problem's queries.
+    steps = [iter(algorithm.run(copy(problems[world]), plan, actual))]
+    steps += [iter(algorithm.run(copy(problems[w]), plan, replay)) for (w, _), replay in replays.items()]
     is_distinguished = np.zeros(runs, dtype=bool)
     try:
         # None stands for the snapshot of a run or replay that has ended before the others.

@@ -190,7 +190,8 @@ class DatasetSpecification(RowsSpecification[DatasetFacts, Dataset]):
 
         Raises UserError for classes other than -1 and +1.
         """
-        features, labels = rows
+        # In an array of whole numbers, or a masked one, not every entry could be replaced.
+        features, labels = (np.require(part, np.float64, ["C", "W", "E"]) for part in rows)
         enforce_bounds(features, facts.bounds)
         enforce_blocks(features, facts.numeric, facts.blocks)
         if facts.target is None:

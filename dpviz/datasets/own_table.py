@@ -16,7 +16,7 @@ from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import frame_of, to_plain_array
 from dpviz.datasets.uploads.files import TableFile, large_file, read_table
 from dpviz.datasets.uploads.limits import check_columns, no_range, quote_name
-from dpviz.datasets.uploads.parsing import Declared, class_label
+from dpviz.datasets.uploads.parsing import Bins, class_label
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import (
     MOST_ROWS_OF_A_PERSON,
@@ -87,11 +87,11 @@ def table(
     positive: str | float | bool | None = None,
     features: Sequence[str] | None = None,
     bounds: Bounds | tuple[float, float] | BoughtRanges = NO_BOUNDS,
-    categories: Mapping[str, Declared] = NO_CATEGORIES,
+    categories: Mapping[str, Sequence[str | float] | Bins] = NO_CATEGORIES,
     drop_missing: bool = False,
     constant: bool = False,
     group: str | None = None,
-    groups: Sequence[str] = (),
+    groups: Sequence[str | float] = (),
     shares: Sequence[float] = (),
     user: str | None = None,
     person: str | None = None,
@@ -176,6 +176,9 @@ def table(
         raise UserError("Give one of the two: a user for tuning, a person otherwise.", title="Who is protected?")
     if group is None and (groups or shares):
         raise UserError("Give the column that names the group of a row: group=….", title="Groups of which column?")
+    lists: dict[str, Sequence[str] | Bins] = {
+        name: part if isinstance(part, Bins) else _as_texts(part) for name, part in categories.items()
+    }
     people: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
     # Of a file in blocks, the declarations are checked with its first block.
     frame = _frame(data, reading) if file is None else next(file.blocks())
@@ -187,7 +190,7 @@ def table(
                 f"Leave {' and '.join(unused_arguments)} out, or give a target and `bounds`.",
                 title="A table of categories alone has no such declaration",
             )
-        return _carrying(prepare_categories(frame, categories, reading=reading, **people))
+        return _carrying(prepare_categories(frame, lists, reading=reading, **people))
     if target is None and group is None:
         raise UserError("Give the column to predict, target=…, or a `group`.", title="Nothing says what to predict")
     check_columns(frame, [*(features or ()), *categories, *filter(None, (target, group, user, person))])
@@ -226,13 +229,21 @@ def table(
                 "Leave out user and categories, and give `positive` with a target.",
                 title="A table with groups has numeric features and two classes",
             )
-        declared |= {"group": group, "groups": groups, "shares": shares}
+        declared |= {"group": group, "groups": _as_texts(groups), "shares": shares}
         return _carrying(prepare_groups(frame, **declared, **people), costs)
-    declared |= {"categories": categories, "target_range": bounds[target] if target in ranged else None}
+    declared |= {"categories": lists, "target_range": bounds[target] if target in ranged else None}
     if user is not None:
         return _carrying(prepare_users(frame, **declared, user=user), costs)
-    result = prepare(frame, **declared, **people)
-    return _carrying(result, costs) if file is None else _in_blocks(file, result, costs)
+    if file is None:
+        return _carrying(prepare(frame, **declared, **people), costs)
+    # Enough rows may be left of the file where none is left of its first block, so that `_in_blocks` counts them.
+    first_upload = prepare(frame, **declared | {"drop_missing": False}, **people).specification
+    return _in_blocks(file, first_upload.replaced(missing="drop" if drop_missing else "fill"), frame, costs)
+
+
+def _as_texts(names: Sequence[str | float]) -> list[str]:
+    """Return names of categories or groups as texts; 1.0 is "1"."""
+    return [name if isinstance(name, str) else class_label(name) for name in names]
 
 
 def frame_blocks(data: Any, reading: Reading | None = None) -> Iterator["pd.DataFrame"]:
@@ -259,7 +270,8 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
     if not isinstance(data, pd.DataFrame):
         if not hasattr(data, "__arrow_c_stream__"):
             raise UserError(
-                "Give a DataFrame, (X, y), or the path of a file.", title=f"{value_in_words(data)} is no table"
+                "Give a DataFrame of pandas or Arrow, (X, y), or the path of a file.",
+                title=f"{value_in_words(data)} is no table",
             )
         try:
             arrow_table = pyarrow.table(data)  # from any library that exports Arrow data
@@ -297,6 +309,8 @@ def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
         )
     except ValueError:
         raise UserError("All rows of X need equally many columns.", title="These arrays are no table") from None
+    if hasattr(x, "toarray"):
+        raise UserError("X is sparse: give X.toarray().", title="These arrays are no table")
     if features.ndim != 2 or labels.shape != (len(features),):
         raise UserError(
             f"X needs the shape (n, d) and y the shape (n,), not {features.shape} and {labels.shape}.",
@@ -315,18 +329,20 @@ def _read_bytes(path: Path) -> bytes:
         raise UserError(f"{quote_name(str(path))}: {reason}.", title="This file cannot be read") from None
 
 
-def _in_blocks(file: TableFile, first: Prepared[UploadedTable], costs: tuple[float, ...]) -> UploadedTable:
+def _in_blocks(
+    file: TableFile, upload: UploadedTable, first_block: "pd.DataFrame", costs: tuple[float, ...]
+) -> UploadedTable:
     """Return the declarations of a file that is read in blocks, which carry the file in place of rows.
 
-    first : the declarations, prepared from the first block alone; their n becomes that of the whole file.
+    upload : the declarations; their n becomes that of the whole file.
     costs : ε of every release by which ranges were bought.
     """
-    upload = first.specification
     n = file.rows
-    for note in first.notes:
+    for note in upload.read(first_block).notes:
         warnings.warn(f"Not private, read off the first rows of your file: {note}.", stacklevel=4)
     if upload.missing == "drop":  # only reading the whole file tells how many rows are left out
         n = sum(len(upload.read(frame).table) for frame in file.blocks())
+        limits.check_rows(file.rows, remaining=n)
         if n < file.rows:
             note = f"rows left out because of missing values: {file.rows - n:,}"
             warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=4)

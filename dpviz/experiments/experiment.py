@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -487,9 +488,15 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
     """Return the metrics that a run of an algorithm records.
 
     These are the problem's diagnostics of the outputs; the same diagnostics of the internal iterates, which are not
-    released, if the algorithm has some; and the released series that the algorithm declares.
+    released, if the algorithm has some; and the released series that the algorithm declares. Raises UserError if one of
+    these has the name of one of the problem's metrics.
     """
     diagnostics = problem.metrics
+    twice = {metric.name for metric in diagnostics} & {metric.name for metric in algorithm.metrics}
+    if twice:  # a user's mistake: the problem's value, of raw rows, would be recorded as what the method releases
+        raise UserError(
+            f"Call {min(twice)!r} otherwise in one of the two.", title="Method and problem have a metric of one name"
+        )
     if not algorithm.has_internal(facts):
         return (*diagnostics, *algorithm.metrics)
     internal = problem.internal_metrics
@@ -505,7 +512,8 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
             for metric in diagnostics
             if not metric.guess_for  # else it is the value of a constant guess, the same for any iterate
         )
-    renamed = (replace(metric, name=INTERNAL + metric.name) for metric in internal)
+    # Not even a function of the outputs, which a problem may declare as released, is released of internal iterates.
+    renamed = (replace(metric, name=INTERNAL + metric.name, released=False) for metric in internal)
     return (*diagnostics, *renamed, *algorithm.metrics)
 
 
@@ -545,7 +553,8 @@ class _Run:
         # Texts that select the random streams: of the arm's noise, and of public choices, which are equal for all arms.
         release, compared = experiment.release(arm), experiment.problem.to_json()
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
-        self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
+        # With a copy of its own, a method that changes the problem's queries changes those of no other method.
+        self._snapshots = arm.algorithm.run(copy(problem), plan, self._mechanisms)
         self.latest: Snapshot | None = None
         self._is_recorded = False  # true if the latest snapshot has a record
         # Seconds of the last record without (False) and with (True) expensive diagnostics.

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpviz.checkpoints import checkpointed_slices
 from dpviz.datasets.base import NO_TABLES, RowsSpecification
-from dpviz.datasets.uploads.upload import Upload
+from dpviz.datasets.uploads.upload import Upload, check_same_people
 from dpviz.errors import UserError
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Laplace, Relation
@@ -223,6 +223,16 @@ class ProblemSpecification(Specification, ABC):
         """The part of `released` that are settings of the problem itself; the others are settings of its data set."""
         return ()
 
+    def replaced(self, **changes: Any) -> Self:
+        """Return a validated copy with some fields changed.
+
+        Raises UserError for data of people whom the releases by which facts were bought do not protect.
+        """
+        copy = super().replaced(**changes)
+        if self.released_by_itself and copy.released_by_itself:
+            check_same_people(self.person, copy.person)
+        return copy
+
     @property
     def unit(self) -> str:
         """Unit of protection, in words: the difference between two data sets that must not be distinguishable."""
@@ -260,8 +270,10 @@ class ProblemSpecification(Specification, ABC):
 
     @classmethod
     def problem_type(cls) -> "type[Problem]":
-        """Return the class of the problems that `build` returns, from its annotation."""
-        problem_class: type[Problem] = get_type_hints(cls.build)["return"]
+        """Return the class of the problems that `build` returns, from its annotation. Raises UserError without one."""
+        problem_class: type[Problem] | None = get_type_hints(cls.build).get("return")
+        if problem_class is None:  # a user's problem
+            raise UserError("Name its class: def build(…) -> …:", title=f"{cls.__name__} does not say what it builds")
         return problem_class
 
     @property

@@ -1,6 +1,7 @@
 """The contract of every data set: facts without data, bounds enforced, the registry walked."""
 
 from collections.abc import Mapping
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -150,8 +151,15 @@ class Hostile(DatasetSpecification):
 
 
 def test_hostile_rows_are_clipped_after_zeroing() -> None:
-    features = Hostile().load().features
-    assert np.array_equal(features, [[0.0, 2.0], [0.0, 2.0], [1.0, 3.0], [-1.0, 2.0]])
+    expected = [[0.0, 2.0], [0.0, 2.0], [1.0, 3.0], [-1.0, 2.0]]
+    features, labels = Hostile().raw_rows({})
+    masked, locked = np.ma.masked_array(features, True), features.copy()
+    locked.flags.writeable = False
+    for raw in (features, masked, locked, np.asfortranarray(features), features.astype(object)):
+        with patch.object(Hostile, "raw_rows", lambda *_, raw=raw: (raw, labels.astype(int))):
+            loaded = Hostile().load().features
+        assert np.array_equal(np.ma.getdata(loaded), expected) and loaded.flags.c_contiguous
+        assert loaded.dtype == np.float64
 
 
 @pytest.mark.parametrize("label", [0.0, 0.999999999, 2.0, -1.5])

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from scipy.sparse import csr_matrix
 
 import dpviz
 from dpviz.datasets import UploadedTable, prepare
-from dpviz.datasets.uploads import limits
+from dpviz.datasets.uploads import files, limits
 from dpviz.datasets.uploads.files import TableFile
 
 N = 40
@@ -64,6 +65,25 @@ def test_a_column_of_pandas_is_read_as_that_of_arrow(cells: Any) -> None:
     for table in (frame, frame.astype({"y": object}), pyarrow.table(frame)):
         data = dpviz.table(table, target="y", positive=1.5, bounds={"x": [0, 5]})  # a list, as from JSON
         np.testing.assert_array_equal(data.carried[data.identity][:2], [[1.5, 1], [3, -1]])
+
+
+def test_names_ranges_and_categories_may_be_as_numpy_and_pandas_have_them() -> None:
+    frame = FRAME.assign(wing=np.arange(N) % 2, town=np.arange(N) % 3)
+    target: dict[str, Any] = {"target": "sick", "positive": "yes"}
+    for given, meant in (
+        (
+            {"features": frame.columns[[0, 2]], "bounds": np.array([0, 100]), "categories": {"town": [0, 1.0]}},
+            {"features": ["age", "town"], "bounds": {"age": (0, 100)}, "categories": {"town": ["0", "1"]}},
+        ),
+        (
+            {"features": ["age"], "bounds": (0, 100), "groups": [0, 1], "shares": np.array([0.3, 0.6])},
+            {"features": ["age"], "bounds": (0, 100), "groups": ["0", "1"], "shares": [0.3, 0.6]},
+        ),
+    ):
+        group = {"group": "wing"} if "groups" in given else {}
+        data, expected = (dpviz.table(frame, **target, **group, **declared) for declared in (given, meant))
+        assert data == expected.replaced(identity=data.identity)
+        np.testing.assert_array_equal(*(part.carried[part.identity] for part in (data, expected)))
 
 
 def test_runs_and_sweeps_find_the_rows_and_those_of_an_equal_text_too() -> None:
@@ -141,6 +161,9 @@ def test_oddities_are_warnings_and_rows_that_are_left_out_are_counted(
     with pytest.warns(UserWarning, match=f"middle of the declared range: {missing}"):
         dpviz.table(frame, **DECLARED)
     assert data.n == N - missing and "left out" in repr(data)
+    monkeypatch.setattr(files, "ROWS", 20)  # of the first block, fewer than 20 rows are left
+    with pytest.warns(UserWarning, match=f"left out.*{missing}"):
+        assert dpviz.table(frame, **DECLARED, drop_missing=True).n == data.n
     with warnings.catch_warnings(action="error"):
         dpviz.table(FRAME, **DECLARED)
 
@@ -174,6 +197,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "one column": ({"data": FRAME.age}, ("a Series is no table",)),
     "rows of other lengths": ({"data": ([[1, 2], [3]], [0, 1])}, ("These arrays are no table",)),
     "arrays of other lengths": ({"data": (np.ones((30, 2)), np.ones(3))}, ("(3,)",)),
+    "a sparse matrix": ({"data": (csr_matrix(np.ones((30, 2))), np.ones(30))}, ("toarray",)),
     "groups and users": ({"group": "town", "user": "pay"}, ("user",)),
     "groups of no column": ({"groups": ["A", "B"], "shares": [0.5, 0.5]}, ("group=",)),
     "several rows of a user": ({"user": "town", "rows_per_person": 3}, ("person",)),

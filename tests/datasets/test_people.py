@@ -221,6 +221,9 @@ def test_a_release_before_the_run_costs_a_person_what_it_says(released: Any, mon
         problem, paid = dpviz.LogisticTukey(data=data, start="random"), {"gap": 1.0, "gap_cost": 0.3}
     released(problem, 0.3, 1, data.carried)
     assert events == list(problem.replaced(**paid).released) == [Laplace(0.3 / K)]
+    paid_for_rows = problem.replaced(data=KINDS["table"](FRAME), **paid)
+    with pytest.raises(dpviz.UserError, match="'who'"):
+        paid_for_rows.replaced(data=data)
 
 
 def test_a_choice_of_rows_hangs_on_no_other_person_and_survives_any_text() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pytest
 
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import INTERNAL, Arm, Experiment, recorded_metrics
 from dpviz.experiments.plan import Plan
@@ -132,6 +133,19 @@ def test_secret_metrics_are_diagnostics_with_the_units_and_scales_of_the_others(
     released = frame.groupby("metric")["released"].unique().map(list)
     assert released.to_dict() == {name: [name == "depth"] for name in found}
     assert set(frame[frame["metric"] == "internal_objective"]["algorithm"]) == {"secretive"}
+
+
+def test_no_diagnostic_is_recorded_as_released() -> None:
+    class Placed(Line):
+        metrics = (Metric("place", "Place of x", released=True),)
+
+    class Deep(Line):
+        metrics = (Metric("depth", "Depth in the raw rows"),)
+
+    found = {metric.name: metric.released for metric in recorded_metrics(Placed, Line(10).facts, Secretive())}
+    assert found == {"place": True, "internal_place": False, "depth": True}
+    with pytest.raises(UserError, match="depth"):  # the released one would have the numbers of the other
+        recorded_metrics(Deep, Line(10).facts, Secretive())
 
 
 def test_the_table_has_a_column_for_what_only_some_arms_record() -> None:

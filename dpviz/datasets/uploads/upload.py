@@ -117,12 +117,8 @@ class Upload(Specification):
         if any(changes.get(field, value) != value for field, value in people.items()):
             changes = {"identity": new_identity()} | changes
         copy = super().replaced(**changes)
-        if copy.costs and copy.person not in (None, self.person):
-            raise UserError(
-                f"Declarations were bought at a cost that is not that of the people by {quote_name(copy.person)}. "
-                "Declare the table again, with declarations bought for these people.",
-                title="Somebody else was protected before",
-            )
+        if copy.costs:
+            check_same_people(self.person, copy.person)
         return copy
 
     def carrying(self, rows: "np.ndarray | TableFile") -> Self:
@@ -478,6 +474,16 @@ def check_size(count: int, n: int) -> None:
             f"It has {count:,} rows that can be used, and these settings are for {n:,}. Choose the file that they were "
             "made for.",
             title="This is another table",
+        )
+
+
+def check_same_people(before: str | None, now: str | None) -> None:
+    """Raise UserError if what was bought for `before`, the column of the persons or None, does not protect `now`."""
+    if now not in (None, before):
+        raise UserError(
+            f"Facts of the rows were bought at a cost that is not that of the people by {quote_name(now)}. "
+            "Buy them for these people, or declare them.",
+            title="Somebody else was protected before",
         )
 
 

@@ -161,6 +161,8 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
             restart=steps.restart,
             stage=steps.stage,
         )
+        if not type(self).__module__.startswith("dpviz."):  # a user's update rule: the bound is that of another
+            return plan
         return replace(plan, notes=(*plan.notes, *planning.noise_note(self, facts, plan, steps)))
 
     def _notes(self, facts: SmoothFacts, budget: Budget, steps: theory.Steps) -> tuple[str, ...]:
