@@ -152,7 +152,7 @@ def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
     The share is of the budget of an iteration that releases a Hessian, too.
     """
     if isinstance(method, LineSearch):
-        share, blindness = method.searching(with_hessian=True), plan.resolved["search_blindness"]
+        share, blindness = method.search_share or 1 / 3, plan.resolved["search_blindness"]
         st.caption(
             f"The line search has {short(100 * share, 2)} % of an iteration beforehand. Its noise is "
             f"{short(blindness)} times what it tests. Set its share under “Line search”."
