@@ -37,19 +37,14 @@ def log_chance(d: int, shape: Shape, level: float) -> float:
     return float(log_ndtr(score))
 
 
-@lru_cache(maxsize=1)
-def _table() -> np.ndarray:
-    """Return the stored quantiles, (shapes, sizes, scores), normalised by the centre and the scale of `_limit`."""
-    return np.asarray(np.load(_FILE))
-
-
 @lru_cache(maxsize=256)
 def _quantiles(d: int, shape: Shape) -> np.ndarray:
     """Return the quantiles of λ_max, (scores,), at the probabilities Φ(_SCORES).
 
-    Normalised, they are linear in d^(-1/3) between the sizes stored, and beyond them.
+    Those in the file, (shapes, sizes, scores), are normalised by the centre and the scale of `_limit`. Normalised, they
+    are linear in d^(-1/3) between the sizes stored, and beyond them.
     """
-    rows, roots = _table()[_SHAPES.index(shape)], _SIZES ** (-1 / 3)  # a row of quantiles for each size
+    rows, roots = np.load(_FILE)[_SHAPES.index(shape)], _SIZES ** (-1 / 3)  # a row of quantiles for each size
     upper = int(np.clip(np.searchsorted(_SIZES, d), 1, len(_SIZES) - 1))
     share = (d ** (-1 / 3) - roots[upper - 1]) / (roots[upper] - roots[upper - 1])
     normalised = rows[upper - 1] + share * (rows[upper] - rows[upper - 1])

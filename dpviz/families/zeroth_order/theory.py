@@ -151,7 +151,6 @@ def charged(sums: Sums, factors: matrix_factorisation.Factorisation, changes: np
     return float(factors.sensitivity(changes))
 
 
-@lru_cache(maxsize=1024)
 def mean_variance(sums: Sums, length: int) -> float:
     """Return ν_T, the noise variance of a running sum per coordinate, mean over the T = `length` steps of an epoch, if
     every leaf has the sensitivity 1 and μ = 1."""
