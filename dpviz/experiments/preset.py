@@ -63,18 +63,29 @@ def load(package: str) -> tuple[Preset, ...]:
     """Read the presets of a family from the file `presets.toml` in its package.
 
     The file writes an experiment with the field names of its JSON, without the fields that have their default; the text
-    "null" means None. A family whose code computes `reported` leaves it out of the file. Raises UserError where an
-    experiment has a value out of its range.
+    "null" means None. An algorithm without a "kind" is the method of the table `methods` that has the arm's label, but
+    for the settings that it states; an arm that is only a label states none. A family whose code computes `reported`
+    leaves it out of the file. Raises UserError where an experiment has a value out of its range.
     """
-    entries = resources.data(package, "presets.toml")["preset"]
-    experiments = {entry["name"]: Experiment.model_validate(_values(entry["experiment"])) for entry in entries}
+    file = resources.data(package, "presets.toml")
+    experiments = {entry["name"]: _experiment(entry["experiment"], file.get("methods", {})) for entry in file["preset"]}
     presets = []
-    for entry in entries:
+    for entry in file["preset"]:
         expected = tuple(Expected(**fields) for fields in entry.get("expected", ()))
         comparisons = {label: experiments[name] for label, name in entry.get("comparisons", {}).items()}
         objects = {"experiment": experiments[entry["name"]], "expected": expected, "comparisons": comparisons}
         presets.append(Preset(**{"reported": "", **entry, **objects}))  # objects in place of the entry's tables
     return tuple(presets)
+
+
+def _experiment(fields: Mapping[str, Any], named: Mapping[str, Any]) -> Experiment:
+    """Return the experiment with these fields, as the file writes them. named : its table of methods."""
+    arms = []
+    for entry in fields["arms"]:
+        arm = {"label": entry} if isinstance(entry, str) else entry
+        settings = arm.get("algorithm", {})
+        arms.append({**arm, "algorithm": settings if "kind" in settings else named[arm["label"]] | settings})
+    return Experiment.model_validate(_values({**fields, "arms": arms}))
 
 
 def methods(package: str) -> Mapping[str, Any]:
