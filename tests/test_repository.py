@@ -84,10 +84,8 @@ def is_draw(receiver: str, method: str) -> bool:
 
 
 def draws_freely(path: Path) -> bool:
-    """Whether a file may make random numbers: the mechanisms, where data are generated, and the program that writes a
-    stored table of quantiles of random matrices, which nothing calls."""
-    alone = ("dpviz/privacy/mechanisms.py", "dpviz/families/second_order/noise_spectrum.py")
-    return name(path) in alone or name(path).startswith(("dpviz/datasets/", "dpviz/problems/"))
+    """Whether a file may make random numbers: the mechanisms, and where data are generated."""
+    return name(path).startswith(("dpviz/privacy/mechanisms.py", "dpviz/datasets/", "dpviz/problems/"))
 
 
 @pytest.mark.parametrize("path", ["requirements.txt", "tests/requirements.txt"])

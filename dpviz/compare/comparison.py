@@ -85,7 +85,7 @@ def methods(side: Side, metric: str, every: bool) -> tuple[str, ...]:
     a private one.
     """
     name = _name(side, metric)
-    if name is None or name not in side.summary.metrics:
+    if name not in side.summary.metrics:
         return ()
     best = side.summary.best(name)
     if every or best is None:
@@ -113,7 +113,7 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
     ranked, better = [], set()
     for side in sides:
         name = _name(side, metric)
-        if name is None or name not in side.summary.metrics:
+        if name not in side.summary.metrics:
             continue
         method = side.summary.best(name)
         if method is None:
@@ -173,7 +173,6 @@ def curves(
         arms = {arm.label: arm for arm in side.experiment.arms}
         for label in methods(side, metric, every):
             name = _name(side, metric)
-            assert name is not None  # else `methods` returns no label
             series = side.summary.series[label][name]
             values = series.relative if metric == SHARE else series
             x = _along(side, label, series, axis, currency, delta)
@@ -191,15 +190,15 @@ def curves(
     return result
 
 
-def _name(side: Side, metric: str) -> str | None:
+def _name(side: Side, metric: str) -> str:
     """Return the name of the recorded metric to draw for a side.
 
-    For SHARE it is the most telling metric of the side; None if it recorded none. Else it is `metric` itself.
+    For SHARE it is the most telling metric of the side; "" if it recorded none. Else it is `metric` itself.
     """
     if metric != SHARE:
         return metric
     headline = side.summary.headline
-    return None if headline is None else headline.name
+    return headline.name if headline else ""
 
 
 def _along(
@@ -259,7 +258,6 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
     for side in sides:
         for label in methods(side, metric, every):
             name = _name(side, metric)
-            assert name is not None  # else `methods` returns no label
             series = side.summary.series[label][name]
             (low, median, high), relative = series.end.tolist(), series.relative
             _, guess = side.summary.guess(name) or (None, math.nan)
@@ -338,9 +336,5 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
 
 def publishable(sides: Sequence[Side]) -> tuple[int, int]:
     """Return the number of private methods of all sides, and the number of their runs."""
-    methods_count = runs_count = 0
-    for side in sides:
-        private_count = sum(plan.private for plan in side.plans.values())
-        methods_count += private_count
-        runs_count += private_count * side.experiment.replicates
-    return methods_count, runs_count
+    runs_by_method = [side.experiment.replicates for side in sides for plan in side.plans.values() if plan.private]
+    return len(runs_by_method), sum(runs_by_method)

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from dpviz.errors import UserError
 from dpviz.numbers import rounded_up, short, short_up
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.specification import Control, Specification
 
 MOST_ROWS = 10_000.0  # the largest factor by which rows are multiplied in search of a smaller error
@@ -65,9 +65,9 @@ class ErrorBound(Specification, ABC):
         Raises UserError where the method does not exist in this currency, or the numbers contradict each other.
         """
 
-    @abstractmethod
     def without_privacy(self) -> float:
         """Return the error that the bound still allows without any privacy noise, for example from too few steps."""
+        return self.best(NoPrivacy()).bound
 
 
 @dataclass(frozen=True)

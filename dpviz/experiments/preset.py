@@ -10,6 +10,7 @@ from dpviz import resources
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.privacy.budgets import NoPrivacy
+from dpviz.specification import kind_named
 
 WORDS = 5  # number of words of a preset's name in its link: enough for the presets of a page to differ
 
@@ -63,18 +64,34 @@ def load(package: str) -> tuple[Preset, ...]:
     """Read the presets of a family from the file `presets.toml` in its package.
 
     The file writes an experiment with the field names of its JSON, without the fields that have their default; the text
-    "null" means None. A family whose code computes `reported` leaves it out of the file. Raises UserError where an
-    experiment has a value out of its range.
+    "null" means None. An algorithm without a "kind" is the method of the table `methods` that has the arm's label, but
+    for the settings that it states; an arm that is only a label states none. The experiment's table `settings` states
+    some for all of its algorithms that have such a field. A family whose code computes `reported` leaves it out of the
+    file. Raises UserError where an experiment has a value out of its range.
     """
-    entries = resources.data(package, "presets.toml")["preset"]
-    experiments = {entry["name"]: Experiment.model_validate(_values(entry["experiment"])) for entry in entries}
+    file = resources.data(package, "presets.toml")
+    experiments = {entry["name"]: _experiment(entry["experiment"], file.get("methods", {})) for entry in file["preset"]}
     presets = []
-    for entry in entries:
+    for entry in file["preset"]:
         expected = tuple(Expected(**fields) for fields in entry.get("expected", ()))
         comparisons = {label: experiments[name] for label, name in entry.get("comparisons", {}).items()}
         objects = {"experiment": experiments[entry["name"]], "expected": expected, "comparisons": comparisons}
         presets.append(Preset(**{"reported": "", **entry, **objects}))  # objects in place of the entry's tables
     return tuple(presets)
+
+
+def _experiment(fields: Mapping[str, Any], named: Mapping[str, Any]) -> Experiment:
+    """Return the experiment with these fields, as the file writes them. named : its table of methods."""
+    fields = dict(fields)
+    settings, arms = fields.pop("settings", {}), []
+    for entry in fields.pop("arms"):
+        arm: Mapping[str, Any] = {"label": entry} if isinstance(entry, str) else entry
+        stated = arm.get("algorithm", {})
+        method = stated if "kind" in stated else named[arm["label"]]
+        known = kind_named(method["kind"]).model_fields
+        of_all = {name: value for name, value in settings.items() if name in known}
+        arms.append({**arm, "algorithm": {**method, **of_all, **stated}})
+    return Experiment.model_validate(_values({**fields, "arms": arms}))
 
 
 def methods(package: str) -> Mapping[str, Any]:

@@ -56,8 +56,12 @@ class Release:
 
     @property
     def scale(self) -> float:
-        """Scale of the noise, as `PlannedStatistic.scale`."""
-        return _scale(self.planned, self.measure, self.cost)
+        """Scale of the noise, as `PlannedStatistic.scale`, that has this cost by OpenDP's count: the inverse of
+        `_planned_cost`."""
+        p, cost = self.planned, self.cost
+        if self.measure == "epsilon":
+            return _sensitivity(p) / cost
+        return _sensitivity(p) / math.sqrt((8 if p.noise == "selection" else 2) * cost)  # η = √(8ρ), μ = √(2ρ)
 
     @property
     def factor(self) -> float:
@@ -212,13 +216,6 @@ def _planned_cost(p: PlannedStatistic, measure: Unit) -> float:
     if measure == "epsilon":
         return per_event.pure(p.event)
     return per_event.rho(p.event) * (_sensitivity(p) / p.sensitivity) ** 2  # ρ grows with the sensitivity squared
-
-
-def _scale(p: PlannedStatistic, measure: Unit, cost: float) -> float:
-    """Return the scale of the noise that has a cost by OpenDP's count, the inverse of `_planned_cost`."""
-    if measure == "epsilon":
-        return _sensitivity(p) / cost
-    return _sensitivity(p) / math.sqrt((8 if p.noise == "selection" else 2) * cost)  # η = √(8ρ), μ = √(2ρ)
 
 
 def accounting_note(of_plan: Sequence[Release], budget: Budget, counting: Counting) -> str:

@@ -12,8 +12,6 @@ evaluates K times, at growing numbers of runs or for K events, must divide the e
 Sources: Jagielski, Ullman, Oprea 2020; Nasr et al. 2023; Steinke, Nasr, Jagielski 2023 (one run).
 """
 
-from typing import Literal, get_args
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,11 +19,8 @@ from dpviz.later import lazy_functions
 from dpviz.privacy.accounting.closed_forms import Floats
 
 (brentq,) = lazy_functions("scipy.optimize", "brentq")
-bdtr, bdtrc, betaincinv, betaln, expit, logit, ndtr, ndtri, xlog1py, xlogy = lazy_functions(
-    "scipy.special", "bdtr bdtrc betaincinv betaln expit logit ndtr ndtri xlog1py xlogy"
-)
+bdtrc, betaincinv, expit, logit, ndtri = lazy_functions("scipy.special", "bdtrc betaincinv expit logit ndtri")
 
-Parameter = Literal["epsilon", "mu", "eta"]  # the claim is an ε of (ε, δ), a μ of Gaussian DP, or an η of bounded range
 CONFIDENCE = 0.95
 _ORDERS = 1 + np.geomspace(1e-3, 1e3, 60)  # orders of Rényi divergences that `least_rho` tries
 
@@ -149,51 +144,6 @@ def epsilon_lower_bound(
     return float(least_epsilon(*rate_bounds(hits, runs, false_hits, false_runs, confidence), delta))
 
 
-def power(
-    parameter: Parameter,
-    claim: float,
-    rate: float,
-    false_rate: float,
-    runs: int,
-    *,
-    delta: float = 0.0,
-    confidence: float = CONFIDENCE,
-) -> float:
-    """Return the probability that an audit with `runs` runs on each data set refutes a claim, exact by binomial sums.
-
-    If the claim is true, that is the rate of false alarms.
-
-    parameter, claim : the currency of the claim and its number.
-    rate, false_rate : the true probabilities of the event on D and on D'.
-    delta : the δ of a claim in ε.
-    """
-    if parameter not in get_args(Parameter):
-        raise ValueError(f"parameter must be one of {get_args(Parameter)}, got {parameter!r}")
-    counts = np.arange(runs + 1)
-    low, high = clopper_pearson(counts, runs, confidence)
-    # The claim is refuted if q, the upper end on D', is below the smallest value that the claim allows together with p,
-    # the lower end on D. Both ends increase with the counts.
-    if parameter == "epsilon":
-        allowed = np.maximum(np.exp(-claim) * (low - delta), 1 - delta - np.exp(claim) * (1 - low))
-    elif parameter == "mu":
-        allowed = ndtr(ndtri(low) - claim)
-    else:
-        allowed = expit(logit(low) - claim)
-    refuting_counts = np.searchsorted(high, allowed, side="left")  # on D', for each count on D: 0, 1, … below this
-    chance_of_these = np.where(refuting_counts > 0, bdtr(np.maximum(refuting_counts - 1, 0), runs, false_rate), 0.0)
-    return float(_binomial(counts, runs, rate) @ chance_of_these)
-
-
-def _binomial(counts: ArrayLike, runs: int, rate: float) -> Floats:
-    """Return Pr[B = k] for each count k of a binomial B with `runs` trials of probability `rate`.
-
-    `scipy.stats.binom.pmf` is the same, but its package takes half a second to import.
-    """
-    k = np.asarray(counts)
-    # The binomial coefficient of n over k is 1/((n + 1) B(n - k + 1, k + 1)), with the beta function B.
-    return np.asarray(np.exp(xlogy(k, rate) + xlog1py(runs - k, -rate) - betaln(runs - k + 1, k + 1) - np.log1p(runs)))
-
-
 # -------------------------------------------------------------------------------------------------------------- one run
 
 
@@ -233,6 +183,6 @@ def _one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, 
     p_value = float(bdtrc(correct - 1, guesses, chance_right))
     if delta and correct:
         i = np.arange(1, correct + 1)
-        probability_in_range = np.cumsum(_binomial(correct - i, guesses, chance_right))  # Pr[v > B ≥ v - i]
+        probability_in_range = bdtrc(correct - i - 1, guesses, chance_right) - p_value  # Pr[v > B ≥ v - i]
         p_value += 2 * canaries * delta * float((probability_in_range / i).max())
     return min(p_value, 1.0)

@@ -29,7 +29,7 @@ class RandomisedResponse:
     """Reports of k answers under ε: the true answer with probability e^ε/(e^ε + k - 1), and each other with an e^ε-th
     of that (Warner 1965; Kairouz, Bonawitz, Ramage 2016).
 
-    It is `Mechanisms.randomised_response` where the house tosses the coins; a phone tosses its own.
+    A phone tosses its own coins.
 
     >>> import math
     >>> warner = RandomisedResponse(math.log(3))
@@ -205,13 +205,9 @@ def success(eps: float) -> float:
     return 1 - math.exp(-eps / 2) / 2
 
 
-def score_error(eps: float, phones: int, rounds: int = ROUNDS, shared: bool = False) -> float:
-    """Return the standard error of the mean score of `phones` that all guess as the best attacker does.
-
-    shared : true if all phones see the same rounds, and so guess alike: more phones then teach nothing.
-    """
-    guesses = rounds if shared else rounds * phones
-    return math.sqrt(success(eps) * (1 - success(eps)) / guesses)
+def score_error(eps: float, phones: int) -> float:
+    """Return the standard error of the mean score of `phones` that all guess as the best attacker does."""
+    return math.sqrt(success(eps) * (1 - success(eps)) / (ROUNDS * phones))
 
 
 def play(eps: float, others: int, rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

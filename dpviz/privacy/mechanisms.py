@@ -26,7 +26,7 @@ from dpviz.privacy.batches import (
 from dpviz.privacy.ledger import Ledger, LedgerError, charge_counts
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
-from dpviz.privacy.releases import Query, Release, ReportRelease, SelectionRelease, Standard, log_weights
+from dpviz.privacy.releases import Query, Release, SelectionRelease, Standard, log_weights
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
 _BLOCK = 1 << 18  # utilities for which a selection is drawn in one vectorised step, to bound the memory
@@ -393,32 +393,6 @@ class Mechanisms:
         opened.check(query, events.StatedPureDP, "linf")  # before anything is charged
         self._ledger.charge(event, charge_counts(rows, self.replicates))
         return opened.above_threshold(query)
-
-    def randomised_response(
-        self, answers: np.ndarray, choices: int, event: events.Event, rows: Replicates | None = None
-    ) -> np.ndarray:
-        """Report one answer of each person: the true one with probability e^ε/(e^ε + k - 1), else one of the others.
-
-        The reports protect any answers, so there is no sensitivity to declare. One event pays for those of all people,
-        because a replaced row changes one of them. See `local.RandomisedResponse` for what follows from the reports.
-
-        answers : (R', n) whole numbers from 0 to `choices` - 1. choices : k, at least 2. event : StatedPureDP(ε).
-
-        Returns (R', n) whole numbers.
-        """
-        if not isinstance(event, events.StatedPureDP):
-            raise LedgerError(f"randomised response needs a StatedPureDP event, not {event}")
-        if self._ledger.relation != "replace-one":
-            raise LedgerError("everybody's report is seen, so a person who is added or removed is seen, too")
-        numbers = self._numbers(rows)
-        is_answer = answers[..., None] == np.arange(choices)  # (R', n, k)
-        if answers.ndim != 2 or len(answers) != len(numbers) or choices < 2 or not is_answer.any(axis=-1).all():
-            raise LedgerError(f"answers are (R', n) whole numbers from 0 to {choices - 1}, R' = {len(numbers)}")
-        self._ledger.charge(event, charge_counts(rows, self.replicates))
-        # n selections with weights e^(ε · utility), where the true answer has utility 1 and each other one 0.
-        slope, once = np.full(len(numbers), event.eps), np.ones(len(numbers), dtype=int)
-        reports = self._selected(self._noise, is_answer.astype(float), slope, once, each=answers.shape[1], rows=numbers)
-        return self._passed(ReportRelease(answers, reports, np.asarray(numbers), batch=None, event=event))
 
     def affordable(self, event: events.Event, times: int | np.ndarray = 1) -> np.ndarray:
         """Return (R,) bool: True for the replicates that the ledger would now let pay for `event`, `times` times."""

@@ -151,17 +151,6 @@ def log_weights(utilities: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 
 @dataclass(slots=True)
-class ReportRelease(Release):
-    """Reports of randomised response: each is the true answer e^ε times as likely as any other of the k answers.
-
-    value, output : (R', n) the true answers and the reports, whole numbers from 0 to k - 1. Its event has the ε.
-    """
-
-    def log_density(self) -> Floats:
-        return np.asarray(np.where(self.output == self.value, 0.0, -self.paid).sum(axis=1))
-
-
-@dataclass(slots=True)
 class ThresholdRelease(Release):
     """The first index whose noisy value reaches a noisy threshold of 0: the sparse vector technique.
 

@@ -371,14 +371,12 @@ class PointRuns:
     """The runs of one arm at one point after their end.
 
     samples : (R,) the last value of the metric in each run.
-    diverged : number of runs that diverged.
     endings : counts of how the runs ended, for a method that stops by itself; else None.
     seconds : computing time of all runs together.
     """
 
     place: PointKey
     samples: np.ndarray
-    diverged: int
     endings: Endings | None = None
     seconds: float = 0.0
 
@@ -419,11 +417,6 @@ class Curve:
     def samples(self) -> list[np.ndarray]:
         """Last numbers (R,) of the runs at every finished point."""
         return [end.samples for end in self.ends]
-
-    @property
-    def diverged(self) -> list[int]:
-        """Number of diverged runs at every finished point."""
-        return [end.diverged for end in self.ends]
 
     def on(self, data_seed: int | None) -> dict[float, np.ndarray]:
         """Return, by value of the setting, ascending, the last numbers (R,) of the runs on one data set."""
@@ -653,7 +646,7 @@ class SweepResult(Displayed):
         guess = trace.guess(self.metric_name) if self.metric_name in trace.metrics else None
         if guess is not None:
             self.guess, value = guess
-            self.guesses.add(PointRuns(place, np.array([value]), diverged=0))
+            self.guesses.add(PointRuns(place, np.array([value])))
         for label, arm_trace in trace.arm_traces.items():
             _, series = arm_trace.series(self.metric_name)
             numbers = last_numbers(series)
@@ -666,5 +659,5 @@ class SweepResult(Displayed):
                 self.leave_out([LeftOut(place, label, reason, raw=status == "not private")])
             else:
                 self.curves[label].status = status
-                samples, diverged = np.clip(numbers, -_LARGEST, _LARGEST), arm_trace.status.count("diverged")
-                self.curves[label].add(PointRuns(place, samples, diverged, endings(arm_trace), arm_trace.seconds))
+                samples = np.clip(numbers, -_LARGEST, _LARGEST)
+                self.curves[label].add(PointRuns(place, samples, endings(arm_trace), arm_trace.seconds))

@@ -13,7 +13,6 @@ from scipy.stats import binom
 from dpviz import families
 from dpviz.audits.audit import KNOWN, ORDINARY, WORST, Audit, Broken, scores
 from dpviz.experiments.algorithm import Algorithm
-from dpviz.privacy import audit as audits
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Laplace, Parallel, draws_batch, inner_events
 from dpviz.privacy.verification.implementation import ReleaseTests
@@ -21,6 +20,7 @@ from dpviz.privacy.verification.transcripts import Transcript, law_of, standard_
 from dpviz.specification import registered
 from tests.families.registry import ALGORITHMS
 from tests.families.toys import TOYS
+from tests.oracles.audits import Parameter, power
 
 CASES = {f"{family}.{case.name}": case for family, cases in families.audits().items() for case in cases}
 AUDITS = [(name, budget) for name, case in CASES.items() for budget in case.budgets]
@@ -214,11 +214,11 @@ def test_the_stated_runs_are_enough(broken: Broken) -> None:
     """By exact binomial sums, at the last look and with the error that is left for it: 0.99 at least."""
     planned = broken.audit()
     rate, false_rate = RATES[broken.name]
-    parameter: audits.Parameter = "mu" if planned.claim.symbol == "μ" else "epsilon"
+    parameter: Parameter = "mu" if planned.claim.symbol == "μ" else "epsilon"
     level = 1 - (1 - planned.confidence) / planned.looks
     runs = planned.runs - planned.tuning
     with np.errstate(divide="ignore"):
-        found = audits.power(parameter, planned.claim.value, rate, false_rate, runs, confidence=level)
+        found = power(parameter, planned.claim.value, rate, false_rate, runs, confidence=level)
     assert found >= 0.99
 
 
@@ -258,7 +258,7 @@ def test_what_is_sound_is_flagged_in_less_than_a_twentieth_of_all_audits() -> No
     for rate in np.linspace(0.02, 0.98, 49):
         false_rate = max(rate * math.exp(-claim), 1 - (1 - rate) * math.exp(claim))
         rates = ("epsilon", claim, rate, false_rate)
-        each = [audits.power(*rates, end - sound.tuning, confidence=level) for end in sound.ends()]
+        each = [power(*rates, end - sound.tuning, confidence=level) for end in sound.ends()]
         chance = max(chance, math.fsum(each))
     assert chance < 0.0014
     alarms = sum(dataclasses.replace(sound, seed=seed).run().violation for seed in range(120))

@@ -17,6 +17,7 @@ from dpviz.families.mirror_descent.theory import (
     squared_weights,
     step_size_cap,
 )
+from dpviz.privacy.accounting.closed_forms import exponential_rho
 
 
 def tau_full_batch(
@@ -39,7 +40,8 @@ def tau_single_pass(
 
 def accumulated_rho(ranges: Floats, draws: int = 1, tight: bool = False) -> Floats:
     """(T,) ρ spent by one player after rounds 1..T, for the ranges (T-1,) of rounds 2..T."""
-    return np.concatenate(([0.0], np.cumsum(rho_of_draws(ranges, draws, tight))))
+    costs = draws * exponential_rho(ranges) if tight else rho_of_draws(ranges, draws)
+    return np.concatenate(([0.0], np.cumsum(costs)))
 
 
 def stopping_bounds(stop: int, largest: int) -> tuple[float, float]:

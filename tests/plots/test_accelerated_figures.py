@@ -31,7 +31,7 @@ def lines(figure: go.Figure) -> list:
 
 
 def test_rates_are_lowest_at_the_best_momentum_of_each_method() -> None:
-    figure = momentum_rates(0.1, 1.0).figure
+    figure = momentum_rates(0.1).figure
     *rates, marks = figure.data
     assert len(rates) == len(marks.x) == 6
     for line, best, lowest in zip(rates, marks.x, marks.y, strict=True):

@@ -54,7 +54,7 @@ def vertex(budget: ApproximateDP | ZeroConcentratedDP | NoPrivacy) -> dict:
 
 
 FIGURES: dict[str, Callable[[], Chart | go.Figure]] = {
-    "rates of momentum": lambda: accelerated.momentum_rates(0.1, 1.0, published=True),
+    "rates of momentum": lambda: accelerated.momentum_rates(0.1, published=True),
     "heavy ball": lambda: accelerated.heavy_ball_on_quadratic(0.5, 1.0, 1e-2, published=True),
     "parts of a bound": lambda: accelerated.decomposition(NESTEROV, NESTEROV.plan(FACTS, PURE)),
     "exact parts": lambda: accelerated.decomposition(NESTEROV, NESTEROV.plan(FACTS, PURE), exact=True),

@@ -28,7 +28,7 @@ def made(metric: Metric) -> SweepResult:
     for label, rows in HEIGHTS.items():
         for number, (row, column) in enumerate(np.ndindex(2, 2)):
             place = PointKey(number, FIRST[column], SECOND[row])
-            result.curves[label].add(PointRuns(place, rows[row][column] * np.array([0.5, 1.0, 2.0]), 0))
+            result.curves[label].add(PointRuns(place, rows[row][column] * np.array([0.5, 1.0, 2.0])))
     return result
 
 

@@ -13,6 +13,7 @@ from scipy.stats import beta, binom, binomtest, laplace, norm
 
 from dpviz.privacy import audit
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, RenyiDP, TradeOff, ZeroConcentratedDP
+from tests.oracles.audits import Parameter, power
 
 # ------------------------------------------------------------------------------------------------------ an event's runs
 
@@ -87,7 +88,7 @@ def test_the_range_of_a_selection_shows_in_logits_only() -> None:
 )
 def test_power_against_laplace_noise_that_is_too_small(truth: float, runs: int, expected: float) -> None:
     """Claim ε = 1, event "the output lies on D's side of its value": p = ½, q = ½ e^(-ε)."""
-    assert audit.power("epsilon", 1.0, 0.5, 0.5 * math.exp(-truth), runs) == pytest.approx(expected, abs=6e-5)
+    assert power("epsilon", 1.0, 0.5, 0.5 * math.exp(-truth), runs) == pytest.approx(expected, abs=6e-5)
 
 
 @pytest.mark.parametrize(
@@ -101,25 +102,25 @@ def test_power_against_laplace_noise_that_is_too_small(truth: float, runs: int, 
 )
 def test_power_against_gaussian_noise_that_is_too_small(mu: float, expected: dict[int, float]) -> None:
     for runs, rate in expected.items():
-        found = audit.power("mu", 1.0, float(norm.cdf(mu / 2)), float(norm.cdf(-mu / 2)), runs)
+        found = power("mu", 1.0, float(norm.cdf(mu / 2)), float(norm.cdf(-mu / 2)), runs)
         assert found == pytest.approx(rate, abs=0.0051)
 
 
 def test_power_against_a_selection_without_its_factor_two() -> None:
     for runs, expected in ((100, 0.63), (200, 0.96), (500, 1.00)):
-        found = audit.power("eta", 1.0, float(expit(1.0)), float(expit(-1.0)), runs)
+        found = power("eta", 1.0, float(expit(1.0)), float(expit(-1.0)), runs)
         assert found == pytest.approx(expected, abs=0.0051)
 
 
 @pytest.mark.parametrize("runs", [100, 200, 1000, 2000])
 def test_false_alarms_are_rare(runs: int) -> None:
-    assert audit.power("epsilon", 1.0, 0.5, 0.5 * math.exp(-1.0), runs) <= 0.0044
-    assert audit.power("mu", 1.0, float(norm.cdf(0.5)), float(norm.cdf(-0.5)), runs) <= 0.003
-    assert audit.power("eta", 1.0, float(expit(0.5)), float(expit(-0.5)), runs) <= 0.0026
+    assert power("epsilon", 1.0, 0.5, 0.5 * math.exp(-1.0), runs) <= 0.0044
+    assert power("mu", 1.0, float(norm.cdf(0.5)), float(norm.cdf(-0.5)), runs) <= 0.003
+    assert power("eta", 1.0, float(expit(0.5)), float(expit(-0.5)), runs) <= 0.0026
 
 
 @pytest.mark.parametrize(("parameter", "delta"), [("epsilon", 0.0), ("epsilon", 0.05), ("mu", 0.0), ("eta", 0.0)])
-def test_power_counts_the_outcomes_whose_bound_exceeds_the_claim(parameter: audit.Parameter, delta: float) -> None:
+def test_power_counts_the_outcomes_whose_bound_exceeds_the_claim(parameter: Parameter, delta: float) -> None:
     runs, claim, rate, false_rate = 30, 0.7, 0.8, 0.25
     expected = 0.0
     for hits in range(runs + 1):
@@ -130,12 +131,12 @@ def test_power_counts_the_outcomes_whose_bound_exceeds_the_claim(parameter: audi
                 bound = lower_bound(getattr(audit, f"least_{parameter}"), hits, runs, false_hits, runs)
             if bound > claim:
                 expected += binom.pmf(hits, runs, rate) * binom.pmf(false_hits, runs, false_rate)
-    assert audit.power(parameter, claim, rate, false_rate, runs, delta=delta) == pytest.approx(expected, rel=1e-9)
+    assert power(parameter, claim, rate, false_rate, runs, delta=delta) == pytest.approx(expected, rel=1e-9)
 
 
 def test_unknown_parameters_are_refused() -> None:
     with pytest.raises(ValueError, match="parameter"):
-        audit.power("rho", 1.0, 0.5, 0.1, 10)  # type: ignore[arg-type]
+        power("rho", 1.0, 0.5, 0.1, 10)  # type: ignore[arg-type]
 
 
 # ----------------------------------------------------------------------------------- bugs that have been made elsewhere
@@ -186,7 +187,7 @@ def test_sparse_vector_technique(k: int, query_scale: float, log_ratio: float, b
     assert math.log(p / q) == pytest.approx(log_ratio, abs=1e-6)
     found = audit.epsilon_lower_bound(round(runs * p), runs, round(runs * q), runs)
     assert found == pytest.approx(bound, abs=0.006)
-    assert audit.power("epsilon", 1.0, p, q, runs) == pytest.approx(flagged, abs=0.006)
+    assert power("epsilon", 1.0, p, q, runs) == pytest.approx(flagged, abs=0.006)
 
 
 def test_sparse_vector_technique_without_query_noise() -> None:

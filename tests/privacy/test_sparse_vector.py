@@ -11,6 +11,7 @@ from dpviz.privacy.events import Event, Gaussian, StatedPureDP
 from dpviz.privacy.ledger import Filter, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
 from dpviz.privacy.releases import Query
+from tests.oracles.audits import power
 from tests.privacy.test_selections import RUNS, P, mechanisms, p_value, states, utilities, values
 
 FIRST = 1 / (1 + 2 ** (2 / 3))  # share of the threshold in ε: ε₁ : ε₂ = 1 : 2^(2/3) is the best split
@@ -96,8 +97,8 @@ def test_an_audit_does_not_refute_the_claim_and_would_find_a_missing_factor() ->
     broken = [int((without_the_factor(queries, 20_000, seed) == 4).sum()) for seed, queries in enumerate((one, two))]
     assert audit.epsilon_lower_bound(broken[0], 20_000, broken[1], 20_000) > 1.0
     rates = {factor: [stopping(queries, FIRST, factor)[4] for queries in (one, two)] for factor in (1.0, 2.0)}
-    assert audit.power("epsilon", 1.0, *rates[1.0], 20_000) > 0.99  # type: ignore[call-arg]
-    assert audit.power("epsilon", 1.0, *rates[2.0], 20_000) < 1e-3  # type: ignore[call-arg]
+    assert power("epsilon", 1.0, *rates[1.0], 20_000) > 0.99  # type: ignore[call-arg]
+    assert power("epsilon", 1.0, *rates[2.0], 20_000) < 1e-3  # type: ignore[call-arg]
 
 
 def test_only_the_ratio_of_values_and_sensitivity_matters() -> None:

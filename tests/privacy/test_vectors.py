@@ -36,7 +36,7 @@ def selections_epsilon(eta: float, count: int, delta: float) -> float:
         pytest.param(lambda: forms.exponential_delta(1.0, 0.0), 0.244918662404, 0.244918662404, 1e-9, id="TV32"),
         pytest.param(lambda: forms.optimal(0.1, 100, 1e-6), 4.77456758811, 4.77456758837, 1e-6, id="TV35"),
         pytest.param(lambda: forms.optimal(0.5, 10, 1e-6), 4.99988547111, 4.99988547111, 1e-6, id="TV36"),
-        pytest.param(lambda: forms.advanced(0.1, 100, 1e-6)[0], 6.30823095051, 6.30823095051, 1e-9, id="TV37"),
+        pytest.param(lambda: forms.advanced_epsilon(0.1, 100, 1e-6), 6.30823095051, 6.30823095051, 1e-9, id="TV37"),
         pytest.param(lambda: zcdp.filter_epsilon([0.1] * 50, 1e-6), 3.96692218885, 3.96692218885, 1e-9, id="TV38"),
         pytest.param(
             lambda: zcdp.filter_epsilon([0.05] * 40 + [0.2] * 10, 1e-6), 3.96692218885, 3.96692218885, 1e-9, id="TV39"

@@ -54,19 +54,19 @@ def test_right_shares_make_the_game_play_for_the_means() -> None:
 @pytest.mark.parametrize("shares", [(0.45, 0.45, 0.1), (0.9, 0.09, 0.01), (0.1, 0.1, 0.8)])
 def test_the_models_to_compare_with_do_not_depend_on_the_declared_shares(shares: tuple[float, ...]) -> None:
     game = unbalanced(shares)
-    assert game.weights(game.fairest()) == pytest.approx(-0.1, abs=1e-3)
-    assert game.highest_mean(game.fairest()) == pytest.approx(0.405, abs=1e-3)
-    assert game.weights(game.best_on_average()) == pytest.approx(0.62, abs=2e-3)
-    assert game.mean_losses(game.best_on_average())[0, -1] == pytest.approx(0.9 * 0.0162 + 0.1 * 1.3122, abs=1e-5)
+    assert game.weights(game.fairest) == pytest.approx(-0.1, abs=1e-3)
+    assert game.highest_mean(game.fairest) == pytest.approx(0.405, abs=1e-3)
+    assert game.weights(game.best_on_average) == pytest.approx(0.62, abs=2e-3)
+    assert game.mean_losses(game.best_on_average)[0, -1] == pytest.approx(0.9 * 0.0162 + 0.1 * 1.3122, abs=1e-5)
 
 
 def test_equal_shares_send_the_game_to_the_largest_group() -> None:
     """At its own optimum, 0.9 (w - 0.8)² = 0.1 (w + 1)², that is w = 0.35; the smaller group pays."""
     game = unbalanced()
-    optimum = game.nonprivate_optimum()
+    found = game.weights(game.best_in_game)[0]
     w = (3 * 0.8 - 1) / 4
-    assert optimum.weights == pytest.approx(w, abs=2e-3)
-    means = game.mean_losses(at(float(optimum.weights[0])))[0]
+    assert found == pytest.approx(w, abs=2e-3)
+    means = game.mean_losses(at(float(found[0])))[0]
     assert means[1] == pytest.approx((w + 1) ** 2 / 2, abs=5e-3) and means[1] > 2 * 0.405
 
 
@@ -110,12 +110,12 @@ def test_strategies_against_groups_know_their_means_too() -> None:
     assert game.evaluate({"x": x, "y": np.full((2, 3), 1 / 3)})["worst_group_loss"] == pytest.approx(
         expected.max(axis=1)
     )
-    assert game.best_on_average().argmax() == losses.mean(axis=0).argmin()
+    assert game.best_on_average.argmax() == losses.mean(axis=0).argmin()
 
 
 def test_the_fairest_mixture_of_specialists_mixes_them_equally() -> None:
     game = LossMatrix(data=GroupedLosses(rows=3000, dimension=6)).build()
     assert isinstance(game, LossMatrixGame)
     grid = np.random.default_rng(2).dirichlet(np.full(6, 0.5), 2000)
-    assert game.highest_mean(game.fairest())[0] <= game.highest_mean(grid).min() + 1e-12
-    assert game.highest_mean(game.fairest()) == pytest.approx(13 / 30, abs=0.03)
+    assert game.highest_mean(game.fairest)[0] <= game.highest_mean(grid).min() + 1e-12
+    assert game.highest_mean(game.fairest) == pytest.approx(13 / 30, abs=0.03)

@@ -201,9 +201,8 @@ def _gradient(problem: MarginalGame) -> Query:
 QUERIES: dict[str, Callable[[MarginalGame], Query]] = {
     "selection": lambda problem: problem.selection_scores(problem.answers(_first_point(problem))),
     "answer l1": lambda problem: problem.answer(np.arange(problem.marginals.queries), "l1"),
-    "answer l2": lambda problem: problem.answer(np.arange(problem.marginals.queries)),
-    "tables l1": lambda problem: problem.marginal_tables(2, "l1"),
-    "tables l2": lambda problem: problem.marginal_tables(2),
+    "answer l2": lambda problem: problem.answer(np.arange(problem.marginals.queries), "l2"),
+    "tables": lambda problem: problem.marginal_tables(2),
     "scores": _scores,
     "scores of blocks": _block_scores,
     "gradient's coordinates": _gradient,

@@ -281,7 +281,7 @@ def test_blocks_of_rows_add_up_to_the_table(name: str) -> None:
 def test_the_minimum_is_certified(name: str) -> None:
     """Against a general solver over the weights of the vertices; the gap is never below the true one."""
     game = SHAPES[name].build()
-    optimum = game.nonprivate_optimum()
+    optimum = float(game._minimum.value[0])
     d_x = game.facts.d_x
     reference = minimize(
         lambda u: float(objective(game, u[None])[0]),
@@ -291,13 +291,13 @@ def test_the_minimum_is_certified(name: str) -> None:
         constraints={"type": "eq", "fun": lambda u: u.sum() - 1},
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    assert optimum.value <= reference.fun + 1e-6 and reference.fun <= optimum.value + 1e-6
+    assert optimum <= reference.fun + 1e-6 and reference.fun <= optimum + 1e-6
     x, _ = points(game, 50)
     found = game.evaluate({"x": x})
-    excess = found["objective"] - optimum.value
+    excess = found["objective"] - optimum
     assert (found["duality_gap"] >= excess).all() and (found["duality_gap"] <= excess + 1e-6).all()
     assert (excess >= -1e-6).all()
-    assert contains(SHAPES[name].polytope().vertices, optimum.weights)
+    assert contains(SHAPES[name].polytope().vertices, game.weights(game._minimum.x)[0])
 
 
 def test_the_model_that_the_labels_follow_is_inside_and_nearly_optimal() -> None:
@@ -305,9 +305,9 @@ def test_the_model_that_the_labels_follow_is_inside_and_nearly_optimal() -> None
     mixture = np.linspace(2, 0, 5)
     truth = specification.polytope().point(mixture / mixture.sum())
     game = specification.build()
-    assert game.nonprivate_optimum().weights == pytest.approx(truth, abs=4 / math.sqrt(50_000))
+    assert game.weights(game._minimum.x)[0] == pytest.approx(truth, abs=4 / math.sqrt(50_000))
     # What is left is the uniform noise on [-0.2, 0.2]: half of its variance.
-    assert game.nonprivate_optimum().value == pytest.approx(0.5 * 0.2**2 / 3, rel=0.02)
+    assert game._minimum.value == pytest.approx(0.5 * 0.2**2 / 3, rel=0.02)
 
 
 # ----------------------------------------------------------------------------------------------------- vertex reduction
@@ -333,8 +333,8 @@ def test_sparse_regression_is_regression_over_the_cross_polytope(radius: float) 
     for name, values in first.evaluate({"x": x}).items():
         assert values == pytest.approx(second.evaluate({"x": x})[name], abs=2e-6)
     assert first.weights(x) == pytest.approx(second.weights(x), abs=1e-15)
-    assert first.nonprivate_optimum().value == pytest.approx(second.nonprivate_optimum().value, abs=1e-6)
-    assert first.nonprivate_optimum().weights == pytest.approx(second.nonprivate_optimum().weights, abs=3e-3)
+    assert first._minimum.value == pytest.approx(second._minimum.value, abs=1e-6)
+    assert first.weights(first._minimum.x) == pytest.approx(second.weights(second._minimum.x), abs=3e-3)
 
 
 def test_a_shift_changes_the_size_of_gradients_but_not_their_oscillation_per_slope() -> None:

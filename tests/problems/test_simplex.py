@@ -117,7 +117,6 @@ def test_a_ball_is_the_polytope_of_its_vertices() -> None:
     assert (ball.radius, ball.diameter) == pytest.approx((radius, 2 * radius))
     assert ball.lipschitz(2.0) == pytest.approx(2 * radius) and ball.oscillation(2.0) == pytest.approx(4 * radius)
     assert ball.smoothness(2.0) == pytest.approx(2 * radius**2)
-    assert ball.second_smoothness(2.0) == pytest.approx(2 * radius**3)
 
 
 def test_norms_of_vertices_bound_gradients_but_only_their_differences_bound_oscillations() -> None:

@@ -192,7 +192,7 @@ def test_the_outcome_is_that_of_each_experiment_by_itself() -> None:
     result = DIMENSIONS.run()
     for label in ("a", "b"):
         values, samples = result.series(label)
-        assert values.tolist() == [2, 4, 8] and result.curves[label].diverged == [0, 0, 0]
+        assert values.tolist() == [2, 4, 8]
         for point, found in zip(DIMENSIONS.points(), samples, strict=True):
             np.testing.assert_array_equal(found, point.run().last(label, GAP))
         np.testing.assert_array_equal(result.medians(label)[1], [np.median(found) for found in samples])
@@ -272,7 +272,6 @@ def test_of_somebodys_own_file_a_sweep_follows_and_draws_what_is_released() -> N
 def test_a_diverged_run_counts_with_its_last_number_and_infinity_is_a_number() -> None:
     result = scripted("nan").run()
     assert [found.tolist() for found in result.series("told")[1]] == [[2.0] * 3, [4.0] * 3, [8.0] * 3]
-    assert result.curves["told"].diverged == [0, 1, 0]
     assert scripted("infinite").run().series("told")[1][1].tolist() == [1e300, 4.0, 4.0]
 
 

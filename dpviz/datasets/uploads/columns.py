@@ -30,7 +30,6 @@ class ColumnInfo:
     name: str
     numeric: bool  # as declared; without a declaration: at least half of the cells that are not missing are numbers
     missing: int  # cells
-    infinite: int  # cells
     distinct: int  # different values that are not missing; DISTINCT_CAP means "this many or more"
     repeated: int = field(default=0, compare=False)  # different values that occur in more than one row
 
@@ -142,16 +141,14 @@ def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
 
 
 def _describe(name: str, series: "pd.Series") -> ColumnInfo:
-    values = column_numbers(series)
     missing = int(is_empty(series).sum())
-    number_count = int((~np.isnan(values)).sum())
+    number_count = int((~np.isnan(column_numbers(series))).sum())
     present = len(series) - missing
     numeric = present > 0 and 2 * number_count >= present  # at least half of the cells that are not missing
-    infinite = int(np.isinf(values).sum()) if numeric else 0
     counts = _counts(series)
     distinct = min(int((counts > 0).sum()), DISTINCT_CAP)
     repeated = min(int((counts > 1).sum()), DISTINCT_CAP)
-    return ColumnInfo(name, numeric, missing, infinite, distinct, repeated)
+    return ColumnInfo(name, numeric, missing, distinct, repeated)
 
 
 def _counts(series: "pd.Series") -> np.ndarray:

@@ -17,7 +17,7 @@ from dpviz.families.accelerated.algorithms import (
     Nesterov,
 )
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.budgets import Budget, NoPrivacy
+from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import SmoothFacts
 from dpviz.specification import choice, number
 
@@ -130,10 +130,6 @@ class SmoothConvexBound(ErrorBound):
             noise_part = half_variance / (2 * rho) * _laplace_factor(recursion, self.schedule)
             bounds.append(recursion.initial * np.exp(recursion.log_contraction) + noise_part)
         return self._best_of(np.min(bounds, axis=0))
-
-    def without_privacy(self) -> float:
-        """Return the smallest error bound of the same method without noise."""
-        return self.best(NoPrivacy()).bound
 
     def _best_of(self, bounds: Floats) -> BestBound:
         """Return the smallest of the bounds (T,) after 1..T steps with its number of steps, or the initial gap with 0

@@ -40,26 +40,26 @@ _PARTS = (
 )
 
 
-def momentum_rates(strong_convexity: float, smoothness: float, *, published: bool = False) -> Chart:
+def momentum_rates(strong_convexity: float, *, published: bool = False) -> Chart:
     """Draw the contraction rate per step of heavy ball and of Nesterov's method on quadratics against the momentum β.
 
     There is a pair of curves for each of three step sizes α. The best β is marked: (1-q)² for heavy ball, (1-q)/(1+q)
     for Nesterov's method, with q = √(μα); both then contract by 1-q.
 
-    strong_convexity, smoothness : μ and L, between which all eigenvalues of the quadratics lie. published : adds the
-        paper's formula (26) for heavy ball, which is in fact Nesterov's rate (erratum E2).
+    strong_convexity : μ; all eigenvalues of the quadratics lie between it and L = 1. published : adds the paper's
+        formula (26) for heavy ball, which is in fact Nesterov's rate (erratum E2).
     """
     momentum = np.linspace(0.0, 0.99, 199)
     lines, marks = [], []
-    for relative, color in zip(RELATIVE_STEPS, style.HUES, strict=False):  # there are more hues
-        step = relative / smoothness
+    for step, color in zip(RELATIVE_STEPS, style.HUES, strict=False):  # there are more hues
         heavy_ball, nesterov = (
-            quadratic.rate(kind, step, momentum, strong_convexity, smoothness) for kind in ("heavy_ball", "nesterov")
+            quadratic.rate(kind, step, momentum, strong_convexity, smoothness=1.0)
+            for kind in ("heavy_ball", "nesterov")
         )
         if published:
             paper_style = ArmStyle(style.GREY, "dot")
             name = "heavy ball by the paper's (26)"
-            has_entry = relative == RELATIVE_STEPS[0]  # one legend entry for all three
+            has_entry = step == RELATIVE_STEPS[0]  # one legend entry for all three
             lines.append(  # wide, as Nesterov's own curve lies on it
                 Line(momentum, nesterov, name, paper_style, width=6.0, group=name, legend=has_entry, value=False)
             )
@@ -69,7 +69,7 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
             ("Nesterov", nesterov, theory.nesterov_momentum, "dash"),
         ):
             best = float(rule(step, strong_convexity))
-            label = f"{name}, {short(relative)}/L: best β = {short(best)}"
+            label = f"{name}, {short(step)}/L: best β = {short(best)}"
             lines.append(Line(momentum, rates, label, ArmStyle(color, dash), value=False))
             marks.append(Mark(best, best_rate, label, color))
     figure = line_figure(lines, Axes("Momentum β", "Rate ρ per step"), marks=marks, height=style.ALONE)
@@ -107,14 +107,8 @@ def heavy_ball_on_quadratic(
     horizons = np.arange(iterations + 1)
     for (name, momentum), arm_style in zip(momenta(step_size, strong_convexity).items(), styles, strict=True):
         steps = theory.heavy_ball(iterations, step_size, momentum)
-        # The noise scale is in proportion to T as with Laplace noise, whose steps share ε.
         gap = quadratic.expected_gap_by_iterations(
-            steps,
-            "heavy_ball",
-            eigenvalues=[strong_convexity, 1.0],
-            start=START,
-            unit=noise_per_step**2,
-            noise="laplace",
+            steps, "heavy_ball", eigenvalues=[strong_convexity, 1.0], start=START, unit=noise_per_step**2
         ).total
         best = int(np.argmin(gap))
         label = f"{name}: T* = {best}"

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpviz.families.accelerated.theory import Noise, Steps
+from dpviz.families.accelerated.theory import Steps
 from dpviz.privacy.accounting.closed_forms import recursion
 
 Floats = NDArray[np.float64]
@@ -146,31 +146,17 @@ def expected_gap(steps: Steps, kind: Kind, eigenvalues: ArrayLike, start: ArrayL
     return _gap(eigenvalues, *moments(steps, kind, eigenvalues, start, noise_variance))
 
 
-def expected_gap_by_iterations(
-    steps: Steps,
-    kind: Kind,
-    eigenvalues: ArrayLike,
-    start: ArrayLike,
-    unit: float,
-    noise: Noise,
-    weights: ArrayLike = 1.0,
-) -> Gap:
-    """Return (T+1,) the exact expected gap at the end of a run of T' steps that spends the whole budget, for every T' =
-    0..T.
+def expected_gap_by_iterations(steps: Steps, kind: Kind, eigenvalues: ArrayLike, start: ArrayLike, unit: float) -> Gap:
+    """Return (T+1,) the exact expected gap at the end of a run of T' steps that share the whole budget equally, for
+    every T' = 0..T, with Laplace noise.
 
-    unit : noise variance per coordinate of a step that gets the whole budget: 2 (S1/(n eps))^2 for Laplace noise with
-        the L1 sensitivity S1/n, Delta^2 / (2 rho) for Gaussian noise with the L2 sensitivity Delta.
-    weights : (T,) or scalar, the shares of the budget up to a common factor; equal by default. A run of T' steps uses
-        the first T' of them, as with `theory.optimal_weights`.
+    unit : noise variance per coordinate of a step that gets the whole budget, 2 (S1/(n eps))^2 with the L1 sensitivity
+        S1/n. With T' steps it is T'^2 times as large, a common factor of all variances, so one recursion serves every
+        T'.
     """
-    shares = np.broadcast_to(np.asarray(weights, float), steps.step_size.shape)
-    # A step with the share w of the total W has the noise variance unit (W/w)^power. W differs between the runs, but it
-    # is a common factor of all variances, so one recursion with w^-power serves every T'.
-    power = 2 if noise == "laplace" else 1
-    mean, variance = moments(steps, kind, eigenvalues, start, noise_variance=shares**-power)
-    totals = np.concatenate(([0.0], np.cumsum(shares)))
+    mean, variance = moments(steps, kind, eigenvalues, start, noise_variance=1.0)
     with np.errstate(over="ignore", invalid="ignore"):
-        return _gap(eigenvalues, mean, unit * totals**power * variance)
+        return _gap(eigenvalues, mean, unit * np.arange(steps.step_size.size + 1) ** 2 * variance)
 
 
 # ------------------------------------------------------------------------------------------------ weights of the noise

@@ -84,14 +84,11 @@ def smallest_batch(level: float, d: int, noise: float, least: float = 0.0, repea
     return None
 
 
-@lru_cache(256)
 def simplex(dimensions: int) -> np.ndarray:
     """Return (D + 1, D) the corners of a regular simplex around 0: unit vectors of which any two have the inner product
     -1/D."""
     # The columns of Helmert's matrix are the corners of a regular simplex around 0, of the squared length D/(D + 1).
-    corners = math.sqrt((dimensions + 1) / dimensions) * helmert(dimensions + 1).T
-    corners.setflags(write=False)  # all callers get the same array, from the cache
-    return corners
+    return math.sqrt((dimensions + 1) / dimensions) * helmert(dimensions + 1).T
 
 
 @lru_cache(1024)

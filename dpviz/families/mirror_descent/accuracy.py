@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from dpviz.experiments.accuracy import BestBound, ErrorBound, no_bound_error
 from dpviz.families.mirror_descent import planning, theory
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.budgets import Budget, NoPrivacy
+from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.games import GameFacts
 from dpviz.specification import number
 
@@ -85,11 +85,6 @@ class GameBound(ErrorBound):
         # which 1 - 1/d is -expm1(-ln d).
         uniform_bound = sum(player.spread * -math.expm1(-player.log_vertices) for player in players)
         return BestBound(bound, rounds) if bound < uniform_bound else BestBound(uniform_bound, 0)
-
-    def without_privacy(self) -> float:
-        """Return the bound without a budget. It is above 0, because the number of rounds is limited and the players
-        still play drawn vertices in place of their mixed strategies."""
-        return self.best(NoPrivacy()).bound
 
 
 def best_bound(players: Sequence[theory.Player], n: int, budget: Budget, longest: int) -> tuple[int, float]:

@@ -19,8 +19,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpviz.privacy.accounting.closed_forms import exponential_rho
-
 Floats = NDArray[np.float64]
 Batching = Literal["full_batch", "single_pass"]
 Geometry = Literal["entropic", "euclidean"]
@@ -77,14 +75,12 @@ def squared_weights(rounds: ArrayLike, n: int, batching: Batching) -> Floats:
         return np.asarray((rounds - 1) / np.floor(n / rounds) ** 2)
 
 
-def rho_of_draws(ranges: ArrayLike, draws: ArrayLike = 1, tight: bool = False) -> Floats:
+def rho_of_draws(ranges: ArrayLike, draws: ArrayLike = 1) -> Floats:
     """Return the cost in ρ (zCDP) of K = `draws` draws of each bounded range η in `ranges`: K η²/8 (section 4.1).
 
-    tight : True for the smallest ρ that holds, a Kullback-Leibler divergence, in place of η²/8. A draw with the step
-    size τ and a record's weight w has the range η = 2 osc τ w.
+    A draw with the step size τ and a record's weight w has the range η = 2 osc τ w.
     """
-    ranges = np.asarray(ranges, float)
-    return np.asarray(np.asarray(draws) * (exponential_rho(ranges) if tight else ranges**2 / 8))
+    return np.asarray(np.asarray(draws) * np.asarray(ranges, float) ** 2 / 8)
 
 
 def step_size_cap(rho: ArrayLike, oscillation: float, squares: ArrayLike) -> Floats:
@@ -164,14 +160,6 @@ def maurey_value(smoothness: float, draws: ArrayLike) -> Floats:
     return np.asarray(2 * smoothness / np.asarray(draws, float))
 
 
-def maurey_cross_term(smoothness: float, draws: ArrayLike, squared_norm: ArrayLike = 0.0) -> Floats:
-    """Return the bound 2 L1 (1 - ‖x‖₂²)/K on E <∇h(x̂), x̂ - x>, the price of sampling in `direct_bound` (section 10.1).
-
-    squared_norm : ‖x‖₂², or 0 for a bound that holds for every x.
-    """
-    return np.asarray(2 * smoothness * (1 - np.asarray(squared_norm, float)) / np.asarray(draws, float))
-
-
 def maurey_gradient_bias(smoothness: float, curvature: float, draws: ArrayLike, simplices: int = 1) -> Floats:
     """Return the smaller of the bounds 2 s L2/K and 4 √s L1/√K on the bias of the gradient, ‖E ∇h(x̂) - ∇h(x)‖_∞, if x
     is in a product of s simplices. curvature : L2, may be inf."""
@@ -211,8 +199,9 @@ def direct_bound(players: Sequence[Player], step_sizes: Sequence[ArrayLike], rou
 
 
 def sampling_bias(players: Sequence[Player]) -> float:
-    """Return the sum of 2 L1/K over the players, the part of `direct_bound` that neither rounds nor records reduce."""
-    return sum(float(maurey_cross_term(player.smoothness, player.draws)) for player in players)
+    """Return the sum of 2 L1/K over the players, the price of sampling in `direct_bound`, which neither rounds nor
+    records reduce: bounds on E <∇h(x̂), x̂ - x>."""
+    return sum(2 * player.smoothness / player.draws for player in players)
 
 
 def population_term(players: Sequence[Player], lipschitz: float, rounds: ArrayLike, batch: ArrayLike) -> Floats:
@@ -281,17 +270,6 @@ def capped_steps(
     return tuple(
         step_size_cap(share * rho, p.oscillation, p.draws * squares) for p, share in zip(players, shares, strict=True)
     )
-
-
-def best_bound(
-    players: Sequence[Player], shares: Sequence[float], rho: float, rounds: ArrayLike, n: int, batching: Batching
-) -> Floats:
-    """Return `direct_bound` at the best step sizes up to those that privacy allows (`capped_steps`), in the shape of
-    `rounds`. Without this limit the best step size is √(8 ln d/T)/spread."""
-    caps = capped_steps(players, shares, rho, rounds, n, batching)
-    unlimited = [np.sqrt(8 * p.log_vertices / np.asarray(rounds, float)) / p.spread for p in players]
-    steps = [np.minimum(cap, step) for cap, step in zip(caps, unlimited, strict=True)]
-    return direct_bound(players, steps, rounds)
 
 
 def optimal_rounds(curve: Callable[[Floats], Floats], longest: int) -> tuple[int, float]:

@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 
-from dpviz import resources
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order.theory import Analysis, Shape, Stopping
 from dpviz.numbers import short
@@ -24,7 +23,6 @@ from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 
-phrase = resources.phrases(__package__)
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
 # Iterations that a forecast reserves for the way to a flat point: 60, or this share of the iterations by theory if that
 # is more. Most runs that were measured took fewer than 60, all took less than the share.

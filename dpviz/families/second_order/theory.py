@@ -491,7 +491,7 @@ class Stopping:
     def green_at(self) -> float:
         """Factor by which noise must fall until the forecast is green: at most 1 if it is green now; infinite if no
         factor suffices."""
-        return math.inf if self.hurried or self.too_short else self._min_factor(lambda other: other.light == "green")
+        return math.inf if self.hurried else self._min_factor(lambda other: other.light == "green")
 
     @property
     def recognised_at(self) -> float:

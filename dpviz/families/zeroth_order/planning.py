@@ -9,15 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpviz import resources
 from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import Memory
 from dpviz.problems.values.value_problem import BLOCK, TEMPORARIES, ValueFacts, bank_bytes
-
-phrase = resources.phrases(__package__)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from dpviz.numbers import short
 
 # Labels of methods.
 PUBLISHED, PAPER, IMPROVED, NAIVE, FRESH = "Published", "Published noise", "Improved", "Naive", "Naive, orthonormal"
-DIRECTIONAL, DERIVATIVES = "DP-ZO", "DP-SGD"
 METHODS: Mapping[str, AnyAlgorithm] = preset.methods(__package__)
 DEFAULT_METHODS = (PUBLISHED, IMPROVED, NAIVE, FRESH)
 # Settings that follow from the name of a method.

@@ -151,7 +151,6 @@ def charged(sums: Sums, factors: matrix_factorisation.Factorisation, changes: np
     return float(factors.sensitivity(changes))
 
 
-@lru_cache(maxsize=1024)
 def mean_variance(sums: Sums, length: int) -> float:
     """Return ν_T, the noise variance of a running sum per coordinate, mean over the T = `length` steps of an epoch, if
     every leaf has the sensitivity 1 and μ = 1."""
@@ -335,17 +334,17 @@ class Best:
     batch: int
 
 
-def best_reduced(setting: Setting, sums: Sums, lengths: tuple[int, ...] = LENGTHS, most: int | None = None) -> Best:
+def best_reduced(setting: Setting, sums: Sums, most: int | None = None) -> Best:
     """Return the division into epochs with the smallest bound of the variance-reduced oracle, over a grid of T and K.
 
     Moves are at most D = r/T, and the first step of an epoch gets half of its rows. For optimal sums T and K are those
     of the normalised square root, which is as good to 3 % and needs no search; the bound is that of the optimal sums.
 
-    lengths : the values of T. most : largest number of steps K T, but one epoch is always allowed; None for any.
+    most : largest number of steps K T, but one epoch is always allowed; None for any.
     """
-    T, K = _grid(max(1, setting.n / 2), lengths, most)  # an epoch has two rows at least, one for each half
+    T, K = _grid(max(1, setting.n / 2), most)  # an epoch has two rows at least, one for each half
     sums_of_grid: Sums = "normalised" if sums == "optimal" else sums
-    norms = np.array([leaf_norms(sums_of_grid, length) for length in lengths]).T
+    norms = np.array([leaf_norms(sums_of_grid, length) for length in LENGTHS]).T
     first_norms, later_norms, mean_squares = norms[:, :, None]  # (t, 1) each, as T
     bound, first, batch = reduced_grid(setting, setting.n // K, K, T, (first_norms, later_norms, mean_squares))
     best = _best(bound, T, K, first, batch)
@@ -361,20 +360,20 @@ def best_reduced(setting: Setting, sums: Sums, lengths: tuple[int, ...] = LENGTH
     return replace(best, bound=bound_of_optimal_sums.total)
 
 
-def best_naive(setting: Setting, lengths: tuple[int, ...] = LENGTHS, most: int | None = None) -> Best:
+def best_naive(setting: Setting, most: int | None = None) -> Best:
     """Return the division into epochs with the smallest bound of the naive oracle, whose batches have equal sizes;
-    arguments as for `best_reduced`."""
-    T, K = _grid(setting.n, lengths, most)
+    `most` as for `best_reduced`."""
+    T, K = _grid(setting.n, most)
     bound, batch = naive_grid(setting, setting.n // K, K, T)
     return _best(bound, T, K, batch, batch)
 
 
-def _grid(epochs: float, lengths: tuple[int, ...], most: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _grid(epochs: float, most: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Return a grid of steps per epoch T (t, 1) and numbers of epochs K (t, k) from 1 to `epochs`.
 
     most : largest number of steps K T, to which K is cut, but not below one epoch; None for any.
     """
-    T = np.array(lengths)[:, None]
+    T = np.array(LENGTHS)[:, None]
     K = np.unique(np.rint(np.geomspace(1, epochs, _EPOCHS)).astype(int))[None]
     if most is None:
         return T, np.broadcast_to(K, (len(T), K.size))

@@ -461,22 +461,16 @@ def exponential_tradeoff(eta: float, false_positive_rates: ArrayLike) -> Floats:
 # ------------------------------------------------------------------------------------------------ theorems of textbooks
 
 
-class OutsideTheorem(UserError, ValueError):
+class OutsideTheorem(UserError):
     """Error for numbers outside the range for which a textbook theorem is proved."""
 
 
-def advanced(epsilon: float, steps: int, slack: float, delta: float = 0.0) -> tuple[float, float]:
-    """Return the (ε, δ) of `steps` releases together, each (epsilon, delta)-DP, by advanced composition.
+def advanced_epsilon(epsilon: ArrayLike, steps: ArrayLike, slack: float) -> Floats:
+    """Return the ε of k = `steps` releases together, each (epsilon, δ)-DP, by advanced composition: √(2k ln(1/δ')) ε +
+    k ε (e^ε - 1), at kδ plus δ' = `slack` > 0; arguments broadcast.
 
     Dwork and Roth 2014, Theorem 3.20. It is offered for comparison; `optimal` is the best that such releases allow.
-
-    slack : δ' > 0, which is added to the sum of the releases' δ.
     """
-    return float(advanced_epsilon(epsilon, steps, slack)), steps * delta + slack
-
-
-def advanced_epsilon(epsilon: ArrayLike, steps: ArrayLike, slack: float) -> Floats:
-    """Return the ε of `advanced`, √(2k ln(1/δ')) ε + k ε (e^ε - 1), k = `steps`, δ' = `slack`; arguments broadcast."""
     step_epsilon, count = np.asarray(epsilon, dtype=float), np.asarray(steps, dtype=float)
     return advanced_sum(count * step_epsilon**2, count * step_epsilon * np.expm1(step_epsilon), slack)
 

@@ -137,8 +137,8 @@ def rdp(event: Event, orders: Floats) -> Floats:
             epsilon = pure(event)
             bound = np.full_like(orders, math.inf) if epsilon == math.inf else closed_forms.pure_rdp(epsilon, orders)
             if isinstance(event, Sub) and isinstance(inner := dominating(event.inner), Gaussian):
-                (amplified,) = subsampled_rdp.gaussian(event.kind, event.m / event.n, np.array([inner.mu]), orders)
-                return np.minimum(bound, amplified)
+                q = event.m / event.n
+                return np.minimum(bound, subsampled_rdp.gaussian(event.kind, q, inner.mu, tuple(orders.tolist())))
             return bound
         case _:
             assert_never(event)

@@ -34,24 +34,18 @@ _MIN_MU = 1e-9  # a smaller μ is replaced by this one, as its effect is below r
 _BLOCK = 8  # number of orders that share one range of integration
 
 
-def gaussian(kind: Literal["wor", "poisson"], q: float, mu: Floats, orders: Floats) -> Floats:
-    """Return upper bounds (len(mu), len(orders)) on the Rényi divergences of Gaussian releases on random batches.
+@lru_cache(4096)
+def gaussian(kind: Literal["wor", "poisson"], q: float, mu: float, orders: tuple[float, ...]) -> Floats:
+    """Return upper bounds (len(orders),) on the Rényi divergences of a Gaussian release on random batches; read-only.
 
     kind : how batches are drawn: "wor", without replacement under replace-one, or "poisson", under add/remove-one.
     q : m/n, the share of the rows that are in a batch.
-    mu : (k,) the μ = Δ₂/σ of each release on its batch; positive, may be infinite.
+    mu : the μ = Δ₂/σ of the release on its batch; positive, may be infinite.
     orders : α, any numbers above 1.
 
     The bounds are above the formulas of the module by a relative error of 1e-12; with "poisson", of 1e-14/(α - 1) if
     that is larger.
     """
-    mu, orders = np.asarray(mu, dtype=float), np.asarray(orders, dtype=float)
-    return np.array([_single(kind, q, value, tuple(orders.tolist())) for value in mu.tolist()])
-
-
-@lru_cache(4096)
-def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats:
-    """Return the bounds of `gaussian` for one μ; (len(orders),), read-only and cached."""
     alpha = np.array(orders)
     if mu == math.inf:
         return np.full(len(alpha), math.inf)
@@ -62,7 +56,7 @@ def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats
     integrable = integrable[np.argsort(alpha[integrable])]  # so that similar orders are in one block
     for start in range(0, len(integrable), _BLOCK):
         block = integrable[start : start + _BLOCK]
-        # Raised by the relative errors that `gaussian` states.
+        # Raised by the relative errors that are stated above.
         log_excess = _log_excess(kind, q, mu, alpha[block]) + 1e-12 + 1e-14 / (alpha[block] - 1)
         scaled[block] = np.logaddexp(0.0, log_excess)
     divergence = np.minimum(scaled / (alpha - 1), unsampled)  # sampling never makes it larger

@@ -364,7 +364,7 @@ def savings(
         step_epsilon = accountants.epsilon((step,), step_delta, method="pld")
         epsilons["advanced"], epsilons["optimal"] = math.inf, math.inf
         if step_epsilon < 700:  # e^ε of a larger one overflows
-            epsilons["advanced"], _ = closed_forms.advanced(step_epsilon, steps, slack=delta / 2, delta=step_delta)
+            epsilons["advanced"] = float(closed_forms.advanced_epsilon(step_epsilon, steps, slack=delta / 2))
         if step_epsilon < math.inf:
             epsilons["optimal"] = closed_forms.optimal(step_epsilon, steps, delta, step_delta)
     return {name: epsilons[name] for name in SAVINGS if epsilons.get(name, math.inf) < math.inf}

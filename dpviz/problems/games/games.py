@@ -97,10 +97,6 @@ class Polytope:
         """Return the smoothness L₁ of f as a function of λ, from its L₁ as a function of x, both in the ℓ1 norm."""
         return self.radius**2 * bound
 
-    def second_smoothness(self, bound: float) -> float:
-        """Return the smoothness L₂ of the partial derivatives of f as a function of λ, from that of x."""
-        return self.radius**3 * bound
-
 
 class Body(Protocol):
     """A convex body as the image of a simplex of m weights, as `Polytope` is."""
@@ -470,8 +466,8 @@ class GradientSums:
         """The largest total weight of one row in the sums so far."""
         return self._table_weight + self._block_weight
 
-    def add(self, points: Sequence[tuple[float, np.ndarray, np.ndarray]], rows: slice | None = None) -> Pair:
-        """Add Σ c ∇F(x, y) over the (c, x, y) in `points` to the sums, and return this term, (R, d_x) and (R, d_y).
+    def add(self, points: Sequence[tuple[float, np.ndarray, np.ndarray]], rows: slice | None = None) -> None:
+        """Add Σ c ∇F(x, y) over the (c, x, y) in `points` to the sums.
 
         points : factors c, and strategies x (R, d_x), y (R, d_y).
         rows : the block on which the gradients are computed; None for the whole table. Blocks must be disjoint: each
@@ -493,7 +489,6 @@ class GradientSums:
             total_y += c * gradient_y
         self._x += total_x
         self._y += total_y
-        return total_x, total_y
 
     def x(self, weight: float) -> Query:
         """Return the query of -Σ ∇ₓF (R, d_x), the utilities of the minimising player's vertices.

@@ -4,7 +4,7 @@ the other player chooses weights of the groups. R is the number of replicates (s
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -42,17 +42,6 @@ from dpviz.specification import choice, number
 BLOCK = 16_000
 _OPTIMUM_TOLERANCE = 1e-4  # to which the smallest worst group loss is computed
 _ROW = 45  # multiplications that take as long as the loss and slope of a row, given its prediction
-
-
-class Optimum(NamedTuple):
-    """The model w with the smallest worst group loss, without privacy; L_h is the loss of group h as in `GroupLoss`.
-
-    weights : (d,) w. worst_loss : max_h L_h(w), at most 1e-4 above the minimum. group_losses : (G,) L_h(w).
-    """
-
-    weights: np.ndarray
-    worst_loss: float
-    group_losses: np.ndarray
 
 
 class GroupLoss(GameSpecification):
@@ -209,32 +198,18 @@ class GroupLossGame(GroupedGame):
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"worst_group_loss": self.highest_mean(output["x"])}
 
-    def nonprivate_optimum(self) -> Optimum:
-        """Return the model that is best in the game with the declared shares, without privacy."""
-        losses = self.group_losses(self._best_in_game)
-        return Optimum(self.weights(self._best_in_game)[0], float(losses.max()), losses[0])
-
-    def best_in_game(self) -> np.ndarray:
-        return self._best_in_game
-
-    def fairest(self) -> np.ndarray:
-        return self._fairest
-
-    def best_on_average(self) -> np.ndarray:
-        return self._best_on_average
-
     @cached_property
-    def _best_in_game(self) -> np.ndarray:
+    def best_in_game(self) -> np.ndarray:
         """The model (1, 2d) with the smallest max_h L_h."""
         return self._smallest_highest(np.ones(self.facts.d_y))
 
     @cached_property
-    def _fairest(self) -> np.ndarray:
+    def fairest(self) -> np.ndarray:
         """The model (1, 2d) for which the largest of the groups' mean losses is smallest."""
         return self._smallest_highest(self._to_means)
 
     @cached_property
-    def _best_on_average(self) -> np.ndarray:
+    def best_on_average(self) -> np.ndarray:
         """The model (1, 2d) with the smallest mean loss over all rows."""
         y = self.shares[None]  # Σ_h p_h L_h is the mean loss over all rows
         certified = minimise_on_simplex(
@@ -461,12 +436,15 @@ class LossMatrixGame(GroupedGame):
         """Compute the losses Mᵀx (R, G) of the groups in the game, for mixtures x (R, d) of strategies."""
         return x @ self._matrix
 
+    @property
     def best_in_game(self) -> np.ndarray:
         return self.equilibrium().x[None]
 
+    @property
     def fairest(self) -> np.ndarray:
         return equilibrium(self._matrix * self._to_means).x[None]
 
+    @property
     def best_on_average(self) -> np.ndarray:
         return np.eye(self.facts.d_x)[[int(np.argmin(self._matrix @ self.shares))]]
 

@@ -118,18 +118,21 @@ class GroupedGame(SlicedGame):
         They are diagnostics.
         """
 
+    @property
     @abstractmethod
     def best_in_game(self) -> np.ndarray:
-        """Return the strategy (1, d_x) with the smallest maximum of `group_losses`: the solution of the game without
+        """The strategy (1, d_x) with the smallest maximum of `group_losses`: the solution of the game without
         privacy."""
 
+    @property
     @abstractmethod
     def fairest(self) -> np.ndarray:
-        """Return the strategy (1, d_x) for which the largest of the groups' mean losses is smallest."""
+        """The strategy (1, d_x) for which the largest of the groups' mean losses is smallest."""
 
+    @property
     @abstractmethod
     def best_on_average(self) -> np.ndarray:
-        """Return the strategy (1, d_x) with the smallest mean loss over all rows, regardless of groups."""
+        """The strategy (1, d_x) with the smallest mean loss over all rows, regardless of groups."""
 
     def rates(self, x: np.ndarray) -> Rates | None:
         """Return the rates of the models x (R, d_x); None, as here, if they predict no classes."""

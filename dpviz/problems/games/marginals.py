@@ -96,14 +96,6 @@ class Marginals:
             categories_of_cell.append(f"{name}={categories[index]}")
         return ", ".join(categories_of_cell)
 
-    def change(self, norm: Norm) -> float:
-        """Return the largest change of n A p, in ℓ1 or ℓ2, if one of the n rows of the histogram p is replaced.
-
-        The counts change by 1 in two cells of each of the m tables, which is 2m in ℓ1 and √(2m) in ℓ2.
-        """
-        changed_cells = 2 * len(self.tables)
-        return {"l1": changed_cells, "l2": math.sqrt(changed_cells)}[norm]
-
     def answers(self, x: np.ndarray) -> np.ndarray:
         """Compute the answers A x (R, q) to all queries on histograms x (R, |Z|)."""
         tables: list[np.ndarray] = []
@@ -303,17 +295,20 @@ class MarginalGame(SlicedGame):
         """
         return Query(np.abs(self._truth - answers), 2 / self.facts.n, "range")
 
-    def answer(self, chosen: np.ndarray, norm: Norm = "l2") -> Query:
+    def answer(self, chosen: np.ndarray, norm: Norm) -> Query:
         """Return the query of the true answer (R,) to one query per replicate, in ℓ1 or ℓ2.
 
         chosen : (R,) its index, which must have been released.
         """
         return Query(self._truth[0][chosen], 1 / self.facts.n, norm)
 
-    def marginal_tables(self, replicates: int, norm: Norm = "l2") -> Query:
-        """Return the query of the cells of all marginal tables, A p_S (R, q), the same for all R replicates."""
-        sensitivity = self.marginals.change(norm) / self.facts.n
-        return Query(np.broadcast_to(self._truth, (replicates, self.marginals.queries)), sensitivity, norm)
+    def marginal_tables(self, replicates: int) -> Query:
+        """Return the query of the cells of all marginal tables, A p_S (R, q), the same for all R replicates, in ℓ2.
+
+        If a row is replaced, the counts change by 1 in two cells of each of the m tables, which is √(2m) in ℓ2.
+        """
+        sensitivity = math.sqrt(2 * len(self.marginals.tables)) / self.facts.n
+        return Query(np.broadcast_to(self._truth, (replicates, self.marginals.queries)), sensitivity, "l2")
 
     def from_marginals(self, noisy: np.ndarray) -> np.ndarray:
         """Compute answers (R, q) from noisy tables (R, q), at no cost in privacy: each table is replaced by the nearest

@@ -4,13 +4,13 @@ single strategy. The data are drawn from a seed. In the shapes, R is the number 
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
 from dpviz.checkpoints import checkpointed_slices
-from dpviz.datasets.base import NO_TABLES, rows_field
+from dpviz.datasets.base import NO_TABLES, rows_field, seed_field
 from dpviz.numbers import short
 from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane
@@ -25,14 +25,6 @@ _TRUE_WEIGHTS = (0.5, -0.3, 0.2)  # of the first three features, in `SparseRegre
 _LABEL_NOISE = 0.2  # labels get noise that is uniform between minus this and this
 _GOOD_ASSETS, _GOOD_RETURN = 3, 0.1  # number of assets with a positive mean return, and that mean
 _VOLATILITY, _MARKET_SHARE = 0.3, 0.3  # of a return: standard deviation, and the market's part of the variance
-
-
-class Optimum(NamedTuple):
-    """The best model without privacy: its weights w (d,), or those of a portfolio, and its value F(w), which is at most
-    1e-6 above the minimum."""
-
-    weights: np.ndarray
-    value: float
 
 
 class _Learning(games.GameSpecification):
@@ -75,7 +67,7 @@ class SparseRegression(_Learning):
         help="The model's weights have ‖w‖₁ ≤ r; the true ones have norm 1.",
         limits=(1e-6, 1e6),
     )
-    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+    seed: int = seed_field()
 
     def _plane(self) -> Plane | None:
         return base.ball_plane(self.radius, self.dimension, ("Weight of feature 1", "Weight of feature 2"))
@@ -124,7 +116,7 @@ class Portfolio(_Learning):
     risk_aversion: float = number(
         1.0, 0.0, 5.0, label="Risk aversion", symbol="γ", help="Weight of the squared return; 0 = mean return only."
     )
-    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+    seed: int = seed_field()
 
     @property
     def good(self) -> tuple[slice | None, str]:
@@ -187,7 +179,7 @@ class PolytopeRegression(games.GameSpecification):
     )
     vertices: tuple[tuple[float, ...], ...] = ()
     rows: int = rows_field(10_000, 200, 100_000)
-    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+    seed: int = seed_field()
 
     @model_validator(mode="after")
     def _own_vertices(self) -> Self:
@@ -304,10 +296,6 @@ class LearningGame(games.SlicedGame):
         """Compute the excess loss (R,), as the upper end of its interval, and the loss (R,)."""
         objective, _ = self._objective(output["x"], np.arange(len(output["x"])))
         return {"duality_gap": np.maximum(objective - self._minimum.lower[0], 0.0), "objective": objective}
-
-    def nonprivate_optimum(self) -> Optimum:
-        """Return the best model without privacy, for comparison on the page; not private."""
-        return Optimum(self.weights(self._minimum.x)[0], float(self._minimum.value[0]))
 
     def prepare(self) -> None:
         """Compute the minimum of F without privacy."""

@@ -170,8 +170,8 @@ class LinearSums(ABC):
 
 
 def clip_finite(x: np.ndarray) -> np.ndarray:
-    """Return x with NaN replaced by 0 and all entries clipped to ±1e100, so that ⟨v, x⟩ is finite even for a replicate
-    that has diverged."""
+    """Return x with NaN replaced by 0 and all entries clipped to ±1e100, so that ⟨v, x⟩ and ‖x‖² are finite even for
+    a replicate that has diverged."""
     return np.clip(np.nan_to_num(x), -1e100, 1e100)
 
 

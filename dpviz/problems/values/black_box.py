@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from dpviz.checkpoints import checkpointed_slices
-from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification, rows_field
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification, rows_field, seed_field
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Plane, ProblemSpecification
@@ -40,11 +40,6 @@ from dpviz.specification import choice, number, switch
 def _rows(default: int) -> Any:
     """Declare the number of rows of a problem whose data are drawn."""
     return rows_field(default, 1000, 200_000)
-
-
-def _seed() -> Any:
-    """Declare the seed that the data of a problem are drawn from."""
-    return number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
 
 class Function(NamedTuple):
@@ -294,7 +289,7 @@ class PhaseRetrieval(BlackBox):
         help="The squared one is steeper the farther away x is: no Lipschitz constant holds.",
         options={"absolute": "||⟨a, x⟩| - y|", "squared": "|⟨a, x⟩² - y²|: not Lipschitz, shows clipping"},
     )
-    seed: int = _seed()
+    seed: int = seed_field()
 
     def function(self) -> Function:
         start = np.append((1.0, -0.6), np.zeros(self.dimension))[: self.dimension]  # ‖x₀‖² = 1.36, or 1 if d = 1
@@ -326,7 +321,7 @@ class Votes(BlackBox):
         help="What is asked.",
         options={"rating": "A rating in [0, 1]", "vote": "A vote, 0 or 1"},
     )
-    seed: int = _seed()
+    seed: int = seed_field()
 
     def function(self) -> Function:
         start = np.zeros(len(WANTED))
@@ -350,7 +345,7 @@ class BentValley(BlackBox):
     kind: ClassVar[str] = "problems.black_box.bent_valley"
     title: ClassVar[str] = "Bent valley (two parameters)"
     rows: int = _rows(40_000)
-    seed: int = _seed()
+    seed: int = seed_field()
 
     def function(self) -> Function:
         # At x₀ f is at most (1.8 + 0.2)/4 + (1.2 - 1.6 + 1 + 0.2) = 1.3. |∂f/∂x₁| ≤ 1/4 + 2, and |∂f/∂x₂| ≤ 1.

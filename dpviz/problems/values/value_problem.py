@@ -15,6 +15,7 @@ from dpviz.checkpoints import checkpoint
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.releases import Norm, Query
 from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
+from dpviz.problems.linear.linear_base import clip_finite
 from dpviz.problems.values.value_losses import ValueLoss
 
 # -------------------------------------------------------------------------------------- random directions, from a bank
@@ -317,7 +318,7 @@ class ValueProblem(Problem):
         x, along : (R', d), the points and the directions u of any length. clip : largest |slope| that counts.
         distance : λ. norm : of the query; any, because the norms of one number are all the same.
         """
-        x, total, b = bounded(x), np.zeros(len(x)), self._size(batch)
+        x, total, b = clip_finite(x), np.zeros(len(x)), self._size(batch)
         for rows in self._blocks(b, len(x) * self.facts.d * self.loss.count):  # a matrix A_z (k, d) has as many numbers
             a, y = self._gathered(batch, rows)
             arguments, step = self._arguments(a, x), distance * self._arguments(a, along)
@@ -331,7 +332,7 @@ class ValueProblem(Problem):
         """Return the query of the mean of the rows' subgradients (R', d) at x (R', d), each clipped to length `clip`,
         in ℓ2. It is for methods that may use more than values.
         """
-        x, total, b = bounded(x), np.zeros(x.shape), self._size(batch)
+        x, total, b = clip_finite(x), np.zeros(x.shape), self._size(batch)
         for rows in self._blocks(b, x.size * self.loss.count):
             a, y = self._gathered(batch, rows)
             # A row's subgradient is A_zᵀ w with the derivatives w of φ by its arguments.
@@ -362,7 +363,7 @@ class ValueProblem(Problem):
         """
         (_, first_point, _), *_ = terms
         replicates, d = first_point.shape
-        terms = tuple((weight, bounded(x), sign) for weight, x, sign in terms)
+        terms = tuple((weight, clip_finite(x), sign) for weight, x, sign in terms)
         total = np.zeros((replicates, d))
         for part, sets, rotations in directions.parts(self._size(batch)):
             bank_total = np.zeros((replicates, d))  # Σ h v with the directions v of the bank; u = G v
@@ -449,11 +450,11 @@ class ValueProblem(Problem):
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute all metrics (R,) at the outputs {"x": (R, d)}."""
-        return self._evaluate_cheap(output) | self._sample_diagnostics(bounded(output["x"]))
+        return self._evaluate_cheap(output) | self._sample_diagnostics(clip_finite(output["x"]))
 
     def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute the objective F (R,) at the outputs {"x": (R, d)}, over all rows."""
-        x = bounded(output["x"])
+        x = clip_finite(output["x"])
         total = np.zeros(len(x))
         for rows in self._blocks(self.facts.n, len(x) * self.loss.count):
             a, y = self._rows[None, rows], self._targets[None, rows]
@@ -470,7 +471,7 @@ class ValueProblem(Problem):
         has_two_values = low < high and np.isin(self._targets, (low, high)).all()
         if self._targets.shape[1] != 1 or not has_two_values:
             return None
-        x = bounded(x)
+        x = clip_finite(x)
         total = np.zeros(len(x))
         for rows in self._blocks(self.facts.n, len(x) * self.loss.count):
             checkpoint()
@@ -589,12 +590,6 @@ class ValueProblem(Problem):
         """Compute Σ A_zᵀ w (R, d) over the rows a (b, p), which are the same for all replicates, with weights w (b, R,
         k): in one product."""
         return self.loss.pulled(a[None], weights.reshape(1, len(a), -1)).reshape(weights.shape[1], -1)
-
-
-def bounded(x: np.ndarray) -> np.ndarray:
-    """Return x with NaN replaced by 0 and all entries clipped to ±1e100, so that their squares are finite even for a
-    replicate that has diverged."""
-    return np.clip(np.nan_to_num(x), -1e100, 1e100)
 
 
 def _clipped(values: np.ndarray, clips: np.ndarray | float) -> np.ndarray:

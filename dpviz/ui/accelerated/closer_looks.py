@@ -96,7 +96,7 @@ def _quadratics(panel: Panel) -> None:
     # A link can hold a number outside of the control's range.
     convexity = min(max(convexity, BENCH_CONVEXITY.low or 0.0), BENCH_CONVEXITY.high or 1.0)
     charts.show_side_by_side(
-        (figures.momentum_rates(convexity, smoothness=1.0, published=published), panel.key("chart_rates")),
+        (figures.momentum_rates(convexity, published=published), panel.key("chart_rates")),
         (figures.heavy_ball_on_quadratic(convexity, step, noise, published=published), panel.key("chart_quadratic")),
     )
 

@@ -180,7 +180,7 @@ def _measure_models(
     job, measured = st.session_state.get(key, (None, {}))
     if job is not run.job or not set(arm_traces) <= set(measured):  # another run, or a method that had no output yet
         models = {label: arm_trace.output["x"] for label, arm_trace in arm_traces.items()}
-        models |= zip(REFERENCES, (game.best_on_average(), game.fairest(), game.best_in_game()), strict=True)
+        models |= zip(REFERENCES, (game.best_on_average, game.fairest, game.best_in_game), strict=True)
         measured = {
             name: Measured(game.mean_losses(x), game.group_losses(x), game.rates(x)) for name, x in models.items()
         }

@@ -115,7 +115,7 @@ def _split(panel: Panel, view: PlanView) -> None:
         method = _method(view, label)
         _controls(panel, method, comparisons[label])
         if isinstance(method, LineSearch):
-            share = short(100 * method.searching(with_hessian=True), 2)  # of an iteration that releases a Hessian, too
+            share = short(100 * (method.search_share or 1 / 3), 2)  # of an iteration that releases a Hessian, too
             blindness = short(view.plans[label].resolved["search_blindness"])
             st.caption(
                 f"The line search has {share} % of an iteration beforehand. Its noise is {blindness} times what it "

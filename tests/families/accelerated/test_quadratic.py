@@ -107,9 +107,7 @@ def test_best_number_of_steps_of_figure_1(
     for momentum, (rounded, best, value) in zip((0.0, 0.3, 0.7, nesterov, heavy_ball), optima, strict=True):
         assert momentum == pytest.approx(rounded, abs=5e-5)
         steps = theory.heavy_ball(250, step_size, momentum)
-        gap = quadratic.expected_gap_by_iterations(
-            steps, "heavy_ball", [0.5, 1.0], np.sqrt(2.5), noise_per_step**2, "laplace"
-        )
+        gap = quadratic.expected_gap_by_iterations(steps, "heavy_ball", [0.5, 1.0], np.sqrt(2.5), noise_per_step**2)
         assert np.argmin(gap.total) == best
         assert gap.total.min() == pytest.approx(value, rel=3e-3)
 

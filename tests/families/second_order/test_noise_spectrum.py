@@ -9,9 +9,11 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dpviz.families.second_order import noise_spectrum
-from dpviz.families.second_order.noise_spectrum import exact_log_chance, log_chance
+from dpviz.families.second_order.noise_spectrum import log_chance
 from dpviz.families.second_order.theory import Stopping
 from dpviz.problems.nonconvex.symmetric import Shape
+from tests.families.second_order import noise_table
+from tests.families.second_order.noise_table import exact_log_chance
 
 SIMULATED = {2: 200_000, 10: 20_000, 54: 4000}
 
@@ -72,5 +74,5 @@ def test_the_file_is_what_the_program_writes() -> None:
     even, same = np.load(noise_spectrum._FILE)
     for d in (1, 4, 20):
         place = noise_spectrum._SIZES.tolist().index(d)
-        assert noise_spectrum._exact(d) == pytest.approx(even[place], abs=1e-6)
-    assert noise_spectrum._simulated(100, even[-3]) == pytest.approx(same[-3], abs=1e-6)
+        assert noise_table.exact(d) == pytest.approx(even[place], abs=1e-6)
+    assert noise_table.simulated(100, even[-3]) == pytest.approx(same[-3], abs=1e-6)

@@ -20,7 +20,7 @@ KINDS = ("wor", "poisson")
 
 
 def ours(kind: str, q: float, mu: float, *orders: float) -> np.ndarray:
-    return subsampled_rdp.gaussian(kind, q, np.array([mu]), np.array(orders, dtype=float))[0]  # type: ignore[arg-type]
+    return subsampled_rdp.gaussian(kind, q, mu, orders)  # type: ignore[arg-type]
 
 
 def by_sum(q: float, mu: float, order: int) -> float:

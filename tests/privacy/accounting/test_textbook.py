@@ -22,7 +22,7 @@ slacks = st.floats(-10, -2).map(lambda x: 10**x)
 
 def test_hundred_releases_by_every_theorem() -> None:
     """ε = 0.1, a hundred times, δ = 1e-6: 10 by basic composition."""
-    assert closed_forms.advanced(0.1, 100, 1e-6) == (pytest.approx(6.3082, abs=5e-5), 1e-6)
+    assert closed_forms.advanced_epsilon(0.1, 100, 1e-6) == pytest.approx(6.3082, abs=5e-5)
     assert theorems.simple([0.1] * 100, 1e-6) == (pytest.approx(5.7561, abs=5e-5), pytest.approx(1e-6, rel=1e-12))
     assert closed_forms.optimal(0.1, 100, 1e-6) == pytest.approx(4.7746, abs=5e-5)
     assert closed_forms.optimal(0.1, 100, 1e-5, step_delta=1e-8) == pytest.approx(4.32964, abs=5e-6)
@@ -30,7 +30,7 @@ def test_hundred_releases_by_every_theorem() -> None:
 
 def test_thousand_releases_by_every_theorem() -> None:
     """ε = 0.01, a thousand times: the other logarithm is smaller, 1.6415 instead of 1.7123."""
-    assert closed_forms.advanced(0.01, 1000, 1e-6)[0] == pytest.approx(1.7628, abs=5e-5)
+    assert closed_forms.advanced_epsilon(0.01, 1000, 1e-6) == pytest.approx(1.7628, abs=5e-5)
     squares, mean = 1000 * 0.01**2, 1000 * 0.01 * math.tanh(0.005)
     assert mean + math.sqrt(2 * squares * math.log(1e6)) == pytest.approx(1.7123, abs=5e-5)
     assert theorems.simple([0.01] * 1000, 1e-6)[0] == pytest.approx(1.6415, abs=5e-5)
@@ -60,7 +60,7 @@ def test_the_worked_example() -> None:
 def test_calibration_by_advanced_composition_keeps_its_promise_in_its_range() -> None:
     for total, steps, slack in ((0.999, 10, 1e-6), (0.5, 1000, 1e-5), (0.01, 1, 1e-9)):
         step = float(closed_forms.advanced_draw(total, steps, slack))
-        assert closed_forms.advanced(step, steps, slack)[0] <= total
+        assert closed_forms.advanced_epsilon(step, steps, slack) <= total
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 8.0, -1.0, math.nan])
@@ -128,7 +128,7 @@ def test_the_theorems_are_in_their_order(epsilon: float, steps: int, slack: floa
     assert delta == pytest.approx(slack, rel=1e-12)
     slightly = 1 + 1e-9
     assert best <= simple * slightly
-    assert simple <= min(steps * epsilon, closed_forms.advanced(epsilon, steps, slack)[0]) * slightly
+    assert simple <= min(steps * epsilon, closed_forms.advanced_epsilon(epsilon, steps, slack)) * slightly
     assert best <= closed_forms.zcdp_epsilon(steps * closed_forms.pure_to_rho(epsilon), slack) * slightly
     assert best <= zcdp.filter_epsilon([epsilon] * steps, slack) * slightly
     assert closed_forms.optimal(epsilon, steps, slack / 2) >= best

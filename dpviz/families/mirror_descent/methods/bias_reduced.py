@@ -182,8 +182,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         size: int,
         facts: GameFacts,
         block: slice,
-    ) -> Pair:
-        """Add the gradient of the bias-reduced oracle (Algorithm 2) to the scores of one replicate, and return it:
+    ) -> None:
+        """Add the gradient of the bias-reduced oracle (Algorithm 2) to the scores of one replicate:
         C 2^N (∇F(all) - ½ ∇F(odd) - ½ ∇F(even)) + ∇F(first), with C = 2 - 2^-M.
 
         vertices : of x and of y, the indices of the 2^(N+1) drawn vertices; "all", "odd" and "even" are averages of all
@@ -196,7 +196,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             x = frequencies(vertices[0][part][None], facts.d_x)
             y = frequencies(vertices[1][part][None], facts.d_y)
             points.append((coefficient, x, y))
-        return scores.add(points, block)
+        scores.add(points, block)
 
     def _levels(self, mechanisms: Mechanisms, top_level: int) -> np.ndarray:
         """Draw (R, U) the level N_t of every round, with -1 after the last round of a replicate; needs no data.

@@ -86,16 +86,6 @@ class LineSearch(WholeTable):
         search = self.search(facts)
         return search.gradient_decrease, search.curvature_decrease
 
-    def searching(self, with_hessian: bool) -> float:
-        """Return φ_f, the share of the line search in the budget of an iteration.
-
-        with_hessian : True if Hessians are released. By default the search gets as much as a gradient, and as a
-            Hessian.
-        """
-        if self.search_share is not None:
-            return self.search_share
-        return 1 / 3 if with_hessian else 1 / 2
-
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts, in which every gradient, Hessian and line search is paid for
         by itself."""
