@@ -340,6 +340,12 @@ def test_a_sweep_by_the_name_of_its_setting_is_that_by_its_fields() -> None:
     assert short.run().axis == ("Privacy budget ε", "ε", True)
 
 
+def test_a_sweep_that_cannot_keep_its_points_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPVIZ_STORE", f"{__file__}/cells")  # in a file there is no folder
+    with pytest.warns(UserWarning, match="Finished runs are not kept"):
+        assert dpviz.Sweep(SMALL, epsilon=(0.5, 1)).run(store=True).finished == 2
+
+
 @pytest.mark.slow
 def test_a_sweep_runs_in_other_processes_and_goes_on_where_it_was_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
