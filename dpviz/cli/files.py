@@ -253,7 +253,7 @@ def _check_ending(path: Path | None, endings: Sequence[str]) -> None:
 
 def _writable_path(path: Path | None) -> Path | None:
     """Return the path of a file to write. Raises click's error if its folder cannot be written to."""
-    if path is not None and not os.access(path.parent, os.W_OK):
+    if path is not None and not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
         raise click.BadParameter(f"'{path.parent}' is no folder that you may write to.")
     return path
 
