@@ -281,9 +281,9 @@ class Runner:
 
     @property
     def waiting(self) -> int:
-        """Number of jobs that have not started, apart from those that can wait until no others are in the queue."""
+        """Number of jobs that wait for a slot, apart from those that can wait until no others are in the queue."""
         with self._lock:
-            return sum(job.state == "queued" and not job.later for job in self._active)
+            return sum(job.state == "queued" and not job.later and bool(job.slot_executor) for job in self._active)
 
     def close(self) -> None:
         """End the worker processes; nothing can be run afterwards."""

@@ -15,7 +15,7 @@ from dpviz.execution.runner import Job, Runner
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.task import Cell, Outcome
+from dpviz.experiments.task import Cell, Outcome, SerialExecutor
 from dpviz.families.accelerated import Nesterov
 from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.privacy.mechanisms import Mechanisms
@@ -209,6 +209,20 @@ def test_a_sweep_for_later_of_which_a_point_has_failed_is_kept_for_nobody(monkey
         job = settled(runner, runner.submit(sweep, later=True))
     assert job.state == "done" and job.result.finished == 2
     assert ended(runner.submit(sweep, later=True)).result.finished == 3
+
+
+def test_a_sweep_on_a_cluster_waits_for_no_slot() -> None:
+    runner, is_open = Runner(slots=1), threading.Event()
+
+    class Far(SerialExecutor):
+        def run(self, *arguments: Any) -> Iterator[tuple[int, Outcome]]:
+            assert is_open.wait(PATIENCE)
+            yield from super().run(*arguments)
+
+    job = runner.submit(by_dimension(short()), elsewhere=Far())
+    assert job.state == "queued" and runner.waiting == 0
+    is_open.set()
+    assert ended(job).state == "done"
 
 
 def test_a_sweep_for_later_leaves_a_slot_to_others(gate: int) -> None:
