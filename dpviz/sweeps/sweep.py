@@ -414,9 +414,10 @@ class Sweep(Specification):
         """
         check_tables(self.experiment.problem, tables)
         tables = {**self.experiment.problem.carried, **tables}
-        if not (client is None or isinstance(client, str) or hasattr(client, "scheduler")):
-            raise UserError(f"Give a dask.distributed.Client, or its address, not {value_in_words(client)}.")
-        address = client.scheduler.address if hasattr(client, "scheduler") else client or ""  # a text, or None: ""
+        scheduler = getattr(client, "scheduler", None)  # None also of a client that was closed
+        if not (client is None or isinstance(client, str) or hasattr(scheduler, "address")):
+            raise UserError(f"Give an open dask.distributed.Client, or its address, not {value_in_words(client)}.")
+        address = getattr(scheduler, "address", client) or ""  # a text, or None: ""
         finished_cells = None  # the store, if there is one
         with ExitStack() as stack:
             if workers > 1 or store or address:
