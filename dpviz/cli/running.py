@@ -90,7 +90,7 @@ class Progress:
         self._quiet, self._timed, self._lock, self._last = quiet, timed, threading.Lock(), ""
         self._began = time.monotonic()
         self._bar = None
-        if not quiet and sys.stderr.isatty():
+        if not quiet and sys.stderr is not None and sys.stderr.isatty():
             self._bar = click.progressbar(
                 length=STEPS,
                 file=sys.stderr,

@@ -489,6 +489,8 @@ def test_progress_that_cannot_be_written_as_to_a_closed_terminal_ends_no_run(she
 
     monkeypatch.setattr(running.click, "echo", gone)
     assert shell("run experiment.json --out trace.csv")[0] == 0 and Path("trace.csv").exists()
+    monkeypatch.setattr(sys, "stderr", None)  # as by `2>&-`
+    assert main.run(["run", "experiment.json", "--store", "off"]) == 0
 
 
 def test_a_store_that_does_not_work_is_said_and_the_run_goes_on(shell) -> None:
