@@ -362,9 +362,11 @@ def _import_foreign_modules() -> None:
     the environment names."""
     for entry in importlib.metadata.entry_points(group="dpviz.kinds"):
         entry.load()
-    for name in os.environ.get(MODULES, "").split(","):
-        if name:
+    for name in filter(None, map(str.strip, os.environ.get(MODULES, "").split(","))):
+        try:
             importlib.import_module(name)
+        except Exception as error:  # of the module itself, too, which is not ours
+            raise UserError(f"Module {name}, named by {MODULES}, cannot be imported: {error}.") from None
 
 
 def registered(base: type[Specification]) -> list[type[Specification]]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -320,6 +320,7 @@ def test_values_may_be_given_by_position_in_the_order_of_the_settings() -> None:
         lambda: SMALL.run({OWN.identity: np.ones((40, 3))}),
         lambda: dpviz.LogisticRegression(data=OWN).build({OWN.identity: "abc"}),
         lambda: dpviz.Sweep(SMALL, epsilon=(1, 2)).run().at(1.0),
+        lambda: dpviz.Sweep(SMALL, epsilon=(1, 2)).run(client=SimpleNamespace(scheduler=None)),  # it was closed
     ],
 )
 def test_what_was_once_a_traceback_or_another_answer_is_a_sentence(call: Any) -> None:
@@ -338,6 +339,12 @@ def test_a_sweep_by_the_name_of_its_setting_is_that_by_its_fields() -> None:
     short = dpviz.Sweep(SMALL, epsilon=(2, 0.5))
     assert short == Sweep(experiment=SMALL, fields=("budget.epsilon",), values=(0.5, 2.0), metric="objective_gap")
     assert short.run().axis == ("Privacy budget ε", "ε", True)
+
+
+def test_a_sweep_that_cannot_keep_its_points_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPVIZ_STORE", f"{__file__}/cells")  # in a file there is no folder
+    with pytest.warns(UserWarning, match="Finished runs are not kept"):
+        assert dpviz.Sweep(SMALL, epsilon=(0.5, 1)).run(store=True).finished == 2
 
 
 @pytest.mark.slow

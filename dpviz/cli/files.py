@@ -249,7 +249,7 @@ def _check_writable(path: Path | None, endings: Sequence[str]) -> None:
     """Raise click's error for a path with another ending, or in a folder that cannot be written to."""
     if path is not None and path.suffix.lower() not in endings:
         raise click.BadParameter(f"'{path}' must end in {' or '.join(endings)}.")
-    if path is not None and not os.access(path.parent, os.W_OK):
+    if path is not None and not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
         raise click.BadParameter(f"'{path.parent}' is no folder that you may write to.")
 
 

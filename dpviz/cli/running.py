@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -81,15 +81,16 @@ def computing(store: str, max_seconds: float, workers: int = 1, address: str = "
 class Progress:
     """The progress of a command: a bar on a terminal, elsewhere a line whenever the line changes.
 
-    Any thread may call it. quiet : true to print nothing. timed : true if the remaining time may be printed; it depends
-    on the data.
+    Any thread may call it. Where it cannot be written, as on a terminal that was closed, the run goes on.
+
+    quiet : true to print nothing. timed : true if the remaining time may be printed; it depends on the data.
     """
 
     def __init__(self, quiet: bool, timed: bool) -> None:
         self._quiet, self._timed, self._lock, self._last = quiet, timed, threading.Lock(), ""
         self._began = time.monotonic()
         self._bar = None
-        if not quiet and sys.stderr.isatty():
+        if not quiet and sys.stderr is not None and sys.stderr.isatty():
             self._bar = click.progressbar(
                 length=STEPS,
                 file=sys.stderr,
@@ -106,7 +107,8 @@ class Progress:
 
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
-            self._bar.render_finish()
+            with suppress(OSError):
+                self._bar.render_finish()
 
     def time_left(self, share: float, restored: float = 0.0) -> str:
         """Return a text such as "8 seconds left"; empty while there is no estimate, and in the first second.
@@ -123,7 +125,7 @@ class Progress:
         share : progress in [0, 1]. text : printed next to the bar. line : printed instead of the bar where there is no
             terminal.
         """
-        with self._lock:
+        with self._lock, suppress(OSError):
             if self._bar is not None:
                 self._bar.update(round(share * STEPS) - self._bar.pos, text)
             elif not self._quiet and line != self._last:
@@ -285,7 +287,11 @@ def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -
 @files.out_option("The last number of every run: .csv or .parquet.")
 @files.table_option
 @click.option(
-    "--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that compute at the same time."
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that compute at the same time.",
 )
 @click.option(
     "--dask",
@@ -334,7 +340,7 @@ def sweep(
     result = result.visible(everything)
     _print_sweep(grid_sweep, [text.partition("=")[0].strip() for text in grid], result, out)
     if result.cut:
-        next_time = "goes on from there" if is_kept else "begins again, because nothing is kept in a store"
+        next_time = "goes on from there" if is_kept else "computes again what is in no store"
         again = f"The same command {next_time}."
         done = f"{result.finished} of {result.points} points are finished."
         click.echo(f"{_cut(result.cut, experiment)} {done} {again}", err=True)

@@ -29,7 +29,12 @@ for _ in range(240):
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Where it answers.")
 @click.option("--workers", type=click.IntRange(0, 64), help="Processes that compute runs; 0: threads.  [default: 2]")
-@click.option("--store", metavar="FOLDER", help="Finished points of sweeps; `off`: none.  [default: in your cache]")
+@click.option(
+    "--store",
+    envvar="DPVIZ_STORE",
+    metavar="FOLDER",
+    help="Finished points of sweeps; `off`: none.  [default: in your cache]",
+)
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open it in a browser.")
 @click.option(
     "--class",
@@ -46,7 +51,7 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool, is_c
     environment = dict(os.environ)
     if workers is not None:
         environment["DPVIZ_WORKERS"] = str(workers)
-    if store is not None:
+    if store:
         is_off = store.lower() == "off"
         environment["DPVIZ_STORE"] = store if is_off else os.path.abspath(os.path.expanduser(store))
     options = [f"--server.port={port}", "--server.headless=true"]

@@ -21,7 +21,7 @@ class Backend:
 
     def keeps(self, cell: Cell) -> bool:
         """Return true if a cell like this one stays in the store when it is finished."""
-        return cell.storable and self.store is not None and not self.store.note  # a note tells of a problem
+        return self.store is not None and self.store.keeps(cell)
 
 
 @contextmanager

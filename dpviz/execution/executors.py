@@ -158,7 +158,7 @@ MEANWHILE = 1.0  # seconds that a run may compute in this process while the work
 GROWN = 800e6  # bytes of memory; a worker that holds more after a run is replaced by a fresh one
 CRASHED = (
     "The process that computed this run has ended, perhaps because the machine ran out of memory. "
-    "What it had sent is kept. Run again, with fewer repeats or smaller data if that happens again."
+    "Run again, with fewer repeats or smaller data if that happens again."
 )
 CUT_OFF = "It was inside a long step; what had been sent until then is kept."
 _log = logging.getLogger(__name__)

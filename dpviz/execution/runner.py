@@ -281,9 +281,9 @@ class Runner:
 
     @property
     def waiting(self) -> int:
-        """Number of jobs that have not started, apart from those that can wait until no others are in the queue."""
+        """Number of jobs that wait for a slot, apart from those that can wait until no others are in the queue."""
         with self._lock:
-            return sum(job.state == "queued" and not job.later for job in self._active)
+            return sum(job.state == "queued" and not job.later and bool(job.slot_executor) for job in self._active)
 
     def close(self) -> None:
         """End the worker processes; nothing can be run afterwards."""
@@ -334,7 +334,8 @@ class Runner:
         with self._lock:
             if self._leaders.get(job.key) is job:
                 del self._leaders[job.key]
-            if job.key and job.state == "done" and job.bytes <= self._kept_bytes:
+            is_complete = job.result is None or job.result.finished == job.result.points  # else points have failed
+            if job.key and job.state == "done" and is_complete and job.bytes <= self._kept_bytes:
                 self._kept[job.key] = job
             while len(self._kept) > KEPT or sum(other.bytes for other in self._kept.values()) > self._kept_bytes:
                 self._kept.popitem(last=False)

@@ -43,11 +43,16 @@ class Store:
         self._lock = threading.Lock()
         self._size: int | None = None  # in bytes, as far as this process knows
         self._damaged = self._problem = ""  # sentences about cells that could not be read, and not be written
+        versions()  # those of the code that this process has imported: the files may change while it runs
 
     @property
     def note(self) -> str:
         """Sentences about problems in reading or writing cells; empty if there were none."""
         return " ".join(filter(None, (self._damaged, self._problem)))
+
+    def keeps(self, cell: Cell) -> bool:
+        """Return true if a cell like this one is stored when it is finished, as far as it is known."""
+        return cell.storable and not self._problem
 
     def get(self, cell: Cell) -> Outcome | None:
         """Return the stored outcome of an earlier run of this cell, marked as `restored`.

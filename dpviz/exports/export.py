@@ -203,9 +203,9 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     yield f"unit of protection: {sweep.experiment.problem.unit}"
     condition = sweep.condition
     yield from _condition(condition)
-    if result.finished < result.points and not result.public:
-        count = f"{result.finished} of {result.points} points"
-        yield f"{count} are finished: which ones depends on the data, and no guarantee covers that"
+    if result.finished < result.points:
+        depends = "" if result.public else ": which ones depends on the data, and no guarantee covers that"
+        yield f"{result.finished} of {result.points} points are finished{depends}"
     yield "every run of a private method is a release at the budget of the method at its point"
     if result.price:
         yield f"publishing all of it: {result.price}{condition}"

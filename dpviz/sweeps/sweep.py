@@ -2,6 +2,7 @@
 
 import math
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -413,17 +414,22 @@ class Sweep(Specification):
         """
         check_tables(self.experiment.problem, tables)
         tables = {**self.experiment.problem.carried, **tables}
-        if not (client is None or isinstance(client, str) or hasattr(client, "scheduler")):
-            raise UserError(f"Give a dask.distributed.Client, or its address, not {value_in_words(client)}.")
-        address = client.scheduler.address if hasattr(client, "scheduler") else client or ""  # a text, or None: ""
+        scheduler = getattr(client, "scheduler", None)  # None also of a client that was closed
+        if not (client is None or isinstance(client, str) or hasattr(scheduler, "address")):
+            raise UserError(f"Give an open dask.distributed.Client, or its address, not {value_in_words(client)}.")
+        address = getattr(scheduler, "address", client) or ""  # a text, or None: ""
+        finished_cells = None  # the store, if there is one
         with ExitStack() as stack:
             if workers > 1 or store or address:
                 setting = "" if store else "off"  # "": the usual folder
-                backend = later.backend().open_backend(setting, max_seconds=math.inf, workers=workers, cluster=address)
-                executor = stack.enter_context(backend).executor
+                opened = later.backend().open_backend(setting, max_seconds=math.inf, workers=workers, cluster=address)
+                backend = stack.enter_context(opened)
+                executor, finished_cells = backend.executor, backend.store
             with show_progress_bar("dpviz sweep", progress) as set_progress:
                 for step in self.stream(tables, executor):  # a sweep has at least one point
                     set_progress(step.progress)
+                    if finished_cells is not None and finished_cells.note:
+                        warnings.warn(finished_cells.note, stacklevel=3)
         return step.result
 
     def _on_own_data(self) -> list[tuple[PointKey, Experiment]]:

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 import dpviz
-from dpviz import families, resources
+from dpviz import families, resources, specification
 from dpviz.cli import looking, main, running
 from dpviz.cli.files import table_as_text
 from dpviz.datasets import UploadedTable
@@ -240,6 +240,8 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("run --preset 'Start here'", 2, "Write more of the name."),
         ("run experiment.json --out trace.xlsx", 2, "'trace.xlsx' must end in .csv or .parquet."),
         ("run experiment.json --out absent/trace.csv", 2, "'absent' is no folder that you may write to."),
+        ("run experiment.json --out words.json/trace.csv", 2, "'words.json' is no folder that you may write to."),
+        ("run foreign.json", 2, "Module typo, named by DPVIZ_MODULES, cannot be imported: "),
         ("run experiment.json --figure absent/run.html", 2, "'absent' is no folder that you may write to."),
         ("run experiment.json --figure run.png", 2, "'run.png' must end in .html or .htm."),
         ("--module ../mine run experiment.json", 2, "Module ../mine cannot be imported."),
@@ -267,6 +269,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("sweep experiment.json --grid seed=1 --grid replicates=2 --grid budget.epsilon=1", 2, "one --grid, or two"),
         ("sweep experiment.json --grid epsilon=1 --seeds 1,2", 2, "so they have no seed. Leave --seeds out."),
         ("sweep experiment.json --grid epsilon=1 --seeds seed=1.5", 2, "Seeds are whole numbers"),
+        ("sweep experiment.json --grid epsilon=1 --workers 65", 2, "'--workers'"),
         ("sweep experiment.json --grid epsilon=1 --dask nowhere", 2, "'nowhere' is no address of a Dask scheduler."),
         ("sweep experiment.json --grid epsilon=1 --metric gap", 2, "'gap' for you to see. There are: objective_gap,"),
         ("sweep late.json --grid epsilon=1", 1, "Error: "),
@@ -280,6 +283,10 @@ def test_a_mistake_is_a_sentence_and_an_exit_code(shell, monkeypatch, command: s
     Path("other.json").write_text("{}")
     Path("list.json").write_text("[]")
     Path("typo.py").write_text("1 +")
+    Path("foreign.json").write_text(EXPERIMENT.to_json().replace("families.accelerated.nesterov", "mine.nesterov"))
+    monkeypatch.setenv("DPVIZ_MODULES", " os, typo")
+    specification._import_foreign_modules.cache_clear()  # other tests may have imported none
+    monkeypatch.syspath_prepend(".")
     Path("impossible.json").write_text(EXPERIMENT.replaced(arms=(STRANGE,)).to_json())
     Path("late.json").write_text(EXPERIMENT.to_json())
     if "late" in command:
@@ -475,6 +482,17 @@ def test_an_output_that_is_full_is_a_sentence(shell, monkeypatch: pytest.MonkeyP
     assert (code, err) == (1, "No space left on device.\n")
 
 
+def test_progress_that_cannot_be_written_as_to_a_closed_terminal_ends_no_run(shell, monkeypatch) -> None:
+    def gone(_: str, err: bool = False) -> None:
+        if err:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(running.click, "echo", gone)
+    assert shell("run experiment.json --out trace.csv")[0] == 0 and Path("trace.csv").exists()
+    monkeypatch.setattr(sys, "stderr", None)  # as by `2>&-`
+    assert main.run(["run", "experiment.json", "--store", "off"]) == 0
+
+
 def test_a_store_that_does_not_work_is_said_and_the_run_goes_on(shell) -> None:
     code, out, err = shell("run experiment.json --store experiment.json/cells")
     assert code == 0 and "NAG" in out and "Finished runs are not kept" in err
@@ -497,9 +515,10 @@ def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest
         raise SystemExit(0)
 
     monkeypatch.setattr(os, "execve", replaced)
-    for store in ("mine", "'~/mine'", "OFF"):
+    monkeypatch.setenv("DPVIZ_STORE", "mine")
+    for store in ("", "--store '~/mine'", "--store OFF"):
         with pytest.raises(SystemExit):
-            shell(f"serve --port 8600 --workers 0 --store {store} --no-browser")
+            shell(f"serve --port 8600 --workers 0 {store} --no-browser")
         os.chdir(tmp_path)
     ((folder, program, environment), *others) = started
     assert program[1:] == ["-m", "streamlit", "run", "app.py", "--server.port=8600", "--server.headless=true"]

@@ -3,16 +3,19 @@
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpviz.datasets import UploadedTable
 from dpviz.errors import UserError
+from dpviz.execution import executors
 from dpviz.execution.runner import Job, Runner
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.experiments.task import Cell, Outcome, SerialExecutor
 from dpviz.families.accelerated import Nesterov
 from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.privacy.mechanisms import Mechanisms
@@ -192,6 +195,34 @@ def test_a_sweep_for_later_comes_after_all_runs_and_is_computed_once_for_all_who
     GATES[gate].open.set()
     assert {ended(job).state for job in jobs} == {"done"} and jobs[0].result is jobs[1].result
     until(lambda: runner.submit(sweep, visitor="d", later=True) in jobs)
+
+
+def test_a_sweep_for_later_of_which_a_point_has_failed_is_kept_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, sweep = Runner(slots=1), by_dimension(short())
+    run = executors.execute
+
+    def killed(cell: Cell, *others: Any) -> Outcome:
+        return run(cell, *others) if cell.experiment.problem.dimension < 8 else Outcome("failed", "Killed.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(executors, "execute", killed)
+        job = settled(runner, runner.submit(sweep, later=True))
+    assert job.state == "done" and job.result.finished == 2
+    assert ended(runner.submit(sweep, later=True)).result.finished == 3
+
+
+def test_a_sweep_on_a_cluster_waits_for_no_slot() -> None:
+    runner, is_open = Runner(slots=1), threading.Event()
+
+    class Far(SerialExecutor):
+        def run(self, *arguments: Any) -> Iterator[tuple[int, Outcome]]:
+            assert is_open.wait(PATIENCE)
+            yield from super().run(*arguments)
+
+    job = runner.submit(by_dimension(short()), elsewhere=Far())
+    assert job.state == "queued" and runner.waiting == 0
+    is_open.set()
+    assert ended(job).state == "done"
 
 
 def test_a_sweep_for_later_leaves_a_slot_to_others(gate: int) -> None:

@@ -215,6 +215,7 @@ def test_a_stop_in_the_middle_keeps_the_points_that_are_finished() -> None:
     assert step.result.finished == 1 and step.result.points == 3
     assert step.result.series("a")[0].tolist() == [2] and set(step.result.to_frame()["setting"]) == {2.0}
     assert step.result.cut == "stopped" and step.progress < 1
+    assert "# 1 of 3 points are finished\n" in sweep_to_csv(step.result, DIMENSIONS)
 
 
 def test_closing_the_stream_stops_what_runs() -> None:

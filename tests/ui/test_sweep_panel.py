@@ -90,6 +90,9 @@ def test_a_sweep_that_was_stopped_is_resumed_from_the_store(load, tmp_path, monk
     app.button(key="p_sweep_run").click().run()
     job = ended(app).session_state["p_sweep_job"].job
     job.state, job.result.done = "stopped", job.result.done[:2]  # as if somebody had stopped it after two points
+    store._problem = "The disk is full."
+    assert app.run().button(key="p_sweep_run").label == "Run the sweep"  # as nothing would be found
+    store._problem = ""
     assert app.run().button(key="p_sweep_run").label == "Resume the sweep"
     app.button(key="p_sweep_run").click().run()
     assert "3 of 3 points in" in ended(app).get("progress")[0].proto.text

@@ -17,7 +17,7 @@ from dpviz.errors import UserError
 from dpviz.execution import cluster, progress
 from dpviz.execution.cluster import Cluster
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.task import Executor
+from dpviz.experiments.task import Cell, Executor
 from dpviz.numbers import short
 from dpviz.plots.elements.chart import Chart, Provenance, provenance
 from dpviz.plots.sweep_figures import BEST, heat_maps, metric_by_setting, slope_text
@@ -402,7 +402,8 @@ def _resumes(page: str, sweep: Sweep | None) -> bool:
     run = newest_run(page)
     if run is None or run.job.active or run.job.task != sweep or run.job.result is None:
         return False
-    is_stored = runner().store is not None and run.experiment.problem.public  # points of a visitor's file are not
+    store = runner().store
+    is_stored = store is not None and store.keeps(Cell(run.experiment))
     return is_stored and 0 < run.job.result.finished < run.job.result.points
 
 
