@@ -39,6 +39,7 @@ def test_a_log_axis_never_sees_zero_and_says_so() -> None:
 
 def test_a_small_figure_without_lines_is_as_small_and_its_reason_fits() -> None:
     layout = line_figure([], Axes("Step t", "Noise"), if_empty="word " * 20, height=SMALL).layout
+    assert not layout.xaxis.showticklabels and not layout.yaxis.showticklabels
     assert layout.height == SMALL and max(map(len, layout.annotations[0].text.split("<br>"))) <= 48
 
 
@@ -57,6 +58,13 @@ def test_names_of_a_legend_are_broken_where_a_phone_ends() -> None:
     assert max(map(len, trace.name.split("<br>"))) <= 36 and trace.name.replace("<br>", " ") == name.replace(
         "<br>", " "
     )
+
+
+def test_a_legend_of_many_rows_makes_a_figure_higher_and_its_frame_no_lower_on_a_phone() -> None:
+    wide = drawn(*(Line(np.arange(3), np.full(3, k + 1.0), f"a method, stops at T = {k}", BLUE) for k in range(9)))
+    assert wide.layout.showlegend
+    phone = compact(wide).layout
+    assert phone.height - wide.layout.height == phone.margin.b - wide.layout.margin.b == 9 * 20
 
 
 @pytest.mark.parametrize("bound", ["upper", "lower"])

@@ -195,12 +195,12 @@ def compact(figure: go.Figure) -> go.Figure:
     Else it has a legend. A small figure has neither, because a figure above it has them.
     """
     result = _wrap_names(_wrap_notes(go.Figure(figure)))
-    notes = _labels(figure)
+    notes, is_small = _labels(figure), figure.layout.height <= style.SMALL
     if not notes:
-        return result
+        has_legend = result.layout.showlegend and not is_small
+        return _with_legend(result, width=_SCREEN - result.layout.margin.l, legend=True) if has_legend else result
     texts = [label_lines(*_name_and_number(note.text), width=_NARROW) for note in notes]
     right_margin = max(map(margin_width, texts))
-    is_small = figure.layout.height <= style.SMALL
     are_in_margin = all(note.yref == "paper" for note in notes)
     has_narrow_margin = right_margin <= _SHARE * _SCREEN
     if not is_small and are_in_margin and has_narrow_margin and _place_labels(result, figure, texts):  # it writes them

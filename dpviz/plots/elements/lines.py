@@ -137,6 +137,8 @@ def line_drawing(
         empty_notes = textwrap.wrap(if_empty, style.FRAME) if is_small else [if_empty]
         empty_height = height if is_small else style.HEIGHT
         frame = style.layout(replace(axes, from_zero=False), notes=empty_notes, height=empty_height)
+        for name in ("xaxis", "yaxis"):  # plotly would number axes without a range
+            frame[name]["showticklabels"] = False
         return {"data": [], "layout": frame}
     scale = Scale(axes.log_x, axes.log_y)
     if ranges is None:
