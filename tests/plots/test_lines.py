@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -58,6 +59,14 @@ def test_names_of_a_legend_are_broken_where_a_phone_ends() -> None:
     assert max(map(len, trace.name.split("<br>"))) <= 36 and trace.name.replace("<br>", " ") == name.replace(
         "<br>", " "
     )
+
+
+def test_an_end_is_about_zero_on_a_log_axis_only_below_what_it_shows() -> None:
+    ends = {"a": 1000.0, "b": 0.003, "no privacy": 1e-9}
+    lines = [Line(np.arange(2), np.array([1.0, end]), name, BLUE) for name, end in ends.items()]
+    lines[-1] = replace(lines[-1], style=PLAIN)
+    labels = " ".join(note.text for note in drawn(*lines, log_y=True, height=380).layout.annotations if note.name)
+    assert "<b>0.003</b>" in labels and "<b>≈\u00a00</b>" in labels
 
 
 def test_a_legend_of_many_rows_makes_a_figure_higher_and_its_frame_no_lower_on_a_phone() -> None:

@@ -82,9 +82,9 @@ def min_frame_width(height: int) -> float:
 def end_texts(ends: Sequence[float], opening: Range, bound: Bound = "") -> list[str]:
     """Return the values at the ends of lines as texts, where a value that is negligible is written "≈ 0".
 
-    It is negligible next to the largest of the values or, on a linear axis, next to the range of the axis.
+    It is negligible next to the range of the axis or, on a log axis, if it is below that range.
     """
-    scale = max(map(abs, ends if opening.log else (opening.low, opening.high)), default=0.0)
+    scale = 1e4 * 10.0**opening.low if opening.log else max(abs(opening.low), abs(opening.high))
     return [beside(end, scale, WRITE[bound]) for end in ends]
 
 
