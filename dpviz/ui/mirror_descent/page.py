@@ -390,22 +390,19 @@ def _whose_steps(view: PlanView) -> str:
 
     Some methods choose their own number of steps, or may stop before it; of some, T is the largest number.
     """
-    with_set_steps, with_fewer, others = [], [], []
+    methods: dict[str, list[str]] = {"Steps T": [], "Fewer steps than T": [], "Other steps": []}  # by title
     for arm in view.experiment.arms:
         plan = view.plans[arm.label]
         if not plan.private:
             continue
         set_steps = getattr(arm.algorithm, "iterations", 0)
         if set_steps == plan.iterations:
-            with_set_steps.append(arm.label)
+            methods["Steps T"].append(arm.label)
         else:
+            title = "Fewer steps than T" if plan.iterations < set_steps else "Other steps"
             steps = f"at most {plan.iterations:,}" if plan.stops else f"{plan.iterations:,}"
-            (with_fewer if plan.iterations < set_steps else others).append(f"{arm.label} {steps}")
-    return " ".join(
-        f"{title}: {', '.join(labels)}."
-        for title, labels in (("Steps T", with_set_steps), ("Fewer steps than T", with_fewer), ("Other steps", others))
-        if labels
-    )
+            methods[title].append(f"{arm.label} {steps}")
+    return " ".join(f"{title}: {', '.join(parts)}." for title, parts in methods.items() if parts)
 
 
 def _mixing_against_noise(view: PlanView) -> str:
