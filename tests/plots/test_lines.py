@@ -61,6 +61,12 @@ def test_names_of_a_legend_are_broken_where_a_phone_ends() -> None:
     )
 
 
+def test_names_at_single_points_which_are_in_the_middle_of_a_small_frame_are_in_the_margin() -> None:
+    lines = [Line(np.ones(1), np.full(1, 0.2 + k), f"DP-NAG {k}", BLUE) for k in range(2)]
+    labels = [note for note in drawn(*lines, height=SMALL).layout.annotations if note.name]
+    assert len(labels) == 2 and all(note.xref == "paper" for note in labels)
+
+
 def test_an_end_is_about_zero_on_a_log_axis_only_below_what_it_shows() -> None:
     ends = {"a": 1000.0, "b": 0.003, "no privacy": 1e-9}
     lines = [Line(np.arange(2), np.array([1.0, end]), name, BLUE) for name, end in ends.items()]

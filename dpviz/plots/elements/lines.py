@@ -251,7 +251,7 @@ def line_ends(
     ends = []
     for line, text in zip(lines, texts, strict=True):
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
-        across = float(along.place(x)) if along.high > along.low else 0.0  # 0 where all lines are single points
+        across = float(along.place(x)) if along.high > along.low else 0.5  # single points are in the middle
         number = f"{text} {line.unit}".rstrip() if line.value else ""
         up = float(np.clip(opening.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame)
